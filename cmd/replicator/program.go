@@ -32,6 +32,7 @@ type program struct {
 	bounded context.Context // by --timeout: that of the command, once it asked for it
 	plain   io.Writer       // stderr, where it is the log that stderr stands for; see inRecords
 	records *slog.Logger    // the log, once its format is known to be JSON
+	said    *slog.Logger    // the same at level info, for what is written whatever the level
 	quiet   bool            // the user knows already that the command was stopped
 }
 
@@ -141,8 +142,8 @@ func (p *program) load(flags ...config.Flag) (*config.Config, error) {
 		return nil, err
 	}
 	cfg, err := config.Load(path, p.Env, append(flags, p.logFlags()...)...)
-	if err == nil && cfg.Log.Format == "json" {
-		err = p.inRecords(cfg.Log.Level)
+	if err == nil {
+		err = p.settle(cfg.Log)
 	}
 	return cfg, err
 }
@@ -176,7 +177,7 @@ func (p *program) checkGlobals() error {
 	if p.timeout < 0 {
 		return diag.BadUsage("--timeout is negative", "give a duration such as 90s, or 0 for none")
 	}
-	return nil
+	return p.forPrograms()
 }
 
 func oneOf(flag, value string, allowed []string) error {

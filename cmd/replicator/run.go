@@ -157,13 +157,16 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 		signal.Ignore(syscall.SIGPIPE) // who reads the log may go: that ends no service
 	}
 	lines := backfill.NewRenderer(p.Stderr, p.Width())
+	if p.said != nil {
+		lines = backfill.NewRecorder(worker.Progress(p.said))
+	}
 	log, err := p.logger(cfg, lines)
 	if err != nil {
 		return err
 	}
 	report.Clients(log)
 	w := worker.New(worker.Options{
-		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Build: thisBuild(), Hints: p.withConfig(),
+		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Records: p.said, Build: thisBuild(), Hints: p.withConfig(),
 		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
 		Publish: f.publish, NoWrite: f.noWrite, Loads: f.loads, FromTopic: f.from == fromPubSub, AcceptMode: f.acceptMode,
 		Serve: !f.off(), Profile: f.pprof,

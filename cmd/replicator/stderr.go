@@ -54,8 +54,32 @@ func (p *program) inRecords(level string) error {
 	if err != nil {
 		return err
 	}
-	p.records, p.Stderr = log, report.Lines(all)
+	p.records, p.said, p.Stderr = log, all, report.Lines(all)
 	report.Clients(log)
+	return nil
+}
+
+// forPrograms makes stderr lines of JSON where -o json asks for documents. On a terminal it stays for people, who may be asked there, and
+// where the log shall be text it is.
+func (p *program) forPrograms() error {
+	format, _ := p.Env("REPLICATOR_LOG_FORMAT")
+	if p.logFormat != "" {
+		format = p.logFormat
+	}
+	if !p.AsJSON() || format == "text" || p.records != nil || p.Width() != nil {
+		return nil
+	}
+	return p.inRecords("info")
+}
+
+// settle makes of stderr what the configuration says, which is known only now.
+func (p *program) settle(log config.Log) error {
+	switch {
+	case log.Format == "text" && p.plain != nil:
+		p.Stderr, p.plain, p.records, p.said = p.plain, nil, nil, nil
+	case log.Format == "json" || p.records != nil:
+		return p.inRecords(log.Level)
+	}
 	return nil
 }
 

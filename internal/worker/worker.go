@@ -32,6 +32,7 @@ type Options struct {
 	Console *terminal.Console
 	Log     *slog.Logger
 	Lines   *backfill.Renderer // draws the progress of copies
+	Records *slog.Logger       // takes the answers of probes; nil: they are lines on stderr
 	Build   build.Info
 	Hints   string // the flags with which next steps find the configuration
 
@@ -113,6 +114,9 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
 		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
 		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
+	if w.Records != nil {
+		probes.Record = Probed(w.Records)
+	}
 	w.found, err = probes.Run(ctx)
 	w.target, w.topic, w.subscription, w.deadLetter, w.retention = probes.Target, probes.Topic, probes.Subscription, probes.DeadLetter, probes.Retention
 	w.parkTopic = probes.ParkTopic
