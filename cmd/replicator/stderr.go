@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/report"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // foresee sets from the command line and the environment what errors look like that are met before flags and configuration are read.
@@ -66,10 +68,16 @@ func (p *program) forPrograms() error {
 	if p.logFormat != "" {
 		format = p.logFormat
 	}
-	if !p.AsJSON() || format == "text" || p.records != nil || p.Width() != nil {
+	if !p.AsJSON() || format == "text" || p.records != nil || p.onTerminal() {
 		return nil
 	}
 	return p.inRecords("info")
+}
+
+// onTerminal tells whether stderr is a terminal, whatever is made of it.
+func (p *program) onTerminal() bool {
+	shown := terminal.Console{Stderr: cmp.Or(p.plain, p.Stderr)}
+	return shown.Width() != nil
 }
 
 // settle makes of stderr what the configuration says, which is known only now.

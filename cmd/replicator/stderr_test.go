@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -168,27 +167,6 @@ func TestTheSDKSpeaksThroughTheLog(t *testing.T) {
 	}
 	if ac.Logger == nil || ac.ClientLogMode != 0 {
 		t.Errorf("the clients log to %v in mode %d", ac.Logger, ac.ClientLogMode)
-	}
-}
-
-// Who loses the terminal ends a run cleanly, unless nohup has asked for the contrary.
-func TestHangup(t *testing.T) {
-	// Under nohup(1) the command would inherit that the signal is ignored; a handler is not inherited.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	s := servicesWithOrders(t)
-	cmd, lines, _ := launchRun(t, s)
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	after := everyRecord(t, bufio.NewScanner(lines))
-	if !said(after, "stopping") {
-		t.Errorf("it did not stop in order: %v", after)
-	}
-	_ = cmd.Wait() // its outcome is the exit status
-	if got := cmd.ProcessState; got.ExitCode() != 0 {
-		t.Errorf("%s", got)
 	}
 }
 

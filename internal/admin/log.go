@@ -34,6 +34,8 @@ const (
 	KeyLeases     = "leases"     // a number of leases
 	KeyClient     = "client"     // the vendors' client that said it
 	KeyError      = "error"
+	KeyLimits     = "limits" // those that were read again and have changed
+	KeyKeys       = "keys"   // of the configuration
 
 	// Of records for programs: KeyEvent is probe or progress. Unknown figures are left out.
 	KeyEvent    = "event"
