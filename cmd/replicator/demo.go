@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -135,7 +136,10 @@ func (p *program) demo(ctx context.Context, o demo.Options) error {
 				return
 			}
 		}
-		_, written = fmt.Fprintln(p.Stdout, c.String())
+		written = p.Show(p.Stdout, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, c.String())
+			return err
+		})
 	}
 	c, err := demo.Run(ctx, o)
 	switch {

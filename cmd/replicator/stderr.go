@@ -116,7 +116,7 @@ func (p *program) tell(err error) error {
 func (p *program) findings(found diag.List) error {
 	found = found.WithFlags(p.withConfig())
 	if p.records == nil {
-		return found.Render(p.Stderr)
+		return p.Show(p.Stderr, found.Render)
 	}
 	report.Records(p.records, found)
 	return nil
