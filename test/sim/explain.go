@@ -58,8 +58,14 @@ func (o SimOptions) Named() (text string) {
 	if o.Verifies {
 		text += " VERIFIES=1"
 	}
+	if o.Exports {
+		text += " EXPORTS=1"
+	}
 	if o.DualWrites {
 		text += " DUAL_WRITES=1"
+	}
+	if o.Mappings {
+		text += " MAPPINGS=1"
 	}
 	return text
 }
