@@ -50,7 +50,6 @@ const (
 	CannotListen         = "R1106"
 	InsecureEndpoint     = "R1107"
 	ClockWrong           = "R1108"
-	NotHealthy           = "R1109"
 	SourceNotFound       = "R1201"
 	StreamDisabled       = "R1202"
 	StreamViewUnusable   = "R1203"
@@ -112,6 +111,7 @@ const (
 	Internal             = "R1601"
 	TimedOut             = "R1602"
 	Interrupted          = "R1603"
+	NotHealthy           = "R1604"
 )
 
 // Entry is what is registered for a code.
@@ -290,9 +290,6 @@ var registry = []Entry{
 	{ClockWrong, "the clock of this host is wrong",
 		"DynamoDB's answers say what time it is, and this host's clock is more than ten minutes off. DynamoDB refuses requests that such a clock dates, and every time that the worker tells would be wrong. A clock that goes wrong while a worker runs does not stop it: the log, `status` and the metric report it (`replicator_clock_offset_seconds`).",
 		"set the clock, by NTP for example (timedatectl set-ntp true), and start again", ExitUsage},
-	{NotHealthy, "the process on this machine is not live or not ready",
-		"`replicator healthcheck` asked the process on this machine; what it says, or that it does not answer, is the cause.",
-		"look at its log and at `replicator status`; if it listens elsewhere, name that with --address", ExitFailed},
 
 	{SourceNotFound, "source table not found",
 		"DynamoDB does not know the table in this region and account.",
@@ -484,4 +481,7 @@ var registry = []Entry{
 	{Interrupted, "interrupted",
 		"The process was asked to stop and did: pages that were read were finished or dropped, checkpoints are saved, leases are released.",
 		"start it again; it continues where it stopped", ExitInterrupted},
+	{NotHealthy, "the process on this machine is not live or not ready",
+		"`replicator healthcheck` asked the process on this machine; what it says, or that it does not answer, is the cause.",
+		"look at its log and at `replicator status`; if it listens elsewhere, name that with --address", ExitFailed},
 }
