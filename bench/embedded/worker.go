@@ -25,7 +25,7 @@ type Worker struct {
 	Program, Dir   string
 	Source, Target string // addresses
 	Name           string
-	Flags          []string // of the program's run, besides those that every worker has
+	Flags          []string // of run, besides
 
 	Process *os.Process
 	Exited  chan struct{} // closed once it has ended
@@ -94,6 +94,13 @@ func (w *Worker) Start() error {
 	return nil
 }
 
+// Address is that of its HTTP endpoints; "" while it does not listen yet.
+func (w *Worker) Address() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.address
+}
+
 // Kill ends the process at once.
 func (w *Worker) Kill() {
 	_ = w.Process.Kill()
@@ -126,9 +133,7 @@ func (c Copy) Done() bool { return c.State == "done" }
 
 // Copied asks the worker how far the copy is.
 func (w *Worker) Copied() (Copy, error) {
-	w.mu.Lock()
-	address := w.address
-	w.mu.Unlock()
+	address := w.Address()
 	if address == "" {
 		return Copy{}, fmt.Errorf("worker %s does not listen yet", w.Name)
 	}
