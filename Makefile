@@ -125,8 +125,8 @@ bench: ## the goals of performance as ratios, ours beside a baseline in one run,
 bench-smoke: ## the goals and every benchmark once
 	./bench/run smoke
 
-bench-load: ## a table of ITEMS (default 1000000) copied by four workers with INTERRUPTIONS (default 20): what is read, memory, differences; OUT keeps what is printed
-	$(GO) run ./bench/load -items $(ITEMS) -interruptions $(INTERRUPTIONS) -out "$(OUT)"
+bench-load: ## a table of ITEMS (default 1000000), with EXPORT=1 an export of it, copied by four workers with INTERRUPTIONS (default 20): what is read, memory, differences; OUT keeps what is printed
+	$(GO) run ./bench/load $(if $(EXPORT),-export )-items $(ITEMS) -interruptions $(INTERRUPTIONS) -out "$(OUT)"
 
 conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; exports read from fake-gcs-server and gofakes3; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24; 0: the cases alone) times
 	$(GO) run ./test/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -stores $(STORES) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)
