@@ -21,7 +21,7 @@ type relaying struct {
 	topic *model.Topic
 
 	sent     map[string]bool                       // shards' records that were published, by label, shard and sequence number
-	newest   map[string]int                        // by item, the place in the table's history of the last record that was first published
+	newest   map[string]cdc.SequenceNumber         // by label, shard and item, the last record that was first published; by label and shard, the same of any item
 	numbers  map[numbering]map[uint64]relay.Change // by number
 	read     map[string]cdc.SequenceNumber         // by label and shard, the checkpoint
 	held     map[string]relay.Change               // what the consumer has, by item
@@ -38,7 +38,7 @@ type numbering struct {
 
 // newRelaying lets the workers of a run publish, to a topic with faults of its own.
 func newRelaying(s *simulation) *relaying {
-	r := &relaying{s: s, topic: model.NewTopic(s.World), sent: map[string]bool{}, newest: map[string]int{},
+	r := &relaying{s: s, topic: model.NewTopic(s.World), sent: map[string]bool{}, newest: map[string]cdc.SequenceNumber{},
 		numbers: map[numbering]map[uint64]relay.Change{}, read: map[string]cdc.SequenceNumber{}, held: map[string]relay.Change{}}
 	rng := stream(s.plan.seed, "topic")
 	part := func(most float64) float64 {
@@ -110,18 +110,31 @@ func (r *relaying) stored(m relay.Message) {
 	_, id := s.Source.KeyOf(c.Keys)
 	if r.sent[record] {
 		s.World.Inject("message published again")
-	} else if i := slices.IndexFunc(s.rec.changes[numbered(c.Sequence)], func(w change) bool { return w.Shard == sh }); i >= 0 {
-		// Of an expired item that stays in the target the recorder knows no change.
-		w := s.rec.changes[numbered(c.Sequence)][i]
-		if w.Number < r.newest[id] && s.State().GapCount == 0 { // after a gap versions alone rank, and a parent may be read after its child
-			s.fail("I11", "the message of %s came first after one of a later change of its item", record)
-		}
-		r.newest[id] = w.Number
+	} else if s.State().GapCount == 0 { // after a gap versions alone rank, and a parent may be read after its child
+		r.inOrder(c, record, id)
 	}
 	r.sent[record] = true
 	if had, ok := r.held[id]; !ok || had.Version() < c.Version() {
 		r.held[id] = c
 	}
+}
+
+// inOrder: of an item the records of a shard are published one after the other, and those of a
+// shard after its parent, as the ledger knows it, was read to its end. A listing may lack a parent
+// that was not trimmed: what is published of that comes late, and consumers compare versions.
+func (r *relaying) inOrder(c relay.Change, record, id string) {
+	name := c.Label + "/" + c.Shard
+	shards := r.s.Shards()
+	if at := slices.IndexFunc(shards, func(s checkpoint.Shard) bool { return s.Label == c.Label && s.ID == c.Shard }); at >= 0 && r.newest[name].IsZero() {
+		before := slices.IndexFunc(shards, func(s checkpoint.Shard) bool { return s.Label == c.Label && s.ID == shards[at].Parent })
+		if before >= 0 && !shards[before].Finished() {
+			r.s.fail("I11", "the message of %s came before its parent was read to its end", record)
+		}
+	}
+	if c.Sequence.Compare(r.newest[name+"/"+id]) < 0 {
+		r.s.fail("I11", "the message of %s came first after one of a later change of its item", record)
+	}
+	r.newest[name], r.newest[name+"/"+id] = c.Sequence, c.Sequence
 }
 
 // written: a checkpoint passes nothing that is not published (H58).
