@@ -34,6 +34,8 @@ type Load struct {
 	Source string `json:"source,omitempty"` // scan or export
 	// Export is copied in place of a scan.
 	Export Export `json:"export,omitzero"`
+	// Request is the export that is asked for first, until the load is sealed.
+	Request ExportRequest `json:"request,omitzero"`
 	// TableID is that of the source table when the load began: one that was created anew has
 	// another.
 	TableID string    `json:"table_id,omitempty"`
@@ -152,7 +154,7 @@ func (s *TableState) ask(at time.Time, approved bool) {
 	if s.Stage() != StageAsked {
 		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused, Before: before.Begun()}
 	}
-	s.Load.Export = Export{} // whoever asks for one says so afterwards
+	s.Load.Export, s.Load.Request = Export{}, ExportRequest{} // whoever asks for one says so afterwards
 	s.Load.Sweep.Approved = before.Sweep.Approved || approved
 }
 
@@ -178,7 +180,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 		Paused: s.Load.Paused, Sweep: Sweep{Approved: s.Load.Sweep.Approved},
 	}
 	switch stage := s.Stage(); {
-	case stage == StageAsked && plan.ExportARN != s.Load.Export.ARN:
+	case stage == StageAsked && (plan.ExportARN != s.Load.Export.ARN || s.Load.Request.Wanted() && plan.ExportARN == ""):
 		return s.refuseYet(step, "it was asked for from another source meanwhile", "read the table's record again")
 	case plan.Parts < 1 || plan.StartedAt.IsZero():
 		return s.refuse(step, "the plan has no parts or no time", "this is a defect: please report it")

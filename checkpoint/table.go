@@ -56,6 +56,8 @@ type TableState struct {
 	// theirs.
 	Tries int  `json:"tries,omitempty"`
 	Load  Load `json:"load,omitzero"`
+	// ExportsAsked is how many exports DynamoDB was asked for, over all loads.
+	ExportsAsked uint32 `json:"exports_asked,omitempty"`
 	// Limits are what an operator set for the loads of the table.
 	Limits Limits `json:"limits,omitzero"`
 	// Verify is the comparison with the target that runs or ran last.

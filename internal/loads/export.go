@@ -62,6 +62,9 @@ func (o *Operator) readExport(ctx context.Context, in *Input, r Request) (*expor
 	if _, err := exports.Chain([]*exports.Export{e}, exports.Wanted{TableARN: d.ARN, TableID: d.ID}); err != nil {
 		return nil, preflight.ExportFailed(address, err)
 	}
+	if err := preflight.WholeExport(ctx, source.Exporter, address, e.ARN, r.Whole); err != nil {
+		return nil, err
+	}
 	shards, err := in.ledger.Shards(ctx, t.Config.From)
 	if err != nil {
 		return nil, explain(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, err)
@@ -69,7 +72,7 @@ func (o *Operator) readExport(ctx context.Context, in *Input, r Request) (*expor
 	ask := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address,
 		Fix: "ask for an export of now: aws dynamodb export-table-to-point-in-time --table-arn " + d.ARN + " --s3-bucket BUCKET, and name that"}
 	var hole *checkpoint.NotAdmissible
-	if err := checkpoint.AdmissibleExport(t.State, shards, e.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && !hole.Yet {
+	if err := checkpoint.AdmissibleExport(t.State, shards, e.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		ask.Cause = hole.Reason
 		return nil, ask
 	}
