@@ -55,6 +55,9 @@ type Options struct {
 	Busy func(ctx context.Context, above float64) (why string)
 	// Families creates and drops the families of the fence; nil: it is withheld.
 	Families sink.Families
+	// Restore makes a mapping of what transform.Mapping.Describe says of it; nil: what a former
+	// mapping wrote is not found.
+	Restore func(text string) (*transform.Mapping, error)
 	// Prepare makes what is missing of a target table that was lost, and tells whether that was the
 	// table as a whole; nil: somebody else does.
 	Prepare func(ctx context.Context, targetTable string) (made bool, err error)

@@ -40,7 +40,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 			return preflight.OpenExport(ctx, w.source, w.Console.Env, address)
 		},
 		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
-		Witness: w.target.WitnessStore, Families: w.target.Admin,
+		Witness: w.target.WitnessStore, Families: w.target.Admin, Restore: config.RestoreMapping,
 		Target: w.target.Data, Rows: w.target.Data,
 		Busy: w.busy(),
 		Cluster: func(ctx context.Context) (string, error) {

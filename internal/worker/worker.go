@@ -278,7 +278,8 @@ func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *s
 			tables = append(tables, w.table(t.Config, t.Mapping, nil))
 		}
 	}
-	apply := pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing}
+	apply := pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
+		Families: all.Families, Restore: all.Restore}
 	if w.deadLetter != nil { // else the interface would hold a nil pointer
 		apply.DeadLetter = w.deadLetter
 	}
