@@ -37,6 +37,8 @@ type Load struct {
 	// copied with them are one load.
 	Export  Export   `json:"export,omitzero"`
 	Windows []Export `json:"windows,omitempty"`
+	// Request is the export that is asked for first, until the load is sealed.
+	Request ExportRequest `json:"request,omitzero"`
 	// TableID is that of the source table when the load began: one that was created anew has
 	// another.
 	TableID string    `json:"table_id,omitempty"`
@@ -155,7 +157,7 @@ func (s *TableState) ask(at time.Time, approved bool) {
 	if s.Stage() != StageAsked {
 		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused, Before: before.Begun()}
 	}
-	s.Load.Export, s.Load.Windows = Export{}, nil // whoever asks for some says so afterwards
+	s.Load.Export, s.Load.Windows, s.Load.Request = Export{}, nil, ExportRequest{} // whoever asks for some says so afterwards
 	s.Load.Sweep.Approved = before.Sweep.Approved || approved
 }
 
@@ -181,7 +183,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 		Paused: s.Load.Paused, Sweep: Sweep{Approved: s.Load.Sweep.Approved},
 	}
 	switch stage := s.Stage(); {
-	case stage == StageAsked && !slices.Equal(plan.ExportARNs, s.Load.ExportARNs()):
+	case stage == StageAsked && (!slices.Equal(plan.ExportARNs, s.Load.ExportARNs()) || s.Load.Request.Wanted() && len(plan.ExportARNs) == 0):
 		return s.refuseYet(step, "it was asked for from another source meanwhile", "read the table's record again")
 	case plan.Parts < 1 || plan.StartedAt.IsZero():
 		return s.refuse(step, "the plan has no parts or no time", "this is a defect: please report it")
