@@ -62,7 +62,6 @@ func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Co
 
 func newBackfillStart(p *program) *cobra.Command {
 	var s steering
-	var whole bool
 	r := loads.Request{Action: loads.ActionStart}
 	c := &cobra.Command{
 		Use:   "start [flags]",
@@ -75,9 +74,15 @@ would do, and waits for ` + "`replicator backfill resume --yes`" + `.
 
 --export copies a full export to S3 in place of a scan: the folder of the export, in a directory that every worker has, in S3 or in
 Cloud Storage. It costs no read units. An export that shows less than the stream goes on from is refused. Whether an export has a
-filter or a projection its files do not say: --whole-export says that it has none.`,
+filter or a projection its files do not say. DynamoDB is asked, which knows its exports for some months; --whole-export says that it
+has none where DynamoDB does not know, or may not be asked.
+
+--request-export asks for the export, too, and --export says where it goes, s3://BUCKET or s3://BUCKET/PREFIX. The table needs
+point-in-time recovery. A worker asks as soon as the stream is read, waits until the export is complete, which takes minutes to hours,
+and copies it; --dry-run says what it costs.`,
 		Example: `  replicator backfill start --repair-gap --dry-run
-  replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1 --whole-export
+  replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1
+  replicator backfill start --table Orders --request-export --export s3://exports --wait
   replicator backfill start --repair-gap --wait
   replicator backfill start --table Orders --yes`,
 		Args: none,
@@ -85,11 +90,14 @@ filter or a projection its files do not say: --whole-export says that it has non
 			switch {
 			case r.Export != "" && s.Table == "":
 				return diag.BadUsage("an export is of one table, and none is named", "add --table")
-			case r.Export != "" && !whole:
-				return diag.BadUsage("the files of an export do not say whether it has a filter or a projection, with which rows or attributes would be missing",
-					"if it was asked for without them, add --whole-export")
-			case whole && r.Export == "":
-				return diag.BadUsage("--whole-export is about an export, and none is named", "add --export")
+			case r.Wish && (s.Table == "" || r.Export == ""):
+				return diag.BadUsage("--request-export is of one table, and has to say where the export goes", "add --table and --export s3://BUCKET/PREFIX")
+			case r.Whole && (r.Export == "" || r.Wish):
+				return diag.BadUsage("--whole-export is about an export that there is, and none is named", "add --export, without --request-export")
+			case r.Wish:
+				if _, err := loads.Destination(r.Export); err != nil {
+					return err
+				}
 			}
 			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Steer(ctx, r) })
 		},
@@ -97,7 +105,8 @@ filter or a projection its files do not say: --whole-export says that it has non
 	c.Flags().BoolVar(&r.Repair, "repair-gap", false, "only tables that need a load because something was lost")
 	s.flags(c, true)
 	c.Flags().StringVar(&r.Export, "export", "", "copy the full export in this `FOLDER` (a directory, s3://… or gs://…) in place of a scan")
-	c.Flags().BoolVar(&whole, "whole-export", false, "the export was asked for without filter, projection and key conditions")
+	c.Flags().BoolVar(&r.Whole, "whole-export", false, "the export was asked for without filter, projection and key conditions, whatever DynamoDB knows of it")
+	c.Flags().BoolVar(&r.Wish, "request-export", false, "ask DynamoDB for the export; --export is where it goes, s3://BUCKET[/PREFIX]")
 	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep beforehand")
 	s.waits(c)
 	return c

@@ -62,6 +62,9 @@ func (o *Operator) readExport(ctx context.Context, in *Input, r Request) (*expor
 	if _, err := exports.Chain([]*exports.Export{e}, exports.Wanted{TableARN: d.ARN, TableID: d.ID}); err != nil {
 		return nil, preflight.ExportFailed(address, err)
 	}
+	if err := preflight.WholeExport(ctx, source, address, e.ARN, r.Whole); err != nil {
+		return nil, err
+	}
 	shards, err := in.ledger.Shards(ctx, t.Config.From)
 	if err != nil {
 		return nil, explain(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, err)
