@@ -87,3 +87,13 @@ func Unbroken(earliest, from time.Time) error {
 }
 
 func stampOf(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// Aged is the time from which the age of a load's images counts: their own or, if that is later, the
+// adoption of their generation. Only removes of that generation refuse them, and all of those were
+// written since.
+func Aged(at, adopted time.Time) time.Time {
+	if adopted.After(at) {
+		return adopted
+	}
+	return at
+}

@@ -83,25 +83,6 @@ func (c *conductor) admits(v view, now time.Time) (yet bool, err error) {
 	return false, err
 }
 
-// Fitting is what the exports of a load have to fit: the table as it is described, and its mapping.
-// Where the application writes the target as well for so long after its change, windows need old
-// images, as the stream does.
-func Fitting(d backfill.Description, m *transform.Mapping, late time.Duration, windowsAlone bool) exports.Wanted {
-	return exports.Wanted{TableARN: d.ARN, TableID: d.ID, KeysAlone: m.DependsOnKeyOnly() && late == 0 && m.VersionAttribute() == "", Windows: windowsAlone}
-}
-
-// ErrExpiryUnseen is why windows of a table are refused whose mapping keeps what the time to live
-// has removed.
-var ErrExpiryUnseen = errors.New("windows do not show which items the time to live has removed, and this mapping keeps those (expire: keep)")
-
-// CheckWindows fails if windows do not say of the mapping's rows what a change of the stream says.
-func CheckWindows(steps []exports.Step, m *transform.Mapping) error {
-	if m.Outlives() && slices.ContainsFunc(steps, func(s exports.Step) bool { return s.Incremental }) {
-		return ErrExpiryUnseen
-	}
-	return nil
-}
-
 // planExport makes the plan that of the load's exports, if they are of this table, follow one
 // another and are young enough.
 func (c *conductor) planExport(ctx context.Context, load checkpoint.Load, adopted time.Time, d backfill.Description, plan *checkpoint.Plan) error {
@@ -113,7 +94,7 @@ func (c *conductor) planExport(ctx context.Context, load checkpoint.Load, adopte
 	for i, s := range steps {
 		all[i] = s.Export
 	}
-	ordered, err := exports.Chain(all, Fitting(d, c.mapping, c.settings.late, load.MendsGap()))
+	ordered, err := backfill.Chain(all, d, c.mapping, c.settings.late, load.MendsGap())
 	if err != nil {
 		return err
 	}
@@ -122,10 +103,7 @@ func (c *conductor) planExport(ctx context.Context, load checkpoint.Load, adopte
 			return &exports.Error{Place: load.Export.Address, What: "the exports were asked for in another order than that of their times", Fix: "ask for the load again"}
 		}
 	}
-	if err := CheckWindows(steps, c.mapping); err != nil {
-		return err
-	}
-	if err := youngEnough(aged(steps[0].Version, adopted), d.At, c.settings.imageAge/2); err != nil {
+	if err := youngEnough(checkpoint.Aged(steps[0].Version, adopted), d.At, c.settings.imageAge/2); err != nil {
 		return err
 	}
 	plan.Source, plan.ExportARNs, plan.Parts, plan.Estimate, plan.EstimateBytes = "export", load.ExportARNs(), backfill.Files(steps), 0, 0
@@ -133,16 +111,6 @@ func (c *conductor) planExport(ctx context.Context, load checkpoint.Load, adopte
 		plan.Estimate, plan.EstimateBytes = plan.Estimate+s.Items, plan.EstimateBytes+s.Bytes
 	}
 	return nil
-}
-
-// aged is the time from which the age of a load's images counts: their own or, if that is later, the
-// adoption of their generation. Only removes of that generation refuse them, and all of those were
-// written since.
-func aged(at, adopted time.Time) time.Time {
-	if adopted.After(at) {
-		return adopted
-	}
-	return at
 }
 
 // youngEnough refuses images that are older than removed rows are remembered: a removed item would

@@ -232,7 +232,7 @@ func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkp
 			seen, items := readAt, page.Items
 			if !images.at.IsZero() {
 				readAt, seen = images.at, l.now(ctx)
-				if err := youngEnough(aged(readAt, state.AdoptedAt), seen, l.settings.imageAge-imageAgeMargin); err != nil {
+				if err := youngEnough(checkpoint.Aged(readAt, state.AdoptedAt), seen, l.settings.imageAge-imageAgeMargin); err != nil {
 					return err
 				}
 			}
@@ -245,7 +245,7 @@ func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkp
 			batch := l.pageOf(state, items, page.Changes, readAt)
 			if !images.at.IsZero() {
 				for i := range batch.Rows {
-					batch.Rows[i].At = aged(readAt, state.AdoptedAt)
+					batch.Rows[i].At = checkpoint.Aged(readAt, state.AdoptedAt)
 				}
 			}
 			batch.Read = transform.Reading{At: seen, Mono: task.Mono(ctx)}
