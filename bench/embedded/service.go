@@ -5,6 +5,7 @@ package embedded
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,6 +34,7 @@ const RoleVariable = "REPLICATOR_BENCH_ROLE"
 type Role struct {
 	Source bool `json:"source,omitempty"` // serves the generated table
 	Items  int  `json:"items"`            // how many it holds
+	Shards int  `json:"shards,omitempty"` // of its stream; 0: four
 	// Own is the name of a role that the benchmark defines, and Source- and TargetAddress are for it.
 	Own           string `json:"own,omitempty"`
 	SourceAddress string `json:"source_address,omitempty"`
@@ -68,7 +70,7 @@ func Serve(text string, in io.Reader, out io.Writer, own func(Role) (string, err
 		if err != nil {
 			return err
 		}
-		s := &source{server: dynamodbtest.New(dynamodbtest.Options{Region: Region, InitialShards: 4})}
+		s := &source{server: dynamodbtest.New(dynamodbtest.Options{Region: Region, InitialShards: cmp.Or(r.Shards, 4)})}
 		if err := s.fill(r.Items); err != nil {
 			return err
 		}
@@ -94,12 +96,14 @@ func Serve(text string, in io.Reader, out io.Writer, own func(Role) (string, err
 	return err
 }
 
-// source is the embedded DynamoDB, which counts the items that its scans return.
+// source is the embedded DynamoDB, which counts the items that its scans return, and reads of its
+// stream.
 type source struct {
 	server *dynamodbtest.Server
 
-	mu   sync.Mutex
-	seen Scans
+	mu    sync.Mutex
+	seen  Scans
+	polls int
 }
 
 // Scans is what was scanned so far.
@@ -115,6 +119,17 @@ func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer s.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(s.seen)
 		return
+	}
+	if r.URL.Path == "/polls" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, _ = fmt.Fprint(w, s.polls)
+		return
+	}
+	if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".GetRecords") {
+		s.mu.Lock()
+		s.polls++
+		s.mu.Unlock()
 	}
 	if !strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".Scan") {
 		s.server.ServeHTTP(w, r)
@@ -223,6 +238,17 @@ func Start(r Role) (*Service, error) {
 func (s *Service) Stop() {
 	_ = s.hold.Close()
 	_ = s.cmd.Wait() // how it ended is of no interest
+}
+
+// Polls asks the source how often its stream was read.
+func (s *Service) Polls() (polls int, err error) {
+	response, err := http.Get("http://" + s.Line + "/polls")
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	_, err = fmt.Fscan(response.Body, &polls)
+	return polls, err
 }
 
 // Scans asks the source what was scanned.

@@ -25,6 +25,7 @@ type Worker struct {
 	Program, Dir   string
 	Source, Target string // addresses
 	Name           string
+	Flags          []string // of run, besides
 
 	Process *os.Process
 	Exited  chan struct{} // closed once it has ended
@@ -57,7 +58,7 @@ func (w *Worker) Command(ctx context.Context, arguments ...string) *exec.Cmd {
 // Start starts the program's run; it does not wait for it.
 func (w *Worker) Start() error {
 	w.starts++
-	cmd := w.Command(context.Background(), "run", "--listen", "127.0.0.1:0", "--log-format", "json")
+	cmd := w.Command(context.Background(), append([]string{"run", "--listen", "127.0.0.1:0", "--log-format", "json"}, w.Flags...)...)
 	log, err := os.Create(filepath.Join(w.Dir, fmt.Sprintf("worker-%s-%d.log", w.Name, w.starts)))
 	if err != nil {
 		return err
@@ -93,6 +94,13 @@ func (w *Worker) Start() error {
 	return nil
 }
 
+// Address is that of its HTTP endpoints; "" while it does not listen yet.
+func (w *Worker) Address() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.address
+}
+
 // Kill ends the process at once.
 func (w *Worker) Kill() {
 	_ = w.Process.Kill()
@@ -116,9 +124,7 @@ func Peak(pid int) int64 {
 
 // Copied asks the worker whether the copy is done, which it reads from the ledger.
 func (w *Worker) Copied() (done bool, err error) {
-	w.mu.Lock()
-	address := w.address
-	w.mu.Unlock()
+	address := w.Address()
 	if address == "" {
 		return false, fmt.Errorf("worker %s does not listen yet", w.Name)
 	}

@@ -1,0 +1,165 @@
+// Idle measures what a worker takes that follows many shards without changes, on the embedded
+// services, each in a process of its own:
+//
+//	go run ./bench/idle -shards 1000 -lasts 5m
+//
+// CPU is that of the worker's process, as the system counts it, once it reads all shards.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/bench/embedded"
+)
+
+// The goals: shares of a core, and bytes.
+const (
+	cpuGoal    = 0.15
+	memoryGoal = 256 << 20
+)
+
+func main() {
+	if text := os.Getenv(embedded.RoleVariable); text != "" {
+		exit(embedded.Serve(text, os.Stdin, os.Stdout, nil))
+	}
+	shards := flag.Int("shards", 1000, "how many shards the stream has")
+	profiles := flag.String("profiles", "", "folder for the CPU and heap profiles of the worker")
+	lasts := flag.Duration("lasts", 5*time.Minute, "how long is measured")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	exit(run(ctx, *shards, *lasts, *profiles))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func run(ctx context.Context, shards int, lasts time.Duration, profiles string) error {
+	dir, err := os.MkdirTemp("", "replicator-idle-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "replicator")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/dynamodb-bigtable/replicator/cmd/replicator")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w: %s", err, out)
+	}
+	if err := embedded.Configure(dir); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("version: 1\ntarget: {project: bench, instance: bench}\ntables: [{from: %s}]\n", embedded.Table) // what else there is, as it is by default
+	if err := os.WriteFile(filepath.Join(dir, "replicator.yaml"), []byte(text), 0o600); err != nil {
+		return err
+	}
+	source, err := embedded.Start(embedded.Role{Source: true, Items: 1, Shards: shards})
+	if err != nil {
+		return err
+	}
+	defer source.Stop()
+	target, err := embedded.Start(embedded.Role{})
+	if err != nil {
+		return err
+	}
+	defer target.Stop()
+	w := &embedded.Worker{Program: program, Dir: dir, Source: source.Line, Target: target.Line, Name: "a", Flags: []string{"--pprof"}}
+	if err := w.Start(); err != nil {
+		return err
+	}
+	defer w.Kill()
+	const settled = 90 * time.Second // polls of idle shards grow apart to source.poll
+	if err := rest(ctx, w, settled); err != nil {
+		return err
+	}
+	for _, name := range []string{"goroutine", "heap", "heap?debug=1", "profile?seconds=20"} {
+		if err := keep(w, profiles, name); err != nil {
+			return err
+		}
+	}
+	used, polls, err := taken(w, source)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := rest(ctx, w, lasts); err != nil {
+		return err
+	}
+	usedThen, pollsThen, err := taken(w, source)
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	share, memory := (usedThen-used).Seconds()/took.Seconds(), embedded.Peak(w.Process.Pid)
+	fmt.Printf("# %s, %s, %d cores\n# go run ./bench/idle -shards %d -lasts %s\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), shards, lasts)
+	fmt.Printf("%d idle shards, one worker: %.1f %% of a core (goal %.0f), %d MiB at the most (goal %d), %.1f polls a second\n", shards, 100*share, 100*cpuGoal, memory>>20,
+		memoryGoal>>20, float64(pollsThen-polls)/took.Seconds())
+	if share > cpuGoal || memory > memoryGoal {
+		return fmt.Errorf("a goal is missed")
+	}
+	return nil
+}
+
+// rest lets the worker run for a while.
+func rest(ctx context.Context, w *embedded.Worker, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-w.Exited:
+		return fmt.Errorf("the worker has ended; its log is in %s", w.Dir)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// keep writes a profile of the worker into a folder, if one is given.
+func keep(w *embedded.Worker, folder, name string) error {
+	if folder == "" {
+		return nil
+	}
+	response, err := http.Get("http://" + w.Address() + "/debug/pprof/" + name)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	file, _, _ := strings.Cut(strings.ReplaceAll(name, "?debug=1", ".txt"), "?")
+	return errors.Join(err, os.WriteFile(filepath.Join(folder, "idle-"+file+".pprof"), text, 0o644))
+}
+
+// taken is the CPU time that the worker's process has used, and how often the stream was read.
+func taken(w *embedded.Worker, source *embedded.Service) (cpu time.Duration, polls int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.Process.Pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	// Behind the name in parentheses; the 12th and 13th of these are ticks, of which Linux has 100 a second.
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, 0, err
+		}
+		cpu += time.Duration(ticks) * 10 * time.Millisecond
+	}
+	polls, err = source.Polls()
+	return cpu, polls, err
+}
