@@ -48,6 +48,9 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 	if table.Listed == 0 {
 		return &NotAdmissible{"the stream has not been listed completely yet", true}
 	}
+	if late > 0 && table.GapCount > 0 && table.AdoptedAt.IsZero() {
+		return &NotAdmissible{"when this generation began is not known yet", true}
+	}
 	if start.Before(table.AdoptedAt.Add(late)) && late > 0 {
 		return &NotAdmissible{fmt.Sprintf("the application may still write what belongs to changes from before the generation, until %s after it was adopted", late), true}
 	}

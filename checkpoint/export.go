@@ -105,7 +105,7 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 	case table.GapCount > 0 && at.Before(table.AdoptedAt.Add(Slack)):
 		return never("shows nothing of what this generation rests on, which began at " + stampOf(table.AdoptedAt))
 	case table.GapCount > 0 && table.AdoptedAt.IsZero():
-		return never("when this generation began is not known")
+		return &NotAdmissible{"when this generation began is not known yet", true}
 	}
 	return nil
 }

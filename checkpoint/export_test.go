@@ -31,7 +31,7 @@ func TestH33_AnExportJoinsTheStream(t *testing.T) {
 		"long after a gap":                {at: Slack, now: 100 * time.Hour, gap: true},
 		"of a time to come":               {at: 2 * time.Hour, now: time.Hour, refused: true},
 		"the time is not known":           {at: time.Hour, now: -1, refused: true, yet: true},
-		"nor was it then":                 {at: time.Hour, now: time.Hour, gap: true, edit: func(t *TableState) { t.AdoptedAt = time.Time{} }, refused: true},
+		"nor was it then":                 {at: time.Hour, now: time.Hour, gap: true, edit: func(t *TableState) { t.AdoptedAt = time.Time{} }, refused: true, yet: true},
 		"the generation only begins":      {at: time.Hour, now: time.Hour, gap: true, edit: func(t *TableState) { t.Adopted-- }, refused: true},
 		"the first one only begins":       {at: time.Hour, now: time.Hour, edit: func(t *TableState) { t.Adopted-- }, refused: true, yet: true},
 		"nothing was read from the start": {at: time.Hour, now: time.Hour, edit: func(t *TableState) { t.Listed = 0 }, refused: true, yet: true},

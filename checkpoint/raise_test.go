@@ -439,3 +439,32 @@ func TestH24_ReplacedWhileAnAdoptionReads(t *testing.T) {
 		take(t, ctx, a, "new")
 	})
 }
+
+// H33: an operator's machine raises the generation without having heard the service's time, after
+// which the images of an export have to be. Whoever completes adoptions and knows it notes it, once;
+// until then nothing that rests on it is admissible.
+func TestH33_AdoptedByWhoKnowsNoTime(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a, shard("s", ""))
+		operator, err := checkpoint.Open(p.world.NewProcess("operator").Context(), p.store, "p", checkpoint.Options{Worker: "operator", Lease: lease, ReadOnly: true})
+		check(t, err)
+		state, err := operator.Redo(ctx, source, 1, "again", false)
+		check(t, err)
+		if state.Adopted != state.Generation || !state.AdoptedAt.IsZero() {
+			t.Fatalf("%+v", state)
+		}
+		var hole *checkpoint.NotAdmissible
+		state.Listed = state.Generation
+		if err := checkpoint.Admissible(state, nil, p.world.Now(), time.Minute); !errors.As(err, &hole) || !hole.Yet {
+			t.Errorf("a load beside the application's writes: %v", err)
+		}
+		a.Heard(ctx, p.world.Now())
+		for range 2 {
+			p.sleep(ctx, time.Minute)
+			if state, err = a.Adopt(ctx, source); err != nil || !state.AdoptedAt.Equal(begin.Add(time.Minute)) {
+				t.Errorf("adopted at %s: %v", state.AdoptedAt, err)
+			}
+		}
+	})
+}

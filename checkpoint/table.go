@@ -289,7 +289,9 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		}
 		generation := state.Generation
 		state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
-			if s.Generation == generation && s.Adopted != generation {
+			// Who raised it for an operator may never have heard the service's time. A later one will do.
+			timeless := s.GapCount > 0 && s.AdoptedAt.IsZero()
+			if s.Generation == generation && (s.Adopted != generation || timeless) {
 				s.Adopted, s.AdoptedAt = generation, l.ServiceTime(ctx)
 			}
 			return nil

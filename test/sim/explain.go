@@ -58,6 +58,9 @@ func (o SimOptions) Named() (text string) {
 	if o.Verifies {
 		text += " VERIFIES=1"
 	}
+	if o.Exports {
+		text += " EXPORTS=1"
+	}
 	if o.DualWrites {
 		text += " DUAL_WRITES=1"
 	}

@@ -45,6 +45,9 @@ func (s *simulation) excused(err error) bool {
 // changed since is equal (I5).
 func (s *simulation) judge() {
 	s.peace()
+	if s.exports != nil {
+		s.exports.last()
+	}
 	s.settle("after the faults", s.patience()+2*time.Hour+s.expiry())
 	if s.bad() {
 		return
@@ -189,7 +192,7 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 		for _, w := range s.rec.missed {
 			from = later(from, w.At.Add(time.Second))
 		}
-	case s.plan.unloaded: // and what was written while there was no stream nobody could be told of
+	case s.onlyFollowed(state): // and what was written while there was no stream nobody could be told of
 		from = later(s.promisedFrom(state), s.Source.Stream().Shards[0].Begun)
 	}
 	return from
@@ -198,10 +201,16 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 // promisedFrom is from when on changes must be applied: since the load began, or where nothing is
 // loaded since the cut and the first complete listing, which may leave out shards that are over.
 func (s *simulation) promisedFrom(state checkpoint.TableState) time.Time {
-	if s.plan.unloaded {
+	if s.onlyFollowed(state) {
 		return later(state.Owed().Add((model.BackBy+2)*time.Second), s.rec.listed[state.Label])
 	}
-	return state.Load.StartedAt.Add(2 * time.Second)
+	at := state.Load.ImagesAt()
+	return at.Add(2*time.Second + s.rec.exports.fuzzOf(at.Unix()))
+}
+
+// onlyFollowed: no load says anything of the table.
+func (s *simulation) onlyFollowed(state checkpoint.TableState) bool {
+	return s.plan.unloaded || s.plan.byHand && !state.Loaded()
 }
 
 // trimmed is a change that was dropped by the stream, before it was applied, and that no load covers.

@@ -78,13 +78,13 @@ func (l *loads) mend(ctx context.Context) {
 			stage, source := state.Stage(), l.Source.Name
 			runs := stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping
 			switch {
-			case state.Load.Paused == checkpoint.PausedByOperator:
+			case state.Load.Paused == checkpoint.PausedByOperator && !l.exports.holding():
 				_, err = ledger.ResumeLoad(ctx, source, checkpoint.PausedByOperator)
 				l.World.Inject("load resumed")
 			case state.Load.Sweep.Waiting && stage == checkpoint.StageSweeping:
 				_, err = ledger.ApproveSweep(ctx, source)
 				l.World.Inject("sweep approved")
-			case state.NeedsLoad && stage == checkpoint.StageNone && (!l.plan.again || state.Tries >= checkpoint.MaxTries):
+			case l.exports == nil && state.NeedsLoad && stage == checkpoint.StageNone && (!l.plan.again || state.Tries >= checkpoint.MaxTries):
 				_, err = ledger.AskLoad(ctx, source, chance < 0.5)
 				l.World.Inject("load asked for")
 			case l.peaceful && l.copyRate > 0 && state.Limits.RowsPerSecond == nil:

@@ -19,6 +19,7 @@ type plan struct {
 	// unloaded: only changes are followed, from now on or, at the horizon, from as far back as the stream reaches. Of a table that is loaded neither
 	// makes a difference.
 	unloaded, atHorizon bool
+	byHand              bool // the existing items are not copied before somebody asks for it
 	moving              bool
 	newImages           bool
 	mapping             string // "": the one without rules
@@ -153,6 +154,9 @@ func newPlan(seed uint64, o SimOptions) plan {
 		p.mapping = shapeOf(seed)
 	}
 	p.moving = p.moving && p.mapping == ""
+	if o.Exports {
+		p.byExports()
+	}
 	p.shared = p.mapping == "mappings/merged" || stream(seed, "others' rows").IntN(6) == 0
 	if rng := stream(seed, "pages"); rng.IntN(4) == 0 {
 		p.pages = 1 + rng.IntN(2)

@@ -28,7 +28,11 @@ type recorder struct {
 	m      *Migration
 	layout layout
 	keeps  bool // columns keep what they were before
-	era    int
+	// exports, if it is not nil, makes exports that loads copy. byHand: nothing is copied before
+	// somebody asks for it.
+	exports *exportService
+	byHand  bool
+	era     int
 
 	// Of the source. images has, for each register that an item ever mapped to, the images that
 	// belonged there, in order.

@@ -207,8 +207,9 @@ func (t *recorder) checkLoaded(w rowWrite) {
 	if at.After(t.m.World.Now()) {
 		t.m.violate("I1: row %q is loaded from the future, %s", w.row, w.version)
 	}
+	since := at.Add(-t.exports.fuzzOf(at.Unix()))
 	for _, im := range t.images[w.register] {
-		if !im.to.IsZero() && im.to.Before(at) || !t.fits(w, im.spot) {
+		if !im.to.IsZero() && im.to.Before(since) || !t.fits(w, im.spot) {
 			continue
 		}
 		t.number[w.register] = written{}

@@ -92,7 +92,8 @@ func (s *simulation) doubt() string {
 func (t *recorder) claimed(state checkpoint.TableState) func(c change) bool {
 	return func(c change) bool {
 		if c.Shard == nil { // the load's alone
-			return c.At.Before(state.Load.StartedAt)
+			at := state.Load.ImagesAt()
+			return c.At.Before(at.Add(-t.exports.fuzzOf(at.Unix())))
 		}
 		seen := t.shards[c.Shard.Label+"/"+c.Shard.ID]
 		return seen != nil && seen.Position.Compare(c.Sequence) >= 0

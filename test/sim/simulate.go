@@ -37,6 +37,8 @@ type SimOptions struct {
 	// Appliers is how many there are; 0 leaves that to the seed.
 	Appliers int
 
+	// Exports has the table loaded from exports, too.
+	Exports bool
 	// Cutovers plays cutovers (SimulateCutover) in place of all else.
 	Cutovers bool
 	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
@@ -57,6 +59,7 @@ type Report struct {
 	Elapsed  time.Duration // virtual
 	Steps    int
 	Gap      bool // a gap was declared
+	Exported int  // loads from exports that ended
 	Trace    string
 }
 
@@ -99,8 +102,12 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 }
 
 func (s *simulation) report() Report {
+	exported := 0
+	if s.exports != nil {
+		exported = s.exports.ended
+	}
 	return Report{
-		Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
+		Exported: exported, Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
 		Steps: s.World.Steps(), Gap: len(s.Gaps) > 0, Trace: s.World.Trace(),
 	}
 }
@@ -112,7 +119,8 @@ type simulation struct {
 	options   SimOptions
 	work      *workload // of a run under rules
 	rec       *recorder
-	relay     *relaying // nil: nothing is published
+	relay     *relaying  // nil: nothing is published
+	exports   *exporting // nil: nothing is exported
 	ctx       context.Context
 	failures  []string
 	crew      []*member
@@ -222,6 +230,10 @@ func newSimulation(p plan, o SimOptions) *simulation {
 			s.relay.appliers, s.FromTopic = newAppliers(s.relay, n), true
 		}
 	}
+	if o.Exports {
+		s.exports = newExporting(s)
+		s.rec.exports, s.rec.byHand = s.exports.service, p.byHand
+	}
 	return s
 }
 
@@ -234,6 +246,9 @@ func (s *simulation) look(table, key string, before, after *model.Row) {
 	s.checkGap(table, key, before, after)
 	if s.relay != nil {
 		s.relay.written(table, key, after)
+	}
+	if s.exports != nil && table == model.StateTable && strings.HasPrefix(key, "default/table/") {
+		s.exports.noted(before, after)
 	}
 	s.strike(table, key, before, after)
 }
@@ -257,6 +272,10 @@ func (s *simulation) play(ctx context.Context) {
 			s.write()
 			_ = task.Sleep(s.ctx, s.World.UpTo(45*time.Second))
 		}
+	}
+	if s.exports != nil {
+		s.exports.prelude()
+		s.exports.begin()
 	}
 	for range s.plan.workers {
 		m := &member{}
@@ -361,7 +380,7 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		if s.copyRate > 0 {
 			t.Limits.RowsPerSecond = &s.copyRate
 		}
-		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
+		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded && !plan.byHand, !plan.atHorizon
 		t.AdoptRows = s.plan.shared
 		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
 		if s.options.Verifies {
@@ -370,6 +389,9 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		}
 		if s.relay != nil {
 			s.relay.hire(o)
+		}
+		if s.exports != nil {
+			o.Exports = s.exports.service.openExport
 		}
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster

@@ -31,7 +31,9 @@ const BackBy = 60
 type Table struct {
 	world *virtual.World
 	Name  string
-	Key   []string // names of the primary key's attributes
+	// ARN and ID are what descriptions say of it; "" is nothing.
+	ARN, ID string
+	Key     []string // names of the primary key's attributes
 
 	ByID map[string]attribute.Item
 	// Streams are all streams the table ever had, the current one last.

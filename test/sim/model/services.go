@@ -254,7 +254,7 @@ func (t *Table) Describe(ctx context.Context, table string) (backfill.Descriptio
 	}
 	s, enabled := t.described()
 	d := backfill.Description{
-		Name: t.Name, Status: "ACTIVE", StreamARN: s.ARN, StreamLabel: s.Label, StreamEnabled: enabled, Items: int64(len(t.ByID)),
+		Name: t.Name, ARN: t.ARN, ID: t.ID, Status: "ACTIVE", StreamARN: s.ARN, StreamLabel: s.Label, StreamEnabled: enabled, Items: int64(len(t.ByID)),
 		At: t.world.Now().Truncate(time.Second),
 	}
 	if d.StreamEnabled {

@@ -35,15 +35,16 @@ func main() {
 	verifies := flag.Bool("verifies", false, "the table is verified, with rows that somebody hurt")
 	dualWrites := flag.Bool("dual-writes", false, "an application writes both stores, in place of all else")
 	cutovers := flag.Bool("cutovers", false, "cutovers, in place of all else")
+	exports := flag.Bool("exports", false, "the table is loaded from exports, too")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	relay := flag.Bool("relay", false, "changes are published to a topic as well")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {
@@ -83,6 +84,7 @@ type total struct {
 	gaps     int
 	steps    int
 	virtual  time.Duration
+	exported int // seeds in which a load from an export ended
 	injected map[string]int
 	failed   []run
 	began    time.Time
@@ -99,7 +101,7 @@ type run struct {
 }
 
 // readKept reads lines of a seed and why it is kept; those that say dense were played with twice
-// the faults, those that say relay with a topic, and those that say verifies or cutovers with these.
+// the faults, those that say relay with a topic, and those that say verifies, cutovers or exports with these.
 func readKept(file string) (runs []run, err error) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -107,7 +109,8 @@ func readKept(file string) (runs []run, err error) {
 		line, relay := strings.CutPrefix(line, "relay ")
 		line, verifies := strings.CutPrefix(line, "verifies ")
 		line, cutovers := strings.CutPrefix(line, "cutovers ")
-		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers}}
+		line, exports := strings.CutPrefix(line, "exports ")
+		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers, Exports: exports}}
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -171,6 +174,9 @@ func (t *total) add(as run, r sim.Report) {
 	if r.Gap {
 		t.gaps++
 	}
+	if r.Exported > 0 {
+		t.exported++
+	}
 	for name, n := range r.Injected {
 		t.injected[name] += n
 	}
@@ -196,6 +202,13 @@ func (t *total) summary() int {
 		fmt.Printf("%10d × %s\n", t.injected[name], name)
 	}
 	missing := 0
+	if t.options.Exports {
+		fmt.Printf("a load from an export ended in %d of %d seeds\n", t.exported, t.played)
+		if least := t.played * 9 / 10; t.exported < least { // where the stream has ended for good there is none
+			missing++
+			fmt.Printf("that is less than %d\n", least)
+		}
+	}
 	for _, name := range sim.Effects() {
 		if t.options.Mapping == "" && !t.options.Cutovers && t.played >= complete && t.injected[name] == 0 {
 			missing++

@@ -1,0 +1,31 @@
+package sim
+
+import "testing"
+
+// H33, H81, H90, H91, H105: whole systems in which operators have the table exported and load it from
+// that: in place of the first copy, after gaps and again, beside everything else that goes wrong. What
+// an export shows is of a minute before or after its time, and the bucket holds what is not whole. In
+// each system a load from an export ends.
+func TestH33_H81_H91_H105_ExportsAreLoaded(t *testing.T) {
+	t.Parallel()
+	seen := map[string]int{}
+	from := fromEnvironment(t, "SIM_FROM", 330_000)
+	for seed := range fromEnvironment(t, "SIM_SEEDS", max(2, 12/fewer)) {
+		o := SimOptions{Exports: true}
+		r := Simulate(from+seed, o)
+		if len(r.Failures) > 0 {
+			t.Fatal(Explain(from+seed, o))
+		}
+		if r.Exported == 0 && r.Injected["stream disabled"] == 0 {
+			t.Errorf("seed %d: no load from an export ends", r.Seed)
+		}
+		for fault, n := range r.Injected {
+			seen[fault] += n
+		}
+	}
+	for _, fault := range []string{"item exported as it was before or after", "export refused", "object of a bucket spoiled", "first copy from an export"} {
+		if seen[fault] == 0 && fewer == 1 {
+			t.Errorf("no run had %q", fault)
+		}
+	}
+}
