@@ -92,7 +92,7 @@ func (o *Operator) readExports(ctx context.Context, in *Input, r Request) (*expo
 	}
 	out := &exported{files: backfill.Files(steps)}
 	for _, s := range steps {
-		if err := preflight.WholeExport(ctx, source, addresses[s.Export], s.ARN, r.Whole); err != nil {
+		if err := preflight.WholeExport(ctx, source.Exporter, addresses[s.Export], s.ARN, r.Whole); err != nil {
 			return nil, err
 		}
 		out.exports = append(out.exports, checkpoint.Export{Address: addresses[s.Export], ARN: s.ARN, From: s.From.UTC(), At: s.At.UTC()})
