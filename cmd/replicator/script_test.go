@@ -94,6 +94,7 @@ func TestScripts(t *testing.T) {
 			"pack":         pack,
 			"export":       export,
 			"pass":         passTime,
+			"moment":       moment,
 			"whole":        window(true),
 			"window":       window(false),
 			"recovery":     recovery,

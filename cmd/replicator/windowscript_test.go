@@ -18,6 +18,12 @@ func passTime(ts *testscript.TestScript, _ bool, args []string) {
 	servicesOf(ts).dynamo.AdvanceClock(d)
 }
 
+// moment keeps the time of DynamoDB in $EXPORTED: the next window begins there.
+func moment(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Setenv("EXPORTED", strconv.FormatInt(servicesOf(ts).dynamo.Now().Unix(), 10))
+	ts.Setenv("AWS_ENDPOINT_URL_S3", servicesOf(ts).endpoint)
+}
+
 // window NAME TABLE [VIEW] exports what was changed since the last `window` or `whole`, and `whole`
 // exports the table, as of a whole second that is over: $NAME is its folder in S3, and $EXPORTED the
 // second.
