@@ -118,7 +118,7 @@ func (o *Operator) admits(ctx context.Context, in *Input, d backfill.Description
 	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + last.Address,
 		Fix: "ask for an export of now: " + export + d.ARN + " --s3-bucket BUCKET, and name that"}
 	var hole *checkpoint.NotAdmissible
-	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && !hole.Yet {
+	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		refused.Cause = hole.Reason
 		if !last.From.IsZero() {
 			refused.Fix = fmt.Sprintf("ask for a window from %s on, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",
