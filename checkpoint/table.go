@@ -172,6 +172,14 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 	return TableState{}, ErrConflict
 }
 
+// written is the format that a record needs (Format).
+func (s *TableState) written() int {
+	if s.Load.Export.Address != "" || s.Load.Request.Wanted() {
+		return Format
+	}
+	return plainFormat
+}
+
 // takeOver reads a record of format 1, which knew neither kinds of gaps nor sweeps: what it lost
 // takes a copy, and a table that was loaded and has lost nothing counts as swept. The record must
 // be the caller's own.

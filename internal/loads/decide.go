@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -28,8 +29,10 @@ type Request struct {
 	Action string
 	// Repair: of start, only tables that need a load.
 	Repair bool
-	// Export: of start, the address of an export to copy in place of a scan.
-	Export string
+	// Export: of start, the address of an export to copy in place of a scan, and Windows those of
+	// further ones, in any order.
+	Export  string
+	Windows []string
 	// Whole: the operator says that the export shows the whole table, where DynamoDB does not.
 	Whole bool
 	// Wish: of start, the export is yet to be asked for, and Export is where it goes.
@@ -117,7 +120,7 @@ func (r Request) replaces(asked checkpoint.Load) bool {
 	case r.export == nil:
 		return asked.Export.Address != "" || wish.Wanted()
 	}
-	return r.export.ARN != asked.Export.ARN || r.export.Address != asked.Export.Address
+	return !slices.Equal(r.export.exports, asked.Exports())
 }
 
 func (r Request) resume(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
@@ -179,7 +182,7 @@ func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) 
 			return err
 		}
 		if r.export != nil {
-			_, err = in.ledger.AskExport(ctx, s.Source, r.Approve, r.export.Export)
+			_, err = in.ledger.AskExport(ctx, s.Source, r.Approve, r.export.exports...)
 			return err
 		}
 		_, err = in.ledger.AskLoad(ctx, s.Source, r.Approve)

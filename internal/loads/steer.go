@@ -70,7 +70,7 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 		if r.Wish {
 			r.wish, err = o.prepareExport(ctx, in, r)
 		} else {
-			r.export, err = o.readExport(ctx, in, r)
+			r.export, err = o.readExports(ctx, in, r)
 		}
 		if err != nil {
 			return err
