@@ -250,7 +250,7 @@ func headroom(shards []checkpoint.Shard, label string, now time.Time) (least tim
 
 // tooBusy is why the target is to be given time; "" if it is not. It is asked once in busyEvery.
 func (c *conductor) tooBusy(life lifecycle, state checkpoint.TableState) string {
-	share, watched := state.Limits.Over(c.settings.limits).CPU()
+	share, watched := state.Limits.Over(c.settings.limits()).CPU()
 	if c.busy == nil || !watched {
 		return ""
 	}

@@ -44,7 +44,8 @@ type loadSettings struct {
 	owned       bool // every row of the target is ours
 	skipExpired bool // items past their time to live are not copied
 	segments    int  // parts at once in this worker
-	limits      checkpoint.Limits
+	limits      func() checkpoint.Limits
+	live        bool          // they may change, and the bound on rows, which is this table's own, with them
 	imageAge    time.Duration // above it the writer puts images aside; 0: never
 	late        time.Duration // how long after its change the application may write the target
 }
@@ -380,8 +381,12 @@ func (l *loader) now(ctx context.Context) time.Time {
 
 // pace gives this worker its share of the limits: an operator's, else those of the configuration.
 func (s *shift) pace(ctx context.Context, state checkpoint.TableState, mine, all int) error {
-	limits := state.Limits.Over(s.settings.limits)
+	limits := state.Limits.Over(s.settings.limits())
 	if state.Limits.RowsPerSecond == nil {
+		if s.settings.live {
+			rows, _ := limits.Rows()
+			s.rows.Set(ctx, rows)
+		}
 		s.limits.UseRows(s.rows)
 	} else {
 		s.own.Set(ctx, *state.Limits.RowsPerSecond)

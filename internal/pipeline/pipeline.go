@@ -110,6 +110,8 @@ type Table struct {
 	Segments int
 	// Limits bound loads as configured. An operator's, in the ledger, are put over them.
 	Limits checkpoint.Limits
+	// LiveLimits gives them where they may change while loads run; nil: Limits are those.
+	LiveLimits func() checkpoint.Limits
 	// Rows, if not nil, is a bound on rows a second that several tables share, in place of that of
 	// Limits.
 	Rows *backfill.Throttle

@@ -70,7 +70,7 @@ func newTable(w *worker, spec Table) *table {
 	}
 	settings := loadSettings{
 		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
-		segments: max(spec.Segments, 1), limits: spec.Limits, late: spec.Late,
+		segments: max(spec.Segments, 1), limits: spec.limits(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late,
 	}
 	if w.Writer != nil {
 		settings.imageAge = w.Writer.MaxImageAge()
@@ -97,8 +97,16 @@ func (t Table) throttle() *backfill.Throttle {
 	if t.Rows != nil {
 		return t.Rows
 	}
-	rows, _ := t.Limits.Rows()
+	rows, _ := t.limits()().Rows()
 	return backfill.NewThrottle(rows)
+}
+
+// limits gives those of the configuration, at any time.
+func (t Table) limits() func() checkpoint.Limits {
+	if t.LiveLimits != nil {
+		return t.LiveLimits
+	}
+	return func() checkpoint.Limits { return t.Limits }
 }
 
 // run works on the table until a drain begins: as one of the workers that read its shards and,
