@@ -61,6 +61,7 @@ const (
 	WideRows             = "R1253"
 	ExpiredElsewhere     = "R1254"
 	ExpiryDiffers        = "R1255"
+	RecoveryOff          = "R1256"
 	TargetUnreachable    = "R1301"
 	TargetDenied         = "R1302"
 	ProfileMulti         = "R1303"
@@ -111,6 +112,7 @@ const (
 	Internal             = "R1601"
 	TimedOut             = "R1602"
 	Interrupted          = "R1603"
+	NotHealthy           = "R1604"
 )
 
 // Entry is what is registered for a code.
@@ -327,6 +329,9 @@ var registry = []Entry{
 		"With `expire: gc` Bigtable collects the cells of an item when the time in the attribute has come. DynamoDB's time to live is off for this table, or uses another attribute: the item stays there, and its row " +
 			"has no cells, although its version says that it is applied. The rows do not stay equal to their items.",
 		"turn the time to live on for this attribute (aws dynamodb update-time-to-live), name the attribute that it uses, or leave ttl out", ExitDone},
+	{RecoveryOff, "point-in-time recovery is off (warning)",
+		"DynamoDB exports a table only while its point-in-time recovery is on, and only from times since it was turned on. If the stream ever loses changes before they are applied, the table has to be read again as a whole; with an export that takes no read capacity.",
+		"turn it on: aws dynamodb update-continuous-backups; it costs by the GB and month", ExitDone},
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if you use an emulator", ExitFailed},
@@ -480,4 +485,7 @@ var registry = []Entry{
 	{Interrupted, "interrupted",
 		"The process was asked to stop and did: pages that were read were finished or dropped, checkpoints are saved, leases are released.",
 		"start it again; it continues where it stopped", ExitInterrupted},
+	{NotHealthy, "the process on this machine is not live or not ready",
+		"`replicator healthcheck` asked the process on this machine; what it says, or that it does not answer, is the cause.",
+		"look at its log and at `replicator status`; if it listens elsewhere, name that with --address", ExitFailed},
 }
