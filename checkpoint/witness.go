@@ -190,6 +190,9 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 // mirror notes in the ledger how far the witness has come.
 func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint64) error {
 	_, err := l.UpdateTable(ctx, source, func(s *TableState) error {
+		if err := l.checkHash(*s); err != nil {
+			return err // or a keeper that slept would make a witness where a former mapping's was removed
+		}
 		if at.Further == "" {
 			s.WitnessBeat = max(s.WitnessBeat, beat)
 			return nil
