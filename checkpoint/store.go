@@ -30,8 +30,9 @@ type Row struct {
 //
 // Format 2 has records of target tables. Writes of a worker that knows format 1 carry no number of
 // the fence. Format 3 has loads from exports, whose parts a worker that knows format 2 would take for
-// segments of a scan: the record of a table is of it while its load is one, and all others are of
-// format 2, so that workers of both versions may run side by side until such a load is asked for.
+// segments of a scan, and former mappings, of which it would leave what they wrote: the record of a
+// table is of it while it has one of these, and all others are of format 2, so that workers of both
+// versions may run side by side until then.
 const (
 	Format      = 3
 	plainFormat = 2

@@ -174,7 +174,7 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 
 // written is the format that a record needs (Format).
 func (s *TableState) written() int {
-	if s.Load.Export.Address != "" || s.Load.Request.Wanted() {
+	if s.Load.Export.Address != "" || s.Load.Request.Wanted() || len(s.Former) > 0 {
 		return Format
 	}
 	return plainFormat

@@ -85,4 +85,7 @@ func TestWorkersOfBeforeStopAtLoadsFromExports(t *testing.T) {
 	if asked.written() != Format {
 		t.Error("a load that waits for its export is begun as a scan")
 	}
+	if replaced := (TableState{Former: []Former{{}}}); replaced.written() != Format {
+		t.Error("what only a former mapping wrote is left by who knows of none")
+	}
 }
