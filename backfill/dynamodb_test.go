@@ -327,13 +327,13 @@ func TestAgainstTheEmbeddedService(t *testing.T) {
 	retried := 0
 	s := Part{
 		Total: 3, Source: Segments{Table: "Orders", Source: source}, Save: func(context.Context, checkpoint.PartProgress) error { return nil },
-		Write: func(_ context.Context, items []attribute.Item, readAt time.Time) error {
+		Write: func(_ context.Context, page Page, readAt time.Time) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if readAt.After(day) {
 				t.Errorf("images claim %s; the service's clock says %s", readAt, day)
 			}
-			for _, item := range items {
+			for _, item := range page.Items {
 				pk, _ := item.Get("pk")
 				sk, _ := item.Get("sk")
 				delete(want, pk.Text()+"/"+sk.Text())

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // Limits of a page of an export: about those of a page of a Scan.
@@ -16,17 +18,38 @@ const (
 	exportBytes = 1 << 20
 )
 
-// Exported are the data files of a full export as the parts of a load: a position is how many lines
-// of the file are durable. It is for one part at a time, whose file it keeps open between two
-// pages; Close ends that.
+// Exported are the data files of the exports of a load, one step after the other, as its parts: a
+// position is how many lines of the file are durable. It is for one part at a time, whose file it
+// keeps open between two pages; Close ends that.
 type Exported struct {
-	Export *exports.Export
+	Steps []exports.Step
 	// Verify reads each file once before the first of its items, so that none is written of a file
 	// that is not whole.
 	Verify bool
 
 	reader *exports.Reader
 	index  int
+}
+
+// Files is how many parts a load of the exports has.
+func Files(steps []exports.Step) int {
+	n := 0
+	for _, s := range steps {
+		n += len(s.Files)
+	}
+	return n
+}
+
+// FileOf is the file that a part of such a load is: that of a step by its index in there. False if
+// there is none.
+func FileOf(steps []exports.Step, part int) (step exports.Step, file int, ok bool) {
+	for _, s := range steps {
+		if part >= 0 && part < len(s.Files) {
+			return s, part, true
+		}
+		part -= len(s.Files)
+	}
+	return exports.Step{}, 0, false
 }
 
 type exportPosition struct {
@@ -39,8 +62,8 @@ func (e *Exported) Read(ctx context.Context, index, total int, after json.RawMes
 	if after != nil && (json.Unmarshal(after, &from) != nil || from.Line < 1) {
 		return Page{}, fmt.Errorf("%w: the position of file %d is no line", ErrProgress, index)
 	}
-	if total != len(e.Export.Files) || index < 0 || index >= total {
-		return Page{}, fmt.Errorf("%w: file %d of %d of an export of %d", ErrProgress, index, total, len(e.Export.Files))
+	if all := Files(e.Steps); total != all || index < 0 || index >= total {
+		return Page{}, fmt.Errorf("%w: file %d of %d of exports of %d", ErrProgress, index, total, all)
 	}
 	page, err := e.page(ctx, index, from.Line, limit)
 	if err != nil {
@@ -58,9 +81,10 @@ func (e *Exported) page(ctx context.Context, index int, line int64, limit int) (
 	if limit <= 0 || limit > exportItems {
 		limit = exportItems
 	}
+	step, _, _ := FileOf(e.Steps, index)
 	var page Page
 	before := e.reader.Unpacked()
-	for len(page.Items) < limit && page.Bytes < exportBytes {
+	for page.Size() < limit && page.Bytes < exportBytes {
 		record, err := e.reader.Next()
 		if err == io.EOF {
 			break
@@ -68,10 +92,14 @@ func (e *Exported) page(ctx context.Context, index int, line int64, limit int) (
 		if err != nil {
 			return Page{}, err
 		}
-		page.Items = append(page.Items, record.New)
+		if step.Incremental {
+			page.Changes = append(page.Changes, changed(step, record))
+		} else {
+			page.Items = append(page.Items, record.New)
+		}
 		page.Bytes = e.reader.Unpacked() - before
 	}
-	if len(page.Items) == 0 {
+	if page.Size() == 0 {
 		return page, e.Close()
 	}
 	var err error
@@ -79,13 +107,27 @@ func (e *Exported) page(ctx context.Context, index int, line int64, limit int) (
 	return page, err
 }
 
+// changed is a line of a window as a change. Of a window without old images it is a change of an item
+// of which nobody knows whether it was there before.
+func changed(step exports.Step, r exports.Record) cdc.Change {
+	c := cdc.Change{Event: cdc.Modify, Sequence: transform.LoadVersion(0, step.Version).Sequence(), Time: r.Written, Keys: r.Keys, Old: r.Old, New: r.New}
+	switch {
+	case !r.New.Exists():
+		c.Event = cdc.Remove
+	case !r.Old.Exists() && step.View == exports.ViewNewAndOld:
+		c.Event = cdc.Insert
+	}
+	return c
+}
+
 // open opens a file behind a line. Its first opening verifies it.
 func (e *Exported) open(ctx context.Context, index int, line int64) error {
 	if err := e.Close(); err != nil {
 		return err
 	}
+	step, file, _ := FileOf(e.Steps, index)
 	if e.Verify && line == 0 {
-		r, err := e.Export.Open(ctx, index)
+		r, err := step.Open(ctx, file)
 		if err != nil {
 			return err
 		}
@@ -93,7 +135,7 @@ func (e *Exported) open(ctx context.Context, index int, line int64) error {
 			return err
 		}
 	}
-	r, err := e.Export.Open(ctx, index)
+	r, err := step.Open(ctx, file)
 	if err != nil {
 		return err
 	}

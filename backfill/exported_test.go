@@ -36,14 +36,14 @@ func TestExportedFiles(t *testing.T) {
 	e, _, items := exported(t, 2500)
 	for _, limit := range []int{0, 1, 7, 5000} {
 		var got []attribute.Item
-		source, after, pages := &Exported{Export: e, Verify: true}, json.RawMessage(nil), 0
+		source, after, pages := &Exported{Steps: []exports.Step{{Export: e, Version: e.At}}, Verify: true}, json.RawMessage(nil), 0
 		for ; pages == 0 || after != nil; pages++ {
 			page, err := source.Read(t.Context(), 0, 2, after, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if pages%5 == 4 && limit != 1 {
-				source = &Exported{Export: e} // a successor
+				source = &Exported{Steps: []exports.Step{{Export: e, Version: e.At}}} // a successor
 			}
 			got, after = append(got, page.Items...), page.Next
 			if limit > 0 && len(page.Items) > limit {
@@ -57,7 +57,7 @@ func TestExportedFiles(t *testing.T) {
 			t.Errorf("an empty file: %+v, %v", page, err)
 		}
 	}
-	source := &Exported{Export: e}
+	source := &Exported{Steps: []exports.Step{{Export: e, Version: e.At}}}
 	for _, after := range []string{`{"line":2501}`, `{"line":0}`, `{"line":-1}`, `{}`, `"x"`} {
 		if _, err := source.Read(t.Context(), 0, 2, json.RawMessage(after), 0); !errors.Is(err, ErrProgress) {
 			t.Errorf("%s: %v", after, err)
@@ -79,7 +79,7 @@ func TestNothingIsReadOfAFileThatIsNotWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &Exported{Export: e, Verify: true}
+	source := &Exported{Steps: []exports.Step{{Export: e, Version: e.At}}, Verify: true}
 	o.Put(e.Files[0].Name, whole[:len(whole)-1])
 	var fault *exports.Error
 	if page, err := source.Read(t.Context(), 0, 2, nil, 0); !errors.As(err, &fault) || len(page.Items) != 0 || !strings.Contains(err.Error(), "cut short") {

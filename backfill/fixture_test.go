@@ -98,13 +98,13 @@ type target struct {
 	written map[string]int
 }
 
-func (t *target) write(_ context.Context, items []attribute.Item, _ time.Time) error {
+func (t *target) write(_ context.Context, page Page, _ time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.written == nil {
 		t.written = map[string]int{}
 	}
-	for _, item := range items {
+	for _, item := range page.Items {
 		t.written[keyOf(item)]++
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -30,6 +31,9 @@ type PartSource interface {
 // Page is one page of a part. It may be empty and not the last.
 type Page struct {
 	Items []attribute.Item
+	// Changes are, in place of items, those of a window of an incremental export: one of each item,
+	// with the sequence number of a load's version at the window's end.
+	Changes []cdc.Change
 	// Next is the position after which the following page begins, in the source's own form; nil if
 	// this page ends the part.
 	Next json.RawMessage
@@ -40,6 +44,9 @@ type Page struct {
 	Consumed float64
 }
 
+// Size is how many items the page has.
+func (p Page) Size() int { return len(p.Items) + len(p.Changes) }
+
 // ErrDrained is why a part was left before its end: its worker was asked to stop.
 var ErrDrained = errors.New("the part was left between two pages")
 
@@ -47,9 +54,9 @@ var ErrDrained = errors.New("the part was left between two pages")
 type Part struct {
 	Index, Total int
 	Source       PartSource
-	// Write returns nil when every one of the items is durable in the target or put aside, as read
-	// at the given time. It does its own retrying.
-	Write func(ctx context.Context, items []attribute.Item, readAt time.Time) error
+	// Write returns nil when every item of a page is durable in the target or put aside, as read at
+	// the given time. It does its own retrying.
+	Write func(ctx context.Context, page Page, readAt time.Time) error
 	// Save stores the progress durably; it fails when the part is another worker's.
 	Save func(ctx context.Context, p checkpoint.PartProgress) error
 	// Retry repeats a read or a save while that may help. Nil means one attempt.
@@ -123,8 +130,8 @@ func (r *running) read(drain, ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(page.Items) > 0 {
-			if err := r.Write(ctx, page.Items, readAt); err != nil {
+		if page.Size() > 0 {
+			if err := r.Write(ctx, page, readAt); err != nil {
 				return err
 			}
 		}
@@ -137,7 +144,7 @@ func (r *running) read(drain, ctx context.Context) error {
 		}
 		// Paid for after the write and not before it: an image waits for nothing between its read
 		// and its write. The last page is paid for as well, or many small parts would cost nothing.
-		rows, units, err := r.Limits.Take(drain, ctx, len(page.Items), page.Consumed)
+		rows, units, err := r.Limits.Take(drain, ctx, page.Size(), page.Consumed)
 		if rows+units > 0 {
 			r.events.Waited(rows, units)
 		}
@@ -153,13 +160,13 @@ func (r *running) read(drain, ctx context.Context) error {
 // durable moves the progress over a page that is durable as a whole (B1).
 func (r *running) durable(ctx context.Context, page Page) {
 	r.at.Position = page.Next
-	r.at.Items += int64(len(page.Items))
+	r.at.Items += int64(page.Size())
 	r.at.Bytes += page.Bytes
 	r.at.Units += page.Consumed
 	r.meter.Add(task.Mono(ctx), r.at.Items)
 	r.at.Rate = max(r.meter.Rate(), 0)
 	r.unsaved = true
-	r.events.Copied(len(page.Items))
+	r.events.Copied(page.Size())
 }
 
 // page gets the page at the part's position, with the time that its images may claim (B3).
@@ -172,7 +179,7 @@ func (r *running) page(ctx context.Context) (page Page, readAt time.Time, err er
 		return err
 	})
 	if err == nil {
-		r.events.Read(len(page.Items), page.Consumed)
+		r.events.Read(page.Size(), page.Consumed)
 	}
 	return page, readAt, err
 }

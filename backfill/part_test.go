@@ -97,8 +97,8 @@ func partCrashesAt(t *testing.T, page, at int, before bool) (crashed bool) {
 			}
 		}
 		p := part(m, out, 0, 1)
-		p.Write = func(ctx context.Context, items []attribute.Item, at time.Time) error {
-			return step(func() error { return out.write(ctx, items, at) })
+		p.Write = func(ctx context.Context, page Page, at time.Time) error {
+			return step(func() error { return out.write(ctx, page, at) })
 		}
 		p.Save = func(_ context.Context, p partProgress) error {
 			return step(func() (err error) { saved, err = json.Marshal(p); return err })
@@ -138,11 +138,11 @@ func TestH98_KilledAndTakenOver(t *testing.T) {
 					worker := w.NewProcess(fmt.Sprint("worker", index, "-", kills))
 					worker.Go("load", func() {
 						p := part(m, out, index, parts)
-						p.Write = func(ctx context.Context, items []attribute.Item, at time.Time) error {
+						p.Write = func(ctx context.Context, page Page, at time.Time) error {
 							if err := pause(ctx); err != nil {
 								return err
 							}
-							return out.write(ctx, items, at)
+							return out.write(ctx, page, at)
 						}
 						p.Save = func(ctx context.Context, p partProgress) error {
 							if err := pause(ctx); err != nil {
@@ -190,7 +190,7 @@ func TestH31_ImagesOfAPartDoNotClaimToBeYounger(t *testing.T) {
 			return nil
 		}
 		pages := 0
-		p.Write = func(_ context.Context, _ []attribute.Item, at time.Time) error {
+		p.Write = func(_ context.Context, _ Page, at time.Time) error {
 			if pages++; !at.Equal(asked) {
 				t.Errorf("claims %s, was asked for at %s", at, asked)
 			}
@@ -249,16 +249,16 @@ func TestAPartEndsWithWhatEndedIt(t *testing.T) {
 			p.Retry = func(context.Context, func(context.Context) error) error { return failed }
 		},
 		"a write": func(p *Part, _ context.CancelCauseFunc) {
-			p.Write = func(context.Context, []attribute.Item, time.Time) error { return failed }
+			p.Write = func(context.Context, Page, time.Time) error { return failed }
 		},
 		"a save": func(p *Part, _ context.CancelCauseFunc) {
 			p.Save = func(context.Context, partProgress) error { return failed }
 		},
 		"the end of its lease": func(p *Part, end context.CancelCauseFunc) {
 			write := p.Write
-			p.Write = func(ctx context.Context, items []attribute.Item, at time.Time) error {
+			p.Write = func(ctx context.Context, page Page, at time.Time) error {
 				end(failed)
-				return write(ctx, items, at)
+				return write(ctx, page, at)
 			}
 			p.Save = func(context.Context, partProgress) error { return errors.New("saved without the right to") }
 		},
@@ -326,11 +326,11 @@ func TestEachFullPageIsSaved(t *testing.T) {
 		m, out, unsaved := newMemory(70), &target{}, 0
 		p := part(m, out, 0, 1)
 		p.Source = fullPages{p.Source}
-		p.Write = func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
+		p.Write = func(ctx context.Context, page Page, readAt time.Time) error {
 			if unsaved++; unsaved > 1 {
 				t.Fatalf("%d pages are not saved", unsaved)
 			}
-			return out.write(ctx, items, readAt)
+			return out.write(ctx, page, readAt)
 		}
 		p.Save = func(context.Context, partProgress) error { unsaved = 0; return nil }
 		if _, err := p.run(t.Context(), partProgress{}); err != nil || out.missing(m) != nil {

@@ -112,9 +112,9 @@ func TestImagesAreAsOldAsTheAttemptThatReadThem(t *testing.T) {
 		ctx, out := context.Background(), &target{}
 		var last time.Time
 		p := part(&failsOnce{ScanSource: newMemory(3)}, out, 0, 1)
-		p.Write = func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
+		p.Write = func(ctx context.Context, page Page, readAt time.Time) error {
 			last = readAt
-			return out.write(ctx, items, readAt)
+			return out.write(ctx, page, readAt)
 		}
 		p.Retry = func(ctx context.Context, op func(ctx context.Context) error) error {
 			for op(ctx) != nil {

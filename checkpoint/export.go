@@ -9,42 +9,75 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Export is a full export of the table to S3.
+// Export is an export of the table to S3, full or a window.
 type Export struct {
 	// Address is where it lies: a directory, s3:// or gs:// of its folder. Every worker opens it.
 	Address string `json:"address"`
 	ARN     string `json:"arn"`
-	// At is the time that it shows, on the service's clock.
+	// From is the beginning of a window, on the service's clock; zero for a full export.
+	From time.Time `json:"from,omitzero"`
+	// At is the time that it shows, on the service's clock: the end of a window.
 	At time.Time `json:"at"`
 }
 
-// ImagesAt is the time before which no image of the load was read: that of its export, or when it
-// began.
+// MaxExports bounds the exports of one load, all of which the table's record names.
+const MaxExports = 64
+
+// Exports are those that the load copies, in their order; none if it scans.
+func (l Load) Exports() []Export {
+	if l.Export.Address == "" {
+		return nil
+	}
+	return append([]Export{l.Export}, l.Windows...)
+}
+
+// ExportARNs are the names of the load's exports, in their order.
+func (l Load) ExportARNs() []string {
+	var arns []string
+	for _, e := range l.Exports() {
+		arns = append(arns, e.ARN)
+	}
+	return arns
+}
+
+// ImagesAt is the time before which no change is missing in the images of the load: that of its
+// export, the end of its last window, or when it began.
 func (l Load) ImagesAt() time.Time {
-	if l.Export.Address != "" {
-		return l.Export.At
+	if all := l.Exports(); len(all) > 0 {
+		return all[len(all)-1].At
 	}
 	return l.StartedAt
 }
 
-// AskExport asks for a load of the current generation from an export. One that is asked for and not
-// sealed yet becomes that.
-func (s *TableState) AskExport(at time.Time, approved bool, e Export) error {
+// AskExport asks for a load of the current generation from exports: a full one and the windows
+// behind it, or windows alone. One that is asked for and not sealed yet becomes that.
+func (s *TableState) AskExport(at time.Time, approved bool, exports ...Export) error {
+	if n := len(exports); n < 1 || n > MaxExports {
+		return s.refuse("ask for a load", fmt.Sprintf("it is of %d exports", n), fmt.Sprintf("name at most %d, or ask for a newer full export", MaxExports))
+	}
 	if err := s.AskLoad(at, approved); err != nil {
 		return err
 	}
-	e.At = e.At.UTC()
-	s.Load.Export = e
+	named := make([]Export, len(exports))
+	for i, e := range exports {
+		e.At, e.From = e.At.UTC(), e.From.UTC()
+		named[i] = e
+	}
+	s.Load.Export = named[0]
+	if len(named) > 1 {
+		s.Load.Windows = named[1:]
+	}
 	return nil
 }
 
-// AskExport asks for a load of a table from an export.
-func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, e Export) (TableState, error) {
+// AskExport asks for a load of a table from exports.
+func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, exports ...Export) (TableState, error) {
 	at := task.Now(ctx)
-	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskExport(at, approved, e) })
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskExport(at, approved, exports...) })
 }
 
-// AdmissibleExport tells whether the images of an export may be applied in the table's generation. A
+// AdmissibleExport tells whether the images of exports may be applied in the table's generation that
+// lack no change from before at: that of a full export, or the end of the last window of a chain. A
 // scan begins after the generation was adopted; an export may show what was before. Then changes
 // that a generation before has applied, or lost, are missing in its images, and would be undone by
 // them. Only before the first gap nothing was applied in another generation: there the first reads
@@ -52,9 +85,8 @@ func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, e 
 // end, so that it was read for the first time earlier than that. Now is on the service's clock.
 func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late time.Duration) error {
 	never := func(why string) error {
-		return &NotAdmissible{fmt.Sprintf("the export is of %s, and %s", at.UTC().Format(time.RFC3339), why), false}
+		return &NotAdmissible{fmt.Sprintf("the export is of %s, and %s", stampOf(at), why), false}
 	}
-	text := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	if table.GapCount > 0 && table.Adopted != table.Generation {
 		return never("shows nothing of what this generation rests on, which only begins")
 	}
@@ -65,13 +97,13 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 	case now.IsZero():
 		return &NotAdmissible{"the service's time is not known yet", true}
 	case at.After(now.Add(Slack)):
-		return never("it is only " + text(now))
+		return never("it is only " + stampOf(now))
 	case at.Before(table.Cut.Add(Slack)):
-		return never("changes of before " + text(table.Cut.Add(Slack)) + " are not applied: the table is followed from then on")
+		return never("changes of before " + stampOf(table.Cut.Add(Slack)) + " are not applied: the table is followed from then on")
 	case table.GapCount == 0 && at.Before(known):
 		return never("what the stream held when the table was followed first is known for three days only")
 	case table.GapCount > 0 && at.Before(table.AdoptedAt.Add(Slack)):
-		return never("shows nothing of what this generation rests on, which began at " + text(table.AdoptedAt))
+		return never("shows nothing of what this generation rests on, which began at " + stampOf(table.AdoptedAt))
 	case table.GapCount > 0 && table.AdoptedAt.IsZero():
 		return &NotAdmissible{"when this generation began is not known yet", true}
 	}

@@ -71,7 +71,7 @@ func TestAskExport(t *testing.T) {
 	if err := s.SealLoad(plan); !errors.As(err, &refused) || !refused.Yet {
 		t.Error("a scan is sealed where an export was asked for:", err)
 	}
-	plan.Source, plan.ExportARN = "export", e.ARN
+	plan.Source, plan.ExportARNs = "export", []string{e.ARN}
 	for range 2 { // the answer may be lost
 		if err := s.SealLoad(plan); err != nil {
 			t.Fatal(err)

@@ -70,12 +70,18 @@ func noteGap(s *TableState, gap DeclaredGap) {
 	}
 }
 
-// suspend ends the promise until the table is loaded again.
+// suspend ends the promise until the table is loaded again. A load of windows that is not over may
+// have removed what a later window of it brings back: to its first image everything has to be said
+// again.
 func (s *TableState) suspend(gap DeclaredGap) {
 	s.NeedsLoad, s.Reason = true, gap.Reason
 	s.Kind = s.Kind.widen(gap.Kind)
-	if !gap.LostFrom.IsZero() {
-		s.LostFrom = earlier(s.LostFrom, gap.LostFrom)
+	if gap.LostFrom.IsZero() {
+		return
+	}
+	s.LostFrom = earlier(s.LostFrom, gap.LostFrom)
+	if begins := s.Load.begins(); s.Load.Generation > s.Base && !begins.IsZero() {
+		s.LostFrom = earlier(s.LostFrom, begins.Add(windowMargin))
 	}
 }
 

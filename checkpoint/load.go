@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -32,8 +33,12 @@ type Load struct {
 	// Parts is into how many parts the plan divides the source; 0 while the load is not sealed.
 	Parts  int    `json:"parts,omitempty"`
 	Source string `json:"source,omitempty"` // scan or export
-	// Export is copied in place of a scan.
-	Export Export `json:"export,omitzero"`
+	// Export is copied in place of a scan, and Windows behind it, in this order. They and all that is
+	// copied with them are one load.
+	Export  Export   `json:"export,omitzero"`
+	Windows []Export `json:"windows,omitempty"`
+	// Request is the export that is asked for first, until the load is sealed.
+	Request ExportRequest `json:"request,omitzero"`
 	// TableID is that of the source table when the load began: one that was created anew has
 	// another.
 	TableID string    `json:"table_id,omitempty"`
@@ -152,7 +157,7 @@ func (s *TableState) ask(at time.Time, approved bool) {
 	if s.Stage() != StageAsked {
 		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused, Before: before.Begun()}
 	}
-	s.Load.Export = Export{} // whoever asks for one says so afterwards
+	s.Load.Export, s.Load.Windows, s.Load.Request = Export{}, nil, ExportRequest{} // whoever asks for some says so afterwards
 	s.Load.Sweep.Approved = before.Sweep.Approved || approved
 }
 
@@ -162,7 +167,7 @@ type Plan struct {
 	Number     uint32 // one more than that of the load before
 	Parts      int
 	Source     string
-	ExportARN  string // of an export; "" for a scan
+	ExportARNs []string // of exports, in their order; none for a scan
 	TableID    string
 	StartedAt  time.Time // on the service's clock
 	// Estimate and EstimateBytes are the service's own counts.
@@ -174,11 +179,11 @@ func (s *TableState) SealLoad(plan Plan) error {
 	const step = "seal the load"
 	sealed := Load{
 		Generation: plan.Generation, Number: plan.Number, Parts: plan.Parts, Source: plan.Source, TableID: plan.TableID,
-		Export: s.Load.Export, AskedAt: s.Load.AskedAt, StartedAt: plan.StartedAt.UTC(), Before: s.Load.Before, Estimate: plan.Estimate, EstimateBytes: plan.EstimateBytes,
+		Export: s.Load.Export, Windows: s.Load.Windows, AskedAt: s.Load.AskedAt, StartedAt: plan.StartedAt.UTC(), Before: s.Load.Before, Estimate: plan.Estimate, EstimateBytes: plan.EstimateBytes,
 		Paused: s.Load.Paused, Sweep: Sweep{Approved: s.Load.Sweep.Approved},
 	}
 	switch stage := s.Stage(); {
-	case stage == StageAsked && plan.ExportARN != s.Load.Export.ARN:
+	case stage == StageAsked && (!slices.Equal(plan.ExportARNs, s.Load.ExportARNs()) || s.Load.Request.Wanted() && len(plan.ExportARNs) == 0):
 		return s.refuseYet(step, "it was asked for from another source meanwhile", "read the table's record again")
 	case plan.Parts < 1 || plan.StartedAt.IsZero():
 		return s.refuse(step, "the plan has no parts or no time", "this is a defect: please report it")
@@ -231,7 +236,7 @@ func (s *TableState) of(step string, generation, number uint32) error {
 
 // CompleteCopy notes that every part of the load is durable. The parts were read in the given
 // generation (H98). A first generation in a target that was made by us needs no sweep: nothing was
-// there before.
+// there before, and of what was copied nothing is in doubt.
 func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.Time) error {
 	const step = "complete the copy"
 	if err := s.of(step, generation, number); err != nil {
@@ -247,7 +252,7 @@ func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.
 	}
 	s.Load.DoneAt = at.UTC()
 	s.Load.Items, s.Load.Bytes, s.Load.Units = sums.Items, sums.Bytes, sums.Units
-	if s.MadeByUs && s.Base == 0 && !s.NeedsLoad {
+	if s.MadeByUs && s.Base == 0 && !s.NeedsLoad && s.Load.Doubted().IsZero() {
 		s.mended()
 	}
 	return nil

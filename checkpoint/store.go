@@ -29,8 +29,13 @@ type Row struct {
 // first record of a later one, instead of writing records back without what they do not know.
 //
 // Format 2 has records of target tables. Writes of a worker that knows format 1 carry no number of
-// the fence.
-const Format = 2
+// the fence. Format 3 has loads from exports, whose parts a worker that knows format 2 would take for
+// segments of a scan: the record of a table is of it while its load is one, and all others are of
+// format 2, so that workers of both versions may run side by side until such a load is asked for.
+const (
+	Format      = 3
+	plainFormat = 2
+)
 
 // header is part of every record: who wrote it, and which of that worker's writes it was. After an unknown outcome it tells
 // whether the write that took place was ours.
@@ -75,7 +80,10 @@ func (l *Ledger) stamp(h *header, record any) []byte {
 	l.writes++
 	n := l.writes
 	l.mu.Unlock()
-	*h = header{Format: Format, By: l.worker, N: n}
+	*h = header{Format: plainFormat, By: l.worker, N: n}
+	if r, ok := record.(interface{ written() int }); ok {
+		h.Format = r.written()
+	}
 	data, err := json.Marshal(record)
 	if err != nil {
 		panic("checkpoint: " + err.Error()) // records are plain data

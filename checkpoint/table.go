@@ -51,6 +51,8 @@ type TableState struct {
 	// theirs.
 	Tries int  `json:"tries,omitempty"`
 	Load  Load `json:"load,omitzero"`
+	// ExportsAsked is how many exports DynamoDB was asked for, over all loads.
+	ExportsAsked uint32 `json:"exports_asked,omitempty"`
 	// Limits are what an operator set for the loads of the table.
 	Limits Limits `json:"limits,omitzero"`
 	// Verify is the comparison with the target that runs or ran last.
@@ -163,6 +165,14 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 		}
 	}
 	return TableState{}, ErrConflict
+}
+
+// written is the format that a record needs (Format).
+func (s *TableState) written() int {
+	if s.Load.Export.Address != "" || s.Load.Request.Wanted() {
+		return Format
+	}
+	return plainFormat
 }
 
 // takeOver reads a record of format 1, which knew neither kinds of gaps nor sweeps: what it lost

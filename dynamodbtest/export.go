@@ -50,6 +50,7 @@ type exportRequest struct {
 	ExportFormat                   string
 	ExportType                     string
 	IncrementalExportSpecification *windowSpecification
+	FilterSpecification            json.RawMessage
 }
 
 func (r *exportRequest) subject() (string, string) { return tableOfARN(r.TableArn), "" }
@@ -62,7 +63,9 @@ type export struct {
 	bucket      string
 	prefix      string
 	kind, view  string
-	from, to    time.Time // of a full export, to is its time
+	filter      json.RawMessage // as it was asked for
+	selects     *selection      // by filter; nil: everything
+	from, to    time.Time       // of a full export, to is its time
 	began, ends time.Time
 	manifest    string // once it is complete
 	failure     string
@@ -127,6 +130,10 @@ func (s *Server) checkExport(req *exportRequest) (*export, error) {
 	asks, _ := json.Marshal(req)
 	e := &export{table: t, token: token, asks: string(asks), bucket: req.S3Bucket, prefix: strings.Trim(req.S3Prefix, "/"),
 		kind: cmp.Or(req.ExportType, fullExport), began: now, ends: now.Add(s.opts.ExportTakes)}
+	e.filter = req.FilterSpecification
+	if e.selects, err = filterOf(e.filter, e.kind); err != nil {
+		return nil, err
+	}
 	first := t.history.first(now)
 	if e.kind == fullExport {
 		e.to = timeOf(req.ExportTime, now)
@@ -170,6 +177,7 @@ type exportDescription struct {
 	BilledSizeBytes, ItemCount     int
 	ExportType                     string
 	IncrementalExportSpecification *windowDescription `json:",omitempty"`
+	FilterSpecification            json.RawMessage    `json:",omitempty"`
 }
 
 type windowDescription struct {
@@ -181,7 +189,7 @@ type windowDescription struct {
 func (s *Server) describe(e *export) any {
 	d := exportDescription{ExportArn: e.arn, ExportStatus: "IN_PROGRESS", StartTime: seconds(e.began), TableArn: e.table.arn(), TableId: e.table.id,
 		ClientToken: e.token, S3Bucket: e.bucket, S3Prefix: e.prefix, S3SseAlgorithm: "AES256", ExportFormat: "DYNAMODB_JSON",
-		BilledSizeBytes: e.bytes, ItemCount: e.items, ExportType: e.kind}
+		BilledSizeBytes: e.bytes, ItemCount: e.items, ExportType: e.kind, FilterSpecification: e.filter}
 	if e.kind == fullExport {
 		at := seconds(e.to)
 		d.ExportTime = &at
@@ -292,8 +300,16 @@ func (e *export) lines() ([]dataFile, error) {
 	for _, l := range h.order() {
 		f := &files[l.key.hash%exportFiles]
 		if e.kind == fullExport {
-			if image := l.at(e.to); image != nil {
-				fmt.Fprintf(&f.lines, "{\"Item\":%s}\n", image.wire)
+			image := l.at(e.to)
+			if image == nil {
+				continue
+			}
+			shown, err := e.shown(image)
+			if err != nil {
+				return nil, err
+			}
+			if shown != nil {
+				fmt.Fprintf(&f.lines, "{\"Item\":%s}\n", shown)
 				f.items++
 			}
 			continue

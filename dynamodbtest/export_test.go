@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +173,32 @@ func isCode(err error, code string) bool {
 }
 
 // What the service refuses, what it takes for the same export, and how long one takes.
+// TestAFilteredExport has what its filter and its projection leave, and says so.
+func TestAFilteredExport(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	f.createTable("Orders", "", "")
+	f.recovery(true)
+	for i := range 9 {
+		f.put("Orders", attrs{"pk": str(fmt.Sprint("p", i)), "v": str(fmt.Sprint(i % 3)), "w": str("secret")})
+	}
+	filter := types.FilterSpecification{FilterExpression: ptr("v = :v"), ProjectionExpression: ptr("pk"), ExpressionAttributeValues: attrs{":v": str("1")}}
+	full := f.export(dynamodb.ExportTableToPointInTimeInput{FilterSpecification: &filter})
+	if *full.ItemCount != 3 || *full.BilledSizeBytes != 3*int64(len("{\"Item\":{\"pk\":{\"S\":\"p1\"}}}\n")) {
+		t.Errorf("%d items in %d bytes", *full.ItemCount, *full.BilledSizeBytes)
+	}
+	if got := full.FilterSpecification; got == nil || *got.ProjectionExpression != "pk" || !reflect.DeepEqual(got.ExpressionAttributeValues, filter.ExpressionAttributeValues) {
+		t.Errorf("%+v", got)
+	}
+	if whole := f.export(dynamodb.ExportTableToPointInTimeInput{}); *whole.ItemCount != 9 || whole.FilterSpecification != nil {
+		t.Errorf("%+v", whole)
+	}
+	filter.KeyConditionExpression = ptr("pk = :v")
+	_, err := f.db.ExportTableToPointInTime(f.ctx, &dynamodb.ExportTableToPointInTimeInput{TableArn: ptr(exportedTable), S3Bucket: ptr("b"), FilterSpecification: &filter})
+	if !isCode(err, "ValidationException") {
+		t.Error(err)
+	}
+}
+
 func TestExportsThatDynamoDBRefuses(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{ExportTakes: 10 * time.Minute, ExportsTo: t.TempDir()})
 	f.createTable("Orders", "", "")

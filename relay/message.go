@@ -86,7 +86,7 @@ type Change struct {
 	// Omitted says why the change has no images; "" if it has.
 	Omitted Omission
 	// Loaded: a load has read the item, and nobody changed it. It has no Number, and its Event is
-	// Insert.
+	// Insert, or Remove if the load has read that it is gone.
 	Loaded bool
 }
 
@@ -116,7 +116,7 @@ type Body struct {
 	Time        string          `json:"time" desc:"when the change was made, floored to the second by DynamoDB, or when the load read the item; it orders nothing" format:"date-time"`
 	Keys        json.RawMessage `json:"keys" desc:"primary key, in DynamoDB JSON"`
 	Old         json.RawMessage `json:"old,omitempty" desc:"item before the change, in DynamoDB JSON; absent for an insert, where the stream carries none, and where images are omitted"`
-	New         json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, and where images are omitted"`
+	New         json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, for LOAD of an item that is gone, and where images are omitted"`
 	Expired     bool            `json:"expired,omitempty" desc:"the time to live of DynamoDB removed the item"`
 	Omitted     Omission        `json:"omitted,omitempty" desc:"why there are no images" enum:"before_start,too_large"`
 	Sequence    string          `json:"sequence" desc:"sequence number of the stream's record, a decimal number of up to 40 digits; numbers of different shards do not compare. For LOAD, the second of the read" pattern:"^[0-9]{1,40}$"`
@@ -275,8 +275,13 @@ func Decode(data []byte) (Change, error) {
 // change is the record of the stream. Its errors quote no data.
 func (b *Body) change() (c cdc.Change, err error) {
 	switch b.Event {
-	case cdc.Insert.String(), LoadEvent:
+	case cdc.Insert.String():
 		c.Event = cdc.Insert
+	case LoadEvent:
+		c.Event = cdc.Insert
+		if b.New == nil && b.Omitted == "" {
+			c.Event = cdc.Remove
+		}
 	case cdc.Modify.String():
 		c.Event = cdc.Modify
 	case cdc.Remove.String():

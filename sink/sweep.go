@@ -34,6 +34,9 @@ type Sweeping struct {
 	Table string
 	// Generation is the one that is swept for: rows of an older one are suspects.
 	Generation uint32
+	// Doubted is the version of what was copied from a full export before its windows; empty: of
+	// none. Rows at it are suspects, too: a change may lie between the two.
+	Doubted transform.Version
 	// Owned says that nobody else writes to the table: it was made or found empty by us, or is
 	// declared to be ours. Rows without a version are suspects then.
 	Owned bool
@@ -101,7 +104,7 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 			unexplained++
 			continue
 		}
-		if held.Generation() >= s.Generation {
+		if held.Generation() >= s.Generation && (s.Doubted == "" || held.Position() != s.Doubted) {
 			continue
 		}
 		switch suspect, whose := s.suspect(row.Key, m); whose {

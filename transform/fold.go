@@ -16,6 +16,8 @@ type Stamp struct {
 	NotBefore time.Time
 	// DualWrites tells that the application writes the target, too: rows get what Batch.Timestamped needs.
 	DualWrites bool
+	// Apart tells that the changes are in no order among items, as those of a window: each has its own time.
+	Apart bool
 }
 
 // history is what a page says of one item.
@@ -137,7 +139,11 @@ func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64
 	var s scratch
 	for i := range changes {
 		c := &changes[i]
-		latest = max(latest, cellTime(c.Time))
+		micros := cellTime(c.Time)
+		latest = max(latest, micros)
+		if !stamp.Apart {
+			micros = latest
+		}
 		if c.Expired && m.Outlives() {
 			continue
 		}
@@ -150,9 +156,9 @@ func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64
 			list = append(list, history{item: item, addresses: room[n : n : n+1], puts: cells[n : n : n+1], keyOnly: m.keyOnly})
 		}
 		h := &list[n]
-		h.newest, h.micros = i, latest
+		h.newest, h.micros = i, micros
 		if m.keep || m.number != "" || stamp.DualWrites {
-			h.moments = append(h.moments, moment{i, latest})
+			h.moments = append(h.moments, moment{i, micros})
 		}
 		switch {
 		case m.keyOnly && known:
@@ -222,6 +228,14 @@ func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Tim
 		b.Rows = m.mutations(b.Rows, base, &h, puts)
 	}
 	return b
+}
+
+// LoadWindow turns the changes of a window of an incremental export, one of each item, whose sequence number is that of LoadVersion at
+// the window's end, into mutations at that version, puts and removes alike: they outrank what a load read before the end, and are
+// outranked by later windows and by changes of the stream. Cells have the times of the changes. An address that the item's old image
+// had and the new one has not is removed, as Fold removes it.
+func LoadWindow(m *Mapping, changes []cdc.Change, generation uint32) Batch {
+	return Fold(m, changes, Stamp{Generation: generation, Hop: LoadHop, Apart: true})
 }
 
 // LoadVersion is the version of what a load or a sweep read at a time.

@@ -62,7 +62,7 @@ func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Co
 
 func newBackfillStart(p *program) *cobra.Command {
 	var s steering
-	var whole bool
+	var named []string
 	r := loads.Request{Action: loads.ActionStart}
 	c := &cobra.Command{
 		Use:   "start [flags]",
@@ -75,29 +75,50 @@ would do, and waits for ` + "`replicator backfill resume --yes`" + `.
 
 --export copies a full export to S3 in place of a scan: the folder of the export, in a directory that every worker has, in S3 or in
 Cloud Storage. It costs no read units. An export that shows less than the stream goes on from is refused. Whether an export has a
-filter or a projection its files do not say: --whole-export says that it has none.`,
+filter or a projection its files do not say. DynamoDB is asked, which knows its exports for some months; --whole-export says that it
+has none where DynamoDB does not know, or may not be asked.
+
+Windows, as incremental exports are called, bring a full export up to a later time: name all of them, each with an --export of its own,
+in any order. The first begins at the time of the full one, and each where the one before ends. With --repair-gap windows alone mend a
+gap of the stream: they begin before the loss, and end after the stream is read again. Every other loss takes a copy.
+
+--request-export asks for the export, too, and --export says where it goes, s3://BUCKET or s3://BUCKET/PREFIX. The table needs
+point-in-time recovery. A worker asks as soon as the stream is read, waits until the export is complete, which takes minutes to hours,
+and copies it; --dry-run says what it costs.`,
 		Example: `  replicator backfill start --repair-gap --dry-run
-  replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1 --whole-export
+  replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1
+  replicator backfill start --table Orders --request-export --export s3://exports --wait
+  replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/FULL --export s3://exports/AWSDynamoDB/WINDOW
+  replicator backfill start --table Orders --repair-gap --export s3://exports/AWSDynamoDB/WINDOW
   replicator backfill start --repair-gap --wait
   replicator backfill start --table Orders --yes`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if len(named) > 0 {
+				r.Export, r.Windows = named[0], named[1:]
+			}
 			switch {
 			case r.Export != "" && s.Table == "":
 				return diag.BadUsage("an export is of one table, and none is named", "add --table")
-			case r.Export != "" && !whole:
-				return diag.BadUsage("the files of an export do not say whether it has a filter or a projection, with which rows or attributes would be missing",
-					"if it was asked for without them, add --whole-export")
-			case whole && r.Export == "":
-				return diag.BadUsage("--whole-export is about an export, and none is named", "add --export")
+			case r.Wish && (s.Table == "" || r.Export == ""):
+				return diag.BadUsage("--request-export is of one table, and has to say where the export goes", "add --table and --export s3://BUCKET/PREFIX")
+			case r.Whole && (r.Export == "" || r.Wish):
+				return diag.BadUsage("--whole-export is about an export that there is, and none is named", "add --export, without --request-export")
+			case r.Wish && len(r.Windows) > 0:
+				return diag.BadUsage("--request-export is of one export, and several are named", "leave out all but the --export that says where it goes")
+			case r.Wish:
+				if _, err := loads.Destination(r.Export); err != nil {
+					return err
+				}
 			}
 			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Steer(ctx, r) })
 		},
 	}
 	c.Flags().BoolVar(&r.Repair, "repair-gap", false, "only tables that need a load because something was lost")
 	s.flags(c, true)
-	c.Flags().StringVar(&r.Export, "export", "", "copy the full export in this `FOLDER` (a directory, s3://… or gs://…) in place of a scan")
-	c.Flags().BoolVar(&whole, "whole-export", false, "the export was asked for without filter, projection and key conditions")
+	c.Flags().StringArrayVar(&named, "export", nil, "copy the export in this `FOLDER` (a directory, s3://… or gs://…) in place of a scan; again for each window behind it")
+	c.Flags().BoolVar(&r.Whole, "whole-export", false, "the export was asked for without filter, projection and key conditions, whatever DynamoDB knows of it")
+	c.Flags().BoolVar(&r.Wish, "request-export", false, "ask DynamoDB for the export; --export is where it goes, s3://BUCKET[/PREFIX]")
 	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep beforehand")
 	s.waits(c)
 	return c

@@ -13,11 +13,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// export TABLE DIR exports a table: $S3EXPORT is its folder in S3, and DIR gets a copy of the bucket, in which $EXPORT is the same.
+// export TABLE DIR [ATTRIBUTES] exports a table, or these attributes alone: $S3EXPORT is its folder in S3, and DIR gets a copy of the bucket, in which $EXPORT is the same.
 func export(ts *testscript.TestScript, _ bool, args []string) {
 	s := servicesOf(ts)
 	ts.Check(s.call("UpdateContinuousBackups", map[string]any{"TableName": args[0], "PointInTimeRecoverySpecification": map[string]any{"PointInTimeRecoveryEnabled": true}}))
-	body, err := json.Marshal(map[string]any{"TableArn": "arn:aws:dynamodb:us-east-1:000000000000:table/" + args[0], "S3Bucket": "exports"})
+	asked := map[string]any{"TableArn": "arn:aws:dynamodb:us-east-1:000000000000:table/" + args[0], "S3Bucket": "exports"}
+	if len(args) > 2 {
+		asked["FilterSpecification"] = map[string]any{"ProjectionExpression": args[2]}
+	}
+	body, err := json.Marshal(asked)
 	ts.Check(err)
 	r, err := http.NewRequest(http.MethodPost, s.endpoint, bytes.NewReader(body))
 	ts.Check(err)
@@ -55,4 +59,18 @@ func ask(ts *testscript.TestScript, r *http.Request) string {
 	}
 	ts.Check(err)
 	return string(content)
+}
+
+// recovery TABLE on|off turns point-in-time recovery on or off, and lets exports be read from S3.
+func recovery(ts *testscript.TestScript, _ bool, args []string) {
+	s := servicesOf(ts)
+	ts.Check(s.call("UpdateContinuousBackups", map[string]any{"TableName": args[0], "PointInTimeRecoverySpecification": map[string]any{"PointInTimeRecoveryEnabled": args[1] == "on"}}))
+	ts.Setenv("AWS_ENDPOINT_URL_S3", s.endpoint)
+}
+
+// exportsAre STATUS says from now on that exports are underway, failed, or done.
+func exportsAre(ts *testscript.TestScript, _ bool, args []string) {
+	status := map[string]string{"underway": `"ExportStatus":"IN_PROGRESS"`, "done": `"ExportStatus":"COMPLETED"`,
+		"failed": `"ExportStatus":"FAILED","FailureCode":"S3NoSuchBucket","FailureMessage":"The specified bucket does not exist"`}[args[0]]
+	servicesOf(ts).exports.Store(&status)
 }

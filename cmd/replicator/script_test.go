@@ -93,6 +93,8 @@ func TestScripts(t *testing.T) {
 			"occupy":       occupy,
 			"pack":         pack,
 			"export":       export,
+			"recovery":     recovery,
+			"exports":      exportsAre,
 			"serve-demo":   serveDemo,
 		},
 		Setup: func(env *testscript.Env) error {
@@ -152,6 +154,7 @@ type embedded struct {
 	cloud    *cloud // what bttest does not know of Bigtable
 
 	refused sync.Map               // operations that DynamoDB denies
+	exports atomic.Pointer[string] // the status of exports that are complete; nil: that
 	replica atomic.Pointer[string] // the other region of all tables, if they are global ones
 }
 
@@ -191,14 +194,23 @@ func (s *embedded) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"User is not authorized to perform: dynamodb:%s"}`, operation)
 		return
 	}
+	if status := s.exports.Load(); operation == "DescribeExport" && status != nil {
+		s.rewrite(w, r, `"ExportStatus":"COMPLETED"`, *status)
+		return
+	}
 	region := s.replica.Load()
 	if operation != "DescribeTable" || region == nil {
 		s.dynamo.ServeHTTP(w, r)
 		return
 	}
+	s.rewrite(w, r, `"Table":{`, `"Table":{"Replicas":[{"RegionName":"`+*region+`"}],`)
+}
+
+// rewrite answers with one text in place of another.
+func (s *embedded) rewrite(w http.ResponseWriter, r *http.Request, from, to string) {
 	answer := httptest.NewRecorder()
 	s.dynamo.ServeHTTP(answer, r)
-	body := strings.Replace(answer.Body.String(), `"Table":{`, `"Table":{"Replicas":[{"RegionName":"`+*region+`"}],`, 1)
+	body := strings.Replace(answer.Body.String(), from, to, 1)
 	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
 	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
 	w.WriteHeader(answer.Code)

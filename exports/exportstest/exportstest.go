@@ -56,19 +56,56 @@ type Table struct{ ARN, ID string }
 
 // Full writes a full export, whose folder is called as its id, with the given items in each file.
 func (o *Objects) Full(t Table, id string, at time.Time, files ...[]attribute.Item) error {
+	lines := make([][]string, len(files))
+	for i, file := range files {
+		for _, item := range file {
+			lines[i] = append(lines[i], fmt.Sprintf("{\"Item\":%s}\n", attribute.AppendItem(nil, item)))
+		}
+	}
+	return o.write(t, id, id+"/data/", lines, map[string]any{"version": "2020-06-30", "exportTime": at.UTC().Format(time.RFC3339Nano)})
+}
+
+// Change is what an item was before a window and is at its end, and when it was last written in it.
+type Change struct {
+	Keys, Old, New attribute.Item
+	Written        time.Time
+}
+
+// Window writes an incremental export from a time up to another one, with the given changes in each
+// file. Of the view NEW_IMAGE, old images are left out.
+func (o *Objects) Window(t Table, id string, from, to time.Time, view string, files ...[]Change) error {
+	lines := make([][]string, len(files))
+	for i, file := range files {
+		for _, c := range file {
+			line := fmt.Appendf(nil, `{"Metadata":{"WriteTimestampMicros":{"N":"%d"}},"Keys":%s`, c.Written.UnixMicro(), attribute.AppendItem(nil, c.Keys))
+			if c.Old.Exists() && view != "NEW_IMAGE" {
+				line = attribute.AppendItem(append(line, `,"OldImage":`...), c.Old)
+			}
+			if c.New.Exists() {
+				line = attribute.AppendItem(append(line, `,"NewImage":`...), c.New)
+			}
+			lines[i] = append(lines[i], string(line)+"}\n")
+		}
+	}
+	return o.write(t, id, "data/", lines, map[string]any{"version": "2023-08-01", "exportType": "INCREMENTAL_EXPORT", "outputView": view,
+		"exportFromTime": from.UTC().Format(time.RFC3339Nano), "exportToTime": to.UTC().Format(time.RFC3339Nano)})
+}
+
+// write writes files and manifests, to which summary adds what is of the kind of export.
+func (o *Objects) write(t Table, id, data string, files [][]string, summary map[string]any) error {
 	items, list := 0, []byte(nil)
 	for i, file := range files {
 		var packed bytes.Buffer
 		z := gzip.NewWriter(&packed)
-		for _, item := range file {
-			if _, err := fmt.Fprintf(z, "{\"Item\":%s}\n", attribute.AppendItem(nil, item)); err != nil {
+		for _, line := range file {
+			if _, err := io.WriteString(z, line); err != nil {
 				return err
 			}
 		}
 		if err := z.Close(); err != nil {
 			return err
 		}
-		name := fmt.Sprintf("%s/data/%s-%d.json.gz", id, id, i)
+		name := fmt.Sprintf("%s%s-%d.json.gz", data, id, i)
 		o.Put(name, packed.Bytes())
 		sum := md5.Sum(packed.Bytes())
 		line, err := json.Marshal(map[string]any{"itemCount": len(file), "md5Checksum": base64.StdEncoding.EncodeToString(sum[:]), "etag": "-1",
@@ -79,13 +116,15 @@ func (o *Objects) Full(t Table, id string, at time.Time, files ...[]attribute.It
 		items += len(file)
 		list = append(append(list, line...), '\n')
 	}
-	summary, err := json.Marshal(map[string]any{"version": "2020-06-30", "exportArn": t.ARN + "/export/" + id, "tableArn": t.ARN, "tableId": t.ID,
-		"exportTime": at.UTC().Format(time.RFC3339Nano), "outputFormat": "DYNAMODB_JSON", "itemCount": items, "billedSizeBytes": 0,
-		"manifestFilesS3Key": "AWSDynamoDB/" + id + "/manifest-files.json"})
+	for name, value := range map[string]any{"exportArn": t.ARN + "/export/" + id, "tableArn": t.ARN, "tableId": t.ID, "outputFormat": "DYNAMODB_JSON", "itemCount": items,
+		"billedSizeBytes": 0, "manifestFilesS3Key": "AWSDynamoDB/" + id + "/manifest-files.json"} {
+		summary[name] = value
+	}
+	text, err := json.Marshal(summary)
 	if err != nil {
 		return err
 	}
 	o.Put(id+"/manifest-files.json", list)
-	o.Put(id+"/manifest-summary.json", summary)
+	o.Put(id+"/manifest-summary.json", text)
 	return nil
 }

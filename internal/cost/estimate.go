@@ -179,6 +179,11 @@ func (p Prices) Spent(units float64, bytes int64) []Line {
 	}
 }
 
+// Export is what a full export of a table of so many bytes costs, by the service's own count.
+func (p Prices) Export(bytes int64) Line {
+	return Line{What: "export to S3", Quantity: size(float64(bytes)), Amount: float64(bytes) / gib * p.Prices["export_gb"].Price, Per: Once, Price: "export_gb"}
+}
+
 func (p Prices) egress(t Table) Line {
 	bytes := float64(t.Bytes) * p.Rates["wire_factor"]
 	return Line{What: "items out of AWS", Quantity: size(bytes), Amount: bytes / gib * p.Prices["egress_gb"].Price, Per: Once, Price: "egress_gb",

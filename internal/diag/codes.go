@@ -61,6 +61,7 @@ const (
 	WideRows             = "R1253"
 	ExpiredElsewhere     = "R1254"
 	ExpiryDiffers        = "R1255"
+	RecoveryOff          = "R1256"
 	TargetUnreachable    = "R1301"
 	TargetDenied         = "R1302"
 	ProfileMulti         = "R1303"
@@ -327,6 +328,9 @@ var registry = []Entry{
 		"With `expire: gc` Bigtable collects the cells of an item when the time in the attribute has come. DynamoDB's time to live is off for this table, or uses another attribute: the item stays there, and its row " +
 			"has no cells, although its version says that it is applied. The rows do not stay equal to their items.",
 		"turn the time to live on for this attribute (aws dynamodb update-time-to-live), name the attribute that it uses, or leave ttl out", ExitDone},
+	{RecoveryOff, "point-in-time recovery is off (warning)",
+		"DynamoDB exports a table only while its point-in-time recovery is on, and only from times since it was turned on. If the stream ever loses changes before they are applied, the table has to be read again as a whole; with an export that takes no read capacity.",
+		"turn it on: aws dynamodb update-continuous-backups; it costs by the GB and month", ExitDone},
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if you use an emulator", ExitFailed},

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -27,15 +29,22 @@ type Request struct {
 	Action string
 	// Repair: of start, only tables that need a load.
 	Repair bool
-	// Export: of start, the address of an export to copy in place of a scan.
-	Export string
+	// Export: of start, the address of an export to copy in place of a scan, and Windows those of
+	// further ones, in any order.
+	Export  string
+	Windows []string
+	// Whole: the operator says that the export shows the whole table, where DynamoDB does not.
+	Whole bool
+	// Wish: of start, the export is yet to be asked for, and Export is where it goes.
+	Wish bool
 	// Approve allows the sweep, too.
 	Approve bool
 	// Limits and Reset are of throttle.
 	Limits checkpoint.Limits
 	Reset  bool
 
-	export *exported // once it is read
+	export *exported  // once it is read
+	wish   *requested // once it is found possible
 }
 
 // Decide says what the request does with a table. It changes nothing.
@@ -79,8 +88,11 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	if r.export != nil {
 		from = ", " + r.export.String()
 	}
+	if r.wish != nil {
+		from = ", from an export to " + r.wish.To + " of " + costText(cost.Default(), r.wish.line)
+	}
 	switch stage := s.Stage(); {
-	case stage == checkpoint.StageAsked && r.replaces(s.Load.Export):
+	case stage == checkpoint.StageAsked && r.replaces(s.Load):
 		return is(ActionStart, "it takes the place of the load that was asked for%s", from)
 	case stage == checkpoint.StageAsked:
 		return is(ActionNone, "a load is asked for already, and begins once a worker has planned it")
@@ -101,11 +113,14 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 }
 
 // replaces reports whether the request is for another source than the load that was asked for.
-func (r Request) replaces(asked checkpoint.Export) bool {
-	if r.export == nil {
-		return asked.Address != ""
+func (r Request) replaces(asked checkpoint.Load) bool {
+	switch wish := asked.Request; {
+	case r.wish != nil:
+		return wish.To != r.wish.To || wish.Failed != ""
+	case r.export == nil:
+		return asked.Export.Address != "" || wish.Wanted()
 	}
-	return r.export.ARN != asked.ARN || r.export.Address != asked.Address
+	return !slices.Equal(r.export.exports, asked.Exports())
 }
 
 func (r Request) resume(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
@@ -162,8 +177,12 @@ func (in *Input) Carry(ctx context.Context, r Request, decided []Decided) error 
 func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) (err error) {
 	switch r.Action {
 	case ActionStart:
+		if r.wish != nil {
+			_, err = in.ledger.RequestExport(ctx, s.Source, r.Approve, r.wish.ExportRequest)
+			return err
+		}
 		if r.export != nil {
-			_, err = in.ledger.AskExport(ctx, s.Source, r.Approve, r.export.Export)
+			_, err = in.ledger.AskExport(ctx, s.Source, r.Approve, r.export.exports...)
 			return err
 		}
 		_, err = in.ledger.AskLoad(ctx, s.Source, r.Approve)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/exports/bucket"
@@ -24,25 +27,33 @@ const ImageMargin = 48 * time.Hour
 // ImageAge is the age above which an image is not put any more.
 func ImageAge(cfg *config.Config) time.Duration { return cfg.State.TombstoneAge - ImageMargin }
 
-// exported is an export that was read for a request, and fits the table.
+// exported are exports that were read for a request, in their order, and fit the table.
 type exported struct {
-	checkpoint.Export
-	items int64
-	files int
+	exports []checkpoint.Export
+	items   int64
+	files   int
 }
 
 func (e *exported) String() string {
-	return fmt.Sprintf("from the export of %s: %s in %s", e.At.UTC().Format(time.RFC3339), terminal.Plural(int(e.items), "item"), terminal.Plural(e.files, "file"))
+	text := func(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+	first, last := e.exports[0], e.exports[len(e.exports)-1]
+	what := "the export of " + text(first.At)
+	switch n := len(e.exports); {
+	case !first.From.IsZero():
+		what = fmt.Sprintf("%s of changes from %s to %s", terminal.Plural(n, "window"), text(first.From), text(last.At))
+	case n > 1:
+		what += fmt.Sprintf(" and %s up to %s", terminal.Plural(n-1, "window"), text(last.At))
+	}
+	return fmt.Sprintf("from %s: %s in %s", what, terminal.Plural(int(e.items), "item"), terminal.Plural(e.files, "file"))
 }
 
-// readExport reads the manifests of the request's export, and refuses one that no worker could load:
-// nothing is asked for then.
-func (o *Operator) readExport(ctx context.Context, in *Input, r Request) (*exported, error) {
-	place, err := bucket.Parse(r.Export)
-	if err != nil {
-		return nil, preflight.ExportFailed(r.Export, err)
+// readExports reads the manifests of the request's exports, and refuses those that no worker could
+// load: nothing is asked for then.
+func (o *Operator) readExports(ctx context.Context, in *Input, r Request) (*exported, error) {
+	names := append([]string{r.Export}, r.Windows...)
+	if len(names) > checkpoint.MaxExports {
+		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, and a load has %d at the most", len(names), checkpoint.MaxExports), "ask for a full export of a later time, and name that with the windows behind it")
 	}
-	address := place.String()
 	source, err := preflight.ConnectSource(ctx, o.Cfg)
 	if err == nil {
 		err = source.CheckEndpoints(o.Env, o.Allowed)
@@ -50,32 +61,105 @@ func (o *Operator) readExport(ctx context.Context, in *Input, r Request) (*expor
 	if err != nil {
 		return nil, err
 	}
-	e, err := preflight.OpenExport(ctx, source, o.Env, address)
-	if err != nil {
-		return nil, preflight.ExportFailed(address, err)
+	var all []*exports.Export
+	addresses := map[*exports.Export]string{}
+	for _, named := range names {
+		place, err := bucket.Parse(named)
+		if err != nil {
+			return nil, preflight.ExportFailed(named, err)
+		}
+		e, err := preflight.OpenExport(ctx, source, o.Env, place.String())
+		if err != nil {
+			return nil, preflight.ExportFailed(place.String(), err)
+		}
+		all = append(all, e)
+		addresses[e] = place.String()
 	}
 	t := in.Tables[0]
-	d, err := source.Tables.Describe(ctx, t.Config.From)
+	table, err := preflight.DescribeTable(ctx, source.Tables, t.Config)
 	if err != nil {
-		return nil, preflight.ExplainSource("cannot describe table "+t.Config.From, t.Config.From, err)
+		return nil, err
 	}
-	if _, err := exports.Chain([]*exports.Export{e}, exports.Wanted{TableARN: d.ARN, TableID: d.ID}); err != nil {
-		return nil, preflight.ExportFailed(address, err)
+	windows := !slices.ContainsFunc(all, func(e *exports.Export) bool { return !e.Incremental })
+	alone := r.Repair && windows
+	steps, err := backfill.Chain(all, table.Description, table.Mapping, o.Cfg.Late(t.Config), alone)
+	if err != nil {
+		var fault *exports.Error
+		if errors.As(err, &fault) && windows && !alone {
+			fault.Fix += "; if windows alone are to mend a gap, add --repair-gap"
+		}
+		return nil, preflight.ExportFailed(strings.Join(names, ", "), err)
 	}
+	out := &exported{files: backfill.Files(steps)}
+	for _, s := range steps {
+		if err := preflight.WholeExport(ctx, source, addresses[s.Export], s.ARN, r.Whole); err != nil {
+			return nil, err
+		}
+		out.exports = append(out.exports, checkpoint.Export{Address: addresses[s.Export], ARN: s.ARN, From: s.From.UTC(), At: s.At.UTC()})
+		out.items += s.Items
+	}
+	if alone {
+		if err := o.mends(ctx, source, t.State, out.exports[0]); err != nil {
+			return nil, err
+		}
+	}
+	return out, o.admits(ctx, in, table.Description, out)
+}
+
+// admits fails if the exports show less than the stream goes on from, or are too old.
+func (o *Operator) admits(ctx context.Context, in *Input, d backfill.Description, e *exported) error {
+	t := in.Tables[0]
 	shards, err := in.ledger.Shards(ctx, t.Config.From)
 	if err != nil {
-		return nil, explain(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, err)
+		return explain(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, err)
 	}
-	ask := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address,
-		Fix: "ask for an export of now: aws dynamodb export-table-to-point-in-time --table-arn " + d.ARN + " --s3-bucket BUCKET, and name that"}
+	first, last := e.exports[0], e.exports[len(e.exports)-1]
+	const export = "aws dynamodb export-table-to-point-in-time --table-arn "
+	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + last.Address,
+		Fix: "ask for an export of now: " + export + d.ARN + " --s3-bucket BUCKET, and name that"}
 	var hole *checkpoint.NotAdmissible
-	if err := checkpoint.AdmissibleExport(t.State, shards, e.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && !hole.Yet {
-		ask.Cause = hole.Reason
-		return nil, ask
+	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && !hole.Yet {
+		refused.Cause = hole.Reason
+		if !last.From.IsZero() {
+			refused.Fix = fmt.Sprintf("ask for a window from %s on, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",
+				last.At.Format(time.RFC3339), export, d.ARN, last.At.Unix(), exports.ViewNewAndOld)
+		}
+		return refused
 	}
-	if most := ImageAge(o.Cfg) / 2; d.At.Sub(e.At) > most {
-		ask.Cause = fmt.Sprintf("it is of %s, and with this state.tombstone_age it may be %s old at the most", e.At.UTC().Format(time.RFC3339), most)
-		return nil, ask
+	if most := ImageAge(o.Cfg) / 2; d.At.Sub(checkpoint.Aged(first.At, t.State.AdoptedAt)) > most {
+		refused.What = "cannot load the export " + first.Address
+		refused.Cause = fmt.Sprintf("it is of %s, and with this state.tombstone_age it may be %s old at the most", first.At.UTC().Format(time.RFC3339), most)
+		return refused
 	}
-	return &exported{checkpoint.Export{Address: address, ARN: e.ARN, At: e.At}, e.Items, len(e.Files)}, nil
+	return nil
+}
+
+// mends fails unless windows alone mend what the table has lost, under backups that were on since
+// before. A table that has lost nothing is for Decide.
+func (o *Operator) mends(ctx context.Context, source *preflight.Source, state checkpoint.TableState, first checkpoint.Export) error {
+	if !state.NeedsLoad || state.Stage() == checkpoint.StageOver {
+		return nil
+	}
+	copied := "copy everything in place of windows: replicator backfill start --repair-gap --table " + state.Source + ", or name a full export of now"
+	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot mend the gap of table " + state.Source + " by windows", Fix: copied}
+	err := checkpoint.MendsFrom(state, first.From)
+	if err != nil && checkpoint.Mendable(state) == nil {
+		refused.Fix = fmt.Sprintf("ask for a window from %s to %s, and name it too; or %s", state.WindowsBy().Format(time.RFC3339), first.From.UTC().Format(time.RFC3339), copied)
+	}
+	if err == nil {
+		var recovery backfill.Recovery
+		if recovery, err = source.Exporter.Recovery(ctx, state.Source); err != nil {
+			return preflight.ExplainSource("cannot look whether the backups of table "+state.Source+" were on all the time", state.Source, err)
+		}
+		if !recovery.On {
+			recovery.From = time.Time{}
+		}
+		err = checkpoint.Unbroken(recovery.From, first.From)
+	}
+	var hole *checkpoint.NotAdmissible
+	if errors.As(err, &hole) {
+		refused.Cause = hole.Reason
+		return refused
+	}
+	return err
 }

@@ -128,6 +128,8 @@ func Next(s checkpoint.TableState, again bool) (NextStep, bool) {
 		c := s.Load.Sweep.Counts
 		return NextStep{"backfill resume" + table + " --yes", fmt.Sprintf("the sweep would put %s and remove %s of a target that was not made by this program, and waits for your answer",
 			terminal.Plural(int(c.Put), "row"), terminal.Plural(int(c.Removed), "row"))}, true
+	case NoExport(s) != "":
+		return NextStep{againText(s), NoExport(s)}, true
 	case stage == checkpoint.StageAsked || stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping:
 		if s.Load.Paused == checkpoint.PausedByOperator {
 			return NextStep{"backfill resume" + table, "the load is paused by an operator"}, true

@@ -35,6 +35,9 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 	if paused {
 		p.Slowed = append(p.Slowed, pausedText(state.Load.Paused))
 	}
+	if text := exportText(state.Load); text != "" && stage == checkpoint.StageAsked {
+		p.Slowed = append(p.Slowed, text)
+	}
 	live := false
 	for _, part := range parts {
 		fresh := now.Sub(part.WrittenAt) <= 2*lease

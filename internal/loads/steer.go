@@ -67,7 +67,12 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 		return explain(ctx, "cannot steer the loads of "+o.Cfg.Name, err)
 	}
 	if r.Export != "" && in.Tables[0].Found {
-		if r.export, err = o.readExport(ctx, in, r); err != nil {
+		if r.Wish {
+			r.wish, err = o.prepareExport(ctx, in, r)
+		} else {
+			r.export, err = o.readExports(ctx, in, r)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -134,7 +139,7 @@ func (o *Operator) write(d *Document) error {
 func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
 	decided := in.DecideAll(r)
 	prices := cost.Default()
-	if r.export == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
+	if r.export == nil && r.wish == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
 		src, err := preflight.ConnectSource(ctx, o.Cfg)
 		if err == nil {
 			err = src.CheckEndpoints(o.Env, o.Allowed)

@@ -22,6 +22,8 @@ func Ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 		return false, "the sweep waits for your answer"
 	case s.Load.Paused == checkpoint.PausedByOperator && state != StateDone && state != StateNotStarted:
 		return false, pausedText(s.Load.Paused)
+	case NoExport(s) != "":
+		return false, NoExport(s)
 	case s.NeedsLoad && (state == StateDone || state == StateNotStarted) && !asks:
 		return false, "the table needs a load (" + waits + "): " + s.Reason
 	case state == StateNotStarted:

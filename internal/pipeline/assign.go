@@ -210,6 +210,9 @@ func (a *assigner) loading(state checkpoint.TableState) bool {
 	}
 	switch state.Stage() {
 	case checkpoint.StageAsked, checkpoint.StageCopying:
+		if state.Load.Request.Failed != "" {
+			return false // it waits for an operator
+		}
 		return state.Load.Paused != checkpoint.PausedByOperator
 	case checkpoint.StageSweeping:
 		return state.Load.Paused != checkpoint.PausedByOperator && !state.Load.Sweep.Waiting

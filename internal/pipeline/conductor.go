@@ -29,7 +29,8 @@ type conductor struct {
 	busy         func(ctx context.Context, above float64) (why string) // of the target; nil: it is not watched
 	settings     loadSettings
 	exports      *exportReader
-	joined       bool // by a pattern: it is left when it is dropped
+	exporter     Exporter // nil: this worker asks for no exports
+	joined       bool     // by a pattern: it is left when it is dropped
 	wake         *task.Wakeup
 	wakeLoader   *task.Wakeup // there are parts to take
 	wakeAssigner *task.Wakeup // with Once it waits for the load
@@ -40,6 +41,9 @@ type conductor struct {
 	meter   backfill.Meter // of the load that runs
 	metered uint32         // its number
 	paced   time.Duration  // when its pace was last saved
+
+	lastCall exportCall    // about an export
+	nextCall time.Duration // the earliest time of the next one
 }
 
 // paceStore keeps how a load gets on, for people; *checkpoint.Keeper is one.
@@ -111,6 +115,9 @@ func (c *conductor) step(life lifecycle, paces paceStore) error {
 	}
 	switch stage {
 	case checkpoint.StageAsked:
+		if there, err := c.request(life, v); !there || err != nil {
+			return err
+		}
 		return c.seal(life, v)
 	case checkpoint.StageCopying:
 		return c.complete(life, v.state, paces)
@@ -165,7 +172,7 @@ func (c *conductor) seal(life lifecycle, v view) error {
 		Estimate: d.Items, EstimateBytes: d.Bytes,
 	}
 	if err == nil && v.state.Load.Export.Address != "" {
-		err = c.call(life, func(ctx context.Context) error { return c.planExport(ctx, v.state.Load, d, &plan) })
+		err = c.call(life, func(ctx context.Context) error { return c.planExport(ctx, v.state.Load, v.state.AdoptedAt, d, &plan) })
 	}
 	if err == nil { // last, because every attempt takes another number
 		err = c.call(life, c.fencing.raiseAll)

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -129,7 +128,8 @@ func (r *rehearsal) limits() *backfill.Limits {
 }
 
 // rehearse maps items as a load would.
-func (r *rehearsal) rehearse(_ context.Context, items []attribute.Item, readAt time.Time) error {
+func (r *rehearsal) rehearse(_ context.Context, page backfill.Page, readAt time.Time) error {
+	items := page.Items
 	if r.spec.SkipExpired {
 		items, _ = r.spec.Mapping.Unexpired(items, readAt)
 	}

@@ -68,6 +68,9 @@ type Events struct {
 	CopyStarted func(table string, estimate, done int64)
 	Copied      func(table string, items int64)
 	CopyDone    func(table string, items int64)
+	// Exporting: DynamoDB has taken the request for an export of the table; failed is why there will
+	// be none, "" while it is under way.
+	Exporting func(table, arn, failed string)
 	// CopyLeft: this worker copies no longer, whether that is done, is gone on with by another
 	// keeper, or has become needless by a gap. It follows each CopyStarted.
 	CopyLeft func(table string)
@@ -160,6 +163,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.CopyDone == nil {
 		e.CopyDone = func(table string, items int64) {}
+	}
+	if e.Exporting == nil {
+		e.Exporting = func(table, arn, failed string) {}
 	}
 	if e.CopyLeft == nil {
 		e.CopyLeft = func(table string) {}

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // exportReader reads the manifests of the exports that loads copy.
@@ -17,47 +22,60 @@ type exportReader struct {
 	open func(ctx context.Context, address string) (*exports.Export, error) // nil: this worker reads none
 
 	mu    sync.Mutex
-	known *exports.Export // the last one, which all parts of a load share
-	place string
+	known []exports.Step // the last ones, which all parts of a load share
+	of    []checkpoint.Export
 }
 
 // errNoExports is returned by a worker that was given no way to read exports.
 var errNoExports = errors.New("this worker does not read exports")
 
-// read gives the export of a load. It must be the one that was asked for: a folder may have been
-// exchanged, or may be another one on this machine.
-func (r *exportReader) read(ctx context.Context, load checkpoint.Load) (*exports.Export, error) {
-	wanted := load.Export
+// read gives the exports of a load, in their order. They must be those that were asked for: a folder
+// may have been exchanged, or may be another one on this machine.
+func (r *exportReader) read(ctx context.Context, load checkpoint.Load) ([]exports.Step, error) {
+	wanted := load.Exports()
 	r.mu.Lock()
-	e, place := r.known, r.place
+	steps, of := r.known, r.of
 	r.mu.Unlock()
-	if e == nil || place != wanted.Address || e.ARN != wanted.ARN {
+	if !slices.Equal(of, wanted) {
 		if r.open == nil {
 			return nil, errNoExports
 		}
-		var err error
-		if e, err = r.open(ctx, wanted.Address); err != nil {
-			return nil, err
+		steps = nil
+		for _, w := range wanted {
+			e, err := r.open(ctx, w.Address)
+			if err != nil {
+				return nil, err
+			}
+			if e.ARN != w.ARN || !e.At.Equal(w.At) || !e.From.Equal(w.From) {
+				return nil, &exports.Error{Place: w.Address, What: "it is not the export that was asked for", Fix: "put " + w.ARN + " there again, or ask for the load again"}
+			}
+			steps = append(steps, exports.Step{Export: e, Version: e.At})
 		}
 	}
-	if e.ARN != wanted.ARN || load.Parts > 0 && load.Parts != len(e.Files) {
-		return nil, &exports.Error{Place: wanted.Address, What: "it is not the export that was asked for", Fix: "put " + wanted.ARN + " there again"}
+	if n := backfill.Files(steps); load.Parts > 0 && load.Parts != n {
+		return nil, &exports.Error{Place: load.Export.Address, What: fmt.Sprintf("the exports have %d files, and had %d when the load began", n, load.Parts),
+			Fix: "put them there again as they were"}
 	}
 	r.mu.Lock()
-	r.known, r.place = e, wanted.Address
+	r.known, r.of = steps, wanted
 	r.mu.Unlock()
-	return e, nil
+	return steps, nil
 }
 
 // admits reports whether the load that is asked for has to wait before it may begin. The error says
-// why it never may: an export that was asked for in vain stays asked for, and its trouble is shown,
-// until somebody asks for another one.
+// why it never may: exports that were asked for in vain stay asked for, and their trouble is shown,
+// until somebody asks for others.
 func (c *conductor) admits(v view, now time.Time) (yet bool, err error) {
-	e := v.state.Load.Export
-	if e.Address == "" {
+	load := v.state.Load
+	if load.Export.Address == "" {
 		return checkpoint.Admissible(v.state, v.shards, now, c.settings.late) != nil, nil
 	}
-	err = checkpoint.AdmissibleExport(v.state, v.shards, e.At, now, c.settings.late)
+	if load.MendsGap() {
+		err = checkpoint.MendsFrom(v.state, load.Export.From)
+	}
+	if err == nil {
+		err = checkpoint.AdmissibleExport(v.state, v.shards, load.ImagesAt(), now, c.settings.late)
+	}
 	var hole *checkpoint.NotAdmissible
 	if errors.As(err, &hole) && hole.Yet {
 		return true, nil
@@ -65,24 +83,33 @@ func (c *conductor) admits(v view, now time.Time) (yet bool, err error) {
 	return false, err
 }
 
-// planExport makes the plan that of the load's export, if that is one of this table and young
-// enough.
-func (c *conductor) planExport(ctx context.Context, load checkpoint.Load, d backfill.Description, plan *checkpoint.Plan) error {
-	e, err := c.exports.read(ctx, load)
+// planExport makes the plan that of the load's exports, if they are of this table, follow one
+// another and are young enough.
+func (c *conductor) planExport(ctx context.Context, load checkpoint.Load, adopted time.Time, d backfill.Description, plan *checkpoint.Plan) error {
+	steps, err := c.exports.read(ctx, load)
 	if err != nil {
 		return err
 	}
-	if _, err := exports.Chain([]*exports.Export{e}, exports.Wanted{TableARN: d.ARN, TableID: d.ID}); err != nil {
+	all := make([]*exports.Export, len(steps))
+	for i, s := range steps {
+		all[i] = s.Export
+	}
+	ordered, err := backfill.Chain(all, d, c.mapping, c.settings.late, load.MendsGap())
+	if err != nil {
 		return err
 	}
-	if !e.At.Equal(load.Export.At) {
-		return &exports.Error{Place: load.Export.Address, What: "it is of another time than the export that was asked for", Fix: "ask for the load again"}
+	for i, s := range ordered {
+		if s.ARN != steps[i].ARN {
+			return &exports.Error{Place: load.Export.Address, What: "the exports were asked for in another order than that of their times", Fix: "ask for the load again"}
+		}
 	}
-	if err := youngEnough(e.At, d.At, c.settings.imageAge/2); err != nil {
+	if err := youngEnough(checkpoint.Aged(steps[0].Version, adopted), d.At, c.settings.imageAge/2); err != nil {
 		return err
 	}
-	plan.Source, plan.ExportARN, plan.Parts = "export", e.ARN, len(e.Files)
-	plan.Estimate, plan.EstimateBytes = e.Items, e.Bytes
+	plan.Source, plan.ExportARNs, plan.Parts, plan.Estimate, plan.EstimateBytes = "export", load.ExportARNs(), backfill.Files(steps), 0, 0
+	for _, s := range steps {
+		plan.Estimate, plan.EstimateBytes = plan.Estimate+s.Items, plan.EstimateBytes+s.Bytes
+	}
 	return nil
 }
 
@@ -103,15 +130,32 @@ type imageSource struct {
 }
 
 // images opens what a part of the load copies.
-func (l *loader) images(life lifecycle, state checkpoint.TableState) (imageSource, error) {
+func (l *loader) images(life lifecycle, state checkpoint.TableState, part int) (imageSource, error) {
 	if state.Load.Export.Address == "" {
 		return imageSource{backfill.Segments{Table: l.source, Source: l.database}, time.Time{}, func() error { return nil }}, nil
 	}
-	var e *exports.Export
-	err := l.retry(life, "read the export", func(ctx context.Context) (err error) { e, err = l.exports.read(ctx, state.Load); return err })
+	var steps []exports.Step
+	err := l.retry(life, "read the export", func(ctx context.Context) (err error) { steps, err = l.exports.read(ctx, state.Load); return err })
 	if err != nil {
 		return imageSource{}, err
 	}
-	source := &backfill.Exported{Export: e, Verify: true}
-	return imageSource{source, e.At, source.Close}, nil
+	step, _, ok := backfill.FileOf(steps, part)
+	if !ok {
+		return imageSource{}, fmt.Errorf("%w: no file for part %d of the load", checkpoint.ErrConflict, part)
+	}
+	source := &backfill.Exported{Steps: steps, Verify: true}
+	return imageSource{source, step.Version, source.Close}, nil
+}
+
+// pageOf is what a page of a load asks of the target. Whatever time to live the item of a window has,
+// its image takes the place of an older one.
+func (l *loader) pageOf(state checkpoint.TableState, items []attribute.Item, changes []cdc.Change, readAt time.Time) transform.Batch {
+	batch := transform.LoadWindow(l.mapping, changes, state.Generation)
+	if len(changes) == 0 {
+		batch = transform.Load(l.mapping, items, state.Generation, readAt)
+	}
+	if state.Inherits() {
+		sink.OwnAll(l.mapping, &batch)
+	}
+	return batch
 }

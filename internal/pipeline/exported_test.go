@@ -89,7 +89,7 @@ func TestH105_OldExportsAreRefused(t *testing.T) {
 		"another table": {time.Hour, func(_ context.Context, s *loadScene, _ *exportstest.Objects, _ *exports.Export) { s.shop.id = "second" }, "another table of the same name"},
 		"exchanged": {time.Hour, func(ctx context.Context, s *loadScene, o *exportstest.Objects, e *exports.Export) {
 			s.check(o.Full(exportstest.Table{ARN: shopARN, ID: s.shop.id}, "1", e.At.Add(time.Second), nil))
-		}, "of another time"},
+		}, "not the export that was asked for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loads(t, func(ctx context.Context, s *loadScene) {

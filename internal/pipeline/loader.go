@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
@@ -221,7 +220,7 @@ const imageAgeMargin = 6 * time.Hour
 // copy copies a segment of the source, or a file of its export.
 func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *right) (checkpoint.PartProgress, error) {
 	part := lease.Part()
-	images, err := l.images(life, state)
+	images, err := l.images(life, state, part.Index)
 	if err != nil {
 		return part.PartProgress, err
 	}
@@ -229,23 +228,25 @@ func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkp
 	p := backfill.Part{
 		Index: part.Index, Total: part.Total,
 		Source: images,
-		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
-			seen := readAt
+		Write: func(ctx context.Context, page backfill.Page, readAt time.Time) error {
+			seen, items := readAt, page.Items
 			if !images.at.IsZero() {
 				readAt, seen = images.at, l.now(ctx)
-				if err := youngEnough(readAt, seen, l.settings.imageAge-imageAgeMargin); err != nil {
+				if err := youngEnough(checkpoint.Aged(readAt, state.AdoptedAt), seen, l.settings.imageAge-imageAgeMargin); err != nil {
 					return err
 				}
 			}
 			if l.settings.skipExpired {
 				items, _ = l.mapping.Unexpired(items, readAt)
 			}
-			if err := l.publisher.publishLoad(life.within(ctx), state, part, l.mapping, items, readAt); err != nil {
+			if err := l.publisher.publishLoad(life.within(ctx), state, part, l.mapping, items, page.Changes, readAt); err != nil {
 				return err
 			}
-			batch := transform.Load(l.mapping, items, state.Generation, readAt)
-			if state.Inherits() {
-				sink.OwnAll(l.mapping, &batch)
+			batch := l.pageOf(state, items, page.Changes, readAt)
+			if !images.at.IsZero() {
+				for i := range batch.Rows {
+					batch.Rows[i].At = checkpoint.Aged(readAt, state.AdoptedAt)
+				}
 			}
 			batch.Read = transform.Reading{At: seen, Mono: task.Mono(ctx)}
 			return l.applier.write(life.within(ctx), r, &batch, nil, new(pageSlot)) // the parts in hand are bounded
@@ -334,7 +335,11 @@ func (l *loader) sweep(life lifecycle, state checkpoint.TableState, lease *check
 
 // sweeping is what a sweep of the table's generation looks for in a target table.
 func sweeping(m *transform.Mapping, table string, state checkpoint.TableState, settings loadSettings) sink.Sweeping {
-	return sink.Sweeping{Mapping: m, Table: table, Generation: state.Generation, Owned: settings.owned || state.MadeByUs, Written: settings.late > 0}
+	s := sink.Sweeping{Mapping: m, Table: table, Generation: state.Generation, Owned: settings.owned || state.MadeByUs, Written: settings.late > 0}
+	if at := state.Load.Doubted(); !at.IsZero() && state.Load.Generation == state.Generation {
+		s.Doubted = transform.LoadVersion(state.Generation, at)
+	}
+	return s
 }
 
 // hear waits for the source's time, if no answer has shown it yet: a worker may begin with a sweep,

@@ -42,6 +42,8 @@ type Options struct {
 	Database Database
 	// Exports reads the manifests of an export by its address; nil: this worker copies none.
 	Exports func(ctx context.Context, address string) (*exports.Export, error)
+	// Exporter asks for exports; nil: this worker asks for none.
+	Exporter Exporter
 	// Open gives the source of a stream by its ARN.
 	Open func(streamARN string) cdc.Source
 	// Witness is the store of a target table's witness row.

@@ -73,11 +73,11 @@ func (p publisher) announce(life lifecycle, lease *checkpoint.Lease, at checkpoi
 	return at, err
 }
 
-// publishLoad does the same for items that a load has read, if loads are published. They are not
-// numbered: a page that is read again need not hold the same items. Nobody waits to apply them, so
-// that nothing counts them.
-func (p publisher) publishLoad(life lifecycle, state checkpoint.TableState, part checkpoint.Part, m *transform.Mapping, items []attribute.Item, readAt time.Time) error {
-	if !p.loads || len(items) == 0 {
+// publishLoad does the same for items that a load has read, or the changes of a window, if loads are
+// published. They are not numbered: a page that is read again need not hold the same items. Nobody
+// waits to apply them, so that nothing counts them.
+func (p publisher) publishLoad(life lifecycle, state checkpoint.TableState, part checkpoint.Part, m *transform.Mapping, items []attribute.Item, changes []cdc.Change, readAt time.Time) error {
+	if !p.loads || len(items)+len(changes) == 0 {
 		return nil
 	}
 	version := transform.LoadVersion(state.Generation, readAt)
@@ -85,9 +85,12 @@ func (p publisher) publishLoad(life lifecycle, state checkpoint.TableState, part
 		Ledger: p.ledger.ID(), Table: p.source, StreamARN: state.StreamARN, Label: state.Label, Shard: fmt.Sprintf("load-%d/part-%d", part.Number, part.Index),
 		Generation: state.Generation, Hop: transform.LoadHop, MappingHash: p.mappingHash,
 	}}
-	var page relay.Page
 	for _, item := range items {
-		read.Change = cdc.Change{Event: cdc.Insert, Sequence: version.Sequence(), Time: readAt, Keys: m.Keys(item), New: item}
+		changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: version.Sequence(), Time: readAt, Keys: m.Keys(item), New: item})
+	}
+	var page relay.Page
+	for _, c := range changes {
+		read.Change, read.CellTime = c, c.Time
 		message, _, err := relay.Encode(read)
 		if err != nil {
 			return err

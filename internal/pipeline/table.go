@@ -79,7 +79,7 @@ func newTable(w *worker, spec Table) *table {
 	}
 	conductor := &conductor{
 		common: c, mapping: spec.Mapping, database: database, target: w.Target, witnesses: witnesses, fencing: fencing, busy: w.Busy,
-		settings: settings, exports: exports, joined: spec.Joined, wake: &t.wakeConductor, wakeLoader: &t.wakeLoader, wakeAssigner: &t.wakeAssigner,
+		settings: settings, exports: exports, exporter: w.Exporter, joined: spec.Joined, wake: &t.wakeConductor, wakeLoader: &t.wakeLoader, wakeAssigner: &t.wakeAssigner,
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: reconciler, conductor: conductor, database: database, joined: spec.Joined,

@@ -43,6 +43,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 		})
 		out.warnReaders()
 	}
+	in.Ask(ctx, preflight.ProbeTime, "point-in-time recovery of "+t.From, func(ctx context.Context) (string, error) { return in.recovery(ctx, &out) })
 	if e := preflight.ExplainExpiry(found); e != nil {
 		out.warn(e)
 	}
@@ -159,6 +160,24 @@ func (in *Input) expiry(ctx context.Context, out *source) string {
 	}
 	out.warn(e)
 	return attributed
+}
+
+// recovery warns of a loss that would be dear: no run needs the answer, so that a plan that may not
+// ask is none the worse.
+func (in *Input) recovery(ctx context.Context, out *source) (string, error) {
+	table := out.found.Config.From
+	r, err := in.Source.Exporter.Recovery(ctx, table)
+	switch {
+	case cdc.Is(err, cdc.Denied):
+		return "", preflight.Untold("unknown: this identity may not ask, which takes dynamodb:DescribeContinuousBackups")
+	case err != nil:
+		return "", preflight.Untold("unknown: " + err.Error())
+	case r.On:
+		return "on", nil
+	}
+	out.warn(&diag.Error{Code: diag.RecoveryOff, What: "point-in-time recovery of table " + table + " is off",
+		Cause: "what the stream loses could be mended only by a copy of the whole table, and the table cannot be exported", Fix: preflight.RecoveryCommand(table)})
+	return "off", nil
 }
 
 func (out *source) addSample(s preflight.Sampled) {

@@ -38,6 +38,7 @@ const (
 	CuttingOver            // by the process that drives a cutover, with cutover.hooks
 	Finalizing             // by `finalize`
 	Importing              // by `run` and `backfill start --export`, for an export in S3
+	Exporting              // by `run` and `backfill start`, for exports that are asked for, or about which DynamoDB is
 	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
 
@@ -54,6 +55,11 @@ var operations = []Operation{
 	{"dynamodb", "PutItem", []string{"dynamodb:PutItem"}, CuttingOver},
 	{"dynamodb", "DeleteItem", []string{"dynamodb:DeleteItem"}, CuttingOver},
 	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
+	{"dynamodb", "DescribeContinuousBackups", []string{"dynamodb:DescribeContinuousBackups"}, Planning},
+	// DynamoDB writes the objects with the rights of who asks.
+	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
+	{"dynamodb", "ExportTableToPointInTime", []string{"dynamodb:ExportTableToPointInTime", "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"}, Exporting},
+	{"dynamodb", "DescribeExport", []string{"dynamodb:DescribeExport"}, Exporting},
 	{"s3", "GetObject", []string{"s3:GetObject"}, Importing},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},

@@ -29,14 +29,16 @@ import (
 
 // Source is the way to DynamoDB and its streams.
 type Source struct {
-	Region  string
-	config  aws.Config
-	client  *dynamodb.Client
-	Tables  *backfill.Tables
-	Expiry  *backfill.Expiry
-	Canary  *backfill.CanaryWriter
-	streams *dynamodbstreams.Client
-	clock   *clock.Watch
+	Region string
+	config aws.Config
+	client *dynamodb.Client
+	Tables *backfill.Tables
+	Expiry *backfill.Expiry
+	Canary *backfill.CanaryWriter
+	// Exporter asks for exports, and about them.
+	Exporter *backfill.Exporter
+	streams  *dynamodbstreams.Client
+	clock    *clock.Watch
 }
 
 // ConnectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
@@ -54,7 +56,7 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
 	return &Source{
 		Region: ac.Region, config: ac, client: client,
-		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client),
+		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client), Exporter: backfill.NewExporter(client),
 		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) }),
 		clock:   watch,
 	}, nil

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/exports/bucket"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -49,4 +51,33 @@ func ExportFailed(address string, err error) error {
 		out.Fix = "allow this identity, and that of the workers, to read the objects of the export: s3:GetObject, or storage.objects.get"
 	}
 	return out
+}
+
+// WholeExport fails unless an export shows the whole table: partial images, or rows that are
+// missing, no sweep could tell from what the application wrote (H89). Neither the files nor a copy of
+// them say it, but DynamoDB does. Of an export that it does not know any more, or about which this
+// identity may not ask, the operator has to say it.
+func WholeExport(ctx context.Context, s *Source, address, arn string, said bool) error {
+	report, err := s.Exporter.Report(ctx, arn)
+	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address}
+	var unknown *backfill.ExportRefusal
+	switch {
+	case err == nil && report.Part != "":
+		refused.Cause = "DynamoDB says that it was asked for with " + report.Part + ": rows or attributes are missing"
+		refused.Fix = "export the whole table: without filter, projection and key conditions"
+		return refused
+	case err == nil && !report.JSON:
+		refused.Cause, refused.Fix = "DynamoDB says that it is not in DynamoDB JSON", "export again: aws dynamodb export-table-to-point-in-time --export-format DYNAMODB_JSON"
+		return refused
+	case err == nil || said:
+		return nil
+	case errors.As(err, &unknown):
+		refused.Cause = "its files do not say whether it has a filter or a projection, and DynamoDB does not know it any more"
+	case cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.NotFound):
+		refused.Cause = "its files do not say whether it has a filter or a projection, and this identity may not ask DynamoDB: dynamodb:DescribeExport"
+	default:
+		return ExplainSource("cannot ask DynamoDB whether the export "+address+" shows the whole table", "", err)
+	}
+	refused.Err, refused.Fix = err, "if it was asked for without filter, projection and key conditions, add --whole-export"
+	return refused
 }

@@ -126,6 +126,7 @@ type Table struct {
 	drained   bool      // it was dropped, and nothing of it is left to read
 	passed    bool      // it is one of a pattern that was in sync until it was dropped: the migration does not wait for it
 	slowed    []string  // why its load is not faster
+	noExport  string    // why its load waits for somebody who has asked for an export; "" if it does not
 	load      *NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
 	keeper    string
 	waiting   int // shards that could be read and that nobody holds
@@ -222,6 +223,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		if step, ok := loads.Next(in.State, m.loadsAgain); ok {
 			t.load = &NextStep{step.Command, step.Why}
 		}
+		t.noExport = loads.NoExport(in.State)
 		t.undeclared(in)
 		t.fenced(in)
 		progress := loads.ProgressOf(in.State, in.Parts, m.At, m.lease)

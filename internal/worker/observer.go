@@ -117,8 +117,18 @@ func (o *observer) events() pipeline.Events {
 		Copied:      o.copied,
 		CopyDone:    o.copyDone,
 		CopyLeft:    o.copyLeft,
+		Exporting:   o.exporting,
 		Throttled:   o.throttled,
 	}
+}
+
+// exporting tells what becomes of an export that was asked for.
+func (o *observer) exporting(table, arn, failed string) {
+	if failed != "" {
+		o.log.Error("there is no export, and the load waits: ask for another one, or for a scan, with `replicator backfill start`", admin.KeyTable, table, "cause", failed)
+		return
+	}
+	o.log.Info("an export was asked for, and is waited for", admin.KeyTable, table, "export", arn)
 }
 
 // published counts messages, and tells of keys that a failure had blocked: without item data, how

@@ -39,8 +39,9 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		Exports: func(ctx context.Context, address string) (*exports.Export, error) {
 			return preflight.OpenExport(ctx, w.source, w.Console.Env, address)
 		},
-		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
-		Witness: w.target.WitnessStore, Families: w.target.Admin,
+		Exporter: w.source.Exporter,
+		Open:     func(arn string) cdc.Source { return w.source.Stream(arn) },
+		Witness:  w.target.WitnessStore, Families: w.target.Admin,
 		Target: w.target.Data, Rows: w.target.Data,
 		Busy: w.busy(),
 		Cluster: func(ctx context.Context) (string, error) {

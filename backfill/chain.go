@@ -1,0 +1,27 @@
+package backfill
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Chain puts the exports of a load into their order: of the table that d describes, a full one and
+// the windows behind it, or windows alone. Windows without old images are accepted where streams
+// without them are: where all addresses follow from the key, and no application writes the target,
+// late above 0 being how long after its change. The error is *exports.Error.
+func Chain(all []*exports.Export, d Description, m *transform.Mapping, late time.Duration, windowsAlone bool) ([]exports.Step, error) {
+	keysAlone := m.DependsOnKeyOnly() && late == 0 && m.VersionAttribute() == ""
+	steps, err := exports.Chain(all, exports.Wanted{TableARN: d.ARN, TableID: d.ID, KeysAlone: keysAlone, Windows: windowsAlone})
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(steps, func(s exports.Step) bool { return s.Incremental })
+	if i >= 0 && m.Outlives() {
+		return nil, &exports.Error{Place: steps[i].Kind(), What: "it does not show which items the time to live has removed, and this mapping keeps their rows (expire: keep)",
+			Fix: "copy everything in place of windows: by a scan, or a full export that begins late enough"}
+	}
+	return steps, nil
+}

@@ -1,0 +1,137 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// ExportRequest is the wish for an export that replicator asks DynamoDB for itself, and how far that
+// has come. What is to be asked is written before it is asked, so that whoever goes on after a
+// restart asks the same with the same token, which gives the same export. Times are on the service's
+// clock.
+type ExportRequest struct {
+	// To is where it goes, s3://BUCKET or s3://BUCKET/PREFIX; "" if none is wished for.
+	To string `json:"to,omitempty"`
+	// NotBefore is what point-in-time recovery reached back to when it was wished for.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// Serial is the number of the attempt, which no two of a table share; 0 before the first.
+	Serial uint32 `json:"serial,omitempty"`
+	// Attempts is how many there were for this wish.
+	Attempts int `json:"attempts,omitempty"`
+	// Generation is that of the attempt, At the whole second that its export is to show.
+	Generation uint32    `json:"generation,omitempty"`
+	At         time.Time `json:"at,omitzero"`
+	// ARN is the export's, once the service has taken the request.
+	ARN string `json:"arn,omitempty"`
+	// Failed is why there is none. Nothing is asked again until an operator does: a load that asks
+	// without end costs without end (H106).
+	Failed string `json:"failed,omitempty"`
+}
+
+// Wanted tells that an export is to be asked for, whatever has become of that.
+func (r ExportRequest) Wanted() bool { return r.To != "" }
+
+// ExportToken makes one request of every repetition of it, for as long as the service remembers:
+// another generation, load or attempt has another, or it would get the export of before (H106).
+func (l *Ledger) ExportToken(s TableState) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d %d", l.name, l.id, s.Source, s.Load.Request.Generation, s.Load.Number, s.Load.Request.Serial))
+	return hex.EncodeToString(sum[:16])
+}
+
+// RequestExport asks for a load of the current generation from an export that is yet to be asked
+// for. One that is asked for and not sealed becomes that.
+func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest) error {
+	if err := s.AskLoad(at, approved); err != nil {
+		return err
+	}
+	s.Load.Request = ExportRequest{To: r.To, NotBefore: r.NotBefore.UTC()}
+	return nil
+}
+
+// BeginExport notes that an export as of a time is to be asked for, as the attempt of the given
+// number. What an attempt before it came to is forgotten.
+func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error {
+	const step = "ask for an export"
+	r := &s.Load.Request
+	switch {
+	case s.Stage() != StageAsked || !r.Wanted():
+		return s.refuseYet(step, "none is wished for any more", "read the table's record again")
+	case s.Generation != generation:
+		return s.refuseYet(step, "another generation has begun", "ask for one of that")
+	case r.Serial == serial && r.Generation == generation && r.At.Equal(at):
+		return nil
+	case serial != s.ExportsAsked+1:
+		return s.refuseYet(step, "another was asked for meanwhile", "read the table's record again")
+	}
+	s.ExportsAsked, s.Load.Export = serial, Export{}
+	*r = ExportRequest{To: r.To, NotBefore: r.NotBefore, Serial: serial, Attempts: r.Attempts + 1, Generation: generation, At: at.UTC()}
+	return nil
+}
+
+// ofAttempt refuses what is said of another attempt than the current one.
+func (s *TableState) ofAttempt(step string, serial uint32) error {
+	if r := s.Load.Request; s.Stage() != StageAsked || !r.Wanted() || r.Serial != serial {
+		return s.refuseYet(step, "another export is wished for meanwhile", "read the table's record again")
+	}
+	return nil
+}
+
+// AcceptExport notes that the service has taken the request.
+func (s *TableState) AcceptExport(serial uint32, arn string) error {
+	if err := s.ofAttempt("note the export", serial); err != nil {
+		return err
+	}
+	s.Load.Request.ARN = arn
+	return nil
+}
+
+// FailExport notes why there will be no export.
+func (s *TableState) FailExport(serial uint32, why string) error {
+	if err := s.ofAttempt("give the export up", serial); err != nil {
+		return err
+	}
+	s.Load.Request.Failed, s.Load.Export = why, Export{}
+	return nil
+}
+
+// FinishExport notes the export that is complete: the load goes on with it as with one that an
+// operator has named.
+func (s *TableState) FinishExport(serial uint32, e Export) error {
+	if err := s.ofAttempt("take the export", serial); err != nil {
+		return err
+	}
+	e.At = e.At.UTC()
+	s.Load.Export = e
+	return nil
+}
+
+// RequestExport asks for a load of a table from an export that is yet to be asked for.
+func (l *Ledger) RequestExport(ctx context.Context, source string, approved bool, r ExportRequest) (TableState, error) {
+	at := task.Now(ctx)
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RequestExport(at, approved, r) })
+}
+
+// BeginExport notes that an export is to be asked for.
+func (l *Ledger) BeginExport(ctx context.Context, source string, serial, generation uint32, at time.Time) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.BeginExport(serial, generation, at) })
+}
+
+// AcceptExport notes that the service has taken the request of an export.
+func (l *Ledger) AcceptExport(ctx context.Context, source string, serial uint32, arn string) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AcceptExport(serial, arn) })
+}
+
+// FailExport notes why there will be no export.
+func (l *Ledger) FailExport(ctx context.Context, source string, serial uint32, why string) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.FailExport(serial, why) })
+}
+
+// FinishExport notes the export that is complete.
+func (l *Ledger) FinishExport(ctx context.Context, source string, serial uint32, e Export) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.FinishExport(serial, e) })
+}

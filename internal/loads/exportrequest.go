@@ -1,0 +1,99 @@
+package loads
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+)
+
+// requested is an export that is to be asked for, once that was found possible.
+type requested struct {
+	checkpoint.ExportRequest
+	line cost.Line // what it costs
+}
+
+// costText says what an export costs, as far as its source's own count of bytes tells.
+func costText(p cost.Prices, line cost.Line) string {
+	price := p.Prices[line.Price]
+	return fmt.Sprintf("about %s: about %s %s, by the list price of %s, %v %s a GB (%s)", line.Quantity, cost.Money(line.Amount), p.Currency, p.Date, price.Price, p.Currency, price.Source)
+}
+
+// Destination reads where an export is to go: s3://BUCKET or s3://BUCKET/PREFIX.
+func Destination(address string) (string, error) {
+	rest, ok := strings.CutPrefix(address, "s3://")
+	bucket, prefix, _ := strings.Cut(rest, "/")
+	if !ok || bucket == "" {
+		return "", diag.BadUsage("DynamoDB exports to S3, and "+fmt.Sprintf("%q", address)+" names no bucket there", "write --export s3://BUCKET or s3://BUCKET/PREFIX")
+	}
+	if prefix = strings.Trim(prefix, "/"); prefix == "" {
+		return "s3://" + bucket, nil
+	}
+	return "s3://" + bucket + "/" + prefix, nil
+}
+
+// prepareExport finds out whether an export of the request's table can be asked for, and what it
+// costs. The keeper asks for it, and waits: an operator's command may end, and his machine too.
+func (o *Operator) prepareExport(ctx context.Context, in *Input, r Request) (*requested, error) {
+	to, err := Destination(r.Export)
+	if err != nil {
+		return nil, err
+	}
+	source, err := preflight.ConnectSource(ctx, o.Cfg)
+	if err == nil {
+		err = source.CheckEndpoints(o.Env, o.Allowed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	table := in.Tables[0].Config.From
+	d, err := source.Tables.Describe(ctx, table)
+	var recovery backfill.Recovery
+	if err == nil {
+		recovery, err = source.Exporter.Recovery(ctx, table)
+	}
+	if err != nil {
+		return nil, preflight.ExplainSource("cannot look whether table "+table+" can be exported", table, err)
+	}
+	if !recovery.On {
+		return nil, &diag.Error{Code: diag.LoadRefused, What: "cannot ask for an export of table " + table,
+			Cause: "its point-in-time recovery is off, and DynamoDB exports no table without it", Fix: "turn it on, and ask again: " + preflight.RecoveryCommand(table)}
+	}
+	return &requested{checkpoint.ExportRequest{To: to, NotBefore: recovery.From}, cost.Default().Export(d.Bytes)}, nil
+}
+
+// exportText says how far an export is that a load waits for; "" if it waits for none.
+func exportText(l checkpoint.Load) string {
+	r := l.Request
+	switch {
+	case !r.Wanted() || l.Export.Address != "" || l.Generation != 0:
+		return ""
+	case r.Failed != "":
+		return "there is no export: " + r.Failed
+	case r.ARN != "":
+		return fmt.Sprintf("an export as of %s is under way: %s", r.At.Format(time.RFC3339), r.ARN)
+	case r.Serial > 0:
+		return fmt.Sprintf("DynamoDB is asked for an export as of %s to %s", r.At.Format(time.RFC3339), r.To)
+	}
+	return "an export to " + r.To + " is asked for once the stream is read from its beginning"
+}
+
+// NoExport is why the load of a table waits for an operator, who has asked for an export that there
+// will not be; "" if it does not.
+func NoExport(s checkpoint.TableState) string {
+	if s.Stage() != checkpoint.StageAsked || s.Load.Request.Failed == "" {
+		return ""
+	}
+	return exportText(s.Load)
+}
+
+// againText is the command, without its first word, that asks for the export of a table once more.
+func againText(s checkpoint.TableState) string {
+	return "backfill start --table " + s.Source + " --request-export --export " + s.Load.Request.To
+}
