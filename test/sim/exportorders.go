@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -120,16 +119,21 @@ func (x *exporting) windows(r *order, state checkpoint.TableState, end time.Time
 		}
 	}
 	from = from.Truncate(time.Second)
-	if from.Before(x.service.begun) || !from.Before(end.Add(-time.Minute)) {
+	const shortest = 15 * time.Minute // that the service makes
+	if from.Before(x.service.begun) || end.Sub(from) < shortest {
 		r.full = true
 		return
 	}
-	r.edges = []time.Time{from, end}
-	for range x.rng.IntN(3) {
-		r.edges = append(r.edges, from.Add(time.Duration(x.rng.Float64()*float64(end.Sub(from)))).Truncate(time.Second))
+	r.edges = []time.Time{from}
+	for n := x.rng.IntN(4); n > 0; n-- {
+		last := r.edges[len(r.edges)-1]
+		next := last.Add(shortest + time.Duration(x.rng.Float64()*float64(end.Sub(last)))).Truncate(time.Second)
+		if end.Sub(next) < shortest {
+			break
+		}
+		r.edges = append(r.edges, next)
 	}
-	slices.SortFunc(r.edges, time.Time.Compare)
-	r.edges = slices.CompactFunc(r.edges, time.Time.Equal)
+	r.edges = append(r.edges, end)
 	if x.rng.IntN(4) == 0 && x.Mapping.DependsOnKeyOnly() || !x.peaceful && x.rng.IntN(12) == 0 {
 		r.view = exports.ViewNew
 	}

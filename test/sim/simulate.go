@@ -60,6 +60,7 @@ type Report struct {
 	Steps    int
 	Gap      bool // a gap was declared
 	Exported int  // loads from exports that ended
+	Moot     bool // there can be none, because the stream has ended
 	Trace    string
 }
 
@@ -107,7 +108,7 @@ func (s *simulation) report() Report {
 		exported = s.exports.ended
 	}
 	return Report{
-		Exported: exported, Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
+		Exported: exported, Moot: s.Source.Stream().Ended, Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
 		Steps: s.World.Steps(), Gap: len(s.Gaps) > 0, Trace: s.World.Trace(),
 	}
 }
