@@ -136,6 +136,7 @@ type simulation struct {
 	strikes, stills               float64
 	rivals, clocks                float64
 	retries, drops                float64       // how often an operator decides about what is parked, and the part that he gives up
+	started                       time.Duration // when the first worker came, if that was late
 	peaceful                      bool          // the faults are over
 	peaceFrom                     time.Duration // since then
 	interruptions                 int           // of the load, at about so many moments
@@ -276,6 +277,7 @@ func (s *simulation) play(ctx context.Context) {
 	}
 	if s.exports != nil {
 		s.exports.prelude()
+		s.started = s.World.Elapsed()
 		s.exports.begin()
 	}
 	for range s.plan.workers {
@@ -300,7 +302,7 @@ func (s *simulation) play(ctx context.Context) {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
 	s.World.Go("application", func(ctx context.Context) { s.follow(ctx, s.plan.writes, s.burst) })
-	for s.World.Elapsed() < s.plan.length && !s.bad() {
+	for s.World.Elapsed() < s.started+s.plan.length && !s.bad() {
 		s.tick()
 	}
 	for !s.bad() && s.World.Elapsed() < s.troubled() {
@@ -314,7 +316,7 @@ func (s *simulation) play(ctx context.Context) {
 // follow does what is planned, each at its time.
 func (s *simulation) follow(ctx context.Context, events []event, does func(e event)) {
 	for _, e := range events {
-		if wait := e.at - s.World.Elapsed(); wait > 0 && task.Sleep(ctx, wait) != nil {
+		if wait := s.started + e.at - s.World.Elapsed(); wait > 0 && task.Sleep(ctx, wait) != nil {
 			return
 		}
 		does(e)
