@@ -26,6 +26,7 @@ const mostDrawn = 10
 // It may be used by several tasks at once.
 type Renderer struct {
 	out      io.Writer
+	record   func(Report) // takes each report in place of a line; nil: lines are written
 	terminal bool
 	width    func() int
 
@@ -40,6 +41,9 @@ type Renderer struct {
 func NewRenderer(out io.Writer, width func() int) *Renderer {
 	return &Renderer{out: out, terminal: width != nil, width: width}
 }
+
+// NewRecorder gives each report to record, as often as lines were written; for programs that read them.
+func NewRecorder(record func(Report)) *Renderer { return &Renderer{out: io.Discard, record: record} }
 
 // Show brings what is shown up to date; callers call it about once a second. Now is a monotonic time.
 func (r *Renderer) Show(now time.Duration, reports []Report) error {
@@ -101,6 +105,10 @@ func (r *Renderer) lines(reports []Report) error {
 	}
 	var b bytes.Buffer
 	for _, report := range reports {
+		if r.record != nil {
+			r.record(report)
+			continue
+		}
 		b.WriteString(report.String())
 		b.WriteByte('\n')
 	}

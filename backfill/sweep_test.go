@@ -74,6 +74,14 @@ type gap struct {
 
 const sweptGeneration = 3
 
+// formerly is the mapping as one that was replaced; nil is none.
+func formerly(m *transform.Mapping) []sink.Former {
+	if m == nil {
+		return nil
+	}
+	return []sink.Former{{Mapping: m}}
+}
+
 func (g *gap) pick(values ...string) string { return values[g.Rand().IntN(len(values))] }
 
 // change changes an item of the source, and gives the record.
@@ -120,7 +128,7 @@ func (g *gap) load(m *transform.Mapping, generation uint32) transform.Batch {
 
 func (g *gap) apply(b transform.Batch) {
 	if len(b.Rows) > 0 && b.Rows[0].Version.Generation() == sweptGeneration {
-		sink.Sweeping{Mapping: g.m, Former: g.former, Table: "t", Generation: sweptGeneration}.Inherit(&b)
+		sink.Inherit(g.m, formerly(g.former), &b)
 	}
 	for i := range b.Rows {
 		if _, err := sink.Execute(g.Context(), sink.Unfenced(), g.target, g.target, &b.Rows[i]); err != nil {
@@ -276,7 +284,7 @@ func sweepAfterGap(t *testing.T, w *virtual.World, m, former *transform.Mapping,
 	}
 	_ = task.Sleep(w.Context(), time.Minute)
 	g.apply(g.load(m, sweptGeneration))
-	s := Sweep{Sweeping: sink.Sweeping{Mapping: m, Former: former, Table: "t", Generation: sweptGeneration, Owned: owned},
+	s := Sweep{Sweeping: sink.Sweeping{Mapping: m, Former: formerly(former), Table: "t", Generation: sweptGeneration, Owned: owned},
 		Target: g.target, Source: g, pageRows: 1 + w.Rand().IntN(3)}
 	s.Write = func(_ context.Context, b *transform.Batch) error {
 		for _, i := range w.Rand().Perm(len(b.Rows)) {

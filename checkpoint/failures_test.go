@@ -92,10 +92,10 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 			}
 		},
 		"check the mapping": func(f *failing) operation {
-			_, _, err := f.ledger.CheckMapping(f.Context(), source, "before", true)
+			_, _, err := f.ledger.CheckMapping(f.Context(), source, checkpoint.Mapping{Hash: "before"}, true)
 			check(f.T, err)
 			return func(ctx context.Context) error {
-				_, _, err := f.ledger.CheckMapping(ctx, source, "after", true)
+				_, _, err := f.ledger.CheckMapping(ctx, source, checkpoint.Mapping{Hash: "after"}, true)
 				return err
 			}
 		},

@@ -31,7 +31,7 @@ const (
 // copy mends.
 func (k GapKind) widen(other GapKind) GapKind {
 	if k == "" || k == KindStream && other != "" || other == KindMappingChanged {
-		return other // no load mends the last as a whole yet
+		return other // the last asks for a sweep under both mappings
 	}
 	return k
 }

@@ -16,7 +16,7 @@ func TestH60_MappingHash(t *testing.T) {
 		_, b := p.worker("b")
 		begun := 0
 		mapping := func(l *checkpoint.Ledger, hash string, accept bool) error {
-			_, raised, err := l.CheckMapping(ctx, source, hash, accept)
+			_, raised, err := l.CheckMapping(ctx, source, checkpoint.Mapping{Hash: hash}, accept)
 			if raised {
 				begun++
 			}

@@ -262,6 +262,7 @@ func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.
 func (s *TableState) mended() {
 	s.Base = s.Generation
 	s.NeedsLoad, s.Reason, s.Kind, s.LostFrom, s.Tries = false, "", "", time.Time{}, 0
+	s.forget()
 }
 
 // AsksItself reports whether the tool asks for a load without an operator: for the first one if

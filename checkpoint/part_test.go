@@ -134,7 +134,7 @@ func TestH98_OnlyPartsOfTheLoadThatRuns(t *testing.T) {
 		virtually(t, func(ctx context.Context, p *place) {
 			_, a := p.worker("a")
 			loading(t, ctx, a, 2)
-			_, _, err := a.CheckMapping(ctx, source, "h", false)
+			_, _, err := a.CheckMapping(ctx, source, checkpoint.Mapping{Hash: "h"}, false)
 			check(t, err)
 			watch := a.NewWatch()
 			free, _ := look(t, ctx, a, watch)

@@ -117,8 +117,12 @@ const endless = "the sweep is given up after %d passes, each of which had rows t
 // write.
 const unexplained = "the sweep left rows of this pipeline that no mapping explains"
 
-// formerMapping is why a table is not in sync after its load and sweep under another mapping.
-const formerMapping = "loaded and swept under the present mapping; what only the former mapping wrote may still be there"
+// formerMapping is why a table is not in sync after its load and sweep under another mapping, if
+// the one before is not known; contested, if other items have cells where it wrote.
+const (
+	formerMapping = "loaded and swept under the present mapping; what only the former mapping wrote may still be there"
+	contested     = "loaded and swept under both mappings; what the former one wrote was left where other items may have cells by now"
+)
 
 // CompletePass notes that every part of a pass is done. One that has written nothing is the last,
 // and so is the last of MaxPasses. Rows that it wrote in vain, and rows that no mapping explains,
@@ -152,8 +156,8 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 		s.NeedsLoad, s.Reason, s.Kind = true, fmt.Sprintf(endless, MaxPasses), s.Kind.widen(KindSweep)
 		return nil
 	}
-	if s.Kind == KindMappingChanged {
-		s.NeedsLoad, s.Reason = true, formerMapping
+	if why := s.unattributed(); why != "" {
+		s.NeedsLoad, s.Reason = true, why
 		return nil
 	}
 	if sums.Unexplained > 0 {

@@ -32,6 +32,11 @@ type TableState struct {
 	// StreamEnded tells that the stream was found disabled and that this was declared.
 	StreamEnded bool   `json:"stream_ended,omitempty"`
 	MappingHash string `json:"mapping_hash,omitempty"`
+	// Mapping is what the present mapping can be made from again, and Targets are its target tables;
+	// empty if that was not kept. Former are those before it of which rows may still be there.
+	Mapping string   `json:"mapping,omitempty"`
+	Targets []string `json:"targets,omitempty"`
+	Former  []Former `json:"former_mappings,omitempty"`
 	// Apply is what becomes of the table's changes; "" is direct.
 	Apply Mode `json:"apply,omitempty"`
 	// NeedsLoad suspends the promise until the table is loaded again; Reason says why.
@@ -327,36 +332,42 @@ func CheckRanked(stored, hash string) error {
 // CheckMapping compares the hash of a table's mapping with the stored one; until the first generation begins, and with it any
 // writing, it is stored as it comes. A changed mapping is
 // refused with ErrMappingChanged, or, if accept, begins a new generation, because what the old mapping wrote has to be asserted
-// again: then raised is true. From then on leases of this table are taken only while the ledger holds this hash (H60).
-func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept bool) (state TableState, raised bool, err error) {
+// again: then raised is true, and the ledger keeps the old one until a sweep is over. From then on leases of this table are taken only while the ledger holds this hash (H60).
+func (l *Ledger) CheckMapping(ctx context.Context, source string, m Mapping, accept bool) (state TableState, raised bool, err error) {
 	state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.MappingHash == "" || s.Generation == 0 {
-			s.MappingHash = hash
+			s.MappingHash, s.Mapping, s.Targets = m.Hash, "", nil
 		}
-		if err := CheckRanked(s.MappingHash, hash); err != nil {
+		if err := CheckRanked(s.MappingHash, m.Hash); err != nil {
 			return err
 		}
-		if s.MappingHash != hash && !accept {
+		if s.MappingHash != m.Hash && !accept {
 			return ErrMappingChanged
 		}
-		return nil
+		if s.MappingHash == m.Hash {
+			s.know(m)
+			return nil
+		}
+		probe := *s
+		return probe.replace(m, time.Time{})
 	})
 	if err != nil {
 		return TableState{}, false, err
 	}
-	if state.MappingHash != hash {
+	if state.MappingHash != m.Hash {
+		at := task.Now(ctx)
 		gap := DeclaredGap{Kind: KindMappingChanged, Reason: ChangedMapping}
-		state, err = l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { s.MappingHash = hash })
+		state, err = l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { _ = s.replace(m, at) })
 		if err != nil {
 			return TableState{}, false, err
 		}
-		if state.MappingHash != hash {
+		if state.MappingHash != m.Hash {
 			return TableState{}, false, fmt.Errorf("%w: somebody else raised the generation meanwhile", ErrConflict)
 		}
 		raised = true
 	}
 	l.mu.Lock()
-	l.hashes[source] = hash
+	l.hashes[source] = m.Hash
 	l.mu.Unlock()
 	return state, raised, nil
 }

@@ -87,6 +87,30 @@ func (l *Ledger) Claim(ctx context.Context, source string, at Place) error {
 	return err
 }
 
+// Withdraw removes the witness of a source table from a target table that it is not copied to any
+// more, and what the ledger knows of it. One of another ledger stays.
+func (l *Ledger) Withdraw(ctx context.Context, source string, at Place) error {
+	w, row, found, err := readWitness(ctx, at)
+	if err != nil || !found || w.Ledger != l.id {
+		return err
+	}
+	done, err := l.exchange(ctx, at.Store, at.Key, row.Counter, 0, nil)
+	if err == nil && !done {
+		err = ErrConflict
+	}
+	if err != nil {
+		return err
+	}
+	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
+		if _, mirrored := s.WitnessBeats[at.Further]; mirrored {
+			s.WitnessBeats = maps.Clone(s.WitnessBeats)
+			delete(s.WitnessBeats, at.Further)
+		}
+		return nil
+	})
+	return err
+}
+
 // Look judges the witness of a source table, and changes nothing, whatever it finds: for readers, while no keeper beats. It fails with ErrConflict if one does.
 func (l *Ledger) Look(ctx context.Context, source string, at Place) (Verdict, error) {
 	table, err := l.mirrored(ctx, source, at)

@@ -90,7 +90,7 @@ const (
 // Where several items live in one row, each has its own version column, and the predicate looks at that alone: they neither
 // refuse nor delete each other.
 func Guard(m transform.RowMutation) Request {
-	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.Named)+len(m.Cells)+4)
+	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.InheritedFamilies)+len(m.InheritedColumns)+len(m.Named)+len(m.Cells)+4)
 	ops = deletions(ops, m)
 	if !m.Remove {
 		for _, c := range m.Cells {
@@ -106,15 +106,20 @@ func Guard(m transform.RowMutation) Request {
 	}
 }
 
-// deletions are the deletes of all that an item owns.
+// deletions are the deletes of all that an item owns, and of what former mappings left.
 func deletions(ops []Op, m transform.RowMutation) []Op {
+	ops = deleting(ops, m.InheritedFamilies, m.InheritedColumns)
 	if m.Timestamped {
 		return timestamped(ops, m)
 	}
-	for _, family := range m.Families {
+	return deleting(ops, m.Families, m.Columns)
+}
+
+func deleting(ops []Op, families []string, columns []transform.Column) []Op {
+	for _, family := range families {
 		ops = append(ops, Op{Kind: DeleteFamily, Family: family})
 	}
-	for _, column := range m.Columns {
+	for _, column := range columns {
 		ops = append(ops, Op{Kind: DeleteColumn, Family: column.Family, Qualifier: column.Qualifier})
 	}
 	return ops
@@ -146,6 +151,9 @@ func setting(c transform.Cell) Op {
 // marks are the changes of our own two families.
 func marks(ops []Op, m transform.RowMutation) []Op {
 	column, origin := itemColumn(VersionColumn, m.Owner), itemColumn(OriginColumn, m.Owner)
+	if m.Alone {
+		ops = append(ops, Op{Kind: DeleteFamily, Family: LiveFamily}, Op{Kind: DeleteFamily, Family: GoneFamily})
+	}
 	if m.Remove {
 		return append(ops,
 			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // set by another rule, perhaps

@@ -59,6 +59,8 @@ type Repairer struct {
 	Item func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
 	// Current is the table's generation, if rows are written by this mapping still, or why they are not. It is asked before the rows are looked at.
 	Current func(ctx context.Context) (uint32, error)
+	// Former are the mappings of before that are not swept yet, asked for with Current; nil: there are none.
+	Former func(ctx context.Context) ([]Former, error)
 	// Fence reads the marks of target tables: before Current is asked, which so is the proof under
 	// which the rows are written.
 	Fence Marks
@@ -155,6 +157,9 @@ func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking tra
 	if err != nil {
 		return done, image, err
 	}
+	for i := range wanted {
+		inherit(r.Mapping, right.former, &wanted[i])
+	}
 	for _, m := range wanted {
 		if _, looked := seen[addressOf(m)]; !looked {
 			return done, image, ErrOvertaken
@@ -184,11 +189,14 @@ func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking tra
 type proof struct {
 	stamps  Stamps
 	current uint32
+	former  []Former
 }
 
 func (r *Repairer) prove(ctx context.Context) (p proof, err error) {
 	p.stamps, err = Prove(ctx, r.Mapping.Tables(), r.Fence, func(ctx context.Context) (err error) {
-		p.current, err = r.Current(ctx)
+		if p.current, err = r.Current(ctx); err == nil && r.Former != nil {
+			p.former, err = r.Former(ctx)
+		}
 		return err
 	})
 	return p, err
@@ -455,7 +463,8 @@ func owned(seen Row, want transform.RowMutation) map[transform.Column][][]byte {
 	return cells
 }
 
-// owns tells whether a column belongs to what a mutation owns in its row.
+// owns tells whether a column belongs to what a mutation owns in its row, or removes there.
 func owns(m transform.RowMutation, at transform.Column) bool {
-	return slices.Contains(m.Families, at.Family) || slices.Contains(m.Columns, at)
+	return slices.Contains(m.Families, at.Family) || slices.Contains(m.Columns, at) ||
+		slices.Contains(m.InheritedFamilies, at.Family) || slices.Contains(m.InheritedColumns, at)
 }

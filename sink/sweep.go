@@ -27,9 +27,9 @@ import (
 // Sweeping says which rows of one target table are suspects. It is pure.
 type Sweeping struct {
 	Mapping *transform.Mapping
-	// Former is the mapping that wrote the rows of older generations, if it was another one; else
-	// nil. What it owns is deleted too (H102).
-	Former *transform.Mapping
+	// Former are the mappings that wrote rows of older generations, if others did. What they own is
+	// deleted too (H102).
+	Former []Former
 	// Table is the target table.
 	Table string
 	// Generation is the one that is swept for: rows of an older one are suspects.
@@ -110,6 +110,12 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		switch suspect, whose := s.suspect(row.Key, m); whose {
 		case ours:
 			suspect.Claim.Version = held
+			if n := slices.IndexFunc(marks, func(o mark) bool { return o.owner == suspect.Claim.Owner }); suspect.Claim.Alone {
+				suspect.Claim.Version = "" // the claim is on another version than the one that was found
+				if n >= 0 {
+					suspect.Claim.Version = max(marks[n].live, marks[n].gone)
+				}
+			}
 			suspects = append(suspects, suspect)
 		case unknown:
 			unexplained++
@@ -187,7 +193,7 @@ func (s Sweeping) suspect(row string, at mark) (Suspect, whose) {
 	switch {
 	case named && source != s.Mapping.Source:
 		return Suspect{}, others
-	case !named && s.Mapping.Merged() && (s.Former == nil || s.Former.Merged()):
+	case !named && s.named():
 		return Suspect{}, others // every row of ours would be named
 	}
 	var candidates []attribute.Item
@@ -204,10 +210,15 @@ func (s Sweeping) suspect(row string, at mark) (Suspect, whose) {
 	if suspect, ok := s.claim(row, candidates, at.owner); ok {
 		return suspect, ours
 	}
-	if !named && s.Mapping.Merged() {
-		return Suspect{}, others
-	}
 	return Suspect{}, unknown
+}
+
+// named reports whether every mapping that writes the table names the item in each row, because
+// other source tables write there too.
+func (s Sweeping) named() bool {
+	return !slices.ContainsFunc(s.mappings(), func(m *transform.Mapping) bool {
+		return !m.Merged() && slices.Contains(m.Tables(), s.Table)
+	})
 }
 
 // unmarked explains a row without any version.
@@ -234,7 +245,7 @@ func (s Sweeping) unmarked(row Row, marks []mark) (suspects []Suspect, unexplain
 			suspects, explained = append(suspects, suspect), true
 		}
 	}
-	if !explained && !s.Mapping.Merged() {
+	if !explained && !s.named() {
 		unexplained++
 	}
 	return suspects, unexplained
@@ -243,6 +254,11 @@ func (s Sweeping) unmarked(row Row, marks []mark) (suspects []Suspect, unexplain
 // claim is the suspect of those candidates to whom a rule gives the row, under the version of the
 // owner; false if there are none, or if what they own there may be others' by now.
 func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (Suspect, bool) {
+	if len(s.Former) > 0 {
+		if sole, ok := s.Mapping.Sole(s.Table, row); ok {
+			return s.soleClaim(row, candidates, sole)
+		}
+	}
 	var suspect Suspect
 	for _, keys := range candidates {
 		name := s.Mapping.ItemKey(keys)
@@ -250,8 +266,8 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 			continue // not whole: the table was created anew with another key
 		}
 		claim, ok := s.Mapping.Claim(s.Table, row, keys, owner != "")
-		if s.Former != nil {
-			former, was := s.Former.Claim(s.Table, row, keys, owner != "")
+		for _, f := range s.Former {
+			former, was := f.claim(s.Table, row, keys, owner != "")
 			if was && s.Mapping.Contests(former.Without(claim)) {
 				return Suspect{}, false
 			}
@@ -306,49 +322,27 @@ func own(m *transform.Mapping, b *transform.Batch, of func(transform.RowMutation
 	}
 }
 
-// Inherit makes a batch of the generation delete also what the former mapping owns in its rows.
-// Every write of a load and of the stream needs that until the sweep is done: a row that has the
-// present generation is no suspect, whatever the former mapping left in it (H102). It returns in
-// how many rows that would touch what other items may have: there it is left out.
-func (s Sweeping) Inherit(b *transform.Batch) (contested int) {
-	if s.Former == nil {
-		return 0
-	}
-	for i := range b.Rows {
-		row := &b.Rows[i]
-		keys, ok := s.Mapping.ParseItemKey(row.Item)
-		former, was := s.Former.Claim(row.Table, row.Row, keys, row.Owner != "")
-		if !ok || !was {
-			continue
-		}
-		former = former.Without(*row)
-		if s.Mapping.Contests(former) {
-			contested++
-			continue
-		}
-		row.Families, row.Columns = slices.Concat(row.Families, former.Families), slices.Concat(row.Columns, former.Columns)
-	}
-	return contested
-}
-
 func (s Sweeping) mappings() []*transform.Mapping {
-	if s.Former == nil {
-		return []*transform.Mapping{s.Mapping}
+	all := []*transform.Mapping{s.Mapping}
+	for _, f := range s.Former {
+		all = append(all, f.Mapping)
 	}
-	return []*transform.Mapping{s.Mapping, s.Former}
+	return all
 }
 
-// Range is the rows that can be the mapping's.
+// Range is the rows that can be the mappings'.
 func (s Sweeping) Range() Range {
-	prefix := s.Mapping.RowPrefix(s.Table)
-	if s.Former != nil && slices.Contains(s.Former.Tables(), s.Table) {
-		former := s.Former.RowPrefix(s.Table)
-		if slices.Contains(s.Mapping.Tables(), s.Table) {
-			former = transform.CommonPrefix(prefix, former)
+	common, first := "", true
+	for _, m := range s.mappings() {
+		switch prefix := m.RowPrefix(s.Table); {
+		case !slices.Contains(m.Tables(), s.Table):
+		case first:
+			common, first = prefix, false
+		default:
+			common = transform.CommonPrefix(common, prefix)
 		}
-		prefix = former
 	}
-	return Prefix(prefix)
+	return Prefix(common)
 }
 
 // mark is what a row says of the one item in it, or of one among several: versions, and the origin

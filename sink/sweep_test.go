@@ -1,7 +1,6 @@
 package sink_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -140,7 +139,7 @@ func suspectsOf(t testing.TB, table sink.MarkReader, s sink.Sweeping) (string, [
 				id, _ := keys.Get("id")
 				line += " " + id.Text()
 			}
-			for _, f := range suspect.Claim.Families {
+			for _, f := range append(suspect.Claim.InheritedFamilies, suspect.Claim.Families...) {
 				line += " " + f
 			}
 			for _, c := range suspect.Claim.Columns {
@@ -242,11 +241,19 @@ func TestH86_H101_Suspects(t *testing.T) {
 	} {
 		table := memory()
 		c.rows(table)
-		got, _ := suspectsOf(t, table, sink.Sweeping{Mapping: c.m, Former: c.former, Table: "t", Generation: 5, Owned: c.owned, Written: c.written})
+		got, _ := suspectsOf(t, table, sink.Sweeping{Mapping: c.m, Former: formerly(c.former), Table: "t", Generation: 5, Owned: c.owned, Written: c.written})
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// formerly is the mapping as one that was replaced; nil is none.
+func formerly(m *transform.Mapping) []sink.Former {
+	if m == nil {
+		return nil
+	}
+	return []sink.Former{{Mapping: m}}
 }
 
 // sweepOnce is one pass over table t, with items as the source holds them; it returns what it did
@@ -318,11 +325,12 @@ func TestH86_WhatASweepDoes(t *testing.T) {
 	} {
 		m := sweepMapping(t, c.change, c.rules...)
 		table := memory()
-		s := sink.Sweeping{Mapping: m, Table: "t", Generation: 5}
+		s, before := sink.Sweeping{Mapping: m, Table: "t", Generation: 5}, m
 		if c.former != nil {
-			s.Former = sweepMapping(t, c.change, c.former...)
+			before = sweepMapping(t, c.change, c.former...)
+			s.Former = formerly(before)
 		}
-		loaded(t, table, cmp.Or(s.Former, m), 1, c.old...)
+		loaded(t, table, before, 1, c.old...)
 		counts, b := sweepOnce(t, table, s, c.now...)
 		if got := standing(t, table); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -393,7 +401,7 @@ func TestSplit(t *testing.T) {
 		}
 	}
 	m := sweepMapping(t, merged, "s#{id}")
-	other := sink.Sweeping{Mapping: m, Former: sweepMapping(t, nil, "so#{id}"), Table: "t"}
+	other := sink.Sweeping{Mapping: m, Former: formerly(sweepMapping(t, nil, "so#{id}")), Table: "t"}
 	if r, former := (sink.Sweeping{Mapping: m, Table: "t"}).Range(), other.Range(); r != sink.Prefix("s#") || former != sink.Prefix("s") {
 		t.Errorf("%q %q", r, former)
 	}

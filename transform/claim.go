@@ -469,7 +469,8 @@ func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, r
 	v := LoadVersion(generation, readAt)
 	for _, claim := range claims {
 		if n := sameRegister(b.Rows, &claim); n >= 0 {
-			b.Rows[n].Families, b.Rows[n].Columns = union(b.Rows[n].Families, claim.Families), union(b.Rows[n].Columns, claim.Columns)
+			claim.Origin, claim.Cells, claim.Remove = "", nil, b.Rows[n].Remove
+			merge(&b.Rows[n], &claim)
 			continue
 		}
 		n := index[claim.Item]

@@ -97,7 +97,7 @@ func compile(spec *Spec, needKey bool) (*Mapping, []Finding) {
 // compile compiles the spec, and reports what is wrong with it.
 func (c *compiler) compile(spec *Spec, needKey bool) {
 	c.spec, c.schema, c.families = spec, len(spec.PrimaryKey) > 0, map[string]*Family{}
-	c.m = &Mapping{Source: spec.Source, Table: spec.Table, ttl: spec.TTL, keep: spec.KeepVersions, number: spec.VersionAttribute, merged: spec.Merged, PrimaryKey: slices.Clone(spec.PrimaryKey)}
+	c.m = &Mapping{spec: spec, Source: spec.Source, Table: spec.Table, ttl: spec.TTL, keep: spec.KeepVersions, number: spec.VersionAttribute, merged: spec.Merged, PrimaryKey: slices.Clone(spec.PrimaryKey)}
 	c.names(needKey)
 	for i := range spec.Families {
 		c.families[spec.Families[i].Name] = &spec.Families[i]

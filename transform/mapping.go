@@ -31,6 +31,7 @@ type Mapping struct {
 	// make the row key.
 	RowKey []string
 
+	spec    *Spec // nil: NewMapping's
 	rules   []*rule
 	ttl     TTL
 	keyOnly bool

@@ -29,6 +29,12 @@ type RowMutation struct {
 	// Families and Columns are owned by the item in this row: all their cells are removed before Cells are set.
 	Families []string
 	Columns  []Column
+	// InheritedFamilies and InheritedColumns are removed too: what mappings before this one may have left in the row. They go
+	// whatever the application wrote meanwhile (Timestamped), because the mapping does not write them any more.
+	InheritedFamilies []string
+	InheritedColumns  []Column
+	// Alone: every version in the row but the mutation's goes as well. No other item has anything there (Mapping.Sole).
+	Alone bool
 	// Remove tells that the item does not map to this row any more: a tombstone is left.
 	Remove bool
 	// Cells are the item's cells here; none if Remove.

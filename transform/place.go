@@ -206,6 +206,9 @@ func merge(into, m *RowMutation) {
 	into.Families = union(into.Families, m.Families)
 	into.Columns = union(into.Columns, m.Columns)
 	into.Cells = slices.Concat(into.Cells, m.Cells)
+	into.InheritedFamilies = union(into.InheritedFamilies, m.InheritedFamilies)
+	into.InheritedColumns = union(into.InheritedColumns, m.InheritedColumns)
+	into.Alone = into.Alone || m.Alone
 	into.Origin = cmp.Or(into.Origin, m.Origin)
 	into.Remove = into.Remove && m.Remove
 }

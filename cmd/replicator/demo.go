@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ that differ, and their second writes come late or never. The workers settle ever
 With --cutover that application is cut over at the end: a comparison, gates, hooks that stop and switch its process, the drain, the end of the
 workers, evidence, and finalize. It takes a minute and a half.
 
-The last line on stdout is the verdict. Exit status 3 means that the stores differ.
+The last line on stdout is the verdict; with -o json it is one document. Exit status 3 means that the stores differ.
 
 With --serve both services keep listening on loopback afterwards, until interrupted, and a quick start is printed: the environment
 variables for the AWS and Google clients, a configuration, and commands to try. Their data is in memory and gone when they end.`,
@@ -125,13 +126,20 @@ func (p *program) demo(ctx context.Context, o demo.Options) error {
 	o.Executable, o.Environment, o.Log = executable, os.Environ(), p.Stderr
 	var written error
 	o.Verdict = func(c demo.Comparison) {
+		if p.AsJSON() {
+			written = p.WriteJSON(c.Verdict())
+			return
+		}
 		for _, difference := range c.Differences {
 			if _, err := fmt.Fprintf(p.Stdout, "row %s: %s\n", difference.Key, difference.What); err != nil {
 				written = err
 				return
 			}
 		}
-		_, written = fmt.Fprintln(p.Stdout, c.String())
+		written = p.Show(p.Stdout, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, c.String())
+			return err
+		})
 	}
 	c, err := demo.Run(ctx, o)
 	switch {

@@ -31,7 +31,8 @@ func newParkedList(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List parked items without their content",
-		Long:  "List parked items: table, hash of the key, version, time and reason. Nothing of the items themselves is shown.",
+		Long: `List parked items: table, beginning of the hash of the key, time and reason. Nothing of the items themselves is shown. With -o json each
+has its whole reference.`,
 		Example: `  replicator parked list --table Orders
   replicator parked list -o json | jq -r '.items[].ref'`,
 		Args: none,

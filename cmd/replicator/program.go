@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,10 +30,12 @@ type program struct {
 	logFormat  string
 	timeout    time.Duration
 
-	bounded context.Context // by --timeout: that of the command, once it asked for it
-	plain   io.Writer       // stderr, where it is the log that stderr stands for; see inRecords
-	records *slog.Logger    // the log, once its format is known to be JSON
-	quiet   bool            // the user knows already that the command was stopped
+	bounded context.Context               // by --timeout: that of the command, once it asked for it
+	plain   io.Writer                     // stderr, where it is the log that stderr stands for; see inRecords
+	records *slog.Logger                  // the log, once its format is known to be JSON
+	said    *slog.Logger                  // the same at level info, for what is written whatever the level
+	rereads atomic.Pointer[chan struct{}] // asks a worker to read its configuration again; nil: SIGHUP ends the command
+	quiet   bool                          // the user knows already that the command was stopped
 }
 
 // process is the program in the process it runs in.
@@ -42,7 +45,7 @@ func process() *program {
 
 // execute runs one command line to its end and returns the exit status. Errors are told on stderr, once.
 func execute(args []string, p *program) int {
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := interruptible(context.Background(), p.hangup)
 	defer stop()
 	root := newRoot(p)
 	root.SetArgs(args)
@@ -66,9 +69,22 @@ func (r *reported) Unwrap() error { return r.error }
 // that it comes twice.
 const oneRequest = 500 * time.Millisecond
 
+// hangup answers SIGHUP where that does not end the command.
+func (p *program) hangup() bool {
+	rereads := p.rereads.Load()
+	if rereads == nil {
+		return false
+	}
+	select {
+	case *rereads <- struct{}{}:
+	default: // it is asked already
+	}
+	return true
+}
+
 // interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, its cause being a signalled. The second signal
-// ends the process at once: a clean stop waits for the network, and whoever asks twice does not want to.
-func interruptible(parent context.Context) (context.Context, func()) {
+// ends the process at once: a clean stop waits for the network, and whoever asks twice does not want to. A SIGHUP may be answered otherwise.
+func interruptible(parent context.Context, hangup func() bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -82,6 +98,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 			select {
 			case s := <-signals:
 				switch {
+				case s == syscall.SIGHUP && first.IsZero() && hangup():
 				case first.IsZero():
 					first = time.Now()
 					cancel(terminal.Signalled{Signal: s})
@@ -136,15 +153,20 @@ func unanswered(e *diag.Error) bool {
 
 // load finds, reads and checks the configuration, with the flags that override it.
 func (p *program) load(flags ...config.Flag) (*config.Config, error) {
+	cfg, err := p.read(flags...)
+	if err == nil {
+		err = p.settle(cfg.Log)
+	}
+	return cfg, err
+}
+
+// read finds, reads and checks it, and does nothing besides.
+func (p *program) read(flags ...config.Flag) (*config.Config, error) {
 	path, err := config.Find(p.configPath, p.Env)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(path, p.Env, append(flags, p.logFlags()...)...)
-	if err == nil && cfg.Log.Format == "json" {
-		err = p.inRecords(cfg.Log.Level)
-	}
-	return cfg, err
+	return config.Load(path, p.Env, append(flags, p.logFlags()...)...)
 }
 
 // logFlags are the global flags that override the configuration.
@@ -176,7 +198,7 @@ func (p *program) checkGlobals() error {
 	if p.timeout < 0 {
 		return diag.BadUsage("--timeout is negative", "give a duration such as 90s, or 0 for none")
 	}
-	return nil
+	return p.forPrograms()
 }
 
 func oneOf(flag, value string, allowed []string) error {

@@ -66,15 +66,21 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.retried", "items[]."},
 	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parked.Entry", "dropped[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
+	{"replicator.demo/v1", "replicator demo -o json", "demo.Verdict", ""},
 	{"replicator.version/v1", "replicator version -o json", "build.Info", ""},
 }
 
 func referenceJSON(t *testing.T) string {
 	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. What cannot be told is `null`. Later versions\n"+
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
-		"`{\"base64\": \"…\"}`.")
+		"`{\"base64\": \"…\"}`.\n\n"+
+		"Stderr has one JSON object a line then, unless it is a terminal or `log.format` is `text`. An error has `severity`, `code`, `what`, `cause`, `fix`\n"+
+		"and `more`. Whatever else is written is a record of the log, with `time`, `severity` and `message`; so it is with `log.format: json`. Of `run` and\n"+
+		"`relay`, records with `\"event\":\"probe\"` have `probe`, `ok` (null if it cannot be told), `detail` and perhaps `code`; those with\n"+
+		"`\"event\":\"progress\"` have `table`, `items` and `done`, and as far as they are known `estimate`, `items_per_second`, `eta_seconds`, `lag_seconds`,\n"+
+		"`headroom_seconds`, `throttled` and, at the end, `took_seconds`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"build", "comparison", "config", "cost", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "switchover", "worker"} {
+	for _, in := range []string{"build", "comparison", "config", "cost", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "switchover", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared

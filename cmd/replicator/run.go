@@ -47,8 +47,10 @@ func newRun(p *program) *cobra.Command {
 Any number of processes may run with one configuration: they share the work through leases in the state table, and take over from
 one that is gone. A restart continues where the last process stopped. First every dependency is checked, and the results are shown.
 
-The first SIGINT, SIGTERM or SIGHUP stops it cleanly: pages that were read are applied, positions saved and leases released. The second one
-ends the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.
+The first SIGINT or SIGTERM stops it cleanly: pages that were read are applied, positions saved and leases released. The second one
+ends the process at once, which loses nothing either. SIGHUP has it read backfill.max_rows_per_second, max_read_capacity and
+pause_above_target_cpu of its configuration again; what else has changed there needs a restart, and is named in the log. On a terminal,
+with --once and with --dry-run SIGHUP stops it. Health, readiness, metrics and status are served on http.listen.
 
 Go's memory limit is the container's less a tenth, unless GOMEMLIMIT gives another.`,
 		Example: `  replicator run
@@ -157,16 +159,24 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 		signal.Ignore(syscall.SIGPIPE) // who reads the log may go: that ends no service
 	}
 	lines := backfill.NewRenderer(p.Stderr, p.Width())
+	if p.said != nil {
+		lines = backfill.NewRecorder(worker.Progress(p.said))
+	}
 	log, err := p.logger(cfg, lines)
 	if err != nil {
 		return err
 	}
 	report.Clients(log)
+	rereads := make(chan struct{}, 1)
+	if !f.once && !f.dryRun && !p.onTerminal() {
+		p.rereads.Store(&rereads)
+	}
 	w := worker.New(worker.Options{
-		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Build: thisBuild(), Hints: p.withConfig(),
+		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Records: p.said, Build: thisBuild(), Hints: p.withConfig(),
 		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
 		Publish: f.publish, NoWrite: f.noWrite, Loads: f.loads, FromTopic: f.from == fromPubSub, AcceptMode: f.acceptMode,
-		Serve: !f.off(), Profile: f.pprof,
+		Serve: !f.off(), Profile: f.pprof, Rereads: rereads,
+		Reread:   func() (*config.Config, error) { return p.read(overrides...) },
 		Stopping: func() { p.quiet = log.Enabled(ctx, slog.LevelInfo) },
 	})
 	if f.dryRun {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"io"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ func (p *program) status(ctx context.Context, f statusFlags) error {
 	if p.AsJSON() {
 		return p.WriteJSON(m)
 	}
-	return m.Render(p.Stdout, f.shards)
+	return p.Show(p.Stdout, func(w io.Writer) error { return m.Render(w, f.shards) })
 }
 
 // minInterval is the shortest time between two readings of --watch.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/report"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // foresee sets from the command line and the environment what errors look like that are met before flags and configuration are read.
@@ -54,8 +56,38 @@ func (p *program) inRecords(level string) error {
 	if err != nil {
 		return err
 	}
-	p.records, p.Stderr = log, report.Lines(all)
+	p.records, p.said, p.Stderr = log, all, report.Lines(all)
 	report.Clients(log)
+	return nil
+}
+
+// forPrograms makes stderr lines of JSON where -o json asks for documents. On a terminal it stays for people, who may be asked there, and
+// where the log shall be text it is.
+func (p *program) forPrograms() error {
+	format, _ := p.Env("REPLICATOR_LOG_FORMAT")
+	if p.logFormat != "" {
+		format = p.logFormat
+	}
+	if !p.AsJSON() || format == "text" || p.records != nil || p.onTerminal() {
+		return nil
+	}
+	return p.inRecords("info")
+}
+
+// onTerminal tells whether stderr is a terminal, whatever is made of it.
+func (p *program) onTerminal() bool {
+	shown := terminal.Console{Stderr: cmp.Or(p.plain, p.Stderr)}
+	return shown.Width() != nil
+}
+
+// settle makes of stderr what the configuration says, which is known only now.
+func (p *program) settle(log config.Log) error {
+	switch {
+	case log.Format == "text" && p.plain != nil:
+		p.Stderr, p.plain, p.records, p.said = p.plain, nil, nil, nil
+	case log.Format == "json" || p.records != nil:
+		return p.inRecords(log.Level)
+	}
 	return nil
 }
 
@@ -84,7 +116,7 @@ func (p *program) tell(err error) error {
 func (p *program) findings(found diag.List) error {
 	found = found.WithFlags(p.withConfig())
 	if p.records == nil {
-		return found.Render(p.Stderr)
+		return p.Show(p.Stderr, found.Render)
 	}
 	report.Records(p.records, found)
 	return nil

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -45,17 +44,22 @@ func said(records []map[string]any, part string) bool {
 	return false
 }
 
-// With log.format json each line of stderr is a document, from the probes to the end, and an interrupt adds one line.
+// With log.format json, and with -o json, each line of stderr is a document, from the probes to the end, and an interrupt adds one line.
 func TestEachLineOfStderrIsADocument(t *testing.T) {
+	t.Run("log.format", func(t *testing.T) { eachLineIsADocument(t, "log: { format: json }\n") })
+	t.Run("-o json", func(t *testing.T) { eachLineIsADocument(t, "log: { level: info }\n", "-o", "json") })
+}
+
+func eachLineIsADocument(t *testing.T, log string, flags ...string) {
 	s := servicesWithOrders(t)
 	if err := s.call("PutItem", map[string]any{"TableName": "Orders", "Item": map[string]any{"pk": map[string]string{"S": "a"}, "sk": map[string]string{"S": "1"}}}); err != nil {
 		t.Fatal(err)
 	}
 	configuration := t.TempDir() + "/replicator.yaml"
-	if err := os.WriteFile(configuration, []byte(testConfiguration+"log: { format: json }\n"), 0o600); err != nil {
+	if err := os.WriteFile(configuration, []byte(testConfiguration+log), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("replicator", "run", "-c", configuration, "--allow-emulator", "--listen", "127.0.0.1:0")
+	cmd := exec.Command("replicator", append([]string{"run", "-c", configuration, "--allow-emulator", "--listen", "127.0.0.1:0"}, flags...)...)
 	cmd.Env = append(os.Environ(), s.environment()...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -73,6 +77,14 @@ func TestEachLineOfStderrIsADocument(t *testing.T) {
 			t.Fatalf("nothing says %q: %v", part, begun)
 		}
 	}
+	for _, want := range []map[string]any{
+		{"event": "probe", "probe": "table Orders", "ok": true, "severity": "INFO"},
+		{"event": "progress", "table": "Orders", "items": 1.0, "done": true},
+	} {
+		if !slices.ContainsFunc(begun, func(r map[string]any) bool { return holds(r, want) }) {
+			t.Errorf("no record holds %v: %v", want, begun)
+		}
+	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +96,16 @@ func TestEachLineOfStderrIsADocument(t *testing.T) {
 	if got := cmd.ProcessState.ExitCode(); got != 130 {
 		t.Errorf("exit status %d", got)
 	}
+}
+
+// holds tells whether a record has all of the members.
+func holds(record, members map[string]any) bool {
+	for key, want := range members {
+		if record[key] != want {
+			return false
+		}
+	}
+	return true
 }
 
 // Errors are documents where -o json or --log-format json asks for it, whenever they are met.
@@ -145,27 +167,6 @@ func TestTheSDKSpeaksThroughTheLog(t *testing.T) {
 	}
 	if ac.Logger == nil || ac.ClientLogMode != 0 {
 		t.Errorf("the clients log to %v in mode %d", ac.Logger, ac.ClientLogMode)
-	}
-}
-
-// Who loses the terminal ends a run cleanly, unless nohup has asked for the contrary.
-func TestHangup(t *testing.T) {
-	// Under nohup(1) the command would inherit that the signal is ignored; a handler is not inherited.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	s := servicesWithOrders(t)
-	cmd, lines, _ := launchRun(t, s)
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	after := everyRecord(t, bufio.NewScanner(lines))
-	if !said(after, "stopping") {
-		t.Errorf("it did not stop in order: %v", after)
-	}
-	_ = cmd.Wait() // its outcome is the exit status
-	if got := cmd.ProcessState; got.ExitCode() != 0 {
-		t.Errorf("%s", got)
 	}
 }
 

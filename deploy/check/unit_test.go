@@ -13,7 +13,7 @@ import (
 // Source: https://www.freedesktop.org/software/systemd/man/latest/systemd.directives.html
 var directives = map[string][]string{
 	"Unit": {"Description", "Documentation", "After", "Wants"},
-	"Service": {"Type", "ExecStart", "EnvironmentFile", "DynamicUser", "Restart", "RestartSec", "RestartPreventExitStatus", "TimeoutStopSec",
+	"Service": {"Type", "ExecStart", "ExecReload", "EnvironmentFile", "DynamicUser", "Restart", "RestartSec", "RestartPreventExitStatus", "TimeoutStopSec",
 		"CapabilityBoundingSet", "LockPersonality", "MemoryDenyWriteExecute", "NoNewPrivileges", "PrivateDevices", "PrivateTmp", "ProtectClock",
 		"ProtectControlGroups", "ProtectHome", "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "ProtectSystem",
 		"RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "SystemCallArchitectures", "SystemCallFilter"},

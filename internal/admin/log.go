@@ -34,6 +34,21 @@ const (
 	KeyLeases     = "leases"     // a number of leases
 	KeyClient     = "client"     // the vendors' client that said it
 	KeyError      = "error"
+	KeyLimits     = "limits" // those that were read again and have changed
+	KeyKeys       = "keys"   // of the configuration
+
+	// Of records for programs: KeyEvent is probe or progress. Unknown figures are left out.
+	KeyEvent    = "event"
+	KeyProbe    = "probe"            // the dependency that was asked
+	KeyOK       = "ok"               // true, false, or null if it cannot be told
+	KeyDetail   = "detail"           // what it answered
+	KeyRate     = "items_per_second" // over the last five minutes
+	KeyETA      = "eta_seconds"      // until a copy is done
+	KeyLag      = "lag_seconds"
+	KeyHeadroom = "headroom_seconds"
+	KeyThrottle = "throttled" // why a copy is slower than it could be, in fixed words
+	KeyDone     = "done"      // whether a copy is complete
+	KeySeconds  = "took_seconds"
 )
 
 // ListeningMessage is the log line with which a worker says, under KeyAddress, where its endpoints are. Programs that start one wait for it.

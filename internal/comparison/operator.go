@@ -277,7 +277,7 @@ func (o *Operator) write(d *Document) error {
 	if o.AsJSON() {
 		return o.WriteJSON(d)
 	}
-	return d.Render(o.Stdout)
+	return o.Console.Show(o.Stdout, d.Render)
 }
 
 // explain makes what failed an error for people.

@@ -42,6 +42,11 @@ func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping
 	return transform.New(spec)
 }
 
+// RestoreMapping makes a mapping of what transform.Mapping.Describe says of it.
+func RestoreMapping(text string) (*transform.Mapping, error) {
+	return transform.Restore(text, func(text string) (transform.Condition, error) { return expression.ParseWhen(text) })
+}
+
 // TargetFamilies are the families that the table's items are written to.
 func (t *Table) TargetFamilies() []transform.Family {
 	spec, _ := t.spec(nil)

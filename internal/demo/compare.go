@@ -14,11 +14,9 @@ import (
 
 // Difference is one row in which the stores differ.
 type Difference struct {
-	// Key is a hash of the row key: keys are item data.
-	Key  string
-	Kind verify.Kind
-	// What says how they differ: names of attributes, never values.
-	What string
+	Key  string      `json:"row_hash"` // of the row key: keys are item data
+	Kind verify.Kind `json:"kind"`
+	What string      `json:"what"` // how they differ: names of attributes, never values
 }
 
 // Comparison is the outcome of reading both stores whole.
@@ -89,4 +87,18 @@ func (c *Comparison) String() string {
 		return fmt.Sprintf("source and target are identical: %d items, 0 differences", c.Items)
 	}
 	return fmt.Sprintf("source and target differ: %d items, %d differences", c.Items, len(c.Differences))
+}
+
+// Verdict is the outcome of a demo, for programs.
+type Verdict struct {
+	Schema      string       `json:"schema"`
+	Identical   bool         `json:"identical"`
+	Items       int          `json:"items"`       // in the source
+	Tombstones  int          `json:"tombstones"`  // rows of the target that hold nothing but a tombstone
+	Differences []Difference `json:"differences"` // rows in which the stores differ
+}
+
+// Verdict returns the document.
+func (c *Comparison) Verdict() Verdict {
+	return Verdict{"replicator.demo/v1", c.Identical(), c.Items, c.Tombstones, append([]Difference{}, c.Differences...)}
 }

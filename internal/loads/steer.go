@@ -132,7 +132,7 @@ func (o *Operator) write(d *Document) error {
 	if o.AsJSON() {
 		return o.WriteJSON(d)
 	}
-	return d.Render(o.Stdout)
+	return o.Console.Show(o.Stdout, d.Render)
 }
 
 // rehearse says what the request would do, and what a load is expected to take.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -65,12 +67,43 @@ func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 		_, err := fmt.Fprintln(p.Stdout, s.nothing())
 		return err
 	}
-	tab := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tab, "TABLE\tKEY HASH\tVERSION\tTIME\tREASON")
+	return writeEntries(p.Stdout, entries)
+}
+
+// The list fits terminals of listWidth columns: names of tables are cut, and reasons go on below themselves.
+const (
+	listWidth   = 100
+	shownHash   = 12 // of its 32 digits
+	widestTable = 40
+	betweenCols = 2
+)
+
+// writeEntries writes them for people. Documents for programs have the whole reference of each.
+func writeEntries(w io.Writer, entries []Entry) error {
+	widest := len("TABLE")
 	for _, e := range entries {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\n", e.Table, e.KeyHash, e.Version, e.Time.Format(time.RFC3339), e.Reason)
+		widest = max(widest, len(shortTable(e.Table)))
+	}
+	room := listWidth - widest - shownHash - len(time.RFC3339[:20]) - 3*betweenCols
+	tab := tabwriter.NewWriter(w, 0, 0, betweenCols, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "TABLE\tKEY HASH\tTIME\tREASON")
+	for _, e := range entries {
+		first, rest, more := strings.Cut(terminal.Wrap(e.Reason, room), "\n")
+		_, _ = fmt.Fprintf(tab, "%s\t%.*s\t%s\t%s\n", shortTable(e.Table), shownHash, e.KeyHash, e.Time.Format(time.RFC3339), first)
+		for more {
+			first, rest, more = strings.Cut(rest, "\n")
+			_, _ = fmt.Fprintf(tab, "\t\t\t%s\n", first)
+		}
 	}
 	return tab.Flush()
+}
+
+// shortTable is the name of a table, which is ASCII, as the list shows it.
+func shortTable(name string) string {
+	if len(name) <= widestTable {
+		return name
+	}
+	return name[:widestTable-len("...")] + "..."
 }
 
 // Show writes one record whole, with the images of its change: item data.

@@ -18,7 +18,8 @@ import (
 )
 
 // RefHelp says what a reference is, in the help of commands that take one.
-const RefHelp = `REF is TABLE/HASH/VERSION as "list -o json" gives it; TABLE/HASH or HASH alone name the item.`
+const RefHelp = `REF is TABLE/HASH/VERSION as "list -o json" gives it; TABLE/HASH or HASH alone name the item, and so do
+the first 8 digits of HASH or more, if no other begins with them.`
 
 // Selection is which parked records a command is about.
 type Selection struct {
@@ -76,10 +77,14 @@ func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	return true, nil
 }
 
+// leastHash is how many digits of a hash name an item, if no other begins with them.
+const leastHash = 8
+
 // names reports whether a word of the command line names a record.
 func names(word string, ref sink.Ref) bool {
-	_, hash, _ := ref.Parts()
-	return word == string(ref) || word == hash || strings.HasPrefix(string(ref), word+"/") && strings.Contains(word, "/")
+	source, hash, _ := ref.Parts()
+	beginning, ofTable := strings.CutPrefix(word, source+"/")
+	return word == string(ref) || (ofTable || beginning == word) && len(beginning) >= leastHash && strings.HasPrefix(hash, beginning)
 }
 
 // each calls f for the selected records: by table, item and version. Before the first run there is
@@ -113,15 +118,18 @@ func (s *Selection) Find(ctx context.Context, lot *sink.Parking) ([]Record, erro
 		return nil, notParked("no parked record has this key")
 	}
 	for _, word := range s.Refs {
-		tables := map[string]bool{}
+		tables, hashes := map[string]bool{}, map[string]bool{}
 		for _, record := range found {
 			if names(word, record.Ref) {
-				tables[record.Source] = true
+				_, hash, _ := record.Ref.Parts()
+				tables[record.Source], hashes[hash] = true, true
 			}
 		}
 		switch {
 		case len(tables) == 0:
 			return nil, notParked("no parked record has this reference")
+		case len(hashes) > 1:
+			return nil, diag.BadUsage("several parked items begin with "+word, "write more digits, or the whole hash: `replicator parked list -o json` has it")
 		case len(tables) > 1:
 			return nil, diag.BadUsage("a hash alone fits items of several tables", "write TABLE/HASH")
 		}

@@ -1,7 +1,9 @@
 package parked
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -24,13 +26,41 @@ func TestItemsOfTwoTablesWithOneKey(t *testing.T) {
 }
 
 func TestReferencesNameRecords(t *testing.T) {
-	const ref = sink.Ref("Orders/0123/0001.5")
+	const ref = sink.Ref("Orders/0123456789abcdef/0001.5")
 	for word, want := range map[string]bool{
-		"Orders/0123/0001.5": true, "Orders/0123": true, "0123": true,
-		"Orders": false, "Orders/012": false, "012": false, "0001.5": false, "Orders/0123/0001": false, "": false, "Orders/": false,
+		"Orders/0123456789abcdef/0001.5": true, "Orders/0123456789abcdef": true, "0123456789abcdef": true, "Orders/01234567": true, "01234567": true,
+		"Orders": false, "Orders/0123456": false, "0123456": false, "0001.5": false, "Orders/0123456789abcdef/0001": false, "": false, "Orders/": false,
+		"Bills/01234567": false, "12345678": false,
 	} {
 		if got := names(word, ref); got != want {
 			t.Errorf("%q names the record: %v", word, got)
+		}
+	}
+}
+
+// The list fits 100 columns, whatever the names and the reasons are, and no word of a reason is lost.
+func TestTheListFitsATerminal(t *testing.T) {
+	reason := strings.TrimSpace(strings.Repeat("an attribute name of 17408 bytes cannot be a column; ", 5))
+	for _, table := range []string{"Orders", strings.Repeat("T", 255)} {
+		var out bytes.Buffer
+		if err := writeEntries(&out, []Entry{{Table: table, KeyHash: strings.Repeat("0123456789abcdef", 2), Reason: reason}}); err != nil {
+			t.Fatal(err)
+		}
+		var words []string
+		for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+			if len(line) > 100 {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+			fields := strings.Fields(line)
+			switch {
+			case i == 1:
+				words = append(words, fields[3:]...)
+			case i > 1:
+				words = append(words, fields...)
+			}
+		}
+		if got := strings.Join(words, " "); got != reason {
+			t.Errorf("the reason is %q", got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -108,6 +109,46 @@ func (a *admission) admit(ctx context.Context) error {
 		return s.BeginInto(lost || adopted || len(unknown) > 0, a.adopt || adopted)
 	})
 	return err
+}
+
+// admitChange decides whether the mapping may be replaced by this one, which may write further
+// target tables. Strange says that one of them holds rows of which nobody knows whose they are, and
+// that an operator has answered.
+func (a *admission) admitChange(ctx context.Context) (strange bool, err error) {
+	state, _, err := a.ledger.Table(ctx, a.source)
+	if err != nil || state.Generation == 0 || state.MappingHash == a.mappingHash || a.target == nil {
+		return false, err
+	}
+	for _, table := range a.mapping.Tables() {
+		if slices.Contains(state.Targets, table) || slices.Contains(state.FormerTables(), table) {
+			continue
+		}
+		rows, witnessed, err := marked(a.target).Unknown(ctx, a.mapping, table)
+		if err != nil {
+			return false, err
+		}
+		t, _, err := a.ledger.Target(ctx, table)
+		switch {
+		case err != nil:
+			return false, err
+		case witnessed:
+			strange = strange || len(state.Targets) > 0 // else it is a target of before, which was not kept
+		case t.MadeByUs:
+		case !rows:
+			err = a.note(ctx, table, func(t *checkpoint.Target) { t.MadeByUs = true })
+		case t.AdoptRows:
+			strange = true
+		case !a.adopt && !state.AdoptRows:
+			err = &RowsError{a.source, table}
+		default:
+			strange = true
+			err = a.note(ctx, table, func(t *checkpoint.Target) { t.AdoptRows = true })
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return strange, nil
 }
 
 func (a *admission) note(ctx context.Context, table string, change func(*checkpoint.Target)) error {

@@ -76,6 +76,7 @@ func (a *assigner) attempt(ctx context.Context) (view, error) {
 	over := a.tracker.isOver()
 	v, err := a.look(ctx)
 	if err == nil {
+		a.fencing.formers.see(v.state)
 		err = a.fencing.read(ctx)
 	}
 	v.over = over && v.state.Suspended.Reason == GoneReason

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -175,7 +176,13 @@ func (c *conductor) seal(life lifecycle, v view) error {
 		err = c.call(life, func(ctx context.Context) error { return c.planExport(ctx, v.state.Load, v.state.AdoptedAt, d, &plan) })
 	}
 	if err == nil { // last, because every attempt takes another number
-		err = c.call(life, c.fencing.raiseAll)
+		err = c.call(life, func(ctx context.Context) error {
+			_, tables, err := c.former(ctx, v.state)
+			if err != nil {
+				return err
+			}
+			return c.fencing.raiseAll(ctx, tables...)
+		})
 	}
 	if err == nil {
 		err = c.call(life, func(ctx context.Context) error { _, err := c.ledger.SealLoad(ctx, c.source, plan); return err })
@@ -250,7 +257,7 @@ func headroom(shards []checkpoint.Shard, label string, now time.Time) (least tim
 
 // tooBusy is why the target is to be given time; "" if it is not. It is asked once in busyEvery.
 func (c *conductor) tooBusy(life lifecycle, state checkpoint.TableState) string {
-	share, watched := state.Limits.Over(c.settings.limits).CPU()
+	share, watched := state.Limits.Over(c.settings.limits()).CPU()
 	if c.busy == nil || !watched {
 		return ""
 	}
@@ -357,6 +364,11 @@ func (c *conductor) sweep(life lifecycle, state checkpoint.TableState) error {
 		if err := c.unchanged(life, state); err != nil {
 			return err
 		}
+		if sums.Put+sums.Removed+sums.Unexplained == 0 {
+			if err := c.call(life, func(ctx context.Context) error { return c.witnesses.withdraw(ctx, state) }); err != nil {
+				return err
+			}
+		}
 		err = c.call(life, func(ctx context.Context) error { _, err := c.ledger.CompletePass(ctx, state, sums); return err })
 		if err != nil {
 			return err
@@ -371,10 +383,16 @@ func (c *conductor) sweep(life lifecycle, state checkpoint.TableState) error {
 	}
 	ranges := sweep.Ranges
 	if len(ranges) == 0 {
-		if err := c.quiet(life); err != nil {
+		var former []sink.Former
+		var tables []string
+		err := c.call(life, func(ctx context.Context) (err error) { former, tables, err = c.former(ctx, state); return err })
+		if err != nil {
 			return err
 		}
-		err := c.call(life, func(ctx context.Context) (err error) { ranges, err = c.ranges(ctx, state); return err })
+		if err := c.quiet(life, tables); err != nil {
+			return err
+		}
+		err = c.call(life, func(ctx context.Context) (err error) { ranges, err = c.ranges(ctx, state, former, tables); return err })
 		if err != nil {
 			return err
 		}
@@ -390,7 +408,7 @@ func (c *conductor) sweep(life lifecycle, state checkpoint.TableState) error {
 // quiet returns once nothing of an older generation can land any more: the numbers of the fence before this load's are dropped,
 // and a lease has passed in which a worker that knows no fence has found out that it has lost its own, and after it the longest
 // request. Both pass at the same time. A drain ends the wait.
-func (c *conductor) quiet(life lifecycle) error {
+func (c *conductor) quiet(life lifecycle, former []string) error {
 	began := task.Mono(life.work)
 	if c.mapping.VersionAttribute() != "" { // its application reads the number in the witness
 		if err := c.call(life, func(ctx context.Context) error { return c.witnesses.beat(life.within(ctx)) }); err != nil {
@@ -398,13 +416,13 @@ func (c *conductor) quiet(life lifecycle) error {
 		}
 	}
 	if c.mode == checkpoint.Topic { // until the load is sealed, appliers write what earlier generations published, under its number too
-		if err := c.call(life, c.fencing.raiseAll); err != nil {
+		if err := c.call(life, func(ctx context.Context) error { return c.fencing.raiseAll(ctx, former...) }); err != nil {
 			return err
 		}
 	}
 	f := c.fencing.Fence
 	f.Rest = func(_ context.Context, d time.Duration) error { return life.rest(d) }
-	for _, table := range c.mapping.Tables() {
+	for _, table := range slices.Concat(c.mapping.Tables(), former) {
 		t, _, err := c.ledger.Target(life.work, table)
 		if err != nil {
 			return err
@@ -416,12 +434,23 @@ func (c *conductor) quiet(life lifecycle) error {
 	return life.rest(began + c.ledger.Lease() + sink.DefaultTimeout - task.Mono(life.work))
 }
 
+// former are the mappings of before that are not swept yet, and the tables that they alone wrote.
+func (c *conductor) former(ctx context.Context, state checkpoint.TableState) (former []sink.Former, tables []string, err error) {
+	if former, err = c.fencing.formers.of(ctx, state); err == nil {
+		tables, err = c.fencing.formers.tables(ctx, former)
+	}
+	return former, tables, err
+}
+
 // ranges divides all target tables for the sweep.
-func (c *conductor) ranges(ctx context.Context, state checkpoint.TableState) ([]checkpoint.SweepRange, error) {
+func (c *conductor) ranges(ctx context.Context, state checkpoint.TableState, former []sink.Former, further []string) ([]checkpoint.SweepRange, error) {
 	var all []checkpoint.SweepRange
-	tables := c.mapping.Tables()
+	tables := slices.Concat(c.mapping.Tables(), further)
 	for _, table := range tables {
-		found, err := backfill.SweepRanges(ctx, c.target, sweeping(c.mapping, table, state, c.settings), max(1, mostSweepParts/len(tables)))
+		found, err := backfill.SweepRanges(ctx, c.target, sweeping(c.mapping, former, table, state, c.settings), max(1, mostSweepParts/len(tables)))
+		if coded(err, "NotFound") && slices.Contains(further, table) {
+			continue // it was deleted just now
+		}
 		if err != nil {
 			return nil, err
 		}

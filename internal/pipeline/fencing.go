@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type fencing struct {
 	*common
 	fence.Fence
 	mapping *transform.Mapping
+	formers *formers
 	// prepare makes what is missing of a target table; nil: nobody here may.
 	prepare func(ctx context.Context, table string) (made bool, err error)
 
@@ -100,10 +102,10 @@ func (f *fencing) see(at time.Duration) {
 	f.looked = at
 }
 
-// raiseAll publishes new numbers, before a load of a new generation begins. What an earlier
-// generation still has under way can be dropped from then on.
-func (f *fencing) raiseAll(ctx context.Context) error {
-	for _, table := range f.mapping.Tables() {
+// raiseAll publishes new numbers, before a load of a new generation begins, also in tables that
+// former mappings wrote. What an earlier generation still has under way can be dropped from then on.
+func (f *fencing) raiseAll(ctx context.Context, former ...string) error {
+	for _, table := range slices.Concat(f.mapping.Tables(), former) {
 		if _, err := f.Raise(ctx, table); err != nil {
 			return err
 		}
@@ -133,6 +135,21 @@ func (f *fencing) renewed(ctx context.Context, table, former string) error {
 	return err
 }
 
+// former are the mappings of before whose rows a generation may meet. The record may be older than
+// the lease that the generation is of.
+func (f *fencing) former(life lifecycle, state checkpoint.TableState, generation uint32) (all []sink.Former, err error) {
+	err = f.retry(life, "read what former mappings wrote", func(ctx context.Context) (err error) {
+		if state.Generation < generation {
+			if state, _, err = f.ledger.Table(ctx, f.source); err != nil {
+				return err
+			}
+		}
+		all, err = f.formers.of(ctx, state)
+		return err
+	})
+	return all, err
+}
+
 // vanished tells whether a target table does not exist at all, and may be made here.
 func (f *fencing) vanished(ctx context.Context, table string) bool {
 	if f.prepare == nil || f.Families == nil {
@@ -149,6 +166,8 @@ type right struct {
 	*fencing
 	renew      func(ctx context.Context) error // writes the lease's row
 	generation uint32
+	former     []sink.Former // of which rows and columns may still be there
+	tables     []string      // that are written; nil: the mapping's
 
 	mu     sync.Mutex
 	stamps sink.Stamps
@@ -161,10 +180,16 @@ type right struct {
 func (r *right) write(ctx context.Context, writer *sink.Writer, batch *transform.Batch) error {
 	for again := false; ; again = true {
 		stamps, err := r.current(ctx)
+		if err == nil {
+			err = r.formers.inherit(ctx, r.former, r.generation, batch)
+		}
 		if err != nil {
 			return err
 		}
 		err = writer.Write(ctx, stamps, batch)
+		if sink.Is(err, sink.Permanent) {
+			r.formers.lighten(ctx, r.former, batch)
+		}
 		if !errors.Is(err, sink.ErrRefenced) {
 			return err
 		}
@@ -196,7 +221,11 @@ func (r *right) current(ctx context.Context) (sink.Stamps, error) {
 }
 
 func (r *right) prove(ctx context.Context) (sink.Stamps, error) {
-	return fence.Prove(ctx, r.ledger, r.mapping.Tables(), func(ctx context.Context) error {
+	tables := r.tables
+	if tables == nil {
+		tables = r.mapping.Tables()
+	}
+	return fence.Prove(ctx, r.ledger, tables, func(ctx context.Context) error {
 		if err := r.renew(ctx); err != nil {
 			return err
 		}

@@ -233,7 +233,10 @@ func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, stamps sink.Sta
 		held := life.within(ctx).noting(f.outages.noting(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
 		reader := &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
 		right := &right{fencing: f.fencing, renew: lease.Renew, generation: shard.Generation, stamps: stamps, proved: true}
-		err := f.work(held, lease, right, reader, state)
+		var err error
+		if right.former, err = f.fencing.former(held, state, shard.Generation); err == nil {
+			err = f.work(held, lease, right, reader, state)
+		}
 		switch {
 		case err == nil || life.draining() || orderly(err) || errors.Is(err, ErrYield):
 			// If the release fails, the successor waits until the lease is over.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -42,7 +43,8 @@ type loadSettings struct {
 	owned       bool // every row of the target is ours
 	skipExpired bool // items past their time to live are not copied
 	segments    int  // parts at once in this worker
-	limits      checkpoint.Limits
+	limits      func() checkpoint.Limits
+	live        bool          // they may change, and the bound on rows, which is this table's own, with them
 	imageAge    time.Duration // above it the writer puts images aside; 0: never
 	late        time.Duration // how long after its change the application may write the target
 }
@@ -146,7 +148,7 @@ func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
 	drain := s.drain
 	err := s.held.begin(fmt.Sprintf("part %d", part.Index), func(ctx context.Context) (func(life lifecycle) error, error) {
 		var lease *checkpoint.PartLease
-		stamps, err := fence.Prove(ctx, s.ledger, s.mapping.Tables(), func(ctx context.Context) (err error) {
+		stamps, err := fence.Prove(ctx, s.ledger, s.tables(state, part), func(ctx context.Context) (err error) {
 			lease, err = s.ledger.TakePart(ctx, part)
 			return err
 		})
@@ -165,6 +167,15 @@ func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
 	return nil
 }
 
+// tables are those that are written for a part.
+func (l *loader) tables(state checkpoint.TableState, part checkpoint.Part) []string {
+	tables, ranges := l.mapping.Tables(), state.Load.Sweep.Ranges
+	if part.Phase != checkpoint.PhaseCopy && part.Index < len(ranges) && !slices.Contains(tables, ranges[part.Index].Table) {
+		tables = append(tables, ranges[part.Index].Table)
+	}
+	return tables
+}
+
 // hold works under a part's lease until the part is done, left, or not ours any more. It returns only what ends the process.
 func (l *loader) hold(life lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, stamps sink.Stamps) error {
 	g := task.NewGroup(lease.Context(), 0)
@@ -172,8 +183,11 @@ func (l *loader) hold(life lifecycle, state checkpoint.TableState, lease *checkp
 	g.Go("load the part", func(ctx context.Context) error {
 		defer lease.Abandon()
 		held := life.within(ctx).noting(lease.Note)
-		r := &right{fencing: l.fencing, renew: lease.Renew, generation: state.Generation, stamps: stamps, proved: true}
-		err := l.work(held, state, lease, r)
+		r := &right{fencing: l.fencing, renew: lease.Renew, generation: state.Generation, stamps: stamps, proved: true, tables: l.tables(state, lease.Part())}
+		var err error
+		if r.former, err = l.fencing.former(held, state, state.Generation); err == nil {
+			err = l.work(held, state, lease, r)
+		}
 		if err == nil {
 			return nil
 		}
@@ -292,10 +306,14 @@ func (l *loader) sweep(life lifecycle, state checkpoint.TableState, lease *check
 			Seen: p.Sums.Suspects, Put: p.Sums.Put, Removed: p.Sums.Removed, Left: p.Sums.Left, Unexplained: p.Sums.Unexplained,
 		}}, err
 	}
+	target := l.target
+	if !slices.Contains(l.mapping.Tables(), at.Table) {
+		target = vanishing{target}
+	}
 	s := backfill.Sweep{
-		Sweeping: sweeping(l.mapping, at.Table, state, l.settings),
+		Sweeping: sweeping(l.mapping, r.former, at.Table, state, l.settings),
 		Range:    sink.Range{From: string(at.From), To: string(at.To)},
-		Target:   l.target,
+		Target:   target,
 		Source:   l.database,
 		Write: func(ctx context.Context, b *transform.Batch) error {
 			return l.applier.write(life.within(ctx), r, b, nil, new(pageSlot))
@@ -333,9 +351,13 @@ func (l *loader) sweep(life lifecycle, state checkpoint.TableState, lease *check
 	return progress(p)
 }
 
-// sweeping is what a sweep of the table's generation looks for in a target table.
-func sweeping(m *transform.Mapping, table string, state checkpoint.TableState, settings loadSettings) sink.Sweeping {
-	s := sink.Sweeping{Mapping: m, Table: table, Generation: state.Generation, Owned: settings.owned || state.MadeByUs, Written: settings.late > 0}
+// sweeping is what a sweep of the table's generation looks for in a target table. One that former
+// mappings alone wrote may be somebody else's by now: rows without a version are his.
+func sweeping(m *transform.Mapping, former []sink.Former, table string, state checkpoint.TableState, settings loadSettings) sink.Sweeping {
+	s := sink.Sweeping{
+		Mapping: m, Former: former, Table: table, Generation: state.Generation, Written: settings.late > 0,
+		Owned: (settings.owned || state.MadeByUs) && slices.Contains(m.Tables(), table),
+	}
 	if at := state.Load.Doubted(); !at.IsZero() && state.Load.Generation == state.Generation {
 		s.Doubted = transform.LoadVersion(state.Generation, at)
 	}
@@ -364,8 +386,12 @@ func (l *loader) now(ctx context.Context) time.Time {
 
 // pace gives this worker its share of the limits: an operator's, else those of the configuration.
 func (s *shift) pace(ctx context.Context, state checkpoint.TableState, mine, all int) error {
-	limits := state.Limits.Over(s.settings.limits)
+	limits := state.Limits.Over(s.settings.limits())
 	if state.Limits.RowsPerSecond == nil {
+		if s.settings.live {
+			rows, _ := limits.Rows()
+			s.rows.Set(ctx, rows)
+		}
 		s.limits.UseRows(s.rows)
 	} else {
 		s.own.Set(ctx, *state.Limits.RowsPerSecond)

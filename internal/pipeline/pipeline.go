@@ -57,6 +57,9 @@ type Options struct {
 	Busy func(ctx context.Context, above float64) (why string)
 	// Families creates and drops the families of the fence; nil: it is withheld.
 	Families sink.Families
+	// Restore makes a mapping of what transform.Mapping.Describe says of it; nil: what a former
+	// mapping wrote is not found.
+	Restore func(text string) (*transform.Mapping, error)
 	// Prepare makes what is missing of a target table that was lost, and tells whether that was the
 	// table as a whole; nil: somebody else does.
 	Prepare func(ctx context.Context, targetTable string) (made bool, err error)
@@ -109,6 +112,8 @@ type Table struct {
 	Segments int
 	// Limits bound loads as configured. An operator's, in the ledger, are put over them.
 	Limits checkpoint.Limits
+	// LiveLimits gives them where they may change while loads run; nil: Limits are those.
+	LiveLimits func() checkpoint.Limits
 	// Rows, if not nil, is a bound on rows a second that several tables share, in place of that of
 	// Limits.
 	Rows *backfill.Throttle

@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // table is one table in this worker: the parts that work on it, each with what it needs of the
@@ -17,6 +18,8 @@ import (
 type table struct {
 	*common
 	database      Database
+	mapping       *transform.Mapping
+	admission     *admission
 	acceptMapping bool
 	acceptMode    bool
 
@@ -39,7 +42,7 @@ func newTable(w *worker, spec Table) *table {
 	canaries := canary.New(w.Ledger.ID(), c.source)
 	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard, canaries, keyNames(spec.Mapping)}
 	open := w.openWithout(canaries)
-	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, acceptMode: w.AcceptMode, tracker: newShardTracker()}
+	t := &table{common: c, database: database, mapping: spec.Mapping, admission: &admission{c, spec.Mapping, w.Target, spec.AdoptRows}, acceptMapping: spec.AcceptMapping, acceptMode: w.AcceptMode, tracker: newShardTracker()}
 	workers := func() int { return w.shares.workers(c.source, w.Ledger.Worker()) }
 	if w.Rows != nil {
 		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier, &w.sums)
@@ -48,7 +51,8 @@ func newTable(w *worker, spec Table) *table {
 	apply := applier{retrier: c.retrier, writer: w.Writer}
 	followed := apply
 	followed.sampler = t.sampler
-	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare}
+	former := &formers{source: c.source, ledger: w.Ledger, mapping: spec.Mapping, families: w.Families, restore: w.Restore}
+	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare, formers: former}
 	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
 	follower := &follower{
 		common: c, applier: followed, publisher: publisher{c, w.Topic, w.PublishLoads}, fencing: fencing, mapping: spec.Mapping, open: open, database: database,
@@ -60,13 +64,13 @@ func newTable(w *worker, spec Table) *table {
 		wake: &t.wakeAssigner, wakeReconciler: &t.wakeReconciler,
 	}
 	reconciler := &reconciler{
-		common: c, mapping: spec.Mapping, database: database, open: open, witnesses: witnesses, admission: &admission{c, spec.Mapping, w.Target, spec.AdoptRows}, fencing: fencing, shares: w.shares,
+		common: c, mapping: spec.Mapping, database: database, open: open, witnesses: witnesses, admission: t.admission, fencing: fencing, shares: w.shares,
 		tracker: &t.tracker, outages: &t.outages, wake: &t.wakeReconciler, wakeAssigner: &t.wakeAssigner,
 		late: spec.Late, joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}
 	settings := loadSettings{
 		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
-		segments: max(spec.Segments, 1), limits: spec.Limits, late: spec.Late,
+		segments: max(spec.Segments, 1), limits: spec.limits(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late,
 	}
 	if w.Writer != nil {
 		settings.imageAge = w.Writer.MaxImageAge()
@@ -93,8 +97,16 @@ func (t Table) throttle() *backfill.Throttle {
 	if t.Rows != nil {
 		return t.Rows
 	}
-	rows, _ := t.Limits.Rows()
+	rows, _ := t.limits()().Rows()
 	return backfill.NewThrottle(rows)
+}
+
+// limits gives those of the configuration, at any time.
+func (t Table) limits() func() checkpoint.Limits {
+	if t.LiveLimits != nil {
+		return t.LiveLimits
+	}
+	return func() checkpoint.Limits { return t.Limits }
 }
 
 // run works on the table until a drain begins: as one of the workers that read its shards and,
@@ -140,7 +152,13 @@ func (t *table) run(life lifecycle) error {
 func (t *table) checkMapping(ctx context.Context) error {
 	t.events.Tick()
 	defer t.events.Tick()
-	state, raised, err := t.ledger.CheckMapping(ctx, t.source, t.mappingHash, t.acceptMapping)
+	m, err := mappingOf(t.mapping, t.mappingHash), error(nil)
+	if t.acceptMapping {
+		if m.Strange, err = t.admission.admitChange(ctx); err != nil {
+			return err
+		}
+	}
+	state, raised, err := t.ledger.CheckMapping(ctx, t.source, m, t.acceptMapping)
 	if raised {
 		t.floors.raise(t.source, state.Generation)
 		t.events.Raised(t.source, state.Generation, checkpoint.ChangedMapping)

@@ -25,9 +25,13 @@ type ApplyOptions struct {
 	Writer       *sink.Writer
 	Subscription relay.Subscription
 	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
-	Tables       []Table            // Mapping and MappingHash of them
-	Events       Events
-	Timing       Timing
+	// Families lists the families of target tables, and Restore makes mappings of before again, as
+	// in Options.
+	Families sink.Families
+	Restore  func(text string) (*transform.Mapping, error)
+	Tables   []Table // Mapping and MappingHash of them
+	Events   Events
+	Timing   Timing
 	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
 	// many messages are not acknowledged at once; the defaults are 4, 100 and 10,000.
 	// What is durable is held until it is noted, once a Timing.Commit, so that Held bounds the rate.
@@ -58,7 +62,8 @@ func ApplyTopic(ctx context.Context, o ApplyOptions) error {
 	a := &appliers{ApplyOptions: &o, retrier: &retrier{events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: deadlines{due: map[string]time.Duration{}},
 		settles: settles, unsettled: unsettled{room: task.NewLimit(cmp.Or(o.SettleBytes, settleBytes))}}
 	for _, t := range o.Tables {
-		a.tables[t.Mapping.Source] = &topicTable{retrier: &retrier{source: t.Mapping.Source, events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash, late: t.Late}
+		a.tables[t.Mapping.Source] = &topicTable{retrier: &retrier{source: t.Mapping.Source, events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash, late: t.Late,
+			formers: &formers{source: t.Mapping.Source, ledger: o.Ledger, mapping: t.Mapping, families: o.Families, restore: o.Restore}}
 	}
 	finished := task.NewEvent(ctx)
 	all := task.NewGroup(work, 0)
@@ -295,6 +300,7 @@ type topicTable struct {
 	mapping *transform.Mapping
 	hash    string
 	late    time.Duration // how long after its change the application may write the target; 0: it does not
+	formers *formers
 
 	mu    sync.Mutex
 	claim *claim // as it was proved last; nil: not, or no more
@@ -304,6 +310,7 @@ type topicTable struct {
 type claim struct {
 	stamps sink.Stamps
 	state  checkpoint.TableState
+	former []sink.Former // mappings that are not swept yet
 	at     time.Duration
 }
 
@@ -316,7 +323,7 @@ func (t *topicTable) check(ctx context.Context) error {
 	if err := t.o.Ledger.CheckMode(ctx, t.source, checkpoint.Topic, false); err != nil {
 		return err
 	}
-	_, _, err := t.o.Ledger.CheckMapping(ctx, t.source, t.hash, false)
+	_, _, err := t.o.Ledger.CheckMapping(ctx, t.source, mappingOf(t.mapping, t.hash), false)
 	return err
 }
 
@@ -349,6 +356,9 @@ func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 		}
 		return c.state.Admits(checkpoint.Topic, false)
 	})
+	if err == nil {
+		c.former, err = t.formers.of(ctx, c.state)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -414,9 +424,15 @@ func (t *topicTable) write(life lifecycle, c relay.Change, batchOf func() *trans
 		}
 		batch := batchOf()
 		rows := len(batch.Rows)
+		if err := t.formers.inherit(ctx, claim.former, claim.state.Generation, batch); err != nil {
+			return err
+		}
 		if err := t.o.Writer.Write(ctx, claim.stamps, batch); err != nil {
 			if errors.Is(err, sink.ErrRefenced) {
 				t.forget(claim)
+			}
+			if sink.Is(err, sink.Permanent) {
+				t.formers.lighten(ctx, claim.former, batch)
 			}
 			return err
 		}

@@ -42,7 +42,7 @@ type verifySettings struct {
 	owned    bool
 	late     time.Duration // of an application's own writes
 	atOnce   int           // parts
-	limits   checkpoint.Limits
+	limits   func() checkpoint.Limits
 }
 
 // appliedSlack is by how much the source's clock may be ahead of what was heard of it.
@@ -71,7 +71,7 @@ func (s *sumSlots) leave() { s.taken.Add(-1) }
 func newVerifier(c *common, spec Table, database Database, target verify.Target, workers func() int, wake *task.Wakeup, slots *sumSlots) *verifier {
 	return &verifier{
 		common: c, mapping: spec.Mapping, database: database, target: target, workers: workers,
-		settings: verifySettings{settle: spec.Settle, owned: spec.Owned, late: spec.Late, atOnce: max(spec.Segments, 1), limits: spec.Limits},
+		settings: verifySettings{settle: spec.Settle, owned: spec.Owned, late: spec.Late, atOnce: max(spec.Segments, 1), limits: spec.limits()},
 		limits:   backfill.NewLimits(0, 0), rows: backfill.NewThrottle(0), wake: wake, slots: slots,
 	}
 }
@@ -459,7 +459,7 @@ func (v *verifier) now(ctx context.Context) time.Time {
 
 // pace gives this process its share of the limits: an operator's, else those of the configuration.
 func (s *verifyShift) pace(ctx context.Context, state checkpoint.TableState, mine, all int) error {
-	limits := state.Limits.Over(s.settings.limits)
+	limits := state.Limits.Over(s.settings.limits())
 	rows, _ := limits.Rows()
 	s.rows.Set(ctx, rows)
 	provisioned := int64(0)

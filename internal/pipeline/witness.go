@@ -42,6 +42,18 @@ func (w *witnesses) places() []checkpoint.Place {
 	return all
 }
 
+// withdraw removes the witnesses of target tables that former mappings alone wrote, once nothing
+// else of theirs is left there.
+func (w *witnesses) withdraw(ctx context.Context, state checkpoint.TableState) error {
+	for _, name := range state.FormerTables() {
+		err := w.ledger.Withdraw(ctx, w.source, checkpoint.Place{Store: w.store(name), Key: w.mapping.WitnessKey(), Further: name})
+		if err != nil && !w.fencing.formers.missing(ctx, name) {
+			return err
+		}
+	}
+	return nil
+}
+
 // table is the target table of a witness.
 func (w *witnesses) table(at checkpoint.Place) string {
 	if at.Further == "" {

@@ -52,12 +52,14 @@ type Table struct {
 type Prober struct {
 	Out     io.Writer
 	Colored bool
-	Hints   string // flags of the commands in remedies
-	Cfg     *config.Config
-	Source  *Source
-	Target  *Target // once reach has connected it
-	Worker  string
-	Dry     bool // change nothing, not even the target's tables
+	// Record takes each answer in place of a line on Out; nil: there are lines.
+	Record func(line string, a Answer)
+	Hints  string // flags of the commands in remedies
+	Cfg    *config.Config
+	Source *Source
+	Target *Target // once reach has connected it
+	Worker string
+	Dry    bool // change nothing, not even the target's tables
 	// acceptMapping: a changed mapping is no reason to refuse a table.
 	AcceptMapping bool
 	// AdoptRows: neither are rows in its target.
@@ -175,7 +177,12 @@ func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, ques
 			}
 		}
 	}
-	p.Told = append(p.Told, Answer{name, answered, detail, known})
+	answer := Answer{name, answered, detail, known}
+	p.Told = append(p.Told, answer)
+	if p.Record != nil {
+		p.Record(fmt.Sprintf("%s %-28s %s", mark, name, detail), answer)
+		return err == nil
+	}
 	_, _ = fmt.Fprintf(p.Out, "%s %-28s %s\n%s", mark, name, detail, remedy)
 	return err == nil
 }

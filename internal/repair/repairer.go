@@ -59,7 +59,7 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 	}
 	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t), late: cfg.Late(t)}
 	return &sink.Repairer{Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned || state.MadeByUs,
-		Item: itemReader(source, t.From), Fence: fence.Marks(ledger), Current: now.current, Generation: now.admissible,
+		Item: itemReader(source, t.From), Fence: fence.Marks(ledger), Current: now.current, Former: now.former, Generation: now.admissible,
 		Now: clock(ctx, found.Description.At)}, nil
 }
 
@@ -84,6 +84,19 @@ type generations struct {
 func (g generations) current(ctx context.Context) (uint32, error) {
 	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
 	return state.Generation, err
+}
+
+// former are the mappings of before of which rows and columns may still be there. A family of theirs
+// that was deleted meanwhile fails the repair until the sweep is over.
+func (g generations) former(ctx context.Context) ([]sink.Former, error) {
+	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
+	var all []sink.Former
+	for _, kept := range state.Former {
+		if m, made := config.RestoreMapping(kept.Text); made == nil {
+			all = append(all, sink.Former{Mapping: m})
+		}
+	}
+	return all, err
 }
 
 // admissible is the generation in which every change after a time will be applied; an error if

@@ -86,13 +86,13 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 				if err := m.Render(&text, shards); err != nil {
 					return err
 				}
-				last = fmt.Sprintf("%s\n%s UTC\n", text.String(), m.At.Format(time.TimeOnly))
+				last = fmt.Sprintf("%s\n%s UTC\n", painted(p, text.Bytes()), m.At.Format(time.TimeOnly))
 				return draw(last)
 			},
 			fails: func(err error) error {
 				var text bytes.Buffer
 				_ = diag.Render(&text, err) // a buffer takes everything
-				return draw(last + "\n" + text.String())
+				return draw(last + "\n" + painted(p, text.Bytes()))
 			},
 		}
 	}
@@ -107,8 +107,16 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 		if _, err := fmt.Fprintf(p.Stdout, "%s\n", m.At.Format(time.RFC3339)); err != nil {
 			return err
 		}
-		return m.Render(p.Stdout, shards)
+		return m.Render(p.Stdout, shards) // no terminal
 	}}
+}
+
+// painted is a text as it is drawn.
+func painted(p *terminal.Console, text []byte) string {
+	if p.Colored(p.Stdout) {
+		text = terminal.Paint(text)
+	}
+	return string(text)
 }
 
 // watch shows the status now and at every interval, until ctx ends. A first reading that fails ends it,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -156,7 +157,7 @@ func (o *Operator) write(d *Document, whole bool) error {
 	if o.AsJSON() {
 		return o.WriteJSON(d)
 	}
-	return d.Render(o.Stdout, whole)
+	return o.Console.Show(o.Stdout, func(w io.Writer) error { return d.Render(w, whole) })
 }
 
 // Check writes the gates, and where a cutover stands. It fails with CutoverNotReady unless every

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 		return err
 	}
 	if !o.AsJSON() {
-		if err := d.Render(o.Stderr, false); err != nil {
+		if err := o.Console.Show(o.Stderr, func(w io.Writer) error { return d.Render(w, false) }); err != nil {
 			return err
 		}
 	}

@@ -53,10 +53,11 @@ func (c *Console) WriteJSON(document any) error {
 
 // Colored tells whether text for people that goes to a writer may have colours: if that is a terminal, unless somebody objects (no-color.org).
 func (c *Console) Colored(to io.Writer) bool {
-	if no, _ := c.Env("NO_COLOR"); no != "" || c.NoColor {
+	if c.NoColor || terminal(to) == nil {
 		return false
 	}
-	return terminal(to) != nil
+	no, _ := c.Env("NO_COLOR")
+	return no == ""
 }
 
 // terminal is the file of a writer if that is a terminal, and nil if not.

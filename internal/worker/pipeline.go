@@ -41,7 +41,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		},
 		Exporter: w.source.Exporter,
 		Open:     func(arn string) cdc.Source { return w.source.Stream(arn) },
-		Witness:  w.target.WitnessStore, Families: w.target.Admin,
+		Witness:  w.target.WitnessStore, Families: w.target.Admin, Restore: config.RestoreMapping,
 		Target: w.target.Data, Rows: w.target.Data,
 		Busy: w.busy(),
 		Cluster: func(ctx context.Context) (string, error) {
@@ -60,7 +60,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 	}
 	var rows *backfill.Throttle
 	if cfg.HasPatterns() {
-		rows = backfill.NewThrottle(float64(cfg.Backfill.MaxRowsPerSecond))
+		rows = w.limits.shared(cfg.Backfill)
 		d := &discovery{w, ledger, rows}
 		out.Discover, out.DiscoverEvery = d.find, discoverEvery(cfg)
 	}
@@ -74,12 +74,15 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 
 // table hands what the configuration says of a table to what obeys it.
 func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Throttle) pipeline.Table {
-	limits := loads.Configured(w.Config.Backfill)
-	if limits.RowsPerSecond != nil && rows == nil {
-		// The limit is one for the process; tables that are named share it evenly, but how many a
-		// pattern will have is not known.
-		share := *limits.RowsPerSecond / float64(len(w.Config.Tables))
-		limits.RowsPerSecond = &share
+	limits := func() checkpoint.Limits {
+		limits := w.limits.now(w.Config.Backfill)
+		if limits.RowsPerSecond != nil && rows == nil {
+			// The limit is one for the process; tables that are named share it evenly, but how many a
+			// pattern will have is not known.
+			share := *limits.RowsPerSecond / float64(len(w.Config.Tables))
+			limits.RowsPerSecond = &share
+		}
+		return limits
 	}
 	sample, _ := w.Config.Verify.Sample.Share()
 	return pipeline.Table{
@@ -88,7 +91,7 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		Settle:  w.Config.Verify.Settle,
 		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
 		Copy: !w.NoCopy, LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
-		Limits: limits, Rows: rows, SkipExpired: w.Config.Backfill.SkipExpired, Owned: t.Owned, Joined: t.Pattern() != "",
+		LiveLimits: limits, Rows: rows, SkipExpired: w.Config.Backfill.SkipExpired, Owned: t.Owned, Joined: t.Pattern() != "",
 	}
 }
 

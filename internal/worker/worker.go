@@ -32,23 +32,26 @@ type Options struct {
 	Console *terminal.Console
 	Log     *slog.Logger
 	Lines   *backfill.Renderer // draws the progress of copies
+	Records *slog.Logger       // takes the answers of probes; nil: they are lines on stderr
 	Build   build.Info
 	Hints   string // the flags with which next steps find the configuration
 
 	Allowed       config.Allowed
-	Once          bool          // end when every open shard is drained
-	Idle          time.Duration // with Once: how long a shard must be empty
-	NoCopy        bool          // only follow the streams
-	AcceptMapping bool          // begin a new generation if the mapping has changed
-	AdoptRows     bool          // begin the first generation in a target that holds rows
-	Publish       bool          // publish changes to the configuration's topic, too
-	NoWrite       bool          // with Publish: and write none
-	Loads         bool          // with Publish: and what loads read
-	FromTopic     bool          // write what the configuration's subscription brings, and read no stream
-	AcceptMode    bool          // although the ledger says that they are not, or that they are
-	Serve         bool          // health, metrics and status at http.listen of the configuration
-	Profile       bool          // and profiles of the process
-	Stopping      func()        // is called once the log says that the worker stops; may be nil
+	Once          bool                           // end when every open shard is drained
+	Idle          time.Duration                  // with Once: how long a shard must be empty
+	NoCopy        bool                           // only follow the streams
+	AcceptMapping bool                           // begin a new generation if the mapping has changed
+	AdoptRows     bool                           // begin the first generation in a target that holds rows
+	Publish       bool                           // publish changes to the configuration's topic, too
+	NoWrite       bool                           // with Publish: and write none
+	Loads         bool                           // with Publish: and what loads read
+	FromTopic     bool                           // write what the configuration's subscription brings, and read no stream
+	AcceptMode    bool                           // although the ledger says that they are not, or that they are
+	Serve         bool                           // health, metrics and status at http.listen of the configuration
+	Profile       bool                           // and profiles of the process
+	Reread        func() (*config.Config, error) // reads the configuration again
+	Rereads       <-chan struct{}                // asks for that; nil: nobody does
+	Stopping      func()                         // is called once the log says that the worker stops; may be nil
 }
 
 // Worker is one process of a migration.
@@ -64,6 +67,7 @@ type Worker struct {
 	parkTopic    *relay.PubSub          // nil: parked items are not published
 	deadLetter   *relay.PubSubscription // nil: it is not watched
 	retention    time.Duration          // of subscription
+	limits       limits
 
 	mu     sync.Mutex
 	joined map[string]preflight.Table // tables of patterns, by name
@@ -113,6 +117,9 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
 		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
 		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
+	if w.Records != nil {
+		probes.Record = Probed(w.Records)
+	}
 	w.found, err = probes.Run(ctx)
 	w.target, w.topic, w.subscription, w.deadLetter, w.retention = probes.Target, probes.Topic, probes.Subscription, probes.DeadLetter, probes.Retention
 	w.parkTopic = probes.ParkTopic
@@ -217,6 +224,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	var side errgroup.Group // without a context of its own: surveys go on where the endpoints have failed
 	side.Go(func() error { o.draw(beside); return nil })
 	side.Go(func() error { w.survey(beside, o, parking); return nil })
+	side.Go(func() error { w.heed(beside); return nil })
 	if listener != nil {
 		w.announce(listener.Addr())
 		side.Go(func() error { return w.serve(beside, listener, o) })
@@ -269,7 +277,8 @@ func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *s
 			tables = append(tables, w.table(t.Config, t.Mapping, nil))
 		}
 	}
-	apply := pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing}
+	apply := pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
+		Families: all.Families, Restore: all.Restore}
 	if w.deadLetter != nil { // else the interface would hold a nil pointer
 		apply.DeadLetter = w.deadLetter
 	}

@@ -64,6 +64,9 @@ func (o SimOptions) Named() (text string) {
 	if o.DualWrites {
 		text += " DUAL_WRITES=1"
 	}
+	if o.Mappings {
+		text += " MAPPINGS=1"
+	}
 	return text
 }
 

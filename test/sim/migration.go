@@ -62,6 +62,9 @@ type Migration struct {
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *model.Row)
 
+	// Supersedes: the mapping is replaced, and versions of former ones go.
+	Supersedes bool
+
 	// Bared are rows that the application deleted by itself, as a whole.
 	Bared map[string]bool
 

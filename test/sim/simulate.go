@@ -41,6 +41,8 @@ type SimOptions struct {
 	Exports bool
 	// Cutovers plays cutovers (SimulateCutover) in place of all else.
 	Cutovers bool
+	// Mappings plays mappings that are replaced (SimulateMappingChanges) in place of all else.
+	Mappings bool
 	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
 	// else.
 	DualWrites bool
@@ -85,6 +87,9 @@ const stepLimit = 20_000_000
 func Simulate(seed uint64, o SimOptions) (r Report) {
 	if o.Cutovers {
 		return SimulateCutover(seed, CutoverOptions{Trace: o.Trace})
+	}
+	if o.Mappings {
+		return SimulateMappingChanges(seed, MappingOptions{Trace: o.Trace})
 	}
 	if o.DualWrites {
 		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})

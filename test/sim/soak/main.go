@@ -35,16 +35,17 @@ func main() {
 	verifies := flag.Bool("verifies", false, "the table is verified, with rows that somebody hurt")
 	dualWrites := flag.Bool("dual-writes", false, "an application writes both stores, in place of all else")
 	cutovers := flag.Bool("cutovers", false, "cutovers, in place of all else")
+	mappings := flag.Bool("mappings", false, "mappings that are replaced, in place of all else")
 	exports := flag.Bool("exports", false, "the table is loaded from exports, too")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	relay := flag.Bool("relay", false, "changes are published to a topic as well")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Mappings: *mappings}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Mappings: *mappings}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {
@@ -207,7 +208,7 @@ func (t *total) summary() int {
 		missing += t.played - t.exported
 	}
 	for _, name := range sim.Effects() {
-		if t.options.Mapping == "" && !t.options.Cutovers && t.played >= complete && t.injected[name] == 0 {
+		if t.options.Mapping == "" && !t.options.Cutovers && !t.options.Mappings && t.played >= complete && t.injected[name] == 0 {
 			missing++
 			fmt.Printf("%s: never took effect\n", name)
 		}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+)
+
+// unmaskHangup lets commands that a test starts have SIGHUP: under nohup(1) they would inherit that it is ignored; a handler is not inherited.
+func unmaskHangup(t *testing.T) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
+}
+
+// A run that comes to an end by itself ends with its session.
+func TestHangupEndsWhatEndsByItself(t *testing.T) {
+	unmaskHangup(t)
+	cmd, lines, _ := launchRun(t, servicesWithOrders(t), "--once", "--idle", "1h")
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if after := everyRecord(t, bufio.NewScanner(lines)); !said(after, "stopping") {
+		t.Errorf("it did not stop in order: %v", after)
+	}
+	_ = cmd.Wait() // its outcome is the exit status
+	if got := cmd.ProcessState; got.ExitCode() != 130 {
+		t.Errorf("%s", got)
+	}
+}
+
+// A service reads its limits again, and obeys them; what else has changed is named, and a broken file changes nothing.
+func TestHangupReadsLimitsAgain(t *testing.T) {
+	unmaskHangup(t)
+	s := servicesWithOrders(t)
+	for i := range 600 { // ten minutes at one a second
+		item := map[string]any{"pk": map[string]string{"S": fmt.Sprint(i)}, "sk": map[string]string{"S": "1"}}
+		if err := s.call("PutItem", map[string]any{"TableName": "Orders", "Item": item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := writeTestConfiguration(t)
+	configure := func(more string) {
+		if err := os.WriteFile(path, []byte(testConfiguration+more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("backfill: { max_rows_per_second: 1 }\n")
+	cmd, stderr, _ := launchRun(t, s, "-c", path)
+	lines := bufio.NewScanner(stderr)
+	if begun := everyRecord(t, lines, "copy started"); !said(begun, "copy started") {
+		t.Fatalf("no copy was started: %v", begun)
+	}
+	hangup := func(until string) map[string]any {
+		t.Helper()
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		found := everyRecord(t, lines, until)
+		if !said(found, until) {
+			t.Fatalf("nothing says %q: %v", until, found)
+		}
+		return found[len(found)-1]
+	}
+
+	configure("backfill: { max_rows_per_second: many }\n")
+	hangup("the limits stay as they were")
+
+	configure("backfill: { max_rows_per_second: 1, segments: 7 }\nsource: { poll: 2s }\n")
+	if r := hangup("only a restart puts in force"); r[admin.KeyKeys] != "backfill.segments, source.poll" {
+		t.Errorf("named are %v", r[admin.KeyKeys])
+	}
+
+	configure("backfill: { max_rows_per_second: 100000 }\n")
+	if r := hangup("the limits were read again"); r[admin.KeyLimits] != "backfill.max_rows_per_second 100000" {
+		t.Errorf("changed are %v", r[admin.KeyLimits])
+	}
+	if done := everyRecord(t, lines, "copy done"); !said(done, "copy done") {
+		t.Errorf("the copy does not go on at the new limit: %v", done)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if after := everyRecord(t, lines); !strings.Contains(fmt.Sprint(after), "stopping") {
+		t.Errorf("it does not stop: %v", after)
+	}
+	_ = cmd.Wait()
+	if got := cmd.ProcessState; got.ExitCode() != 0 {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// Differing are the paths of the keys, "source.poll" or "tables[0].to", whose effective values differ from those of another
+// configuration, in order.
+func (c *Config) Differing(from *Config) ([]string, error) {
+	mine, err := c.Document()
+	if err != nil {
+		return nil, err
+	}
+	others, err := from.Document()
+	if err != nil {
+		return nil, err
+	}
+	return differing("", mine, others), nil
+}
+
+// differing compares two parts of printed configurations.
+func differing(path string, a, b any) (paths []string) {
+	mine, sections := a.(map[string]any)
+	others, both := b.(map[string]any)
+	if sections && both {
+		keys := slices.Sorted(maps.Keys(mine))
+		for key := range others {
+			if _, here := mine[key]; !here {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			paths = append(paths, differing(join(path, key), mine[key], others[key])...)
+		}
+		return paths
+	}
+	first, lists := a.([]any)
+	second, also := b.([]any)
+	if lists && also && len(first) == len(second) {
+		for i := range first {
+			paths = append(paths, differing(fmt.Sprintf("%s[%d]", path, i), first[i], second[i])...)
+		}
+		return paths
+	}
+	if !reflect.DeepEqual(a, b) {
+		paths = append(paths, path)
+	}
+	return paths
+}

@@ -1,0 +1,47 @@
+package terminal
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+)
+
+// Colours of a terminal.
+// Source of the sequences: ECMA-48, SGR (select graphic rendition).
+const (
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	red    = "\x1b[31m"
+	plain  = "\x1b[0m"
+)
+
+// verdicts are the words that say how something stands, in texts for people. Each says it without its colour, too.
+var verdicts = []struct {
+	words *regexp.Regexp
+	color string
+}{
+	{regexp.MustCompile(`(?m)^(?:✓|ready$|source and target are identical)|\b(?:clean|in sync)\b`), green},
+	{regexp.MustCompile(`(?m)^(?:✗|error R\d{4}|not ready|source and target differ)|\b\d+ (?:rows?|examples?)(?: of a sample)? differs?\b|\bneeds a load\b|\bgap\b`), red},
+	{regexp.MustCompile(`(?m)^(?:\?|!|warning R\d{4})|\b(?:Throttled|Trouble|Old|Waiting):|\bis paused\b`), yellow},
+}
+
+// Paint colours the verdicts of a text. Its lines keep their width, so that tables stay aligned.
+func Paint(text []byte) []byte {
+	for _, v := range verdicts {
+		text = v.words.ReplaceAll(text, []byte(v.color+"${0}"+plain))
+	}
+	return text
+}
+
+// Show writes what render writes: with colours, if it goes to a terminal and nobody objects.
+func (c *Console) Show(to io.Writer, render func(io.Writer) error) error {
+	if !c.Colored(to) {
+		return render(to)
+	}
+	var text bytes.Buffer
+	if err := render(&text); err != nil {
+		return err
+	}
+	_, err := to.Write(Paint(text.Bytes()))
+	return err
+}

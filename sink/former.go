@@ -1,0 +1,161 @@
+package sink
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Former is a mapping that was replaced, and of which rows and columns may still be there.
+type Former struct {
+	Mapping *transform.Mapping
+	// Families are those that its target tables have by now; nil: nobody could tell, and all are
+	// taken to be there. A request that names a family which is not there fails.
+	Families map[string][]string
+}
+
+// claim is the mapping's claim on a row, as far as it can be executed.
+func (f Former) claim(table, row string, keys attribute.Item, shared bool) (transform.RowMutation, bool) {
+	claim, ok := f.Mapping.Claim(table, row, keys, shared)
+	if ok && f.Families != nil {
+		claim.Families, claim.Columns = existing(f.Families[table], claim.Families, claim.Columns)
+	}
+	return claim, ok
+}
+
+// existing are those of families and columns whose family is there.
+func existing(there, families []string, columns []transform.Column) ([]string, []transform.Column) {
+	missing := func(family string) bool { return !slices.Contains(there, family) }
+	return slices.DeleteFunc(slices.Clone(families), missing),
+		slices.DeleteFunc(slices.Clone(columns), func(c transform.Column) bool { return missing(c.Family) })
+}
+
+// Inherit makes a batch of the generation delete also what former mappings may have in its rows.
+// Every write of the stream, of a load, of a sweep and of a repair needs that until the sweep is
+// done: a row that has the present generation is no suspect, whatever stands in it (H102). Of a row
+// in which no other item has anything all goes, whichever items had it before. Contested are the
+// mappings of which something was left, because other items may have cells there by now.
+func Inherit(m *transform.Mapping, former []Former, b *transform.Batch) (contested []*transform.Mapping) {
+	if len(former) == 0 {
+		return nil
+	}
+	for i := range b.Rows {
+		for _, by := range inherit(m, former, &b.Rows[i]) {
+			if !slices.Contains(contested, by) {
+				contested = append(contested, by)
+			}
+		}
+	}
+	return contested
+}
+
+func inherit(m *transform.Mapping, former []Former, row *transform.RowMutation) (contested []*transform.Mapping) {
+	if owner, sole := m.Sole(row.Table, row.Row); sole && owner == row.Owner {
+		takeOver(former, row)
+		return nil
+	}
+	for _, f := range former {
+		var keys attribute.Item // of any item
+		if row.Owner != "" {
+			var ok bool
+			if keys, ok = f.Mapping.ParseItemKey(row.Item); !ok {
+				continue
+			}
+		}
+		claim, was := f.claim(row.Table, row.Row, keys, row.Owner != "")
+		if !was {
+			continue
+		}
+		claim.Owner = row.Owner
+		claim = claim.Without(*row)
+		if m.Contests(claim) {
+			contested = append(contested, f.Mapping)
+			continue
+		}
+		for _, family := range claim.Families {
+			if !slices.Contains(row.InheritedFamilies, family) {
+				row.InheritedFamilies = append(row.InheritedFamilies, family)
+			}
+		}
+		for _, column := range claim.Columns {
+			if !slices.Contains(row.InheritedColumns, column) {
+				row.InheritedColumns = append(row.InheritedColumns, column)
+			}
+		}
+	}
+	return contested
+}
+
+// takeOver has a mutation remove everything that former mappings may have in its row.
+func takeOver(former []Former, row *transform.RowMutation) {
+	for _, f := range former {
+		families := f.Mapping.WrittenIn(row.Table, row.Row)
+		if f.Families != nil {
+			families, _ = existing(f.Families[row.Table], families, nil)
+		}
+		for _, family := range families {
+			if !slices.Contains(row.Families, family) && !slices.Contains(row.InheritedFamilies, family) {
+				row.InheritedFamilies = append(row.InheritedFamilies, family)
+			}
+		}
+	}
+	row.Alone = true
+}
+
+// soleClaim is the suspect of those candidates to whom any mapping gives a row in which the present
+// one has one version alone: the claim is on that version, and on all else of ours that is there.
+func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string) (Suspect, bool) {
+	claim := transform.RowMutation{Item: sole, Table: s.Table, Row: row, Owner: sole, Remove: true, Keep: s.Mapping.KeepsVersions()}
+	var suspect Suspect
+	for _, keys := range candidates {
+		name := s.Mapping.ItemKey(keys)
+		if _, whole := s.Mapping.ParseItemKey(name); !whole || slices.ContainsFunc(suspect.Items, keys.Equal) {
+			continue
+		}
+		had := slices.ContainsFunc(s.mappings(), func(m *transform.Mapping) bool {
+			_, single := m.Claim(s.Table, row, keys, false)
+			_, shared := m.Claim(s.Table, row, keys, true)
+			return single || shared
+		})
+		if had {
+			suspect.Items = append(suspect.Items, keys)
+		}
+	}
+	if len(suspect.Items) == 0 {
+		return Suspect{}, false
+	}
+	if keys, ok := s.Mapping.ParseItemKey(sole); ok && !slices.ContainsFunc(suspect.Items, keys.Equal) {
+		suspect.Items = append(suspect.Items, keys)
+	}
+	claim.Item = cmp.Or(sole, s.Mapping.ItemKey(suspect.Items[0]))
+	for _, keys := range suspect.Items {
+		if its, ok := s.Mapping.Claim(s.Table, row, keys, sole != ""); ok && (sole == "" || s.Mapping.ItemKey(keys) == sole) {
+			claim.Families, claim.Columns = its.With(claim).Families, its.With(claim).Columns
+		}
+	}
+	takeOver(s.Former, &claim)
+	suspect.Claim = claim
+	return suspect, true
+}
+
+// Disinherit leaves out of a batch what names families that its tables do not have, and rows of
+// former tables that are gone: a request of either kind fails as a whole. Families are those that
+// tables have by now; a table that is not named is as it was.
+func Disinherit(m *transform.Mapping, families map[string][]string, b *transform.Batch) {
+	tables := m.Tables()
+	for i := range b.Rows {
+		row := &b.Rows[i]
+		if there, known := families[row.Table]; known {
+			row.InheritedFamilies, row.InheritedColumns = existing(there, row.InheritedFamilies, row.InheritedColumns)
+			if !slices.Contains(tables, row.Table) {
+				row.Families, row.Columns = existing(there, row.Families, row.Columns)
+			}
+		}
+	}
+	b.Rows = slices.DeleteFunc(b.Rows, func(row transform.RowMutation) bool {
+		there, known := families[row.Table]
+		return known && len(there) == 0 && !slices.Contains(tables, row.Table)
+	})
+}
