@@ -54,7 +54,7 @@ func TestH106_TokensOfExports(t *testing.T) {
 		t.Errorf("%+v", s.Load.Request)
 	}
 	check(s.FinishExport(3, checkpoint.Export{Address: "s3://b/AWSDynamoDB/3", ARN: "arn/3", At: at.Add(time.Hour)}))
-	check(s.SealLoad(checkpoint.Plan{Generation: 8, Number: 1, Parts: 1, Source: "export", ExportARN: "arn/3", StartedAt: at}))
+	check(s.SealLoad(checkpoint.Plan{Generation: 8, Number: 1, Parts: 1, Source: "export", ExportARNs: []string{"arn/3"}, StartedAt: at}))
 	s.Load.DoneAt, s.Load.SweptAt, s.Generation, s.Adopted = at, at, 9, 9
 	check(s.RequestExport(at, false, checkpoint.ExportRequest{To: "s3://b"}))
 	check(s.BeginExport(s.ExportsAsked+1, 9, at.Add(time.Hour)))

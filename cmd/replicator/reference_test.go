@@ -101,8 +101,8 @@ func referencePermissions(*testing.T) string {
 	when := map[policy.Use]string{policy.Always: "always", policy.Creating: "`target.create_missing`", policy.Viewing: "`target.view`",
 		policy.Finding:  "a pattern of tables",
 		policy.MakeView: "`target.view` with `target.create_missing`", policy.Assuming: "`source.role_arn`, by the identity that assumes it",
-		policy.Planning: "`plan`, and in AWS `backfill start --request-export`", policy.Applying: "`plan --apply`", policy.Importing: "`run` and `backfill start --export`, for an export in S3",
-		policy.Exporting: "`run` and `backfill start`, with `--request-export`; DescribeExport with `--export` too", policy.Expiring: "`plan`, with `expire: gc`, and `init`",
+		policy.Planning: "`plan`", policy.Applying: "`plan --apply`", policy.Importing: "`run` and `backfill start`, for exports",
+		policy.Exporting: "`run`, for `backfill start --request-export`", policy.Recovering: "`plan` and `backfill start --request-export`", policy.Expiring: "`plan`, with `expire: gc`, and `init`",
 		policy.Watching: "`backfill.pause_above_target_cpu`, by `run` and `plan`, in the project"}
 	b.WriteString("\n| service | operation | permission | when |\n|---|---|---|---|\n")
 	for _, o := range policy.Operations() {

@@ -60,6 +60,8 @@ type Table struct {
 	// the stream lost nothing.
 	LossKind *string    `json:"loss_kind"`
 	LostFrom *time.Time `json:"lost_from"`
+	// WindowsBy is the latest time at which windows of incremental exports may begin that mend it; null if nothing but a copy does.
+	WindowsBy *time.Time `json:"windows_by"`
 	Tries    int        `json:"tries"` // loads that began since the last one that ended
 	Load     *Load      `json:"load"`
 	Limits   Limits     `json:"limits"`

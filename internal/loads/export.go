@@ -92,7 +92,7 @@ func (o *Operator) readExports(ctx context.Context, in *Input, r Request) (*expo
 	}
 	out := &exported{files: backfill.Files(steps)}
 	for _, s := range steps {
-		if err := preflight.WholeExport(ctx, source, addresses[s.Export], s.ARN, r.Whole); err != nil {
+		if err := preflight.WholeExport(ctx, source.Exporter, addresses[s.Export], s.ARN, r.Whole); err != nil {
 			return nil, err
 		}
 		out.exports = append(out.exports, checkpoint.Export{Address: addresses[s.Export], ARN: s.ARN, From: s.From.UTC(), At: s.At.UTC()})
@@ -118,7 +118,7 @@ func (o *Operator) admits(ctx context.Context, in *Input, d backfill.Description
 	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + last.Address,
 		Fix: "ask for an export of now: " + export + d.ARN + " --s3-bucket BUCKET, and name that"}
 	var hole *checkpoint.NotAdmissible
-	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && !hole.Yet {
+	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		refused.Cause = hole.Reason
 		if !last.From.IsZero() {
 			refused.Fix = fmt.Sprintf("ask for a window from %s on, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",

@@ -84,6 +84,10 @@ func exportText(l checkpoint.Load) string {
 	return "an export to " + r.To + " is asked for once the stream is read from its beginning"
 }
 
+// toBegin tells that the generation is yet to begin to the service's clock: no export that there is
+// will be admissible in it, although a look at the ledger later on says more.
+func toBegin(s checkpoint.TableState) bool { return s.GapCount > 0 && s.AdoptedAt.IsZero() }
+
 // NoExport is why the load of a table waits for an operator, who has asked for an export that there
 // will not be; "" if it does not.
 func NoExport(s checkpoint.TableState) string {

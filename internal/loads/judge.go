@@ -71,6 +71,9 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 	out.Generation, out.State, out.Tries = &s.Generation, StateOf(s), s.Tries
 	out.NeedsLoad, out.NeedsLoadReason = s.NeedsLoad, Known(s.Reason)
 	out.LossKind, out.LostFrom = Known(string(s.Kind)), KnownTime(s.LostFrom)
+	if checkpoint.Mendable(s) == nil {
+		out.WindowsBy = KnownTime(s.WindowsBy())
+	}
 	if out.State == StateNotStarted {
 		return out
 	}

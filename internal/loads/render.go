@@ -157,6 +157,9 @@ func (d *Document) notes() []string {
 		if t.LostFrom != nil {
 			add("%s: changes since %s may be lost", t.Source, t.LostFrom.Format(time.RFC3339))
 		}
+		if t.WindowsBy != nil && t.State == StateNotStarted {
+			add("%s: instead of a copy, windows of incremental exports mend it that begin at %s or before", t.Source, t.WindowsBy.Format(time.RFC3339))
+		}
 		if t.Load != nil {
 			for _, why := range t.Load.Slowed {
 				add("%s is slowed: %s", t.Source, why)

@@ -34,7 +34,7 @@ func AWS(cfg *config.Config, region string) Policy {
 		}
 	}
 	statements := []Statement{
-		{"ReadTables", "Allow", permissions([]string{"dynamodb"}, Always, Planning), tables},
+		{"ReadTables", "Allow", permissions([]string{"dynamodb"}, Always, Recovering), tables},
 		{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
 	}
 	if cfg.Cutover.Hooks.Given() {

@@ -37,8 +37,9 @@ const (
 	FromTopic              // by `run --from pubsub`
 	CuttingOver            // by the process that drives a cutover, with cutover.hooks
 	Finalizing             // by `finalize`
-	Importing              // by `run` and `backfill start --export`, for an export in S3
-	Exporting              // by `run` and `backfill start`, for exports that are asked for, or about which DynamoDB is
+	Importing              // by `run` and `backfill start`, for exports
+	Exporting              // by `run`, for an export that `backfill start --request-export` wishes for
+	Recovering             // by `plan` and `backfill start --request-export`
 	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
 
@@ -55,11 +56,11 @@ var operations = []Operation{
 	{"dynamodb", "PutItem", []string{"dynamodb:PutItem"}, CuttingOver},
 	{"dynamodb", "DeleteItem", []string{"dynamodb:DeleteItem"}, CuttingOver},
 	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
-	{"dynamodb", "DescribeContinuousBackups", []string{"dynamodb:DescribeContinuousBackups"}, Planning},
+	{"dynamodb", "DescribeContinuousBackups", []string{"dynamodb:DescribeContinuousBackups"}, Recovering},
 	// DynamoDB writes the objects with the rights of who asks.
 	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
 	{"dynamodb", "ExportTableToPointInTime", []string{"dynamodb:ExportTableToPointInTime", "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"}, Exporting},
-	{"dynamodb", "DescribeExport", []string{"dynamodb:DescribeExport"}, Exporting},
+	{"dynamodb", "DescribeExport", []string{"dynamodb:DescribeExport"}, Importing},
 	{"s3", "GetObject", []string{"s3:GetObject"}, Importing},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},

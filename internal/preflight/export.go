@@ -53,12 +53,17 @@ func ExportFailed(address string, err error) error {
 	return out
 }
 
+// ExportReporter says what the service knows of an export; *backfill.Exporter is one.
+type ExportReporter interface {
+	Report(ctx context.Context, arn string) (backfill.ExportReport, error)
+}
+
 // WholeExport fails unless an export shows the whole table: partial images, or rows that are
 // missing, no sweep could tell from what the application wrote (H89). Neither the files nor a copy of
 // them say it, but DynamoDB does. Of an export that it does not know any more, or about which this
 // identity may not ask, the operator has to say it.
-func WholeExport(ctx context.Context, s *Source, address, arn string, said bool) error {
-	report, err := s.Exporter.Report(ctx, arn)
+func WholeExport(ctx context.Context, service ExportReporter, address, arn string, said bool) error {
+	report, err := service.Report(ctx, arn)
 	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address}
 	var unknown *backfill.ExportRefusal
 	switch {

@@ -1,0 +1,56 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+type exportAnswer struct {
+	report backfill.ExportReport
+	err    error
+}
+
+func (a exportAnswer) Report(context.Context, string) (backfill.ExportReport, error) {
+	return a.report, a.err
+}
+
+// TestH89_DynamoDBProvesThatAnExportIsWhole, and where it cannot, somebody has to say it; what it
+// knows of a filter nobody can unsay.
+func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
+	whole := backfill.ExportReport{JSON: true}
+	for name, c := range map[string]struct {
+		answer     exportAnswer
+		said       bool
+		fault, fix string // "" if it is taken
+	}{
+		"whole":               {answer: exportAnswer{report: whole}},
+		"filtered":            {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, false, "asked for with a filter", "export the whole table"},
+		"filtered, said":      {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, true, "asked for with a filter", "export the whole table"},
+		"in Ion":              {exportAnswer{}, true, "not in DynamoDB JSON", "DYNAMODB_JSON"},
+		"unknown":             {exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, false, "does not know it any more", "--whole-export"},
+		"unknown, said":       {answer: exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, said: true},
+		"denied":              {exportAnswer{err: &cdc.Error{Reason: cdc.Denied}}, false, "dynamodb:DescribeExport", "--whole-export"},
+		"denied, said":        {answer: exportAnswer{err: &cdc.Error{Reason: cdc.Denied}}, said: true},
+		"no answer":           {exportAnswer{err: &cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no route")}}, false, "no route", ""},
+		"no answer, but said": {answer: exportAnswer{err: &cdc.Error{Reason: cdc.Unavailable}}, said: true},
+	} {
+		err := WholeExport(t.Context(), c.answer, "s3://b/AWSDynamoDB/1", "arn", c.said)
+		var told *diag.Error
+		switch {
+		case c.fault == "":
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		case !errors.As(err, &told):
+			t.Errorf("%s: %v", name, err)
+		case !strings.Contains(told.Error()+told.Cause, c.fault) || !strings.Contains(told.Fix, c.fix):
+			t.Errorf("%s: %v, cause %s, fix %s", name, told, told.Cause, told.Fix)
+		}
+	}
+}
