@@ -99,7 +99,7 @@ func (x *exporting) order(ctx context.Context, ledger *checkpoint.Ledger, state 
 		}
 	}
 	r.edges = []time.Time{at}
-	if x.rng.IntN(2) == 0 && !x.Mapping.Outlives() {
+	if x.rng.IntN(3) > 0 && !x.Mapping.Outlives() {
 		x.windows(&r, state, at)
 	}
 	x.request(r)
@@ -141,5 +141,5 @@ func (x *exporting) windows(r *order, state checkpoint.TableState, end time.Time
 	if r.full {
 		least = 2
 	}
-	r.spoiled = !x.peaceful && len(r.edges) >= least && x.rng.IntN(6) == 0
+	r.spoiled = !x.peaceful && len(r.edges) >= least && x.rng.IntN(3) == 0
 }
