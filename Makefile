@@ -20,6 +20,8 @@ TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/replicator/tools
 DYNOXIDE_VERSION ?= 3.2.0
 DYNOXIDE = $(TOOLS)/dynoxide-$(DYNOXIDE_VERSION)/bin/dynoxide
 BIGTABLE_EMULATOR = $(TOOLS)/bigtable-emulator
+# Object stores of other projects, pinned by test/conformance/stores/go.mod.
+STORES = $(TOOLS)/stores
 # Prometheus' own tool, pinned by deploy/monitoring/go.mod.
 PROMTOOL = $(TOOLS)/promtool
 
@@ -123,20 +125,24 @@ bench: ## the goals of performance as ratios, ours beside a baseline in one run,
 bench-smoke: ## the goals and every benchmark once
 	./bench/run smoke
 
-bench-load: ## a table of ITEMS (default 1000000) copied by four workers with INTERRUPTIONS (default 20): what is read, memory, differences; OUT keeps what is printed
-	$(GO) run ./bench/load -items $(ITEMS) -interruptions $(INTERRUPTIONS) -out "$(OUT)"
+bench-load: ## a table of ITEMS (default 1000000), with EXPORT=1 an export of it, copied by four workers with INTERRUPTIONS (default 20): what is read, memory, differences; OUT keeps what is printed
+	$(GO) run ./bench/load $(if $(EXPORT),-export )-items $(ITEMS) -interruptions $(INTERRUPTIONS) -out "$(OUT)"
 
-conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24; 0: the cases alone) times
-	$(GO) run ./test/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)
+conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; exports read from fake-gcs-server and gofakes3; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24; 0: the cases alone) times
+	$(GO) run ./test/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -stores $(STORES) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)
 
 soak-run: ## DURATION (default 1h) of continuous load on real processes; memory, goroutines and descriptors are judged; OUT keeps what is printed
 	$(GO) run ./test/processes/soak -duration $(DURATION) -seed $(SEED) -out "$(OUT)"
 
-tools: $(DYNOXIDE) $(BIGTABLE_EMULATOR) ## what conformance needs besides Go, into TOOLS: dynoxide (by cargo, a minute or two once) and Google's Bigtable emulator
+tools: $(DYNOXIDE) $(BIGTABLE_EMULATOR) $(STORES) ## what conformance needs besides Go, into TOOLS: dynoxide (by cargo, a minute or two once), Google's Bigtable emulator and two object stores
 
-.PHONY: $(BIGTABLE_EMULATOR) # Go knows whether it is up to date
+.PHONY: $(BIGTABLE_EMULATOR) $(STORES) # Go knows whether they are up to date
 $(BIGTABLE_EMULATOR):
 	$(GO) build -o $(BIGTABLE_EMULATOR) cloud.google.com/go/bigtable/cmd/emulator
+
+# A module of its own, because the servers bring forty modules that neither the product nor its tests need.
+$(STORES):
+	$(GO) -C test/conformance/stores build -o $(STORES) .
 
 # The server alone, and not optimised: that builds in less than half the time, and the checks with it take as long as with the crate's own profile.
 $(DYNOXIDE):

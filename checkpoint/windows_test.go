@@ -25,8 +25,10 @@ func TestH107_WindowsAloneMendTheStreamsGaps(t *testing.T) {
 		"nobody knows since when":  {before: time.Hour, edit: func(s *TableState) { s.LostFrom = time.Time{} }},
 		"windows that were broken": {before: time.Hour, edit: func(s *TableState) { broken(s, Export{From: lost.Add(-2 * time.Hour), At: lost}) }},
 		"and begin there again":    {before: 2 * time.Hour, edit: func(s *TableState) { broken(s, Export{From: lost.Add(-2 * time.Hour), At: lost}) }, mends: true},
-		"a chain that was broken":  {before: time.Hour, edit: func(s *TableState) { broken(s, Export{At: lost.Add(-2 * time.Hour)}, Export{From: lost.Add(-2 * time.Hour), At: lost}) }},
-		"a full export":            {before: time.Hour, edit: func(s *TableState) { broken(s, Export{At: lost.Add(-2 * time.Hour)}) }, mends: true},
+		"a chain that was broken": {before: time.Hour, edit: func(s *TableState) {
+			broken(s, Export{At: lost.Add(-2 * time.Hour)}, Export{From: lost.Add(-2 * time.Hour), At: lost})
+		}},
+		"a full export": {before: time.Hour, edit: func(s *TableState) { broken(s, Export{At: lost.Add(-2 * time.Hour)}) }, mends: true},
 	} {
 		s := TableState{Source: "T", Generation: 7, Base: 5, NeedsLoad: true, Kind: KindStream, LostFrom: lost}
 		if c.edit != nil {

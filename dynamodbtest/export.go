@@ -29,9 +29,6 @@ const (
 	incrementalExport = "INCREMENTAL_EXPORT"
 )
 
-// exportFiles is how many data files an export has: as if the table had so many partitions.
-const exportFiles = 4
-
 type windowSpecification struct {
 	ExportFromTime *float64
 	ExportToTime   *float64
@@ -272,7 +269,7 @@ func (s *Server) finishExports() {
 		if e.manifest != "" || e.failure != "" || e.ends.After(now) {
 			continue
 		}
-		files, err := e.lines()
+		files, err := e.lines(uint64(s.opts.ExportFiles))
 		if err == nil {
 			err = e.write(s.objects, files)
 		}
@@ -288,17 +285,17 @@ type dataFile struct {
 	items int
 }
 
-// lines makes the content of the data files.
-func (e *export) lines() ([]dataFile, error) {
+// lines makes the content of so many data files.
+func (e *export) lines(count uint64) ([]dataFile, error) {
 	e.table.mu.RLock()
 	defer e.table.mu.RUnlock()
 	h := e.table.history
 	if h == nil {
 		return nil, fmt.Errorf("point in time recovery was turned off")
 	}
-	files := make([]dataFile, exportFiles)
+	files := make([]dataFile, count)
 	for _, l := range h.order() {
-		f := &files[l.key.hash%exportFiles]
+		f := &files[l.key.hash%count]
 		if e.kind == fullExport {
 			image := l.at(e.to)
 			if image == nil {

@@ -43,6 +43,9 @@ type Options struct {
 	// ExportTakes is how long an export takes, by Clock; it is complete when it is next
 	// asked for after that.
 	ExportTakes time.Duration
+	// ExportFiles is how many data files an export has, as if the table had so many
+	// partitions; default 4.
+	ExportFiles int
 	// Control mounts the HTTP endpoint /_control/, through which another process can
 	// do what the methods of Server do.
 	Control bool
@@ -80,6 +83,9 @@ func New(opts Options) *Server {
 	}
 	if opts.InitialShards <= 0 {
 		opts.InitialShards = 1
+	}
+	if opts.ExportFiles <= 0 {
+		opts.ExportFiles = 4
 	}
 	if opts.FirstSequenceNumber == "" {
 		opts.FirstSequenceNumber = "100000000000000000001"

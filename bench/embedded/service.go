@@ -35,6 +35,9 @@ type Role struct {
 	Source bool `json:"source,omitempty"` // serves the generated table
 	Items  int  `json:"items"`            // how many it holds
 	Shards int  `json:"shards,omitempty"` // of its stream; 0: four
+	// ExportsTo is a directory that the source may be exported to, in files of so many partitions.
+	ExportsTo   string `json:"exports_to,omitempty"`
+	ExportFiles int    `json:"export_files,omitempty"`
 	// Own is the name of a role that the benchmark defines, and Source- and TargetAddress are for it.
 	Own           string `json:"own,omitempty"`
 	SourceAddress string `json:"source_address,omitempty"`
@@ -70,9 +73,15 @@ func Serve(text string, in io.Reader, out io.Writer, own func(Role) (string, err
 		if err != nil {
 			return err
 		}
-		s := &source{server: dynamodbtest.New(dynamodbtest.Options{Region: Region, InitialShards: cmp.Or(r.Shards, 4)})}
+		s := &source{server: dynamodbtest.New(dynamodbtest.Options{Region: Region, InitialShards: cmp.Or(r.Shards, 4),
+			ExportsTo: r.ExportsTo, ExportFiles: r.ExportFiles})}
 		if err := s.fill(r.Items); err != nil {
 			return err
+		}
+		if r.ExportsTo != "" {
+			if err := s.call("UpdateContinuousBackups", `{"TableName":"`+Table+`","PointInTimeRecoverySpecification":{"PointInTimeRecoveryEnabled":true}}`); err != nil {
+				return err
+			}
 		}
 		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: s}
 		go func() { _ = server.Serve(listener) }() // until the process ends

@@ -122,28 +122,37 @@ func Peak(pid int) int64 {
 	return 0
 }
 
-// Copied asks the worker whether the copy is done, which it reads from the ledger.
-func (w *Worker) Copied() (done bool, err error) {
+// Copy is how far the copy of the table is, as the ledger has it.
+type Copy struct {
+	State string `json:"state"` // not_started, running, done
+	Items int    `json:"items"`
+}
+
+// Done: every part was copied.
+func (c Copy) Done() bool { return c.State == "done" }
+
+// Copied asks the worker how far the copy is.
+func (w *Worker) Copied() (Copy, error) {
 	address := w.Address()
 	if address == "" {
-		return false, fmt.Errorf("worker %s does not listen yet", w.Name)
+		return Copy{}, fmt.Errorf("worker %s does not listen yet", w.Name)
 	}
 	client := http.Client{Timeout: time.Second} // it may be frozen
 	response, err := client.Get("http://" + address + "/api/v1/status")
 	if err != nil {
-		return false, err
+		return Copy{}, err
 	}
 	defer response.Body.Close()
 	var status struct {
 		Tables []struct {
-			NeedsLoad bool `json:"needs_load"`
-			Copy      struct {
-				State string `json:"state"`
-			} `json:"copy"`
+			Copy Copy `json:"copy"`
 		} `json:"tables"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		return false, err
+		return Copy{}, err
 	}
-	return len(status.Tables) == 1 && status.Tables[0].Copy.State == "done", nil
+	if len(status.Tables) != 1 {
+		return Copy{}, fmt.Errorf("worker %s knows of %d tables", w.Name, len(status.Tables))
+	}
+	return status.Tables[0].Copy, nil
 }

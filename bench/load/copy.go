@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,9 @@ const (
 type setting struct {
 	source, target *embedded.Service
 	workers        []*embedded.Worker
+	export         bool  // the copy is of an export, in place of a scan
+	files          int   // that it has
+	sampled        int   // items that were scanned before its copy was asked for, of which the split points of the target are made
 	peak           int64 // of all workers so far
 }
 
@@ -33,69 +37,127 @@ func (s *setting) stop() {
 	for _, w := range s.workers {
 		w.Kill()
 	}
-	s.target.Stop()
+	for _, service := range []*embedded.Service{s.target, s.source} {
+		if service != nil {
+			service.Stop()
+		}
+	}
 }
 
-// watch asks until the copy is done, and calls each with what was scanned so far. Somebody has to
-// answer within a minute.
-func (s *setting) watch(ctx context.Context, each func(embedded.Scans) error) (took time.Duration, seen embedded.Scans, err error) {
-	answered := time.Now()
-	for {
-		if seen, err = s.source.Scans(); err != nil {
-			return 0, seen, err
+// begin starts the services, and workers that copy by a scan or, with export, an export of so many
+// files. The setting is to be stopped even if it fails.
+func begin(ctx context.Context, o options, export bool, workers int, dir, program string) (s *setting, err error) {
+	s = &setting{export: export}
+	if err := embedded.Configure(dir); err != nil {
+		return s, err
+	}
+	role, flags := embedded.Role{Source: true, Items: o.items}, []string(nil)
+	if export {
+		role.ExportsTo, role.ExportFiles, flags = dir, o.files, []string{"--no-backfill"}
+	}
+	if s.source, err = embedded.Start(role); err != nil {
+		return s, err
+	}
+	if s.target, err = embedded.Start(embedded.Role{}); err != nil {
+		return s, err
+	}
+	for i := range workers {
+		s.workers = append(s.workers, &embedded.Worker{Program: program, Dir: dir, Source: s.source.Line, Target: s.target.Line, Name: string(rune('a' + i)), Flags: flags})
+	}
+	if export {
+		if err := s.ask(ctx, dir); err != nil {
+			return s, err
 		}
-		if err := each(seen); err != nil {
-			return 0, seen, err
+	}
+	for _, w := range s.workers {
+		if err := w.Start(); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// ask begins to follow the table, exports it, and asks for the copy of the export, in the order that
+// the runbook has.
+func (s *setting) ask(ctx context.Context, dir string) error {
+	w := s.workers[0]
+	if out, err := w.Command(ctx, "run", "--once", "--idle", "200ms", "--no-backfill", "--listen", "off").CombinedOutput(); err != nil {
+		return fmt.Errorf("run --no-backfill: %w: %s", err, out)
+	}
+	seen, err := s.source.Scans()
+	if err != nil {
+		return err
+	}
+	s.sampled = seen.Items
+	folder, err := s.source.Export(dir)
+	if err != nil {
+		return err
+	}
+	packed, err := filepath.Glob(filepath.Join(folder, "data", "*.json.gz"))
+	if err != nil {
+		return err
+	}
+	s.files = len(packed)
+	if out, err := w.Command(ctx, "backfill", "start", "--table", embedded.Table, "--export", folder, "--whole-export").CombinedOutput(); err != nil {
+		return fmt.Errorf("backfill start --export: %w: %s", err, out)
+	}
+	return nil
+}
+
+// watch asks until the copy is done, and calls each with how many items were scanned or, of an
+// export, copied so far. Somebody has to answer within a minute.
+func (s *setting) watch(ctx context.Context, each func(items int) error) (took time.Duration, err error) {
+	answered, began, items := time.Now(), time.Time{}, 0
+	for {
+		if !s.export {
+			seen, err := s.source.Scans()
+			if err != nil {
+				return 0, err
+			}
+			items, began = seen.Items, seen.First
+		}
+		if err := each(items); err != nil {
+			return 0, err
 		}
 		for _, w := range s.workers {
 			s.peak = max(s.peak, embedded.Peak(w.Process.Pid))
-			done, err := w.Copied()
-			if err == nil {
-				answered = time.Now()
+			copied, err := w.Copied()
+			if err != nil {
+				continue
 			}
-			if done {
-				took = time.Since(seen.First)
-				seen, err = s.source.Scans()
-				return took, seen, err
+			answered = time.Now()
+			if s.export && copied.State != "not_started" {
+				items = max(items, copied.Items)
+				if began.IsZero() {
+					began = answered
+				}
+			}
+			if copied.Done() {
+				return time.Since(began), nil
 			}
 		}
 		if time.Since(answered) > time.Minute {
-			return 0, seen, errors.New("no worker has answered for a minute")
+			return 0, errors.New("no worker has answered for a minute")
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return 0, seen, context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		}
 	}
 }
 
 // copyInterrupted copies the table with interruptions, and judges what it took.
 func copyInterrupted(ctx context.Context, o options, dir, program string, log io.Writer) error {
-	if err := embedded.Configure(dir); err != nil {
-		return err
-	}
-	s := &setting{}
-	var err error
-	if s.source, err = embedded.Start(embedded.Role{Source: true, Items: o.items}); err != nil {
-		return err
-	}
-	defer s.source.Stop()
-	if s.target, err = embedded.Start(embedded.Role{}); err != nil {
-		return err
-	}
+	s, err := begin(ctx, o, o.export, o.workers, dir, program)
 	defer s.stop()
-	for i := range o.workers {
-		w := &embedded.Worker{Program: program, Dir: dir, Source: s.source.Line, Target: s.target.Line, Name: string(rune('a' + i))}
-		if err := w.Start(); err != nil {
-			return err
-		}
-		s.workers = append(s.workers, w)
+	if err != nil {
+		return err
 	}
 	r, interruptions := rand.New(rand.NewPCG(1, 1)), 0
-	took, seen, err := s.watch(ctx, func(seen embedded.Scans) error {
+	took, err := s.watch(ctx, func(items int) error {
 		// Within the first two thirds: while a worker stops, the others go on copying.
-		if interruptions >= o.interruptions || seen.Items < 2*(interruptions+1)*o.items/(3*(o.interruptions+1)) {
+		if interruptions >= o.interruptions || items < 2*(interruptions+1)*o.items/(3*(o.interruptions+1)) {
 			return nil
 		}
 		w := s.workers[r.IntN(len(s.workers))]
@@ -110,15 +172,17 @@ func copyInterrupted(ctx context.Context, o options, dir, program string, log io
 	if err != nil {
 		return err
 	}
-	allowed := o.items + interruptions*partsHeld*seen.Largest
 	_, _ = fmt.Fprintf(log, "%d items, %d workers, %d interruptions: copied in %.0f s, %.0f items/s\n", o.items, o.workers, interruptions, took.Seconds(),
 		float64(o.items)/took.Seconds())
-	_, _ = fmt.Fprintf(log, "read %d items; allowed %d = items + interruptions x %d parts held x a page of %d\n", seen.Items, allowed, partsHeld, seen.Largest)
+	excess, err := s.read(o.items, interruptions, log)
+	if err != nil {
+		return err
+	}
 	_, _ = fmt.Fprintf(log, "most memory of a worker: %d MiB; allowed %d\n%d differences\n", s.peak>>20, memoryLimit>>20, differences)
 	switch {
 	case interruptions < o.interruptions:
 		return fmt.Errorf("only %d interruptions", interruptions)
-	case seen.Items > allowed:
+	case excess:
 		return errors.New("too much was read")
 	case s.peak > memoryLimit:
 		return errors.New("a worker used too much memory")
@@ -126,6 +190,22 @@ func copyInterrupted(ctx context.Context, o options, dir, program string, log io
 		return errors.New("the target differs from the source")
 	}
 	return nil
+}
+
+// read prints what was read: with an export no item by a scan, and without one not many more than
+// there are.
+func (s *setting) read(items, interruptions int, log io.Writer) (excess bool, err error) {
+	seen, err := s.source.Scans()
+	if err != nil {
+		return false, err
+	}
+	if s.export {
+		_, _ = fmt.Fprintf(log, "of an export of %d files; read %d items by scans; allowed 0\n", s.files, seen.Items-s.sampled)
+		return seen.Items > s.sampled, nil
+	}
+	allowed := items + interruptions*partsHeld*seen.Largest
+	_, _ = fmt.Fprintf(log, "read %d items; allowed %d = items + interruptions x %d parts held x a page of %d\n", seen.Items, allowed, partsHeld, seen.Largest)
+	return seen.Items > allowed, nil
 }
 
 // interrupt kills a worker, freezes it for longer than its leases, or stops it cleanly, in turn;

@@ -1,13 +1,16 @@
 // Load measures the copy of a generated table on the embedded services, with real workers:
 //
 //	go run ./bench/load -items 1000000 -workers 4 -interruptions 20
+//	go run ./bench/load -export -items 1000000 -workers 4 -interruptions 20
 //	go run ./bench/load -ratio -former PROGRAM
+//	go run ./bench/load -ratio -export
 //
 // The first kills, freezes and stops workers while they copy. It fails if more items are read than
 // the table's and one page for each part that an interrupted worker held, if a worker used more
-// than 512 MiB, or if a row differs. The second compares rates: the copy of one worker, of this
-// program and of a former one, beside prepared conditional requests of the official client, in
-// interleaved rounds of one run.
+// than 512 MiB, or if a row differs. With -export the table is exported to files, from which it is
+// copied, and not one item may be read by a scan. The third compares rates: the copy of one worker,
+// of this program and of a former one, beside prepared conditional requests of the official client,
+// in interleaved rounds of one run; the fourth, the copy by a scan and the copy of an export.
 package main
 
 import (
@@ -36,6 +39,8 @@ func main() {
 	flag.IntVar(&o.items, "items", 1_000_000, "how many items the table holds")
 	flag.IntVar(&o.workers, "workers", 4, "how many workers share the copy")
 	flag.IntVar(&o.interruptions, "interruptions", 20, "how often a worker is killed, frozen or stopped")
+	flag.BoolVar(&o.export, "export", false, "copy an export of the table")
+	flag.IntVar(&o.files, "files", 48, "with -export: how many data files it has")
 	flag.BoolVar(&o.ratio, "ratio", false, "compare rates instead")
 	flag.StringVar(&o.former, "former", "", "with -ratio: a former version of the program")
 	flag.IntVar(&o.rounds, "rounds", 3, "with -ratio: how many rounds")
@@ -58,6 +63,8 @@ func exit(err error) {
 type options struct {
 	items, workers, interruptions int
 
+	export bool
+	files  int
 	ratio  bool
 	former string
 	rounds int

@@ -19,68 +19,68 @@ import (
 // preparedInFlight is how many prepared requests are under way at once, as many as a worker has.
 const preparedInFlight = 256
 
-// compareRates measures, in interleaved rounds, prepared conditional requests, the copy of this
-// program, and that of the former one. Each has a target of its own.
+// measured is a copy whose rate is compared.
+type measured struct {
+	name, program string
+	export        bool
+}
+
+// compareRates measures, in interleaved rounds, prepared conditional requests and the copies: of
+// this program, and of the former one, or by a scan and of an export. Each has services of its own.
 func compareRates(ctx context.Context, o options, dir, program string, log io.Writer) error {
-	source, err := embedded.Start(embedded.Role{Source: true, Items: o.items})
-	if err != nil {
-		return err
-	}
-	defer source.Stop()
-	programs := []string{program}
+	copies := []measured{{"this version", program, false}}
 	if o.former != "" {
-		programs = append(programs, o.former)
+		copies = append(copies, measured{"former version", o.former, false})
 	}
-	names := []string{"this version", "former version"}
-	ratios := make([][]float64, len(programs))
+	if o.export {
+		copies = []measured{{"by a scan", program, false}, {"of an export", program, true}}
+	}
+	ratios := make([][]float64, len(copies))
+	var first []float64 // of the last copy to the first
 	for round := range o.rounds {
 		prepared, err := preparedRate(o.items)
 		if err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(log, "round %d: prepared conditional requests %.0f rows/s", round+1, prepared)
-		for i, program := range programs {
-			rate, err := copyRate(ctx, o, filepath.Join(dir, fmt.Sprintf("%d-%d", round, i)), program)
+		for i, c := range copies {
+			rate, err := copyRate(ctx, o, c, filepath.Join(dir, fmt.Sprintf("%d-%d", round, i)))
 			if err != nil {
 				return err
 			}
 			ratios[i] = append(ratios[i], rate/prepared)
-			_, _ = fmt.Fprintf(log, "; copy, %s %.0f items/s, %.2f of it", names[i], rate, rate/prepared)
+			_, _ = fmt.Fprintf(log, "; copy, %s %.0f items/s, %.2f of it", c.name, rate, rate/prepared)
 		}
 		_, _ = fmt.Fprintln(log)
+		first = append(first, ratios[len(copies)-1][round]/ratios[0][round])
 	}
-	for i := range programs {
-		slices.Sort(ratios[i])
-		_, _ = fmt.Fprintf(log, "copy against prepared conditional requests, %s: median %.2f\n", names[i], ratios[i][len(ratios[i])/2])
+	for i, c := range copies {
+		_, _ = fmt.Fprintf(log, "copy against prepared conditional requests, %s: median %.2f\n", c.name, median(ratios[i]))
+	}
+	if o.export {
+		_, _ = fmt.Fprintf(log, "copy of an export against the copy by a scan of the same round: median %.2f\n", median(first))
 	}
 	return nil
 }
 
-// copyRate is the items a second that one worker copies, from the first page to the end of the copy.
-func copyRate(ctx context.Context, o options, dir, program string) (float64, error) {
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// copyRate is the items a second that one worker copies, from the first page to the end of the copy
+// or, of an export, from the time at which the ledger has the plan.
+func copyRate(ctx context.Context, o options, c measured, dir string) (float64, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return 0, err
 	}
-	if err := embedded.Configure(dir); err != nil {
-		return 0, err
-	}
 	// A source of its own: it notes when its first page was read.
-	source, err := embedded.Start(embedded.Role{Source: true, Items: o.items})
+	s, err := begin(ctx, o, c.export, 1, dir, c.program)
+	defer s.stop()
 	if err != nil {
 		return 0, err
 	}
-	defer source.Stop()
-	s := &setting{source: source}
-	if s.target, err = embedded.Start(embedded.Role{}); err != nil {
-		return 0, err
-	}
-	defer s.stop()
-	w := &embedded.Worker{Program: program, Dir: dir, Source: source.Line, Target: s.target.Line, Name: "a"}
-	if err := w.Start(); err != nil {
-		return 0, err
-	}
-	s.workers = []*embedded.Worker{w}
-	took, _, err := s.watch(ctx, func(embedded.Scans) error { return nil })
+	took, err := s.watch(ctx, func(int) error { return nil })
 	return float64(o.items) / took.Seconds(), err
 }
 

@@ -99,14 +99,14 @@ func measure(ctx context.Context, o options, dir, program string, log io.Writer)
 		return err
 	}
 	defer w.Kill()
-	for done := false; !done; {
+	for copied := (embedded.Copy{}); !copied.Done(); {
 		select {
 		case <-w.Exited:
 			return errors.New("the worker has ended")
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(200 * time.Millisecond):
-			done, _ = w.Copied() // it may not listen yet
+			copied, _ = w.Copied() // it may not listen yet
 		}
 	}
 	if err := compareRounds(ctx, o, w, "quiet", log); err != nil || o.rate == 0 {

@@ -62,6 +62,7 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
 	flags.DurationVar(&o.Duration, "duration", 20*time.Second, "`DURATION` of the live workload")
 	flags.Float64Var(&o.Rate, "rate", 400, "`CHANGES` a second of the live workload")
 	flags.Uint64Var(&o.Seed, "seed", 1, "`SEED` of items and workload")
+	flags.StringVar(&o.Listen, "listen", "", "`ADDRESS` of health, metrics and status of one of the workers, for a Prometheus to look at; any free port of the loopback if it is not given")
 	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has lost changes, and watch them mend that")
 	flags.BoolVar(&o.Relay, "relay", false, "publish every change to an embedded Pub/Sub as well, and compare what a consumer has")
 	flags.BoolVar(&o.DualWrites, "dual-writes", false, "let an application in a process of its own write both stores, racing and late")

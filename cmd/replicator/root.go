@@ -61,6 +61,7 @@ func newRoot(p *program) *cobra.Command {
 		newResume(p),
 		newParked(p),
 		newConfig(p),
+		newHealthcheck(p),
 		newVersion(p),
 	)
 	root.AddCommand(newNotAvailable()...)

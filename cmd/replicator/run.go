@@ -50,7 +50,7 @@ one that is gone. A restart continues where the last process stopped. First ever
 The first SIGINT or SIGTERM stops it cleanly: pages that were read are applied, positions saved and leases released. The second one
 ends the process at once, which loses nothing either. SIGHUP has it read backfill.max_rows_per_second, max_read_capacity and
 pause_above_target_cpu of its configuration again; what else has changed there needs a restart, and is named in the log. On a terminal,
-with --once and with --dry-run SIGHUP stops it. Health, readiness, metrics and status are served on http.listen.
+with --once and with --dry-run SIGHUP stops it. A page for people, health, readiness, metrics and status are served on http.listen.
 
 Go's memory limit is the container's less a tenth, unless GOMEMLIMIT gives another.`,
 		Example: `  replicator run

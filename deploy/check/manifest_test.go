@@ -3,12 +3,15 @@ package check
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -38,10 +41,13 @@ type built struct {
 	service    corev1.Service
 	account    corev1.ServiceAccount
 	config     corev1.ConfigMap
+	federation corev1.ConfigMap
 	budget     policyv1.PodDisruptionBudget
 	policy     networkingv1.NetworkPolicy
 	namespace  corev1.Namespace
 	monitoring podMonitoring
+	scaler     autoscalingv2.HorizontalPodAutoscaler
+	job        batchv1.Job
 	kinds      map[string]int
 }
 
@@ -57,7 +63,11 @@ func build(t *testing.T, dir string) *built {
 		kind := r.GetKind()
 		b.kinds[kind]++
 		into := map[string]any{"Deployment": &b.deployment, "Service": &b.service, "ServiceAccount": &b.account, "ConfigMap": &b.config,
-			"PodDisruptionBudget": &b.budget, "NetworkPolicy": &b.policy, "Namespace": &b.namespace, "PodMonitoring": &b.monitoring}[kind]
+			"PodDisruptionBudget": &b.budget, "NetworkPolicy": &b.policy, "Namespace": &b.namespace, "PodMonitoring": &b.monitoring,
+			"HorizontalPodAutoscaler": &b.scaler, "Job": &b.job}[kind]
+		if kind == "ConfigMap" && strings.HasPrefix(r.GetName(), "google-federation-") {
+			into = &b.federation
+		}
 		if into == nil {
 			t.Errorf("%s: a kind that no test looks at", kind)
 			continue
@@ -90,6 +100,9 @@ func TestFilesDecodeStrictly(t *testing.T) {
 		"base/deployment.yaml": &appsv1.Deployment{}, "base/service.yaml": &corev1.Service{}, "base/serviceaccount.yaml": &corev1.ServiceAccount{},
 		"base/poddisruptionbudget.yaml": &policyv1.PodDisruptionBudget{}, "base/networkpolicy.yaml": &networkingv1.NetworkPolicy{},
 		"overlays/gke/deployment.yaml": &appsv1.Deployment{}, "overlays/gke/serviceaccount.yaml": &corev1.ServiceAccount{},
+		"overlays/eks/deployment.yaml": &appsv1.Deployment{}, "overlays/eks/serviceaccount.yaml": &corev1.ServiceAccount{},
+		"overlays/eks/namespace.yaml": &corev1.Namespace{}, "overlays/appliers/deployment.yaml": &appsv1.Deployment{},
+		"overlays/appliers/autoscaler.yaml": &autoscalingv2.HorizontalPodAutoscaler{}, "overlays/load/job.yaml": &batchv1.Job{},
 		"overlays/gke/namespace.yaml": &corev1.Namespace{}, "overlays/gke/podmonitoring.yaml": &podMonitoring{},
 	} {
 		text, err := os.ReadFile("../kubernetes/" + name)
@@ -102,13 +115,16 @@ func TestFilesDecodeStrictly(t *testing.T) {
 	}
 }
 
-var kustomizations = []string{"base", "overlays/gke"}
+var kustomizations = []string{"base", "overlays/gke", "overlays/eks"}
 
 func TestDeployment(t *testing.T) {
 	for _, dir := range kustomizations {
 		b := build(t, dir)
-		for kind, want := range map[string]int{"Deployment": 1, "Service": 1, "ServiceAccount": 1, "ConfigMap": 1, "PodDisruptionBudget": 1,
-			"NetworkPolicy": 1, "Role": 0, "RoleBinding": 0, "ClusterRole": 0, "ClusterRoleBinding": 0} {
+		for kind, want := range map[string]int{"Deployment": 1, "Service": 1, "ServiceAccount": 1, "PodDisruptionBudget": 1, "NetworkPolicy": 1,
+			"ConfigMap": map[string]int{"overlays/eks": 2}[dir], "Role": 0, "RoleBinding": 0, "ClusterRole": 0, "ClusterRoleBinding": 0} {
+			if kind == "ConfigMap" {
+				want = max(want, 1)
+			}
 			if b.kinds[kind] != want {
 				t.Errorf("%s: %d of kind %s, want %d", dir, b.kinds[kind], kind, want)
 			}
@@ -252,37 +268,148 @@ func TestConfigurationsPassLint(t *testing.T) {
 	}
 }
 
-// AWS without keys: a token of its own audience, exchanged by the SDK; Google by the account's annotation.
-func TestGKE(t *testing.T) {
-	b := build(t, "overlays/gke")
-	pod := b.deployment.Spec.Template.Spec
-	var file string
-	env := map[string]string{}
-	for _, e := range pod.Containers[0].Env {
-		env[e.Name] = e.Value
-	}
+// tokens are the projected tokens of a pod's container, by audience: the file that each is in.
+func tokens(t *testing.T, pod corev1.PodSpec) map[string]string {
+	t.Helper()
+	files := map[string]string{}
 	for _, v := range pod.Volumes {
 		if v.Projected == nil {
 			continue
 		}
 		token := v.Projected.Sources[0].ServiceAccountToken
-		if token == nil || token.Audience != "sts.amazonaws.com" || of(token.ExpirationSeconds) < 600 {
+		if token == nil || of(token.ExpirationSeconds) < 600 {
 			t.Errorf("token %+v", token)
 			continue
 		}
 		for _, m := range pod.Containers[0].VolumeMounts {
 			if m.Name == v.Name {
-				file = m.MountPath + "/" + token.Path
+				files[token.Audience] = m.MountPath + "/" + token.Path
 			}
 		}
 	}
-	if file == "" || env["AWS_WEB_IDENTITY_TOKEN_FILE"] != file || !strings.HasPrefix(env["AWS_ROLE_ARN"], "arn:aws:iam::") {
+	return files
+}
+
+// noKeys: no variable of a container holds a key. It returns the variables.
+func noKeys(t *testing.T, c corev1.Container) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	for _, e := range c.Env {
+		env[e.Name] = e.Value
+		if strings.Contains(e.Name, "SECRET") || strings.Contains(e.Name, "ACCESS_KEY") {
+			t.Errorf("a key: %s", e.Name)
+		}
+	}
+	return env
+}
+
+// onAWS: the token for AWS is where the SDK looks for it.
+func onAWS(t *testing.T, pod corev1.PodSpec) map[string]string {
+	t.Helper()
+	env := noKeys(t, pod.Containers[0])
+	if file := tokens(t, pod)["sts.amazonaws.com"]; file == "" || env["AWS_WEB_IDENTITY_TOKEN_FILE"] != file || !strings.HasPrefix(env["AWS_ROLE_ARN"], "arn:aws:iam::") {
 		t.Errorf("the token is at %q: %v", file, env)
 	}
-	for name := range env {
-		if strings.Contains(name, "SECRET") || strings.Contains(name, "ACCESS_KEY") || name == "GOOGLE_APPLICATION_CREDENTIALS" {
-			t.Errorf("a key: %s", name)
+	return env
+}
+
+// EKS: Google's libraries exchange a token whose audience is the provider's, and the file that says so holds nothing secret.
+func TestEKS(t *testing.T) {
+	b := build(t, "overlays/eks")
+	pod := b.deployment.Spec.Template.Spec
+	env := onAWS(t, pod)
+	if b.account.Annotations["eks.amazonaws.com/role-arn"] != env["AWS_ROLE_ARN"] {
+		t.Errorf("the account's role is not the pods': %v", b.account.Annotations)
+	}
+	var federation struct {
+		Type             string `json:"type"`
+		Audience         string `json:"audience"`
+		SubjectTokenType string `json:"subject_token_type"`
+		TokenURL         string `json:"token_url"`
+		Impersonation    string `json:"service_account_impersonation_url"`
+		Source           struct {
+			File string `json:"file"`
+		} `json:"credential_source"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(b.federation.Data["external-account.json"]), &federation); err != nil {
+		t.Fatal(err)
+	}
+	if federation.Type != "external_account" || federation.Source.File != tokens(t, pod)["https:"+federation.Audience] || federation.TokenURL != "https://sts.googleapis.com/v1/token" {
+		t.Errorf("%+v, %v", federation, tokens(t, pod))
+	}
+	mounted := ""
+	for _, v := range pod.Volumes {
+		if v.ConfigMap != nil && v.ConfigMap.Name == b.federation.Name {
+			for _, m := range pod.Containers[0].VolumeMounts {
+				if m.Name == v.Name {
+					mounted = m.MountPath
+				}
+			}
 		}
+	}
+	if env["GOOGLE_APPLICATION_CREDENTIALS"] != mounted+"/external-account.json" {
+		t.Errorf("the federation is mounted at %q: %v", mounted, env)
+	}
+}
+
+// takes: the program knows the flags of a container's command line; it fails for want of the file.
+func takes(t *testing.T, arguments []string) {
+	t.Helper()
+	program, err := binary()
+	if err != nil {
+		t.Fatal(program, err)
+	}
+	c := exec.Command(program, append(slices.Clone(arguments), "--config", "/nowhere/replicator.yaml")...)
+	c.Env = nil
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "R1001") {
+		t.Errorf("%v: %v\n%s", arguments, err, out)
+	}
+}
+
+// Appliers are deployments of their own, which grow with what waits in the subscription.
+func TestAppliers(t *testing.T) {
+	b := build(t, "overlays/appliers")
+	pod := b.deployment.Spec.Template.Spec
+	checkSelectors(t, "appliers", b)
+	checkSecurity(t, "appliers", pod)
+	checkContainer(t, "appliers", pod.Containers[0])
+	takes(t, pod.Containers[0].Args)
+	s := b.scaler.Spec
+	if b.deployment.Spec.Selector.MatchLabels["app.kubernetes.io/name"] != "replicator-applier" {
+		t.Errorf("the readers' deployment selects these pods: %v", b.deployment.Spec.Selector)
+	}
+	if b.deployment.Name != "replicator-applier" || s.ScaleTargetRef.Name != b.deployment.Name || of(s.MinReplicas) < 2 || len(s.Metrics) != 1 ||
+		s.Metrics[0].External == nil || s.Metrics[0].External.Metric.Name != "pubsub.googleapis.com|subscription|num_undelivered_messages" {
+		t.Errorf("%s: %+v", b.deployment.Name, s)
+	}
+	if b.kinds["Namespace"] != 0 || b.deployment.Spec.Replicas != nil {
+		t.Error("the namespace is another overlay's, and the replicas are the autoscaler's")
+	}
+}
+
+// The job's workers share parts with those of the deployment, and end by themselves.
+func TestLoadJob(t *testing.T) {
+	b := build(t, "overlays/load")
+	spec, pod := b.job.Spec, b.job.Spec.Template.Spec
+	checkSecurity(t, "load", pod)
+	onAWS(t, pod)
+	takes(t, pod.Containers[0].Args)
+	if of(spec.CompletionMode) != batchv1.IndexedCompletion || of(spec.Completions) < 2 || of(spec.Completions) != of(spec.Parallelism) || pod.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("%+v", spec)
+	}
+	path := filepath.Join(t.TempDir(), "replicator.yaml")
+	if err := os.WriteFile(path, []byte(b.config.Data["replicator.yaml"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lint(t, path)
+}
+
+// AWS without keys: a token of its own audience, exchanged by the SDK; Google by the account's annotation.
+func TestGKE(t *testing.T) {
+	b := build(t, "overlays/gke")
+	pod := b.deployment.Spec.Template.Spec
+	if env := onAWS(t, pod); env["GOOGLE_APPLICATION_CREDENTIALS"] != "" {
+		t.Error("Google's identity is the account's, not a file's")
 	}
 	if b.account.Annotations["iam.gke.io/gcp-service-account"] == "" {
 		t.Error("no Google identity")

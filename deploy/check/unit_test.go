@@ -71,6 +71,20 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+// TestCredentialsOfTheUnit: what the comment shows is what systemd takes, and leads to where both clients look.
+func TestCredentialsOfTheUnit(t *testing.T) {
+	text, err := os.ReadFile("../systemd/replicator.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"# LoadCredential=aws:/etc/replicator/aws-credentials", "# LoadCredential=google:/etc/replicator/google.json",
+		"# Environment=AWS_SHARED_CREDENTIALS_FILE=%d/aws GOOGLE_APPLICATION_CREDENTIALS=%d/google"} {
+		if !strings.Contains(string(text), "\n"+line+"\n") {
+			t.Errorf("the unit does not show %s", line)
+		}
+	}
+}
+
 // The example of an environment file has assignments alone, no secrets, and no variable that the program would refuse.
 func TestEnvironmentFile(t *testing.T) {
 	text, err := os.ReadFile("../systemd/replicator.env.example")

@@ -88,8 +88,9 @@ type Feed struct {
 
 // frame is an event as it is sent.
 type frame struct {
-	id   uint64
-	text string
+	id    uint64
+	text  string
+	event Event
 }
 
 type client struct {
@@ -117,7 +118,7 @@ func (f *Feed) Publish(e Event) {
 		return
 	}
 	f.last++
-	next := frame{f.last, fmt.Sprintf("id: %s-%d\nevent: %s\ndata: %s\n\n", f.boot, f.last, e.Kind, data)}
+	next := frame{f.last, fmt.Sprintf("id: %s-%d\nevent: %s\ndata: %s\n\n", f.boot, f.last, e.Kind, data), e}
 	if len(f.kept) == keptEvents {
 		f.kept = slices.Delete(f.kept, 0, 1)
 	}
@@ -129,6 +130,16 @@ func (f *Feed) Publish(e Event) {
 			f.drop(c, "too slow: come back with the id of the last event")
 		}
 	}
+}
+
+// Recent are the last events, at most so many, the newest first.
+func (f *Feed) Recent(most int) (events []Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.kept) - 1; i >= 0 && len(events) < most; i-- {
+		events = append(events, f.kept[i].event)
+	}
+	return events
 }
 
 // drop ends a client; the mutex is held.
@@ -197,11 +208,8 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer f.leave(c)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies must not collect events
-	s := stream{w, http.NewResponseController(w)}
-	// The server's limit for reading a request would end the connection once it is over: this request is read.
-	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	s, err := OpenStream(w)
+	if err != nil {
 		return
 	}
 	begin := "retry: 2000\n\n"
@@ -211,12 +219,12 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, m := range missed {
 		begin += m.text
 	}
-	if s.send(begin) == nil {
+	if s.Send(begin) == nil {
 		f.follow(r.Context(), s, c)
 	}
 }
 
-func (f *Feed) follow(ctx context.Context, s stream, c *client) {
+func (f *Feed) follow(ctx context.Context, s *Stream, c *client) {
 	heartbeat := time.NewTicker(heartbeatEvery)
 	defer heartbeat.Stop()
 	for {
@@ -228,25 +236,37 @@ func (f *Feed) follow(ctx context.Context, s stream, c *client) {
 			text = ": heartbeat\n\n"
 		case next, more := <-c.frames:
 			if !more {
-				_ = s.send(": " + c.why + "\n\n") // it may be gone already
+				_ = s.Send(": " + c.why + "\n\n") // it may be gone already
 				return
 			}
 			text = next.text
 		}
-		if s.send(text) != nil {
+		if s.Send(text) != nil {
 			return
 		}
 	}
 }
 
-// stream is a response that is sent piece by piece.
-type stream struct {
+// Stream is a response of server-sent events, sent piece by piece.
+type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 }
 
-// send writes at once, and gives the client a few seconds to take it.
-func (s stream) send(text string) error {
+// OpenStream begins such a response, which no limit of the server ends.
+func OpenStream(w http.ResponseWriter) (*Stream, error) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies must not collect events
+	s := &Stream{w, http.NewResponseController(w)}
+	// The server's limit for reading a request would end the connection once it is over: this request is read.
+	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Send writes at once, and gives the client a few seconds to take it.
+func (s *Stream) Send(text string) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(eventWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}

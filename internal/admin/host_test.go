@@ -67,6 +67,21 @@ func TestForeignHostsAreRefused(t *testing.T) {
 	}
 }
 
+// A page of another site gets no answer, whatever it may resolve to; no browser names no origin.
+func TestAForeignOriginIsRefused(t *testing.T) {
+	now := start
+	for origin, want := range map[string]int{"": 200, "http://localhost:8080": 200, "http://localhost:3000": 403, "https://evil.example": 403, "null": 403} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/api/v1/status", nil)
+		r.Host = "localhost:8080"
+		r.Header.Set("Origin", origin)
+		Handler(options(&now)).ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%q: %d %s", origin, w.Code, w.Body)
+		}
+	}
+}
+
 // Only the loopback is this machine's alone.
 func TestOnLoopback(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1": true, "127.8.0.1": true, "::1": true, "0.0.0.0": false, "::": false, "10.0.0.7": false} {

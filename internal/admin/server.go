@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
 	"time"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	Status func(ctx context.Context) (any, error)
 	// Events is followed at /api/v1/events; nil for nothing to follow.
 	Events *Feed
+	// Page is the page for people at /, and Live what keeps it up to date; nil for none.
+	Page, Live http.Handler
 	// Host tells whether a request may have this Host header; nil for any. See Hosts.
 	Host func(host string) bool
 	// Profile serves /debug/pprof/. Profiles show stacks and allocations but never memory itself, so no item data; they cost
@@ -34,6 +37,8 @@ type Options struct {
 //	/healthz        200 while the main loop turns, else 503: restart me
 //	/readyz         200 while the process does its part, else 503
 //	/metrics        for Prometheus
+//	/               the page for people
+//	/api/v1/page    what keeps it up to date: server-sent events
 //	/api/v1/status  JSON
 //	/api/v1/events  server-sent events
 //	/debug/pprof/   if asked for
@@ -60,6 +65,10 @@ func Handler(o Options) http.Handler {
 	if o.Events != nil {
 		mux.Handle("GET /api/v1/events", o.Events)
 	}
+	if o.Page != nil {
+		mux.Handle("GET /{$}", o.Page)
+		mux.Handle("GET /api/v1/page", o.Live)
+	}
 	if o.Profile {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -74,8 +83,22 @@ func Handler(o Options) http.Handler {
 			http.Error(w, "this host is not served: ask by an address, or name the host in http.listen", http.StatusForbidden)
 			return
 		}
+		if foreign(r) {
+			http.Error(w, "pages of other sites are not answered", http.StatusForbidden)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// foreign tells whether a page of another site makes the request, as its browser says. Who is no browser says nothing.
+func foreign(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	from, err := url.Parse(origin)
+	return err != nil || from.Host != r.Host
 }
 
 func status(w http.ResponseWriter, r *http.Request, of func(context.Context) (any, error)) {

@@ -27,6 +27,8 @@ type Options struct {
 	DualWrites bool
 	// Cutover has that application switched at the end, and what is ours removed. It needs DualWrites.
 	Cutover bool
+	// Listen is where one of the workers serves health, metrics and status; "" is any free port.
+	Listen string
 	// Serve leaves the services listening after the comparison, until ctx ends.
 	Serve bool
 	// Verdict is called with the comparison, before the services are served. It may be nil.
@@ -170,13 +172,21 @@ func (d *demo) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(d.Log, "%5.1fs  %s\n", time.Since(d.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
+// listen is where the next worker listens: one of those that live has the address that was asked for.
+func (d *demo) listen() string {
+	if d.Listen == "" || slices.ContainsFunc(d.all(), func(w *worker) bool { return w.listen == d.Listen && !w.gone() }) {
+		return anyPort
+	}
+	return d.Listen
+}
+
 // start adds a worker.
 func (d *demo) start(name string) (*worker, error) {
 	command := []string{"run"}
 	if d.Relay {
 		command = []string{"relay", "--apply"}
 	}
-	w, err := startWorker(command, name, d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services), d.life())
+	w, err := startWorker(command, name, d.listen(), d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services), d.life())
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,10 @@ const interruptedStatus = 130
 
 // worker is one process of the program, run as an operator would.
 type worker struct {
-	name string // a, b, …
-	cmd  *exec.Cmd
-	log  string // path of what it wrote to stderr
+	name   string // a, b, …
+	listen string // what it was told
+	cmd    *exec.Cmd
+	log    string // path of what it wrote to stderr
 
 	mu      sync.Mutex
 	address string // of its HTTP endpoints, once it has told
@@ -42,11 +43,14 @@ type worker struct {
 // logName is the name of a worker's log.
 func logName(worker string) string { return "worker-" + worker + ".log" }
 
-// startWorker starts `run`, or what stands in for it, on the configuration. Its HTTP port is free for the system to choose, and read from its log.
+// anyPort leaves the choice of a port to the system.
+const anyPort = "127.0.0.1:0"
+
+// startWorker starts `run`, or what stands in for it, on the configuration. Where it listens is read from its log.
 // It ends by itself after life, should it lose its demo.
-func startWorker(command []string, name, executable, dir, configPath string, env []string, life time.Duration) (*worker, error) {
-	w := &worker{name: name, log: filepath.Join(dir, logName(name)), exited: make(chan struct{})}
-	w.cmd = exec.Command(executable, append(command, "--config", configPath, "--allow-emulator", "--listen", "127.0.0.1:0",
+func startWorker(command []string, name, listen, executable, dir, configPath string, env []string, life time.Duration) (*worker, error) {
+	w := &worker{name: name, listen: listen, log: filepath.Join(dir, logName(name)), exited: make(chan struct{})}
+	w.cmd = exec.Command(executable, append(command, "--config", configPath, "--allow-emulator", "--listen", listen,
 		"--log-format", "json", "--log-level", "info", "--timeout", life.String())...)
 	w.cmd.Env = env
 	w.cmd.Dir = dir
@@ -123,11 +127,19 @@ func (w *worker) stop() error {
 	}
 }
 
-// unexpected is an error if the worker has ended though nobody asked it to.
-func (w *worker) unexpected() error {
+// gone tells whether the process has ended.
+func (w *worker) gone() bool {
 	select {
 	case <-w.exited:
+		return true
 	default:
+		return false
+	}
+}
+
+// unexpected is an error if the worker has ended though nobody asked it to.
+func (w *worker) unexpected() error {
+	if !w.gone() {
 		return nil
 	}
 	w.mu.Lock()

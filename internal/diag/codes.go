@@ -112,6 +112,7 @@ const (
 	Internal             = "R1601"
 	TimedOut             = "R1602"
 	Interrupted          = "R1603"
+	NotHealthy           = "R1604"
 )
 
 // Entry is what is registered for a code.
@@ -484,4 +485,7 @@ var registry = []Entry{
 	{Interrupted, "interrupted",
 		"The process was asked to stop and did: pages that were read were finished or dropped, checkpoints are saved, leases are released.",
 		"start it again; it continues where it stopped", ExitInterrupted},
+	{NotHealthy, "the process on this machine is not live or not ready",
+		"`replicator healthcheck` asked the process on this machine; what it says, or that it does not answer, is the cause.",
+		"look at its log and at `replicator status`; if it listens elsewhere, name that with --address", ExitFailed},
 }

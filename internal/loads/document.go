@@ -62,9 +62,9 @@ type Table struct {
 	LostFrom *time.Time `json:"lost_from"`
 	// WindowsBy is the latest time at which windows of incremental exports may begin that mend it; null if nothing but a copy does.
 	WindowsBy *time.Time `json:"windows_by"`
-	Tries    int        `json:"tries"` // loads that began since the last one that ended
-	Load     *Load      `json:"load"`
-	Limits   Limits     `json:"limits"`
+	Tries     int        `json:"tries"` // loads that began since the last one that ended
+	Load      *Load      `json:"load"`
+	Limits    Limits     `json:"limits"`
 }
 
 // Load is the last load of a table.

@@ -17,6 +17,18 @@ func Style() template.CSS { return template.CSS(style) }
 
 // Policy is the Content-Security-Policy of a page: its style is admitted, and nothing else.
 func Policy() string {
-	sum := sha256.Sum256([]byte(style))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
+	return "default-src 'none'; style-src " + admitted(style) + "; base-uri 'none'; form-action 'none'"
+}
+
+// LivePolicy is that of a page which a script keeps up to date: its style and its script are admitted, requests to where the page
+// comes from, and nothing else. No page may frame it.
+func LivePolicy(style template.CSS, script template.JS) string {
+	return "default-src 'none'; style-src " + admitted(string(style)) + "; script-src " + admitted(string(script)) +
+		"; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// admitted is the source of a policy that a text alone matches.
+func admitted(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }

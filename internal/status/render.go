@@ -127,21 +127,9 @@ func (m *Document) notes() []string {
 // writeShards draws the lineage of every table, and lists the workers.
 func (m *Document) writeShards(w io.Writer) error {
 	for _, t := range m.Tables {
-		var streams []string
-		byStream := map[string][]Shard{}
-		for _, s := range m.Shards {
-			if s.Source != t.Source {
-				continue
-			}
-			if byStream[s.Stream] == nil {
-				streams = append(streams, s.Stream)
-			}
-			byStream[s.Stream] = append(byStream[s.Stream], s)
-		}
-		slices.Sort(streams)
-		for _, stream := range streams {
-			_, _ = fmt.Fprintf(w, "\nShards of %s, stream %s\n", t.Source, stream)
-			if err := writeLineage(w, byStream[stream]); err != nil {
+		for _, shards := range m.streams(t.Source) {
+			_, _ = fmt.Fprintf(w, "\nShards of %s, stream %s\n", t.Source, shards[0].Stream)
+			if err := writeLineage(w, shards); err != nil {
 				return err
 			}
 		}
@@ -166,6 +154,27 @@ func (m *Document) writeShards(w io.Writer) error {
 		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s\t%s\n", worker.ID, OrDash(worker.Host), OrDash(worker.Version), worker.Leases, OrDash(&keeps), heartbeat)
 	}
 	return tab.Flush()
+}
+
+// streams are the shards of a table by their streams, in the order of the labels.
+func (m *Document) streams(source string) [][]Shard {
+	var streams []string
+	byStream := map[string][]Shard{}
+	for _, s := range m.Shards {
+		if s.Source != source {
+			continue
+		}
+		if byStream[s.Stream] == nil {
+			streams = append(streams, s.Stream)
+		}
+		byStream[s.Stream] = append(byStream[s.Stream], s)
+	}
+	slices.Sort(streams)
+	out := make([][]Shard, len(streams))
+	for i, stream := range streams {
+		out[i] = byStream[stream]
+	}
+	return out
 }
 
 func writeLineage(w io.Writer, shards []Shard) error {

@@ -63,7 +63,7 @@ func (w *Worker) announce(address net.Addr) {
 
 // serve answers at the endpoints until ctx ends.
 func (w *Worker) serve(ctx context.Context, listener net.Listener, o *observer) error {
-	handler := admin.Handler(admin.Options{Clock: time.Now, Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile,
+	handler := admin.Handler(admin.Options{Clock: time.Now, Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile, Page: o.board.Page(), Live: o.board.Live(),
 		Host:   admin.Hosts(w.Config.HTTP.Listen, listener.Addr(), hostname()),
 		Status: func(ctx context.Context) (any, error) { return w.status(ctx) }})
 	err := admin.Serve(ctx, listener, handler, w.Log)

@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/relay"
@@ -24,6 +25,7 @@ type observer struct {
 	log     *slog.Logger
 	lines   *backfill.Renderer
 	feed    *admin.Feed
+	board   *dashboard.Board
 	worker  string
 	began   time.Time
 	waits   status.Coalesced
@@ -50,6 +52,7 @@ type copyProgress struct {
 
 func newObserver(worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
 	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(time.Now), began: time.Now(), stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables}
+	o.board = dashboard.New(o.feed.Recent)
 	for _, table := range tables {
 		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
 	}

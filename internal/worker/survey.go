@@ -35,8 +35,9 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		if ctx.Err() == nil {
 			blind.note(err, time.Now())
 		}
-		if m := last.judge(l, err, w.Console.Env, time.Now()); m != nil {
+		if m := last.judge(l, err, w.Console.Env, w.Hints, time.Now()); m != nil {
 			o.surveyed(m, err == nil)
+			o.board.Show(m, err == nil, last.at)
 			o.topical(m, w.retention)
 			if err == nil && m.AnyParked() && !m.Left() {
 				beside(func() { w.resolve(ctx, parking) })
@@ -51,18 +52,21 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 }
 
 // lastReading is the last reading of the ledger that succeeded; nil before the first.
-type lastReading struct{ ledger *status.Input }
+type lastReading struct {
+	ledger *status.Input
+	at     time.Time
+}
 
 // judge makes the status of a reading or, if that failed, of the last one that did not, as it has
 // become by now; nil if there was none.
-func (r *lastReading) judge(l *status.Input, err error, env config.Lookup, now time.Time) *status.Document {
+func (r *lastReading) judge(l *status.Input, err error, env config.Lookup, hints string, now time.Time) *status.Document {
 	if err == nil {
-		r.ledger = l
+		r.ledger, r.at = l, now
 	}
 	if r.ledger == nil {
 		return nil
 	}
-	return r.ledger.Judge(env, "", now)
+	return r.ledger.Judge(env, hints, now)
 }
 
 // blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a

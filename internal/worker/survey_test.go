@@ -252,7 +252,7 @@ func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{shard}}}}
 	away := errors.New("no answer")
 	var last lastReading
-	if m := last.judge(nil, away, nothingSet, noon); m != nil {
+	if m := last.judge(nil, away, nothingSet, "", noon); m != nil {
 		t.Errorf("judged before anything was read: %+v", m)
 	}
 	for _, c := range []struct {
@@ -260,7 +260,7 @@ func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 		err  error
 		at   time.Duration
 	}{{l, nil, time.Second}, {nil, away, time.Hour}, {nil, away, 20 * time.Hour}} {
-		m := last.judge(c.read, c.err, nothingSet, noon.Add(c.at))
+		m := last.judge(c.read, c.err, nothingSet, "", noon.Add(c.at))
 		if m == nil || m.Tables[0].HeadroomSeconds == nil || *m.Tables[0].HeadroomSeconds != (cdc.Retention-c.at).Seconds() {
 			t.Errorf("after %s: %+v", c.at, m)
 		}

@@ -255,6 +255,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		<-told
 	}
 	o.feed.Close()
+	o.board.Close()
 	end()
 	if sideErr := side.Wait(); err == nil && sideErr != nil {
 		err = &diag.Error{Code: diag.CannotListen, What: "the HTTP endpoints failed", Err: sideErr, Exit: diag.ExitFailed}

@@ -2,8 +2,8 @@
 //
 // With -dynoxide and -bigtable it runs the suite against the embedded DynamoDB and against dynoxide, compares what they answer with the report
 // that is kept, and then lets workers of the built program follow a random workload between dynoxide and Google's Bigtable emulator, each a
-// process of its own, while they are killed again and again; in the end both stores are compared cell by cell. Make conformance builds what
-// it needs and runs it.
+// process of its own, while they are killed again and again; in the end both stores are compared cell by cell. Between the two, exports of
+// the embedded DynamoDB are read from the object stores of test/conformance/stores. Make conformance builds what it needs and runs it.
 //
 // If REPLICATOR_CONFORMANCE_ENDPOINT is set, it only runs the suite, against that DynamoDB, and prints what differs.
 package main
@@ -24,10 +24,10 @@ import (
 
 // options are the flags.
 type options struct {
-	dynoxide, crate, bigtable, report string
-	write                             bool
-	kills                             int
-	seed                              uint64
+	dynoxide, crate, bigtable, stores, report string
+	write                                     bool
+	kills                                     int
+	seed                                      uint64
 }
 
 func main() {
@@ -38,6 +38,7 @@ func main() {
 	flag.StringVar(&o.dynoxide, "dynoxide", "", "executable of dynoxide")
 	flag.StringVar(&o.crate, "crate", "", "version of the crate that dynoxide was built from")
 	flag.StringVar(&o.bigtable, "bigtable", "", "executable of Google's Bigtable emulator")
+	flag.StringVar(&o.stores, "stores", "", "executable of test/conformance/stores")
 	flag.StringVar(&o.report, "report", "docs/reference/conformance.md", "the report that is kept")
 	flag.BoolVar(&o.write, "write", false, "write the report, rather than compare with it")
 	flag.IntVar(&o.kills, "kills", 24, "how often workers are killed; 0: the suite alone")
@@ -68,8 +69,8 @@ func run(ctx context.Context, o options) error {
 	if o.kills < 0 {
 		return fmt.Errorf("-kills is %d: it is how often workers are killed, 0 or more", o.kills)
 	}
-	if o.dynoxide == "" || o.bigtable == "" {
-		return errors.New("-dynoxide and -bigtable are needed: make conformance gives them")
+	if o.dynoxide == "" || o.bigtable == "" || o.stores == "" {
+		return errors.New("-dynoxide, -bigtable and -stores are needed: make conformance gives them")
 	}
 	executable, err := os.Executable()
 	if err != nil {
@@ -81,6 +82,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if err := suite(ctx, o, executable, dir); err != nil {
+		return err
+	}
+	if err := readStores(ctx, o, dir); err != nil {
 		return err
 	}
 	if o.kills == 0 {

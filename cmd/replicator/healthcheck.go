@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// healthcheckTime bounds the question: container engines count what takes longer as a failure.
+const healthcheckTime = 5 * time.Second
+
+func newHealthcheck(p *program) *cobra.Command {
+	address := ""
+	c := &cobra.Command{
+		Use:     "healthcheck live|ready [flags]",
+		Short:   "Ask the process on this machine whether it is live or ready",
+		GroupID: groupOther,
+		Long: `Ask a run, relay or run --from pubsub on this machine whether it is live (/healthz) or ready (/readyz): for the health checks of
+containers, whose images hold no other program. Exit status 0 is yes, 1 is no or no answer within 5 seconds.`,
+		Example: `  replicator healthcheck live
+  replicator healthcheck ready --address 127.0.0.1:9000`,
+		Args: atMost(1), ValidArgs: []string{"live", "ready"},
+		RunE: func(c *cobra.Command, args []string) error {
+			path, known := map[string]string{"live": "/healthz", "ready": "/readyz"}[strings.Join(args, "")]
+			if !known {
+				return diag.BadUsage(fmt.Sprintf("there is no health check %q", args), "ask for live or ready")
+			}
+			if listen, ok := p.Env("REPLICATOR_HTTP_LISTEN"); ok && address == "" {
+				address = listen
+			}
+			return p.healthcheck(c.Context(), address, path)
+		},
+	}
+	c.Flags().StringVar(&address, "address", "", "`ADDRESS` that the process listens on; else REPLICATOR_HTTP_LISTEN, else 127.0.0.1:8080")
+	return c
+}
+
+// healthcheck asks for a path, and prints what the process says.
+func (p *program) healthcheck(ctx context.Context, address, path string) error {
+	if address == "" {
+		address = "127.0.0.1:8080"
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return diag.BadUsage("the address "+address+" has no port", "give one as 127.0.0.1:8080")
+	}
+	if host == "" { // all of the machine's own
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthcheckTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
+	if err != nil {
+		return diag.BadUsage("the address "+address+" is none", "give one as 127.0.0.1:8080")
+	}
+	no := &diag.Error{Code: diag.NotHealthy, What: "the process at " + request.URL.Host + " is not what was asked for"}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		no.Cause, no.Err = "it does not answer", err
+		return no
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+	if response.StatusCode != http.StatusOK || err != nil {
+		no.Cause, no.Err = fmt.Sprintf("%s says %d: %s", path, response.StatusCode, text), err
+		return no
+	}
+	_, err = fmt.Fprintf(p.Stdout, "%s", text)
+	return err
+}

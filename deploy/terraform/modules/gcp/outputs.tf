@@ -1,0 +1,9 @@
+output "service_account_email" {
+  description = "For the annotation iam.gke.io/gcp-service-account."
+  value       = google_service_account.replicator.email
+}
+
+output "app_profile" {
+  description = "For target.app_profile."
+  value       = google_bigtable_app_profile.replicator.app_profile_id
+}

@@ -1,0 +1,61 @@
+variable "name" {
+  description = "Name of the service account and of the role."
+  type        = string
+  default     = "replicator"
+}
+
+variable "project" {
+  description = "Project of the Bigtable instance."
+  type        = string
+}
+
+variable "instance" {
+  description = "Bigtable instance of the target."
+  type        = string
+}
+
+variable "cluster" {
+  description = "Cluster of the instance that takes the writes."
+  type        = string
+}
+
+variable "app_profile" {
+  description = "App profile of the workers: target.app_profile."
+  type        = string
+  default     = "replicator"
+}
+
+variable "state_table" {
+  description = "Table of the ledger: state.table."
+  type        = string
+  default     = "replicator_state"
+}
+
+variable "permissions" {
+  description = "The includedPermissions that `replicator plan --print-iam gcp` prints."
+  type        = list(string)
+}
+
+variable "namespace" {
+  description = "Kubernetes namespace of the workers."
+  type        = string
+  default     = "replicator"
+}
+
+variable "service_account" {
+  description = "Kubernetes service account of the workers."
+  type        = string
+  default     = "replicator"
+}
+
+variable "topic" {
+  description = "Topic of the changes: relay.topic; none if it is empty."
+  type        = string
+  default     = ""
+}
+
+variable "subscription" {
+  description = "Subscription of the appliers, of the topic."
+  type        = string
+  default     = "replicator-apply"
+}

@@ -1,0 +1,173 @@
+// Package dashboard is the page of a running worker that people leave open: where the migration stands, as the ledger says. It is
+// rendered here, once for all who look at it, and shows no item data.
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/page"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+var (
+	//go:embed dashboard.css
+	ownStyle string
+	//go:embed dashboard.js
+	script string
+	//go:embed dashboard.html
+	text string
+
+	templates = template.Must(template.New("").Parse(text))
+	style     = page.Style() + template.CSS(ownStyle)
+	policy    = page.LivePolicy(style, template.JS(script))
+)
+
+const (
+	// Tick is how often each page hears of us; one that has not for five seconds is stale.
+	tick = time.Second
+	// mostClients bounds the pages that follow at once.
+	mostClients = 64
+	// shownEvents are the last ones of the list.
+	shownEvents = 20
+)
+
+// Board is the page as it is now. Its methods may be called by many tasks at once.
+type Board struct {
+	events func(most int) []admin.Event
+
+	mu      sync.Mutex
+	body    []byte // the part that changes
+	number  uint64 // of body; 0 before the first
+	trail   trail
+	clients int
+	closed  bool
+}
+
+// New returns a page that says that nothing is known yet. Events gives the last ones, the newest first.
+func New(events func(most int) []admin.Event) *Board {
+	b := &Board{events: events}
+	b.render(view{})
+	b.number = 0
+	return b
+}
+
+// Show brings the page up to date. Fresh tells that the ledger was read just now; else the document judges the last reading.
+func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if fresh {
+		b.trail.add(m)
+	}
+	b.render(viewOf(m, readAt, fresh, b.trail, b.events(shownEvents)))
+}
+
+func (b *Board) render(v view) {
+	var body bytes.Buffer
+	if err := templates.ExecuteTemplate(&body, "body", v); err != nil {
+		panic("dashboard: " + err.Error()) // a view is plain data, and a buffer takes everything
+	}
+	b.body = body.Bytes()
+	b.number++
+}
+
+// Close ends all pages' streams. A server that shuts down waits for its requests, and these have no end of their own.
+func (b *Board) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+}
+
+// now is the part that changes, and its number.
+func (b *Board) now() (body []byte, number uint64, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.body, b.number, b.closed
+}
+
+// Page serves the page as it is now. Without scripts it asks again every five seconds.
+func (b *Board) Page() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		body, _, _ := b.now()
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		_ = templates.ExecuteTemplate(w, "page", struct { // the caller went away: nobody is left to tell
+			Style  template.CSS
+			Script template.JS
+			Body   template.HTML
+		}{style, template.JS(script), template.HTML(body)})
+	})
+}
+
+// errTooMany and errClosed are why no stream begins.
+var (
+	errTooMany = errors.New("too many pages are open")
+	errClosed  = errors.New("the process ends")
+)
+
+func (b *Board) join() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return errClosed
+	case b.clients >= mostClients:
+		return errTooMany
+	}
+	b.clients++
+	return nil
+}
+
+func (b *Board) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clients--
+}
+
+// Live serves the changes of the page as server-sent events: page with the part that has changed, and else tick, every second.
+func (b *Board) Live() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := b.join(); err != nil {
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		defer b.leave()
+		s, err := admin.OpenStream(w)
+		if err != nil {
+			return
+		}
+		b.follow(r.Context(), s.Send)
+	})
+}
+
+func (b *Board) follow(ctx context.Context, send func(text string) error) {
+	if send("retry: 2000\n\n") != nil {
+		return
+	}
+	for sent := uint64(0); ; {
+		body, number, closed := b.now()
+		event := "event: tick\ndata:\n\n"
+		if number != sent {
+			event = fmt.Sprintf("id: %d\nevent: page\ndata: %s\n\n", number, strings.ReplaceAll(string(body), "\n", "\ndata: "))
+		}
+		if closed || send(event) != nil {
+			return
+		}
+		sent = number
+		if task.Sleep(ctx, tick) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package dashboard
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+)
+
+const document = `{"name": "acme", "phase": "copy", "at": "2026-11-02T10:42:07Z", "source": "eu-west-1", "target": "p/i", "leases": 3,
+"workers": [{"id": "w-a", "leases": 3, "keeps": ["Orders"], "silent": true}],
+"tables": [{"source": "Orders", "target": "orders", "phase": "copy", "copy": {"state": "running", "items": 30, "estimate": 100, "eta_seconds": 4200},
+  "lag_seconds": 0.8, "headroom_seconds": 85260, "changes_per_second": 1200, "parked": 2, "paused": {"since": "2026-11-02T10:00:00Z", "reason": "<script>alert(1)</script>"}},
+ {"source": "Bills", "target": "bills", "phase": "in_sync", "copy": {"state": "not_started"}}],
+"shards": [{"source": "Orders", "stream": "l", "id": "s-1", "state": "done"}, {"source": "Orders", "stream": "l", "id": "s-2", "parent": "s-1", "state": "reading", "owner": "w-a"}],
+"cutover": {"ready": false, "open_gates": ["copy", "verify"]},
+"next_steps": [{"command": "replicator parked list --table Orders", "why": "2 items need a decision"}]}`
+
+func read(t *testing.T, at time.Time) *status.Document {
+	t.Helper()
+	m := &status.Document{}
+	if err := json.Unmarshal([]byte(document), m); err != nil {
+		t.Fatal(err)
+	}
+	if !at.IsZero() {
+		m.At = at
+	}
+	return m
+}
+
+func board() *Board {
+	return New(func(int) []admin.Event { return []admin.Event{{Kind: admin.EventCopyStarted, Table: "Orders"}} })
+}
+
+func served(b *Board) (string, http.Header) {
+	w := httptest.NewRecorder()
+	b.Page().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	return w.Body.String(), w.Header()
+}
+
+// The page shows where the migration stands, in words beside shapes, with figures for programs.
+func TestThePageShowsTheMigration(t *testing.T) {
+	b := board()
+	if text, _ := served(b); !strings.Contains(text, "not read yet") {
+		t.Errorf("before the first reading: %s", text)
+	}
+	m := read(t, time.Time{})
+	b.Show(m, true, m.At)
+	b.Show(read(t, m.At.Add(5*time.Second)), true, m.At)
+	text, _ := served(b)
+	for _, want := range []string{
+		`<span aria-hidden="true">✓</span> Plan`, `<span aria-hidden="true">◐</span> Copy and stream`, `<span aria-hidden="true">○</span> Done`,
+		`id="lag" data-value="0.8">0.8s`, `<polyline points="119.3,`, `id="headroom" data-value="85260">23h41m`, `id="applied" data-value="1200">1.2k/s`,
+		`id="copy" data-value="30">30 %, ETA 1h10m`, `5 of 7 gates ready`, `id="table-Orders-parked" data-value="2"`, `<progress max="100" value="30"`,
+		`</span> paused`, `&lt;script&gt;alert(1)`, `id="table-Bills-lag" data-value="">-`, `<td>↳ s-2</td>`, `</span> silent`, `copy started`,
+		`data-copy="replicator parked list --table Orders"`, `<meta http-equiv="refresh" content="5">`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	b.Show(read(t, m.At.Add(time.Minute)), false, m.At)
+	if text, _ := served(b); !strings.Contains(text, "cannot be read</span> since 10:42:07 UTC") {
+		t.Errorf("nothing says that the ledger cannot be read: %s", text)
+	}
+}
+
+// Nothing but the page's own style and script runs, and nothing is loaded from elsewhere.
+func TestThePolicyAdmitsWhatIsThere(t *testing.T) {
+	b := board()
+	m := read(t, time.Time{})
+	b.Show(m, true, m.At)
+	text, header := served(b)
+	policy := header.Get("Content-Security-Policy")
+	for element, directive := range map[string]string{"style": "style-src", "script": "script-src"} {
+		found := regexp.MustCompile(`(?s)<`+element+`>(.*?)</`+element+`>`).FindAllStringSubmatch(text, -1)
+		if len(found) != 1 {
+			t.Fatalf("%d elements %s", len(found), element)
+		}
+		sum := sha256.Sum256([]byte(found[0][1]))
+		if want := directive + " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, want) {
+			t.Errorf("no %s in %s", want, policy)
+		}
+	}
+	if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+		t.Errorf("the policy is %s", policy)
+	}
+	if refused := regexp.MustCompile(`https?://|\sstyle=|\son[a-z]+=`).FindAllString(text, -1); len(refused) > 0 {
+		t.Errorf("the policy refuses %q", refused)
+	}
+}
+
+// Each page hears of us every second: of a change at once, else that we are there; and it lets a server end.
+func TestPagesFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := board()
+		m := read(t, time.Now())
+		b.Show(m, true, m.At)
+		var heard []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			b.follow(t.Context(), func(text string) error {
+				for line := range strings.Lines(text) {
+					if kind, ok := strings.CutPrefix(line, "event: "); ok {
+						heard = append(heard, strings.TrimSpace(kind))
+					}
+				}
+				return nil
+			})
+		}()
+		time.Sleep(2500 * time.Millisecond)
+		b.Show(m, true, m.At)
+		time.Sleep(time.Second)
+		b.Close()
+		<-done
+		if got, want := strings.Join(heard, " "), "page tick tick page"; got != want {
+			t.Errorf("heard %s, want %s", got, want)
+		}
+		if b.join() == nil {
+			t.Error("a page joins after the end")
+		}
+	})
+}
+
+// An open page costs little: 50 of them take what one does, but for the writing.
+func BenchmarkFiftyPages(b *testing.B) {
+	board := board()
+	m := &status.Document{}
+	if err := json.Unmarshal([]byte(document), m); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() { // five seconds of 50 pages
+		board.Show(m, true, m.At)
+		for range 50 {
+			body, number, _ := board.now()
+			_ = strings.ReplaceAll(string(body), "\n", "\ndata: ")
+			_ = number
+		}
+	}
+}
