@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
 )
@@ -124,5 +126,32 @@ func TestH91_AReplacedFileIsNotGoneOnWith(t *testing.T) {
 	o.Put(e.Files[0].Name, whole)
 	if page, err := successor.Read(t.Context(), 0, 2, first.Next, 10); err != nil || !slices.EqualFunc(page.Items, items[10:20], attribute.Item.Equal) {
 		t.Errorf("%d items after it was put right, %v", len(page.Items), err)
+	}
+}
+
+// TestLinesOfAWindowAreChanges at the version of its end; of one without old images nobody knows
+// whether an item is new.
+func TestLinesOfAWindowAreChanges(t *testing.T) {
+	key, end := newMemory(1).items[0], day.Add(time.Hour)
+	for view, put := range map[string]cdc.Event{"NEW_AND_OLD_IMAGES": cdc.Insert, "NEW_IMAGE": cdc.Modify} {
+		var o exportstest.Objects
+		table := exportstest.Table{ARN: "arn:aws:dynamodb:eu-west-1:1:table/T", ID: "id"}
+		written := day.Add(time.Minute)
+		if err := o.Window(table, "1", day, end, view, []exportstest.Change{{Keys: key, New: key, Written: written}, {Keys: key, Old: key, Written: written}}); err != nil {
+			t.Fatal(err)
+		}
+		e, err := exports.Read(t.Context(), &o, "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := (&Exported{Steps: []exports.Step{{Export: e, Version: e.At}}}).Read(t.Context(), 0, 1, nil, 0)
+		if err != nil || page.Size() != 2 || page.Changes[0].Event != put || page.Changes[1].Event != cdc.Remove {
+			t.Fatalf("%s: %+v, %v", view, page.Changes, err)
+		}
+		for _, c := range page.Changes {
+			if c.Sequence != cdc.SequenceOf(uint64(end.Unix())) || !c.Time.Equal(written) || !c.Keys.Equal(key) {
+				t.Errorf("%s: %+v", view, c)
+			}
+		}
 	}
 }

@@ -140,6 +140,9 @@ func (s *TableState) Miss(table string) {
 }
 
 func (s *TableState) eachFormer(hashes []string, f func(*Former)) {
+	if len(s.Former) == 0 {
+		return
+	}
 	s.Former = slices.Clone(s.Former) // the record that was read may be looked at elsewhere
 	for i := range s.Former {
 		if len(hashes) == 0 || slices.Contains(hashes, s.Former[i].Hash) {

@@ -220,6 +220,7 @@ func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Decl
 			return nil
 		}
 		s.Generation = NextGeneration(s.Generation, now)
+		s.eachFormer(nil, func(f *Former) { f.Contested = false }) // all is written again
 		if change != nil {
 			change(s)
 		}

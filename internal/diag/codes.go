@@ -376,8 +376,8 @@ var registry = []Entry{
 		"grant bigtable.tables.update, as `replicator plan --print-iam gcp` prints; if the table is protected against deletion, lift that while it is copied", ExitDone},
 
 	{MappingChanged, "the mapping differs from the one the ledger was started with",
-		"Rows written under the old mapping stay as they are unless everything is asserted again, so a changed mapping is never applied silently. Accepting it begins a new generation and marks the table as needing a load: rows that no change has touched since stay as the former mapping wrote them, and rows that only the former mapping wrote, in another target for example, stay for ever, until a sweep removes them. Neither the load nor the sweep exists in this version. A mapping changes too when another table comes into a target that the table had for itself: rows of a shared target name their source table.",
-		"restore the old mapping, copy again beside it under another `name` and `to`, or run once with --accept-mapping-change", ExitUsage},
+		"Rows written under the old mapping stay as they are unless everything is asserted again, so a changed mapping is never applied silently. Accepting it begins a new generation and marks the table as needing a load: rows that no change has touched since stay as the former mapping wrote them until they are loaded, and rows that only the former mapping wrote, in another target for example, until the sweep after that removes them. A mapping changes too when another table comes into a target that the table had for itself: rows of a shared target name their source table.",
+		"restore the old mapping, or look at what the change takes with `replicator plan`, and run once with --accept-mapping-change", ExitUsage},
 	{LedgerLost, "the ledger was lost or exchanged while running",
 		"The state table no longer holds what this process wrote: it was deleted, restored from a backup or replaced. Checkpoints would be unreliable, so the process stops. At the next start the target's witness rows show that the ledgers differ, and the table is marked as needing a load.",
 		"find out what happened to the state table before starting again", ExitFailed},

@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -41,7 +42,13 @@ func limitOf(err error) (string, bool) {
 func causeOf(err error) string {
 	var read *cdc.Error
 	var write *sink.Error
+	var file *exports.Error
+	var hole *checkpoint.NotAdmissible
 	switch {
+	case errors.As(err, &file): // which holds nothing of the items
+		return file.Error() + ": " + file.Fix
+	case errors.As(err, &hole):
+		return hole.Reason
 	case errors.Is(err, cdc.ErrChecksum):
 		return "DynamoDB: an answer does not have its checksum; does a proxy change answers?"
 	case errors.As(err, &read):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -174,6 +175,38 @@ func TestH90_WindowsThatDoNotTouchAreNotPlanned(t *testing.T) {
 		s.check(s.work(ctx, time.Minute, true))
 		if state := s.state(ctx); state.Stage() != checkpoint.StageAsked || fault == nil || !strings.Contains(fault.Error(), "are in no export") {
 			t.Errorf("%s, %v", state.Stage(), fault)
+		}
+	})
+}
+
+// TestADamagedFileIsNamed with its line and what mends it, where everybody looks, while the other
+// files of the load go on.
+func TestADamagedFileIsNamed(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		now := task.Now(ctx)
+		s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.AdoptedAt = true, now.Add(-time.Hour) })
+		o, e := s.exported(ctx, 12, now.Add(-time.Minute))
+		in, err := o.Open(ctx, e.Files[1].Name)
+		s.check(err)
+		packed, err := io.ReadAll(in)
+		s.check(err)
+		o.Put(e.Files[1].Name, packed[:len(packed)-9])
+		var told []string
+		g := task.NewGroup(ctx, 0)
+		g.Go("work", func(ctx context.Context) error { return s.work(ctx, time.Minute, true) })
+		g.Go("look", func(ctx context.Context) error {
+			s.check(task.Sleep(ctx, 50*time.Second))
+			for _, p := range s.parts(ctx) {
+				if p.Trouble.Cause != "" {
+					told = append(told, p.Trouble.Cause)
+				}
+			}
+			return nil
+		})
+		s.check(g.Wait())
+		text := strings.Join(told, "\n")
+		if len(told) != 1 || !strings.Contains(text, e.Files[1].Name+", line ") || !strings.Contains(text, "cut short: copy the export again") || len(s.live(ctx)) != 8 {
+			t.Errorf("%d rows; parts tell %q", len(s.live(ctx)), told)
 		}
 	})
 }

@@ -61,6 +61,8 @@ type Table struct {
 	// DualWrites is null without dual_writes.
 	DualWrites *config.DualWay `json:"dual_writes"`
 	Cost       []cost.Line     `json:"cost"`
+	// MappingChange is null unless the ledger holds another mapping.
+	MappingChange *MappingChange `json:"mapping_change"`
 	// NoWayBack says why, after a cutover, items could not be made of rows again; empty: they could.
 	NoWayBack []string `json:"no_way_back"`
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -48,6 +49,7 @@ type Input struct {
 type source struct {
 	Table    // without the estimates
 	found    preflight.Table
+	items    []attribute.Item // of the sample
 	warnings diag.List
 }
 

@@ -83,6 +83,9 @@ func writePlanTable(w io.Writer, t Table) {
 			row([]string{"dual writes", ""}[min(i, 1)], "%s", line)
 		}
 	}
+	if t.MappingChange != nil {
+		t.MappingChange.write(tab, t.Items)
+	}
 	for i, key := range t.RowKeys {
 		name := ""
 		if i == 0 {

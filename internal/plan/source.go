@@ -67,6 +67,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 			}
 			all.Add(found, s)
 			out.addSample(s)
+			out.items = s.Items
 			in.tryKey(ctx, &out, s.Items)
 			if rows, each := s.Wide(found.Description.Bytes); rows > 0 {
 				out.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s becomes few rows, of about %s each", t.From, cost.Size(each)),

@@ -218,7 +218,12 @@ func (in *Input) examineLedger(ctx context.Context) error {
 		switch state := l.Inputs[i].State; {
 		case l.MappingDiffers(i):
 			warn(&in.targets, &diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + status.DifferentMapping,
-				Cause: "rows that the former mapping wrote stay as they are until everything is loaded again and the rest is swept, which this version does not do"})
+				Cause: "rows that the former mapping wrote stay as they are until everything is loaded again and the rest is swept"})
+			for n := range in.sources {
+				if s := &in.sources[n]; s.Source == t.From {
+					s.MappingChange = changeOf(state, s.found.Mapping, s.items)
+				}
+			}
 		case pipeline.CheckSource(in.described(t.From), state.StreamARN) != nil:
 			warn(&in.targets, &diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
 				Cause: pipeline.CheckSource(in.described(t.From), state.StreamARN).Error()})

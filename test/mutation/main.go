@@ -16,7 +16,7 @@
 //
 // A blank line ends an entry; a line that begins with # is a comment. What goes must occur once in the file, within one function;
 // space around it does not count, so it may be a part of a line. found is left out of a new entry: -hunt fills it in.
-// "plays: relay" has the workers of its seeds publish what they apply, "plays: verifies" has tables verified, "plays: exports" loaded from exports.
+// "plays: relay" has the workers of its seeds publish what they apply, "plays: verifies" has tables verified, "plays: exports" loaded from exports, "plays: mappings" mappings replaced.
 //
 // A bug has a place here if it stands for a hazard or an invariant of HAZARDS.md and the simulation finds it. For what only the tests of
 // a package can find there is ./test/mutation/score.

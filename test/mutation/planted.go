@@ -17,7 +17,7 @@ type bug struct {
 	name    string
 	hazards []string // numbers of HAZARDS.md, such as H45 or I6; at least one
 	why     string   // what would go wrong
-	plays   string   // what the seeds play beside the stream: verifies, relay, exports, dual-writes, or nothing
+	plays   string   // what the seeds play beside the stream: verifies, relay, exports, dual-writes, cutovers, mappings, or nothing
 	seed    *uint64  // that found it; nil if none did so far
 	// file is the product's, from the root. old occurs in it once; new takes its place.
 	file, old, new string
@@ -119,8 +119,8 @@ func (b *bug) parse(lines []string) error {
 		}
 	}
 	b.name, b.why, b.hazards, b.plays = value["bug"], value["why"], strings.Fields(value["hazards"]), value["plays"]
-	if b.plays != "" && b.plays != "verifies" && b.plays != "relay" && b.plays != "dual-writes" && b.plays != "cutovers" && b.plays != "exports" {
-		return b.errorf(b.line, "plays %q: write verifies, relay, exports, dual-writes or cutovers, or leave the line out", b.plays)
+	if b.plays != "" && b.plays != "verifies" && b.plays != "relay" && b.plays != "dual-writes" && b.plays != "cutovers" && b.plays != "exports" && b.plays != "mappings" {
+		return b.errorf(b.line, "plays %q: write verifies, relay, exports, dual-writes, cutovers or mappings, or leave the line out", b.plays)
 	}
 	for _, h := range b.hazards {
 		if !reference.MatchString(h) {

@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// MappingChange is what it takes to go from the mapping that the ledger holds to that of the
+// configuration.
+type MappingChange struct {
+	// Kept is false if the ledger holds nothing by which the former mapping could be made again:
+	// what it alone wrote stays, and the table stays marked. Then nothing else is known.
+	Kept          bool     `json:"former_kept"`
+	NewTables     []string `json:"new_tables"`
+	FormerTables  []string `json:"former_tables"` // emptied of rows of this pipeline
+	NewColumns    []string `json:"new_columns"`
+	FormerColumns []string `json:"former_columns"` // removed
+	RowKeys       bool     `json:"row_keys_change"`
+	Sampled       int      `json:"sampled"`
+	Moved         int      `json:"moved"`        // of the sampled items: those that get another row
+	Swept         []string `json:"swept_tables"` // once the items are copied again
+	// Unattributed are families in which it may not be clear whose former cells are.
+	Unattributed []string `json:"unattributed_families"`
+}
+
+// changeOf is what the mapping of the configuration changes for a table of the ledger.
+func changeOf(state checkpoint.TableState, present *transform.Mapping, sample []attribute.Item) *MappingChange {
+	c := &MappingChange{NewTables: []string{}, FormerTables: []string{}, NewColumns: []string{}, FormerColumns: []string{}, Swept: present.Tables(), Unattributed: []string{}}
+	former, err := config.RestoreMapping(state.Mapping)
+	if c.Kept = state.Mapping != "" && err == nil; !c.Kept {
+		return c
+	}
+	d := transform.ChangeOf(former, present)
+	for _, pair := range []struct{ to, from *[]string }{
+		{&c.NewTables, &d.NewTables}, {&c.FormerTables, &d.FormerTables}, {&c.NewColumns, &d.NewColumns}, {&c.FormerColumns, &d.FormerColumns}, {&c.Unattributed, &d.Unattributed},
+	} {
+		*pair.to = append(*pair.to, *pair.from...)
+	}
+	c.RowKeys, c.Sampled, c.Swept = d.RowKeys, len(sample), append(c.Swept, d.FormerTables...)
+	for _, f := range state.Former { // which are not swept yet
+		for _, table := range f.Tables {
+			if !slices.Contains(c.Swept, table) {
+				c.Swept = append(c.Swept, table)
+			}
+		}
+	}
+	for _, item := range sample {
+		if !slices.Equal(places(former, item), places(present, item)) {
+			c.Moved++
+		}
+	}
+	return c
+}
+
+// places are the rows of an item; none if it cannot be mapped.
+func places(m *transform.Mapping, item attribute.Item) []string {
+	rows, err := m.Addresses(item)
+	if err != nil {
+		return nil
+	}
+	var at []string
+	for _, r := range rows {
+		at = append(at, r.Table+"\x00"+r.Row)
+	}
+	slices.Sort(at)
+	return at
+}
+
+// lines are the change for people.
+func (c *MappingChange) lines(items int64) [][2]string {
+	all := [][2]string{{"mapping", fmt.Sprintf("changes: a new generation begins, about %s items are copied again", backfill.FormatCount(float64(items)))}}
+	add := func(name, format string, args ...any) {
+		all = append(all, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	if !c.Kept {
+		add("", "the ledger has kept nothing of the former mapping: rows and columns that it alone wrote stay, and the table stays marked")
+		return all
+	}
+	add("", "then %s swept", strings.Join(c.Swept, " and ")+map[bool]string{true: " is", false: " are"}[len(c.Swept) == 1])
+	few := func(name, suffix string, list []string) {
+		if len(list) > 0 {
+			add(name, "%s%s", strings.Join(shortened(list, 8), ", "), suffix)
+		}
+	}
+	few("new tables", "", c.NewTables)
+	few("former tables", ": rows of this pipeline are removed", c.FormerTables)
+	few("new columns", "", c.NewColumns)
+	few("former columns", ": removed", c.FormerColumns)
+	switch {
+	case c.RowKeys && c.Sampled > 0:
+		add("rows", "%d of %s get another row, and leave the former one", c.Moved, terminal.Plural(c.Sampled, "sampled item"))
+	case c.RowKeys:
+		add("rows", "items get another row, and leave the former one")
+	}
+	few("unattributed", ": cells of the former mapping may stand where other items have theirs now; they are left, and the table stays marked. Another family avoids that", c.Unattributed)
+	return all
+}
+
+func (c *MappingChange) write(tab *tabwriter.Writer, items int64) {
+	for _, line := range c.lines(items) {
+		_, _ = io.WriteString(tab, "  "+line[0]+"\t"+line[1]+"\n")
+	}
+}
