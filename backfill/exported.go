@@ -23,8 +23,8 @@ const (
 // keeps open between two pages; Close ends that.
 type Exported struct {
 	Steps []exports.Step
-	// Verify reads each file once before the first of its items, so that none is written of a file
-	// that is not whole.
+	// Verify reads each file once before it is read, from its beginning or from a position, so that no
+	// item is written of a file that is not whole, or another.
 	Verify bool
 
 	reader *exports.Reader
@@ -120,13 +120,14 @@ func changed(step exports.Step, r exports.Record) cdc.Change {
 	return c
 }
 
-// open opens a file behind a line. Its first opening verifies it.
+// open opens a file behind a line. Each opening verifies the file before: another may lie there by
+// now, whose lines would be taken for those that are left of this one.
 func (e *Exported) open(ctx context.Context, index int, line int64) error {
 	if err := e.Close(); err != nil {
 		return err
 	}
 	step, file, _ := FileOf(e.Steps, index)
-	if e.Verify && line == 0 {
+	if e.Verify {
 		r, err := step.Open(ctx, file)
 		if err != nil {
 			return err

@@ -93,6 +93,42 @@ func TestNothingIsReadOfAFileThatIsNotWhole(t *testing.T) {
 	}
 }
 
+// TestH91_AReplacedFileIsNotGoneOnWith: between two pages a file with as many lines took the place of
+// the one that was begun. A successor writes none of it, and goes on once it is put right.
+func TestH91_AReplacedFileIsNotGoneOnWith(t *testing.T) {
+	e, o, items := exported(t, 40)
+	var other exportstest.Objects
+	if err := other.Full(exportstest.Table{ARN: e.TableARN, ID: e.TableID}, "1", day, slices.Concat(items[:10], items[:30]), nil); err != nil {
+		t.Fatal(err)
+	}
+	content := func(from *exportstest.Objects) []byte {
+		in, err := from.Open(t.Context(), e.Files[0].Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	whole, steps := content(o), []exports.Step{{Export: e, Version: e.At}}
+	first, err := (&Exported{Steps: steps, Verify: true}).Read(t.Context(), 0, 2, nil, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Put(e.Files[0].Name, content(&other))
+	successor := &Exported{Steps: steps, Verify: true}
+	var fault *exports.Error
+	if page, err := successor.Read(t.Context(), 0, 2, first.Next, 10); !errors.As(err, &fault) {
+		t.Errorf("%d items of another file, %v", len(page.Items), err)
+	}
+	o.Put(e.Files[0].Name, whole)
+	if page, err := successor.Read(t.Context(), 0, 2, first.Next, 10); err != nil || !slices.EqualFunc(page.Items, items[10:20], attribute.Item.Equal) {
+		t.Errorf("%d items after it was put right, %v", len(page.Items), err)
+	}
+}
+
 // TestLinesOfAWindowAreChanges at the version of its end; of one without old images nobody knows
 // whether an item is new.
 func TestLinesOfAWindowAreChanges(t *testing.T) {

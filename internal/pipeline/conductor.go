@@ -173,7 +173,8 @@ func (c *conductor) seal(life lifecycle, v view) error {
 		Estimate: d.Items, EstimateBytes: d.Bytes,
 	}
 	if err == nil && v.state.Load.Export.Address != "" {
-		err = c.call(life, func(ctx context.Context) error { return c.planExport(ctx, v.state.Load, v.state.AdoptedAt, d, &plan) })
+		// Not repeated by itself: exports that are refused stay so until somebody asks for others.
+		err = c.planExport(ctx, v.state.Load, v.state.AdoptedAt, d, &plan)
 	}
 	if err == nil { // last, because every attempt takes another number
 		err = c.call(life, func(ctx context.Context) error {

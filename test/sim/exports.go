@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
-	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
@@ -27,14 +28,6 @@ type exporting struct {
 	wanted  bool          // a load from an export is to come, in peace
 	askedAt time.Duration // when a load was last asked for from one
 	ended   int           // loads from exports
-}
-
-// offer is an export that is complete.
-type offer struct {
-	folder string
-	at     time.Time
-	fit    bool // it is one of the table
-	used   bool // it was asked for, or refused
 }
 
 // byExports makes the plan one of a run in which the table is loaded from exports. In half of them
@@ -71,7 +64,7 @@ func (x *exporting) prelude() {
 		return
 	}
 	x.World.Inject("export before the first start")
-	x.request(x.service.table, x.World.Now(), x.rng.IntN(2) == 0)
+	x.request(order{of: x.service.table, full: true, edges: []time.Time{x.World.Now()}, quick: x.rng.IntN(2) == 0})
 	lasts := x.limit(time.Duration(x.rng.Float64() * float64(5*time.Hour)))
 	if x.TombstoneAge == 0 && x.rng.IntN(4) == 0 {
 		lasts = 23*time.Hour + time.Duration(x.rng.Float64()*float64(3*time.Hour))
@@ -95,25 +88,15 @@ func (x *exporting) begin() {
 	})
 	x.World.Go("bucket", func(ctx context.Context) {
 		for task.Sleep(ctx, time.Minute+x.span(0, 6*time.Hour)) == nil && !x.peaceful {
+			if x.rng.IntN(12) == 0 {
+				x.World.Inject("backups were off")
+				x.service.begun = x.World.Now()
+			}
 			if n := len(x.ready); n > 0 {
-				x.service.spoil(x.ready[n-1-x.rng.IntN(min(n, 2))].folder, x.World.Elapsed()+x.span(time.Minute, 6*time.Hour))
+				folders := x.ready[n-1-x.rng.IntN(min(n, 2))].folders
+				x.service.spoil(folders[x.rng.IntN(len(folders))], x.World.Elapsed()+x.span(time.Minute, 6*time.Hour))
 			}
 		}
-	})
-}
-
-// request has an export made, which is complete after minutes or most of a day.
-func (x *exporting) request(of exportstest.Table, at time.Time, quick bool) {
-	takes := x.span(3*time.Minute, 20*time.Hour)
-	if quick || x.peaceful {
-		takes = 3*time.Minute + x.World.UpTo(10*time.Minute)
-	}
-	x.under++
-	x.World.Inject("export asked for")
-	x.World.Tracef("an export of %s is asked for, and takes %s", at, takes)
-	x.World.After(takes, func() {
-		x.under--
-		x.ready = append(x.ready, &offer{folder: x.service.full(of, at), at: at, fit: of == x.service.table})
 	})
 }
 
@@ -133,11 +116,15 @@ func (x *exporting) decide(ctx context.Context, ledger *checkpoint.Ledger, state
 	case stage == checkpoint.StageAsked && from == "" && !x.holds:
 		return nil
 	case stage == checkpoint.StageAsked && from != "":
-		e, err := x.service.openExport(ctx, from)
+		var folders []string
+		for _, e := range state.Load.Exports() {
+			folders = append(folders, e.Address)
+		}
+		all, err := x.open(ctx, folders)
 		if err != nil { // it may be put right
 			err = nil
 		} else {
-			err = x.refusal(ctx, ledger, state, e)
+			_, err = x.refusal(ctx, ledger, state, all, state.Load.MendsGap())
 		}
 		if err == nil && x.World.Elapsed()-x.askedAt < 6*time.Hour || !x.peaceful && chance < 0.5 {
 			return err
@@ -178,7 +165,7 @@ func (x *exporting) resume(ctx context.Context, ledger *checkpoint.Ledger, state
 // hopeless tells of a load whose export has become too old while it was copied.
 func (x *exporting) hopeless(state checkpoint.TableState) bool {
 	const margin = 6 * time.Hour
-	return x.MaxImageAge > 0 && x.World.Now().Sub(state.Load.Export.At) > x.MaxImageAge-margin
+	return x.MaxImageAge > 0 && x.World.Now().Sub(checkpoint.Aged(state.Load.Export.At, state.AdoptedAt)) > x.MaxImageAge-margin
 }
 
 // load asks for the load from an export that is complete, or for an export.
@@ -198,14 +185,15 @@ func (x *exporting) load(ctx context.Context, ledger *checkpoint.Ledger, state c
 		return x.order(ctx, ledger, state, chance)
 	}
 	chosen.used = true
-	e, err := x.service.openExport(ctx, chosen.folder)
+	all, err := x.open(ctx, chosen.folders)
 	if err != nil {
 		chosen.used = x.rng.IntN(2) == 0 && !x.peaceful
 		return fmt.Errorf("the export cannot be read: %w", err)
 	}
-	refused := x.refusal(ctx, ledger, state, e)
+	alone := !slices.ContainsFunc(all, func(e *exports.Export) bool { return !e.Incremental })
+	steps, refused := x.refusal(ctx, ledger, state, all, alone)
 	if refused != nil && !chosen.fit {
-		x.World.Inject("export of another table refused")
+		x.World.Inject("exports refused that do not belong together, or to the table")
 	}
 	if careless := !x.peaceful && x.rng.IntN(3) == 0; refused != nil && !careless {
 		x.World.Inject("export refused")
@@ -213,7 +201,7 @@ func (x *exporting) load(ctx context.Context, ledger *checkpoint.Ledger, state c
 	} else if refused != nil {
 		x.World.Inject("load asked for from an export that is none for it")
 	}
-	_, err = ledger.AskExport(ctx, x.Source.Name, x.rng.IntN(2) == 0, checkpoint.Export{Address: chosen.folder, ARN: e.ARN, At: e.At})
+	_, err = ledger.AskExport(ctx, x.Source.Name, x.rng.IntN(2) == 0, x.named(all, steps, chosen.folders)...)
 	if err != nil {
 		return err
 	}
@@ -223,49 +211,59 @@ func (x *exporting) load(ctx context.Context, ledger *checkpoint.Ledger, state c
 	return x.resume(ctx, ledger, state)
 }
 
-// refusal is why the command refuses an export.
-func (x *exporting) refusal(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState, e *exports.Export) error {
+// open opens the exports in some folders.
+func (x *exporting) open(ctx context.Context, folders []string) (all []*exports.Export, err error) {
+	for _, folder := range folders {
+		e, err := x.service.openExport(ctx, folder)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// named are exports as the ledger knows them: in the order in which they make a load, if they do.
+func (x *exporting) named(all []*exports.Export, steps []exports.Step, folders []string) (out []checkpoint.Export) {
+	for i, e := range all {
+		out = append(out, checkpoint.Export{Address: folders[i], ARN: e.ARN, From: e.From, At: e.At})
+	}
+	for i, s := range steps {
+		out[i] = checkpoint.Export{Address: folders[slices.Index(all, s.Export)], ARN: s.ARN, From: s.From, At: s.At}
+	}
+	return out
+}
+
+// refusal is why the command refuses exports.
+func (x *exporting) refusal(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState, all []*exports.Export, alone bool) ([]exports.Step, error) {
 	d, err := x.Source.Describe(ctx, x.Source.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := exports.Chain([]*exports.Export{e}, exports.Wanted{TableARN: d.ARN, TableID: d.ID}); err != nil {
-		return err
+	steps, err := backfill.Chain(all, d, x.Mapping, 0, alone)
+	if err != nil {
+		return nil, err
+	}
+	if alone {
+		if err := checkpoint.MendsFrom(state, steps[0].From); err != nil {
+			return steps, err
+		}
+		if err := checkpoint.Unbroken(x.service.begun, steps[0].From); err != nil {
+			return steps, err
+		}
 	}
 	shards, err := ledger.Shards(ctx, x.Source.Name)
 	if err != nil {
-		return err
+		return steps, err
 	}
 	var hole *checkpoint.NotAdmissible
-	if err := checkpoint.AdmissibleExport(state, shards, e.At, d.At, 0); errors.As(err, &hole) && !hole.Yet {
-		return err
+	if err := checkpoint.AdmissibleExport(state, shards, steps[len(steps)-1].At, d.At, 0); errors.As(err, &hole) && !hole.Yet {
+		return steps, err
 	}
-	if age := d.At.Sub(e.At); x.MaxImageAge > 0 && age > x.MaxImageAge/2 {
-		return fmt.Errorf("the export is %s old", age)
+	if age := d.At.Sub(checkpoint.Aged(steps[0].At, state.AdoptedAt)); x.MaxImageAge > 0 && age > x.MaxImageAge/2 {
+		return steps, fmt.Errorf("the export is %s old", age)
 	}
-	return nil
-}
-
-// order has an export made: of now or, one that is of no use perhaps, of some time before, or of the
-// table of this name that was there before.
-func (x *exporting) order(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState, chance float64) error {
-	of, at := x.service.table, x.World.Now()
-	switch {
-	case chance < 0.08 && !x.peaceful:
-		of.ID = "the table before"
-	case chance < 0.25 && !x.peaceful:
-		at = at.Add(-time.Duration(x.rng.Float64() * float64(min(36*time.Hour, x.World.Elapsed()))))
-	case x.peaceful || chance < 0.6: // when it is of use
-		shards, err := ledger.Shards(ctx, x.Source.Name)
-		if err == nil {
-			err = checkpoint.AdmissibleExport(state, shards, at, at, 0)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	x.request(of, at.Truncate([]time.Duration{time.Second, time.Millisecond}[x.rng.IntN(2)]), x.rng.IntN(2) == 0)
-	return nil
+	return steps, nil
 }
 
 // noted sees every write of the table's record.
@@ -277,8 +275,8 @@ func (x *exporting) noted(before, after *model.Row) {
 	if is.Load.Number != was.Load.Number {
 		x.World.Inject("load of an export begun")
 		for _, o := range x.ready {
-			if o.folder == is.Load.Export.Address && !o.fit {
-				x.fail("I1", "a load begins from %s, which is an export of another table", o.folder)
+			if o.folders[0] == is.Load.Export.Address && !o.fit {
+				x.fail("I1", "a load begins from %s, which are not whole, or of another table", o.folders)
 			}
 		}
 		x.noteKind(was, is)
@@ -294,6 +292,12 @@ func (x *exporting) noted(before, after *model.Row) {
 
 // noteKind counts what loads from exports are for.
 func (x *exporting) noteKind(was, is *checkpoint.TableState) {
+	switch n := len(is.Load.Exports()); {
+	case is.Load.MendsGap():
+		x.World.Inject("gap mended by windows")
+	case n > 1:
+		x.World.Inject("load of a full export and windows")
+	}
 	switch {
 	case is.GapCount == 0:
 		x.World.Inject("first copy from an export")

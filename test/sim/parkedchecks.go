@@ -125,12 +125,21 @@ func (t *recorder) stale() string {
 			return "a parked change is unreadable"
 		case item == last:
 			return fmt.Sprintf("of the item whose change is parked at %s an older one is, too", p.Version)
-		case len(places) == 1 && !t.nowhere[p.Key] && heldIn(t.m.Target.Row(places[0].table, places[0].row), places[0].column()) > p.Version:
+		case len(places) == 1 && !t.nowhere[p.Key] && !t.removedByLoad(places[0], p.Version) && heldIn(t.m.Target.Row(places[0].table, places[0].row), places[0].column()) > p.Version:
 			return fmt.Sprintf("the change parked at %s is healed and stays", p.Version)
 		}
 		last = item
 	}
 	return ""
+}
+
+// removedByLoad reports whether the generation's load has removed what it parked, by a later window or
+// by its sweep. Nothing tells that from the removal that comes before the parking.
+func (t *recorder) removedByLoad(r register, parked string) bool {
+	gone, _ := t.m.Target.Row(r.table, r.row).Value(sink.GoneFamily, r.column())
+	held, err := transform.ParseVersion(gone)
+	v, bad := transform.ParseVersion(parked)
+	return err == nil && bad == nil && held.Hop() == transform.LoadHop && v.Hop() == transform.LoadHop && held.Generation() == v.Generation()
 }
 
 // parkedItems is how many items of the table are parked now.

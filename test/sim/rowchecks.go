@@ -214,13 +214,14 @@ func (t *recorder) checkLoaded(w rowWrite) {
 		}
 		t.number[w.register] = written{}
 		t.eachTime(w, im.spot, func(qualifier string, micros int64) {
-			if micros/1e6 != at.Unix() && !(t.keeps && micros/1e6 < at.Unix()) {
+			written := t.exports.isWindow(at.Unix()) && micros/1e3 == im.from.UnixMilli()
+			if micros/1e6 != at.Unix() && !written && !(t.keeps && micros/1e6 < at.Unix()) {
 				t.m.violate("I1: cell %s of row %q is at %d µs, and was read at second %d", qualifier, w.row, micros, at.Unix())
 			}
 		})
 		return
 	}
-	if w.gone && t.emptySince(w.register, at) {
+	if w.gone && t.emptySince(w.register, since) {
 		return // a sweep found nothing that belongs there
 	}
 	t.m.violate("I1: row %q is loaded with an image that its item had not at %s", w.row, w.version)

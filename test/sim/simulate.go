@@ -62,6 +62,7 @@ type Report struct {
 	Steps    int
 	Gap      bool // a gap was declared
 	Exported int  // loads from exports that ended
+	Moot     bool // there can be none, because the stream has ended
 	Trace    string
 }
 
@@ -112,7 +113,7 @@ func (s *simulation) report() Report {
 		exported = s.exports.ended
 	}
 	return Report{
-		Exported: exported, Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
+		Exported: exported, Moot: s.Source.Stream().Ended, Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
 		Steps: s.World.Steps(), Gap: len(s.Gaps) > 0, Trace: s.World.Trace(),
 	}
 }
@@ -140,6 +141,7 @@ type simulation struct {
 	strikes, stills               float64
 	rivals, clocks                float64
 	retries, drops                float64       // how often an operator decides about what is parked, and the part that he gives up
+	started                       time.Duration // when the first worker came, if that was late
 	peaceful                      bool          // the faults are over
 	peaceFrom                     time.Duration // since then
 	interruptions                 int           // of the load, at about so many moments
@@ -280,6 +282,7 @@ func (s *simulation) play(ctx context.Context) {
 	}
 	if s.exports != nil {
 		s.exports.prelude()
+		s.started = s.World.Elapsed()
 		s.exports.begin()
 	}
 	for range s.plan.workers {
@@ -304,7 +307,7 @@ func (s *simulation) play(ctx context.Context) {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
 	s.World.Go("application", func(ctx context.Context) { s.follow(ctx, s.plan.writes, s.burst) })
-	for s.World.Elapsed() < s.plan.length && !s.bad() {
+	for s.World.Elapsed() < s.started+s.plan.length && !s.bad() {
 		s.tick()
 	}
 	for !s.bad() && s.World.Elapsed() < s.troubled() {
@@ -318,7 +321,7 @@ func (s *simulation) play(ctx context.Context) {
 // follow does what is planned, each at its time.
 func (s *simulation) follow(ctx context.Context, events []event, does func(e event)) {
 	for _, e := range events {
-		if wait := e.at - s.World.Elapsed(); wait > 0 && task.Sleep(ctx, wait) != nil {
+		if wait := s.started + e.at - s.World.Elapsed(); wait > 0 && task.Sleep(ctx, wait) != nil {
 			return
 		}
 		does(e)

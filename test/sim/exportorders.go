@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
+)
+
+// offer is what one load may be copied from: a full export, that and the windows behind it, or
+// windows alone.
+type offer struct {
+	folders []string
+	fit     bool // it is of the table, and whole
+	used    bool // it was asked for, or refused
+}
+
+// order is what the service is asked for at once: a full export of the first edge, windows between
+// edges, or both.
+type order struct {
+	of      exportstest.Table
+	full    bool
+	edges   []time.Time
+	view    exports.View
+	spoiled bool // windows leave a second out, overlap by one, or one of them is forgotten
+	quick   bool
+}
+
+// request has exports made, which are complete after minutes or most of a day.
+func (x *exporting) request(r order) {
+	takes := x.span(3*time.Minute, 20*time.Hour)
+	if r.quick || x.peaceful {
+		takes = 3*time.Minute + x.World.UpTo(10*time.Minute)
+	}
+	x.under++
+	x.World.Inject("export asked for")
+	x.World.Tracef("exports of %s are asked for, and take %s", r.edges, takes)
+	x.World.After(takes, func() {
+		x.under--
+		x.ready = append(x.ready, x.make(r))
+	})
+}
+
+// make makes the exports of an order.
+func (x *exporting) make(r order) *offer {
+	o := &offer{fit: r.of == x.service.table && !r.spoiled}
+	if r.full {
+		o.folders = append(o.folders, x.service.full(r.of, r.edges[0], len(r.edges) > 1))
+	}
+	last := len(r.edges) - 1
+	wrong, how := 1, x.rng.IntN(3)
+	if !r.full {
+		wrong = 2 // what comes before the first window is no business of the chain's
+	}
+	if last > wrong {
+		wrong += x.rng.IntN(last - wrong + 1)
+	}
+	for i := 1; i <= last; i++ {
+		from := r.edges[i-1]
+		if r.spoiled && i == wrong {
+			switch {
+			case how == 0:
+				from = from.Add(time.Second)
+			case how == 1:
+				from = from.Add(-time.Second)
+			case i < last:
+				continue // forgotten
+			default:
+				from = from.Add(time.Second)
+			}
+		}
+		o.folders = append(o.folders, x.service.window(r.of, from, r.edges[i], r.view))
+	}
+	return o
+}
+
+// order asks for exports: of now or, which are of no use perhaps, of some time before, or of the table
+// of this name that was there before.
+func (x *exporting) order(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState, chance float64) error {
+	now := x.World.Now()
+	r := order{of: x.service.table, full: true, view: exports.ViewNewAndOld, quick: x.rng.IntN(2) == 0}
+	if chance < 0.06 && !x.peaceful {
+		r.of.ID = "the table before"
+	}
+	useful := x.peaceful || x.rng.IntN(2) == 0
+	at := now.Truncate([]time.Duration{time.Second, time.Millisecond}[x.rng.IntN(2)])
+	if !useful && x.rng.IntN(3) == 0 {
+		at = later(x.service.begun, at.Add(-time.Duration(x.rng.Float64()*float64(36*time.Hour))))
+	}
+	if useful { // when it is
+		shards, err := ledger.Shards(ctx, x.Source.Name)
+		if err == nil {
+			err = checkpoint.AdmissibleExport(state, shards, at, now, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.edges = []time.Time{at}
+	if x.rng.IntN(3) > 0 && !x.Mapping.Outlives() {
+		x.windows(&r, state, at)
+	}
+	x.request(r)
+	return nil
+}
+
+// windows makes the order one that ends with windows: behind a full export of some time before, or
+// alone from where a gap begins.
+func (x *exporting) windows(r *order, state checkpoint.TableState, end time.Time) {
+	end = end.Truncate(time.Second)
+	from := later(x.service.begun, end.Add(-time.Duration(x.rng.Float64()*x.rng.Float64()*float64(30*time.Hour))))
+	if checkpoint.Mendable(state) == nil {
+		r.full = false
+		from = state.WindowsBy().Add(-time.Duration(x.rng.IntN(2) * x.rng.IntN(3600) * int(time.Second)))
+		if !x.peaceful && x.rng.IntN(8) == 0 {
+			from = from.Add(time.Duration(1+x.rng.IntN(3600)) * time.Second) // too late, though it may be that nothing is lost by then
+		}
+	}
+	from = from.Truncate(time.Second)
+	const shortest = 15 * time.Minute // that the service makes
+	if from.Before(x.service.begun) || end.Sub(from) < shortest {
+		r.full = true
+		return
+	}
+	r.edges = []time.Time{from}
+	for n := x.rng.IntN(4); n > 0; n-- {
+		last := r.edges[len(r.edges)-1]
+		next := last.Add(shortest + time.Duration(x.rng.Float64()*float64(end.Sub(last)))).Truncate(time.Second)
+		if end.Sub(next) < shortest {
+			break
+		}
+		r.edges = append(r.edges, next)
+	}
+	r.edges = append(r.edges, end)
+	if x.rng.IntN(4) == 0 && x.Mapping.DependsOnKeyOnly() || !x.peaceful && x.rng.IntN(12) == 0 {
+		r.view = exports.ViewNew
+	}
+	least := 3
+	if r.full {
+		least = 2
+	}
+	r.spoiled = !x.peaceful && len(r.edges) >= least && x.rng.IntN(3) == 0
+}
