@@ -100,10 +100,12 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 
 func TestAnAddressThatHangsIsLeftAtTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	defer close(over) // before the server ends, which waits for its handlers
 	h := served(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		cancel()
-		<-r.Context().Done()
+		<-over
 	})
 	output, outcome := h.Call(ctx, freezeCall)
 	if outcome != cutover.HookUnknown || !strings.Contains(output, "did not answer") || strings.Contains(output, "secret") {
