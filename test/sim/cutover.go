@@ -53,18 +53,9 @@ var (
 // application switches only in the step for it, with no gate open and with a target that equals the
 // source, that it is never left frozen, that whoever still writes to the source is known in the end,
 // and that after a cancelled cutover both are equal again, in the generation of before.
-func SimulateCutover(seed uint64, o CutoverOptions) (r Report) {
+func SimulateCutover(seed uint64, o CutoverOptions) Report {
 	d := newCutoverRun(seed, o)
-	defer func() {
-		r = Report{Seed: seed, Failures: slices.Concat(d.Broken(), d.failures), Injected: d.World.Injected(), Elapsed: d.World.Elapsed(), Steps: d.World.Steps(), Gap: len(d.Gaps) > 0, Trace: d.World.Trace()}
-		if p := recover(); p != nil {
-			r.Failures = append(r.Failures, fmt.Sprintf("panic: %v", p))
-		}
-	}()
-	if err := d.World.Run(100*time.Hour, d.play); err != nil {
-		d.failures = append(d.failures, "I10: "+err.Error())
-	}
-	return r
+	return d.report(seed, d.play, &d.failures)
 }
 
 // cutoverRun is one run.

@@ -39,18 +39,9 @@ type DualOptions struct {
 // all, while workers are killed, paused and stopped, shards roll and split, and requests are late.
 // When the application has been quiet for the delay, every row must equal its item. Phantoms, which
 // were written to the target alone, are left out: no record of a stream tells of them.
-func SimulateDualWrites(seed uint64, o DualOptions) (r Report) {
+func SimulateDualWrites(seed uint64, o DualOptions) Report {
 	d := newDualRun(seed, o)
-	defer func() {
-		r = Report{Seed: seed, Failures: slices.Concat(d.Broken(), d.failures), Injected: d.World.Injected(), Elapsed: d.World.Elapsed(), Steps: d.World.Steps(), Gap: len(d.Gaps) > 0, Trace: d.World.Trace()}
-		if p := recover(); p != nil {
-			r.Failures = append(r.Failures, fmt.Sprintf("panic: %v", p))
-		}
-	}()
-	if err := d.World.Run(100*time.Hour, d.play); err != nil {
-		d.failures = append(d.failures, "I10: "+err.Error())
-	}
-	return r
+	return d.report(seed, d.play, &d.failures)
 }
 
 // dualRun is one run.

@@ -70,18 +70,9 @@ type chapter struct {
 // tables and families are deleted. In the end every row equals its item under the last mapping, and
 // no row, column or witness of a former one is left (H102); or, where nobody can tell whose a
 // former cell is, the table says so.
-func SimulateMappingChanges(seed uint64, o MappingOptions) (r Report) {
+func SimulateMappingChanges(seed uint64, o MappingOptions) Report {
 	c := newChangeRun(seed, o)
-	defer func() {
-		r = Report{Seed: seed, Failures: slices.Concat(c.Broken(), c.failures), Injected: c.World.Injected(), Elapsed: c.World.Elapsed(), Steps: c.World.Steps(), Gap: len(c.Gaps) > 0, Trace: c.World.Trace()}
-		if p := recover(); p != nil {
-			r.Failures = append(r.Failures, fmt.Sprintf("panic: %v", p))
-		}
-	}()
-	if err := c.World.Run(100*time.Hour, c.play); err != nil {
-		c.failures = append(c.failures, "I10: "+err.Error())
-	}
-	return r
+	return c.report(seed, c.play, &c.failures)
 }
 
 // changeRun is one run.

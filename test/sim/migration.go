@@ -398,3 +398,17 @@ func (m *Migration) Until(ctx context.Context, within time.Duration, ok func() e
 
 // Broken are the invariants that were seen broken at some step.
 func (m *Migration) Broken() []string { return m.broken }
+
+// report plays a run to its end and says what came of it. Failures are those that it notes itself.
+func (m *Migration) report(seed uint64, play func(ctx context.Context), failures *[]string) (r Report) {
+	defer func() {
+		r = Report{Seed: seed, Failures: slices.Concat(m.Broken(), *failures), Injected: m.World.Injected(), Elapsed: m.World.Elapsed(), Steps: m.World.Steps(), Gap: len(m.Gaps) > 0, Trace: m.World.Trace()}
+		if p := recover(); p != nil {
+			r.Failures = append(r.Failures, fmt.Sprintf("panic: %v", p))
+		}
+	}()
+	if err := m.World.Run(100*time.Hour, play); err != nil {
+		*failures = append(*failures, "I10: "+err.Error())
+	}
+	return r
+}
