@@ -243,6 +243,9 @@ func Start(r Role) (*Service, error) {
 	return s, nil
 }
 
+// Pid is the process.
+func (s *Service) Pid() int { return s.cmd.Process.Pid }
+
 // Stop ends the process.
 func (s *Service) Stop() {
 	_ = s.hold.Close()

@@ -3,7 +3,9 @@
 //
 //	go run ./bench/idle -shards 1000 -lasts 5m
 //
-// CPU is that of the worker's process, as the system counts it, once it reads all shards.
+// CPU is that of the worker's process, as the system counts it, once it reads all shards. Beside it
+// stands that of a process which polls the same shards as often with the SDK's client and does
+// nothing else: cores differ, and what a poll costs is most of it.
 package main
 
 import (
@@ -33,7 +35,7 @@ const (
 
 func main() {
 	if text := os.Getenv(embedded.RoleVariable); text != "" {
-		exit(embedded.Serve(text, os.Stdin, os.Stdout, nil))
+		exit(embedded.Serve(text, os.Stdin, os.Stdout, ask))
 	}
 	shards := flag.Int("shards", 1000, "how many shards the stream has")
 	profiles := flag.String("profiles", "", "folder for the CPU and heap profiles of the worker")
@@ -94,35 +96,61 @@ func run(ctx context.Context, shards int, lasts time.Duration, profiles string) 
 			return err
 		}
 	}
-	used, polls, err := taken(w, source)
+	share, rate, err := measure(ctx, w, w.Process.Pid, source, lasts)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := rest(ctx, w, lasts); err != nil {
-		return err
-	}
-	usedThen, pollsThen, err := taken(w, source)
+	memory := embedded.Peak(w.Process.Pid)
+	w.Kill()
+	least, leastRate, err := baseline(ctx, source, lasts)
 	if err != nil {
 		return err
 	}
-	took := time.Since(began)
-	share, memory := (usedThen-used).Seconds()/took.Seconds(), embedded.Peak(w.Process.Pid)
 	fmt.Printf("# %s, %s, %d cores\n# go run ./bench/idle -shards %d -lasts %s\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), shards, lasts)
 	fmt.Printf("%d idle shards, one worker: %.1f %% of a core (goal %.0f), %d MiB at the most (goal %d), %.1f polls a second\n", shards, 100*share, 100*cpuGoal, memory>>20,
-		memoryGoal>>20, float64(pollsThen-polls)/took.Seconds())
+		memoryGoal>>20, rate)
+	fmt.Printf("the SDK's client alone:    %.1f %% of a core, %.1f polls a second; a poll by a worker costs %.2f of its\n", 100*least, leastRate, (share/rate)/(least/leastRate))
 	if share > cpuGoal || memory > memoryGoal {
 		return fmt.Errorf("a goal is missed")
 	}
 	return nil
 }
 
+// baseline measures the process that does nothing but poll.
+func baseline(ctx context.Context, source *embedded.Service, lasts time.Duration) (share, rate float64, err error) {
+	s, err := embedded.Start(embedded.Role{Own: asker, SourceAddress: source.Line})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.Stop()
+	return measure(ctx, nil, s.Pid(), source, lasts)
+}
+
+// measure is the share of a core that a process takes, and how often a second the stream is read.
+func measure(ctx context.Context, w *embedded.Worker, pid int, source *embedded.Service, lasts time.Duration) (share, rate float64, err error) {
+	used, polls, err := taken(pid, source)
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if err := rest(ctx, w, lasts); err != nil {
+		return 0, 0, err
+	}
+	usedThen, pollsThen, err := taken(pid, source)
+	took := time.Since(began).Seconds()
+	return (usedThen - used).Seconds() / took, float64(pollsThen-polls) / took, err
+}
+
 // rest lets the worker run for a while.
 func rest(ctx context.Context, w *embedded.Worker, d time.Duration) error {
+	var exited chan struct{} // of no worker: never
+	if w != nil {
+		exited = w.Exited
+	}
 	select {
 	case <-time.After(d):
 		return nil
-	case <-w.Exited:
+	case <-exited:
 		return fmt.Errorf("the worker has ended; its log is in %s", w.Dir)
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -144,9 +172,9 @@ func keep(w *embedded.Worker, folder, name string) error {
 	return errors.Join(err, os.WriteFile(filepath.Join(folder, "idle-"+file+".pprof"), text, 0o644))
 }
 
-// taken is the CPU time that the worker's process has used, and how often the stream was read.
-func taken(w *embedded.Worker, source *embedded.Service) (cpu time.Duration, polls int, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.Process.Pid))
+// taken is the CPU time that a process has used, and how often the stream was read.
+func taken(pid int, source *embedded.Service) (cpu time.Duration, polls int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, err
 	}
