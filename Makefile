@@ -89,13 +89,13 @@ deploy-check: ## what is deployed: manifests, image definitions, binary, systemd
 demo: ## a whole migration on this machine
 	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo
 
-sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1, EXPORTS=1, DUAL_WRITES=1 or MAPPINGS=1 as it was played) of the simulation: what fails, made smaller, with its story
-	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings)
+sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1, EXPORTS=1, FAILOVERS=1, DUAL_WRITES=1 or MAPPINGS=1 as it was played) of the simulation: what fails, made smaller, with its story
+	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings)
 
 # A hunt over very many seeds may use Go's experimental encoding/json, which gives the same traces in a quarter less time:
 # GOEXPERIMENT=jsonv2 make soak SEEDS=… What is built for release, and the gate, have the one of Go's release.
-soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults, VERIFIES=1 with verifies, EXPORTS=1 with loads from exports, DUAL_WRITES=1 with an application that writes both stores, MAPPINGS=1 with mappings that are replaced: virtual hours, each fault's count, what fails
-	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings)
+soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults, VERIFIES=1 with verifies, EXPORTS=1 with loads from exports, FAILOVERS=1 with another cluster, DUAL_WRITES=1 with an application that writes both stores, MAPPINGS=1 with mappings that are replaced: virtual hours, each fault's count, what fails
+	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings)
 
 # With SEEDS on the command line: fresh seeds alone, which are kept. Without: first the seed that found a bug last time.
 MUTANTS = $(if $(filter command,$(origin SEEDS)),-hunt -seeds $(SEEDS) -from $(FROM)) -only "$(ONLY)"

@@ -123,6 +123,12 @@ func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, 
 	return clusters, "", nil
 }
 
+// Replicate returns when everything that was written to the table before the call is in every cluster
+// of the instance. It asks until then, or until ctx ends.
+func (a *Admin) Replicate(ctx context.Context, table string) error {
+	return classifyControl("CheckConsistency", a.tables.WaitForReplication(ctx, table))
+}
+
 // Permissions returns those of the given permissions that the identity has on the instance. Nothing is changed and nothing is
 // needed to ask. Where it cannot be told, as on emulators, the answer is a note instead.
 func (a *Admin) Permissions(ctx context.Context, wanted []string) (has []string, note string, err error) {

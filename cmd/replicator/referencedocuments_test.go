@@ -53,6 +53,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.backfill/v1", "replicator backfill status -o json", "loads.Document", ""},
 	{"replicator.pause/v1", "replicator pause -o json", "lever.Document", ""},
+	{"replicator.failover/v1", "replicator failover -o json", "lever.FailedOver", ""},
 	{"replicator.verify/v1", "replicator verify -o json", "comparison.Document", ""},
 	{"replicator.verify_report/v1", "replicator verify --report FILE", "comparison.Line", ""},
 	{"replicator.cutover/v1", "replicator cutover status -o json", "switchover.Document", ""},

@@ -59,12 +59,12 @@ func newRoot(p *program) *cobra.Command {
 		newThrottle(p),
 		newPause(p),
 		newResume(p),
+		newFailover(p),
 		newParked(p),
 		newConfig(p),
 		newHealthcheck(p),
 		newVersion(p),
 	)
-	root.AddCommand(newNotAvailable()...)
 	helpOfCommands(p, root)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.InitDefaultCompletionCmd()

@@ -107,6 +107,7 @@ const (
 	CutoverCancelled     = "R1519"
 	FinalizeRefused      = "R1520"
 	TablePaused          = "R1521"
+	FailoverRefused      = "R1522"
 	SampleUnmappable     = "R1551"
 	AttributesUnmapped   = "R1552"
 	Internal             = "R1601"
@@ -386,7 +387,7 @@ var registry = []Entry{
 		"stop the other pipeline, or choose another `to`; use one `name` for all workers of one migration", ExitFailed},
 	{ClusterChanged, "the app profile now routes to another cluster",
 		"Replication between clusters is asynchronous: checkpoints may have arrived where rows have not. All writes stop until somebody decides.",
-		"route the app profile back to the former cluster", ExitFailed},
+		"route the app profile back to the former cluster, or stop every worker and decide with `replicator failover`", ExitFailed},
 	{LedgerUnreadable, "a ledger row cannot be read",
 		"A row of the state table has a form that this version does not know: it was written by a newer version, or by something else.",
 		"run the newest version that has used this state table; check that nothing else writes to it", ExitFailed},
@@ -469,6 +470,9 @@ var registry = []Entry{
 	{TablePaused, "a table is paused",
 		"An operator has paused the table: no worker reads its stream, copies or verifies it. The stream keeps changes for 24 hours; what is not read by then is lost, and the table needs a load.",
 		"`replicator resume --table TABLE` lets it go on; `replicator status` shows since when it stands, and why", ExitNo},
+	{FailoverRefused, "the migration cannot go on in another cluster yet",
+		"A failover begins when nobody writes the ledger any more, and ends when nothing of before can still arrive from the former cluster: everything is copied, or the cluster is gone from the instance. Nothing was changed.",
+		"do what the error names, then `replicator failover` again", ExitNo},
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample shows how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},

@@ -12,6 +12,10 @@ import (
 // the control plane does not answer until its context ends, without a word.
 const clusterTime = 20 * time.Second
 
+// NoticeTime is within how long a worker notices by itself that it is led to another cluster, if the
+// control plane answers.
+const NoticeTime = listEvery + clusterTime
+
 // clusterWatch watches that the target stays in one cluster.
 type clusterWatch struct {
 	*common // of no table

@@ -150,6 +150,9 @@ type Timing struct {
 	Yield     time.Duration // how long the source may not answer before a shard, or the keeper lease, is left to another worker; default four leases
 }
 
+// listEvery is the default of Timing.List.
+const listEvery = time.Minute
+
 func (t Timing) orDefault(lease time.Duration) Timing {
 	or := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
@@ -159,7 +162,7 @@ func (t Timing) orDefault(lease time.Duration) Timing {
 	or(&t.Poll, time.Second)
 	or(&t.Soon, t.Poll)
 	or(&t.Pass, min(2*time.Second, lease/3))
-	or(&t.List, time.Minute)
+	or(&t.List, listEvery)
 	or(&t.Commit, time.Second)
 	or(&t.Grace, 20*time.Second)
 	or(&t.Idle, 10*time.Second)

@@ -34,6 +34,8 @@ func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) erro
 	if more := policy.GoogleFinalizer(cfg).Lacking(worker.IncludedPermissions); len(more) > 0 {
 		_, _ = fmt.Fprintln(p.Stderr, "whoever runs `replicator finalize` needs besides: "+strings.Join(more, ", "))
 	}
+	more := policy.GoogleFailover().Lacking(worker.IncludedPermissions)
+	_, _ = fmt.Fprintln(p.Stderr, "whoever runs `replicator failover` needs besides: "+strings.Join(more, ", "))
 	return nil
 }
 

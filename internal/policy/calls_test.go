@@ -38,6 +38,7 @@ var bigtableCalls = map[string][]string{
 	"AdminClient.CreateTableFromConf":          {"CreateTable"},
 	"AdminClient.CreateColumnFamilyWithConfig": {"ModifyColumnFamilies"},
 	"AdminClient.DeleteColumnFamily":           {"ModifyColumnFamilies"},
+	"AdminClient.WaitForReplication":           {"GenerateConsistencyToken", "CheckConsistency"},
 	"AdminClient.AuthorizedViewInfo":           {"GetAuthorizedView"},
 	"AdminClient.CreateAuthorizedView":         {"CreateAuthorizedView"},
 	"AdminClient.DeleteAuthorizedView":         {"DeleteAuthorizedView"},

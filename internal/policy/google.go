@@ -80,6 +80,13 @@ func GoogleFinalizer(cfg *config.Config) Role {
 	return Role{"replicatorFinalize", "replicator finalize", "Removes what is replicator's own from tables of Bigtable that are cut over.", "GA", permissions([]string{"bigtable"}, uses...), nil}
 }
 
+// GoogleFailover is what whoever runs `failover` needs: what a worker needs, and to see what clusters
+// there are and how far they have copied.
+func GoogleFailover() Role {
+	return Role{"replicatorFailover", "replicator failover", "Lets a copy of DynamoDB tables to Bigtable go on in another cluster.", "GA",
+		append(permissions([]string{"bigtable"}, Always, FailingOver), "bigtable.clusters.list"), nil}
+}
+
 // Write writes the role as YAML, with the commands that create and grant it.
 func (r Role) Write(w io.Writer, project, instance string) error {
 	var b strings.Builder

@@ -39,6 +39,7 @@ const (
 	Finalizing             // by `finalize`
 	Importing              // by `run` and `backfill start`, for exports
 	Exporting              // by `run`, for an export that `backfill start --request-export` wishes for
+	FailingOver            // by `failover`
 	Recovering             // by `plan` and `backfill start --request-export`
 	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
@@ -80,6 +81,8 @@ var operations = []Operation{
 	{"bigtable", "DeleteAuthorizedView", []string{"bigtable.authorizedViews.delete"}, Finalizing},
 	{"bigtable", "TestIamPermissions", nil, Planning}, // everybody may ask what he may
 	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
+	{"bigtable", "GenerateConsistencyToken", []string{"bigtable.tables.generateConsistencyToken"}, FailingOver},
+	{"bigtable", "CheckConsistency", []string{"bigtable.tables.checkConsistency"}, FailingOver},
 	{"bigtable", "CreateAppProfile", []string{"bigtable.appProfiles.create"}, Applying},
 
 	{"pubsub", "Publish", []string{"pubsub.topics.publish"}, Relaying},

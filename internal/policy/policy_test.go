@@ -84,7 +84,7 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 			granted[action] = true
 		}
 	}
-	for _, permission := range append(GooglePlanner(cfg).IncludedPermissions, GoogleFinalizer(cfg).IncludedPermissions...) {
+	for _, permission := range slices.Concat(GooglePlanner(cfg).IncludedPermissions, GoogleFinalizer(cfg).IncludedPermissions, GoogleFailover().IncludedPermissions) {
 		granted[permission] = true
 	}
 	cfg.Backfill.PauseAboveTargetCPU, cfg.Relay.Topic = "70%", "projects/p/topics/changes"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -242,6 +243,20 @@ func (t *Target) ReadRows(ctx context.Context, table string, r sink.Range, f fun
 func (t *Target) Cluster(ctx context.Context) (string, error) {
 	profile, err := t.Admin.Profile(ctx)
 	return profile.Cluster, err
+}
+
+// Exists reports whether the instance has a cluster. Where clusters cannot be listed, it has.
+func (t *Target) Exists(ctx context.Context, cluster string) (bool, error) {
+	clusters, note, err := t.Admin.Clusters(ctx)
+	if err != nil || note != "" {
+		return true, err
+	}
+	return slices.ContainsFunc(clusters, func(c sink.Cluster) bool { return c.Name == cluster }), nil
+}
+
+// Replicate returns when everything that was written to a table before the call is in every cluster.
+func (t *Target) Replicate(ctx context.Context, table string) error {
+	return t.Admin.Replicate(ctx, table)
 }
 
 // WitnessStore is where the witness of a target table is.

@@ -61,6 +61,9 @@ func (o SimOptions) Named() (text string) {
 	if o.Exports {
 		text += " EXPORTS=1"
 	}
+	if o.Failovers {
+		text += " FAILOVERS=1"
+	}
 	if o.DualWrites {
 		text += " DUAL_WRITES=1"
 	}

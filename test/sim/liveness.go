@@ -135,7 +135,7 @@ func shardsOf(streams []*model.Stream) (all [][]*model.Shard) {
 // set back, its mapping is another, or nothing was read of it for long.
 func (s *simulation) loses() bool {
 	stream := s.Source.Stream()
-	return s.starved || s.expiry() > 0 || s.isSetBack() || len(s.Source.Streams) > 1 || stream.Ended || s.hash != s.firstHash || holed(stream)
+	return s.starved || s.failedOver || s.expiry() > 0 || s.isSetBack() || len(s.Source.Streams) > 1 || stream.Ended || s.hash != s.firstHash || holed(stream)
 }
 
 // holed reports whether the stream left out what it has: a shard that it cannot give before it was
@@ -155,6 +155,7 @@ var reasons = []struct {
 }{
 	{"created anew or restored", func(s *simulation) bool { return !s.targetLost().IsZero() }},
 	{"another ledger", func(s *simulation) bool { return s.Migration.isSetBack() }},
+	{"app profile was led", func(s *simulation) bool { return s.failedOver }},
 	{"a new stream", func(s *simulation) bool { return len(s.Source.Streams) > 1 }},
 	{"stream is disabled", func(s *simulation) bool { return s.Source.Stream().Ended || len(s.Source.Streams) > 1 }},
 	{"stream is gone", func(s *simulation) bool { return s.Source.Stream().Ended || len(s.Source.Streams) > 1 }},

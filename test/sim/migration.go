@@ -76,6 +76,7 @@ type Migration struct {
 	broken   []string
 	born     map[string]int // by key, the order in which rows of shards were made
 	rows     int
+	led      bool // the app profile leads to another cluster for good, and nobody has failed over yet
 	starved  bool // something was not looked at for so long that changes may be lost
 }
 

@@ -194,6 +194,9 @@ func newPlan(seed uint64, o SimOptions) plan {
 			}
 		}
 	}
+	if o.Failovers {
+		p.byFailovers(without)
+	}
 	slices.SortStableFunc(p.events, byTime)
 	p.drawWrites(without)
 	return p

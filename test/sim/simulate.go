@@ -37,6 +37,8 @@ type SimOptions struct {
 	// Appliers is how many there are; 0 leaves that to the seed.
 	Appliers int
 
+	// Failovers leads the app profile of the target to another cluster for good.
+	Failovers bool
 	// Exports has the table loaded from exports, too.
 	Exports bool
 	// Cutovers plays cutovers (SimulateCutover) in place of all else.
@@ -155,6 +157,7 @@ type simulation struct {
 	contended                     time.Duration // until when several workers cannot reach the source
 	disturbed                     time.Duration // when items were last changed while a run drained
 	elsewhere                     time.Duration // until when the app profile routes to another cluster
+	failedOver                    bool          // the app profile was led elsewhere for good
 	written                       int
 	doubted                       int               // the era in which the last look at the status found that the table is not in sync; -1 for none
 	doubtedAt                     time.Duration     // and when the first one did

@@ -37,15 +37,16 @@ func main() {
 	cutovers := flag.Bool("cutovers", false, "cutovers, in place of all else")
 	mappings := flag.Bool("mappings", false, "mappings that are replaced, in place of all else")
 	exports := flag.Bool("exports", false, "the table is loaded from exports, too")
+	failovers := flag.Bool("failovers", false, "the target's app profile is led to another cluster")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	relay := flag.Bool("relay", false, "changes are published to a topic as well")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Mappings: *mappings}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Mappings: *mappings}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Mappings: *mappings}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Mappings: *mappings}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {
@@ -102,7 +103,7 @@ type run struct {
 }
 
 // readKept reads lines of a seed and why it is kept; those that say dense were played with twice
-// the faults, those that say relay with a topic, and those that say verifies, cutovers or exports with these.
+// the faults, those that say relay with a topic, and those that say verifies, cutovers, exports or failovers with these.
 func readKept(file string) (runs []run, err error) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -111,7 +112,8 @@ func readKept(file string) (runs []run, err error) {
 		line, verifies := strings.CutPrefix(line, "verifies ")
 		line, cutovers := strings.CutPrefix(line, "cutovers ")
 		line, exports := strings.CutPrefix(line, "exports ")
-		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers, Exports: exports}}
+		line, failovers := strings.CutPrefix(line, "failovers ")
+		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers, Exports: exports, Failovers: failovers}}
 		if strings.HasPrefix(line, "#") {
 			continue
 		}

@@ -1,0 +1,147 @@
+package lever
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/failover"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// Failover lets a migration go on in the cluster where the app profile leads now.
+type Failover struct {
+	*terminal.Console
+	Cfg     *config.Config
+	Allowed config.Allowed
+	With    string // flags of the commands that are named
+	// StillFor is how long nobody may write the ledger; 0: a lease, and until a worker has noticed.
+	StillFor     time.Duration
+	StoppedFirst bool
+	DryRun       bool
+	Yes          bool
+	Confirm      func(ctx context.Context, question string) error
+}
+
+// FailedOver is what came of it.
+type FailedOver struct {
+	Schema  string `json:"schema"`
+	From    string `json:"from"` // the ledger's cluster before
+	To      string `json:"to"`   // where the app profile leads
+	Outcome string `json:"outcome" doc:"nothing: they are the same; positions: everything goes on where it was; loads: every table takes a load"`
+	DryRun  bool   `json:"dry_run"`
+	// Loads are the source tables that take a load.
+	Loads []string `json:"loads"`
+}
+
+// Run fails over.
+func (o *Failover) Run(ctx context.Context) error {
+	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
+		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or leave it out", lease))
+	}
+	if !o.Yes && !o.DryRun && !terminal.Interactive() {
+		return diag.BadUsage("replicator failover asks before it begins, and there is no terminal", "add --yes")
+	}
+	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
+		return err
+	}
+	t, err := preflight.OpenTarget(ctx, o.Cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = t.Close() }()
+	ledger, err := o.open(ctx, t)
+	if err != nil {
+		return err
+	}
+	if !o.Yes && !o.DryRun {
+		if err := o.Confirm(ctx, o.question()); err != nil {
+			return err
+		}
+	}
+	plan := failover.Plan{State: o.Cfg.State.Table, Still: o.StillFor, StoppedFirst: o.StoppedFirst, Rehearsal: o.DryRun,
+		Tell: func(line string) { _, _ = fmt.Fprintln(o.Stderr, line) }}
+	if plan.Still == 0 {
+		plan.Still = o.Cfg.State.Lease + pipeline.NoticeTime
+	}
+	r, err := failover.Run(ctx, ledger, t, plan)
+	if err != nil {
+		return o.explain(ctx, err)
+	}
+	return o.write(r)
+}
+
+func (o *Failover) open(ctx context.Context, t *preflight.Target) (*checkpoint.Ledger, error) {
+	ctx, cancel := preflight.Reading(ctx)
+	defer cancel()
+	ledger, err := preflight.OpenLedger(ctx, preflight.LedgerStore(t, o.Cfg), o.Cfg, "failover", "")
+	if err != nil {
+		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+	}
+	if ledger == nil {
+		return nil, &diag.Error{Code: diag.FailoverRefused, What: "there is no migration to fail over", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
+			Fix: "where it was kept in another cluster and never came here, begin anew: replicator run" + o.With}
+	}
+	return ledger, nil
+}
+
+// question says what will happen. That nobody works is looked for, too, but what the former cluster
+// still takes cannot be seen from here.
+func (o *Failover) question() string {
+	if o.StoppedFirst {
+		return "Had every worker stopped before the app profile was led elsewhere? Everything will go on from its positions."
+	}
+	return "Is every worker stopped? Every table will take a load, for rows may be missing in this cluster."
+}
+
+func (o *Failover) explain(ctx context.Context, err error) error {
+	var refused *failover.RefusedError
+	if errors.As(err, &refused) {
+		return &diag.Error{Code: diag.FailoverRefused, What: "the migration " + o.Cfg.Name + " cannot go on in another cluster yet", Cause: refused.Cause, Fix: refused.Cure, Err: err}
+	}
+	return preflight.ReadingFailed(ctx, "cannot fail over", err)
+}
+
+func (o *Failover) write(r failover.Result) error {
+	d := FailedOver{Schema: "replicator.failover/v1", From: r.From, To: r.To, Outcome: string(r.Outcome), DryRun: o.DryRun, Loads: r.Loads}
+	if d.Loads == nil {
+		d.Loads = []string{}
+	}
+	if o.AsJSON() {
+		return o.WriteJSON(d)
+	}
+	return o.Console.Show(o.Stdout, func(w io.Writer) error { return d.render(w, o.With) })
+}
+
+func (d FailedOver) render(w io.Writer, with string) error {
+	if d.Outcome == string(failover.Nothing) {
+		_, err := fmt.Fprintf(w, "nothing to do: the ledger and the app profile are of cluster %s\n", d.To)
+		return err
+	}
+	will := "the migration is of cluster"
+	if d.DryRun {
+		will = "would go on in cluster"
+	}
+	text := fmt.Sprintf("%s %s, no longer %s; ", will, d.To, d.From)
+	if d.Outcome == string(failover.Positions) {
+		text += "everything goes on from its positions"
+	} else {
+		text += terminal.Plural(len(d.Loads), "table") + " to be loaded again"
+	}
+	if _, err := fmt.Fprintln(w, text); err != nil || d.DryRun {
+		return err
+	}
+	next := "start the workers: replicator run" + with
+	if d.Outcome == string(failover.Loads) {
+		next += "; then: replicator backfill start --repair-gap" + with
+	}
+	_, err := fmt.Fprintln(w, next)
+	return err
+}
