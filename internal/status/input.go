@@ -34,6 +34,9 @@ type Input struct {
 	Ledger *checkpoint.Ledger
 	// Cutover is the record of the cutover; its zero value if there was none.
 	Cutover checkpoint.Cutover
+	// Elsewhere says that the app profile leads to another cluster than the ledger's; "" if it does
+	// not, or nobody has asked.
+	Elsewhere string
 }
 
 // Judge makes the status of what was read. With is added to the commands of next steps.
@@ -44,6 +47,7 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 		m.Add(c, l.Inputs[i])
 	}
 	m.cutOver(l)
+	m.elsewhere(l.Elsewhere)
 	m.conclude(l.Cutover)
 	return m
 }

@@ -34,6 +34,7 @@ func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.lookWhere(ctx, r.Target.Cluster)
 	l.LookAtTargets(ctx, r.Target.WitnessStore, task.Now(ctx))
 	m := l.Judge(r.Env, r.Hints, task.Now(ctx))
 	l.TellMappings(m)

@@ -1,0 +1,43 @@
+package status
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// lookWhere asks where the app profile leads. Where that cannot be told, nothing is said of it.
+func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string, error)) {
+	if l.Ledger == nil {
+		return
+	}
+	ctx, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
+	defer cancel()
+	known, err := l.Ledger.Cluster(ctx)
+	if err != nil || known == "" {
+		return
+	}
+	if leads, err := ask(ctx); err == nil && leads != "" && leads != known {
+		l.Elsewhere = fmt.Sprintf("the app profile leads to cluster %s, and the ledger is of cluster %s (%s)", leads, known, diag.ClusterChanged)
+	}
+}
+
+// elsewhere tells of a target in another cluster than the ledger's: no worker writes it, and what is
+// in it nobody knows.
+func (m *Document) elsewhere(why string) {
+	if why == "" {
+		return
+	}
+	m.next("failover --dry-run", why)
+	for i := range m.Tables {
+		t := &m.Tables[i]
+		t.troubled(checkpoint.Trouble{Step: "write the target", Since: m.At, Cause: why}, 0)
+		if t.Phase == PhaseInSync {
+			t.Phase = PhaseCopy
+		}
+	}
+}
