@@ -12,15 +12,24 @@ import (
 
 // cutoverStatus is where the cutover stands.
 type cutoverStatus struct {
-	Ready     bool     `json:"ready"`      // every gate is
-	OpenGates []string `json:"open_gates"` // that are not, each once
-	Step      string   `json:"step"`       // none before the first attempt
-	Attempt   uint32   `json:"attempt"`
-	Rehearsal bool     `json:"rehearsal"`
+	Ready     bool         `json:"ready"`      // every gate is
+	OpenGates []string     `json:"open_gates"` // that are not, each once
+	Gates     []gateStatus `json:"gates"`      // of every table; none once the application has switched
+	Step      string       `json:"step"`       // none before the first attempt
+	Attempt   uint32       `json:"attempt"`
+	Rehearsal bool         `json:"rehearsal"`
 	// FrozenSeconds is how long the application was, or has been, without writes.
 	FrozenSeconds float64 `json:"frozen_seconds"`
 	Trouble       *string `json:"trouble"` // what the step waits for, or failed with
 	Strays        int     `json:"strays"`  // changes of the source that were made after the freeze
+}
+
+// gateStatus is one gate of a cutover, for one table.
+type gateStatus struct {
+	Gate   string `json:"gate"`
+	Table  string `json:"table"`
+	Ready  bool   `json:"ready"`
+	Figure string `json:"figure"` // what it was judged by, in words
 }
 
 // ReadyOf are the gates of a configuration.
@@ -33,7 +42,7 @@ func ReadyOf(cfg *config.Config) cutover.Ready {
 // cutOver judges the cutover.
 func (m *Document) cutOver(l *Input) {
 	c := l.Cutover
-	m.Cutover = cutoverStatus{Step: "none", OpenGates: []string{}, Attempt: c.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: c.FrozenFor(m.At).Seconds(),
+	m.Cutover = cutoverStatus{Step: "none", OpenGates: []string{}, Gates: []gateStatus{}, Attempt: c.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: c.FrozenFor(m.At).Seconds(),
 		Trouble: loads.Known(c.Trouble), Strays: c.Strays}
 	if c.Attempt > 0 {
 		m.Cutover.Step = string(c.Step)
@@ -42,6 +51,9 @@ func (m *Document) cutOver(l *Input) {
 		in := l.Inputs[i]
 		f := cutover.Figures{Found: in.Found, State: in.State, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets}
 		for _, g := range f.Judge(t.From, ReadyOf(l.Cfg), m.At) {
+			if !c.Step.Switched() { // nothing is read any more, by which a gate could be judged
+				m.Cutover.Gates = append(m.Cutover.Gates, gateStatus{g.Name, g.Table, g.Ready, g.Figure})
+			}
 			if !g.Ready && !slices.Contains(m.Cutover.OpenGates, g.Name) {
 				m.Cutover.OpenGates = append(m.Cutover.OpenGates, g.Name)
 			}

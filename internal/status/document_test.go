@@ -207,7 +207,7 @@ func TestH13_ChildrenThatNobodyLists(t *testing.T) {
 		case c.lag >= 0 && (*got.LagSeconds != c.lag.Seconds() || *got.HeadroomSeconds != (24*time.Hour-c.lag).Seconds() || got.HeadroomAtMost):
 			t.Errorf("%s: lag %s, headroom %s; want %s", c.name, lagText(got.LagSeconds, got.LagEstimated), got.headroomText(), c.lag)
 		}
-		if (shard.Why != nil) != c.counts || c.counts && (shard.Why.Code != whyChildren || !got.LagEstimated || !got.OldestReadAt.Equal(*shard.DoneAt) || !got.Old) {
+		if (shard.Why != nil) != c.counts || c.counts && (shard.Why.Code != WhyChildren || !got.LagEstimated || !got.OldestReadAt.Equal(*shard.DoneAt) || !got.Old) {
 			t.Errorf("%s: %+v, last read at %v", c.name, shard.Why, got.OldestReadAt)
 		}
 		synced := !c.counts && c.state.Suspended.Reason == ""

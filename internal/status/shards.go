@@ -15,11 +15,11 @@ import (
 // Why a shard does not get on: the codes of whyStatus.
 const (
 	whyListing  = "listing"  // the stream was not listed as a whole yet
-	whyChildren = "children" // it is done, and what follows it was not listed
-	whyParent   = "parent"   // its parent comes first
-	whyNobody   = "nobody"   // it could be read, and no worker has taken it
+	WhyChildren = "children" // it is done, and what follows it was not listed
+	WhyParent   = "parent"   // its parent comes first
+	WhyNobody   = "nobody"   // it could be read, and no worker has taken it
 	WhySilent   = "silent"   // its worker has not been heard of for longer than a lease
-	whyTrouble  = "trouble"  // a step fails and is repeated
+	WhyTrouble  = "trouble"  // a step fails and is repeated
 	whyGap      = "gap"      // it cannot be continued
 	whyReplaced = "replaced" // its stream is not the table's any more
 )
@@ -163,7 +163,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 		if at := l.askedAt(s); !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
 			oldest = at
 		}
-		if shard.Why != nil && shard.Why.Code == whyNobody {
+		if shard.Why != nil && shard.Why.Code == WhyNobody {
 			t.waiting++
 		}
 		if shard.Why != nil && shard.Why.Code == WhySilent {
@@ -239,7 +239,7 @@ func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
 	parent := l.blocked(s)
 	switch {
 	case l.unfollowed[s.ID] && s.Label == l.state.Label:
-		return because(whyChildren, "for its children to be listed, since it ended %s ago", backfill.FormatDuration(l.now.Sub(s.EndTime())))
+		return because(WhyChildren, "for its children to be listed, since it ended %s ago", backfill.FormatDuration(l.now.Sub(s.EndTime())))
 	case s.State == checkpoint.Done:
 		return nil
 	case s.State == checkpoint.Gap && s.Reopenable(l.state):
@@ -254,13 +254,13 @@ func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
 		return because(WhySilent, "%s is silent for %s, its lease of %s is over: the next worker that looks takes it", s.Owner,
 			backfill.FormatDuration(l.now.Sub(s.WrittenAt)), config.FormatDuration(l.lease))
 	case s.Owner != "" && s.Trouble != (checkpoint.Trouble{}):
-		return because(whyTrouble, "cannot %s (for %s): %s", s.Trouble.Step, backfill.FormatDuration(max(0, l.now.Sub(s.Trouble.Since))), s.Trouble.Cause)
+		return because(WhyTrouble, "cannot %s (for %s): %s", s.Trouble.Step, backfill.FormatDuration(max(0, l.now.Sub(s.Trouble.Since))), s.Trouble.Cause)
 	case s.Owner != "":
 		return nil
 	case parent != nil:
-		return because(whyParent, "for its parent %s, which is %s", parent.ID, standing(parent))
+		return because(WhyParent, "for its parent %s, which is %s", parent.ID, standing(parent))
 	}
-	return because(whyNobody, "for a worker: nobody has taken it")
+	return because(WhyNobody, "for a worker: nobody has taken it")
 }
 
 // standing is a shard's state in the words of a sentence.

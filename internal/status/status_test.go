@@ -284,7 +284,7 @@ func TestStatusUnderSplitsWithAFrozenWorker(t *testing.T) {
 		s.loaded(ctx, a)
 		root := s.take(ctx, "a", "s1")
 		s.create(ctx, a, "s2", "s1") // rolled
-		if m := s.status(ctx); m.Shards[1].Why.Code != whyParent || !strings.Contains(m.Shards[1].Why.Text, "s1, which is reading") {
+		if m := s.status(ctx); m.Shards[1].Why.Code != WhyParent || !strings.Contains(m.Shards[1].Why.Text, "s1, which is reading") {
 			t.Errorf("%+v", m.Shards[1].Why)
 		}
 		s.check(root.Finish(ctx, s.read(ctx, root, 5, noon.Add(-time.Second), 0)))
@@ -294,7 +294,7 @@ func TestStatusUnderSplitsWithAFrozenWorker(t *testing.T) {
 			s.create(ctx, a, id, "s2")
 		}
 		s.create(ctx, a, "s5", "s4")
-		if m := s.status(ctx); m.Shards[2].Why.Code != whyNobody || m.Leases != 0 || m.Tables[0].ChangesPerSecond != nil {
+		if m := s.status(ctx); m.Shards[2].Why.Code != WhyNobody || m.Leases != 0 || m.Tables[0].ChangesPerSecond != nil {
 			t.Errorf("%+v %d", m.Shards[2].Why, m.Leases)
 		}
 		left, right := s.take(ctx, "a", "s3"), s.take(ctx, "b", "s4")
@@ -343,7 +343,7 @@ func TestStatusAfterAGap(t *testing.T) {
 		s.create(ctx, a, "s3", "s1")
 		s.sleep(ctx, 20*time.Hour)
 		s.check(first.Declare(ctx, checkpoint.Trimmed, "GetRecords: trimmed"))
-		if m := s.status(ctx); m.Tables[0].Shards["gap"] != 1 || m.Shards[0].Why.Code != whyGap || m.Shards[2].Why.Code != whyParent {
+		if m := s.status(ctx); m.Tables[0].Shards["gap"] != 1 || m.Shards[0].Why.Code != whyGap || m.Shards[2].Why.Code != WhyParent {
 			t.Errorf("before it is declared: %+v, %+v", m.Tables[0].Shards, m.Shards)
 		}
 		_, err := a.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Shard: "s1", Reason: "GetRecords: trimmed"}, nil)
@@ -358,11 +358,11 @@ func TestStatusAfterAGap(t *testing.T) {
 		if m.Phase != PhaseCopy || !table.NeedsLoad || table.Gaps != 1 || table.LastGap == nil || *table.LastGap.Shard != "s1" || table.Parked != 2 {
 			t.Errorf("%+v", table)
 		}
-		if len(table.Troubles) != 1 || m.Shards[1].Why.Code != whyTrouble || table.Troubles[0].Shards != 1 || !table.Old {
+		if len(table.Troubles) != 1 || m.Shards[1].Why.Code != WhyTrouble || table.Troubles[0].Shards != 1 || !table.Old {
 			t.Errorf("%+v %+v", table.Troubles, m.Shards[1].Why)
 		}
 		s.check(a.Reopen(ctx, s.row(ctx, "s1"), func() checkpoint.TableState { t, _, err := a.Table(ctx, "Orders"); s.check(err); return t }()))
-		if m := s.status(ctx); m.Tables[0].Shards["gap"] != 0 || m.Shards[0].Why.Code != whyNobody || !m.Tables[0].NeedsLoad {
+		if m := s.status(ctx); m.Tables[0].Shards["gap"] != 0 || m.Shards[0].Why.Code != WhyNobody || !m.Tables[0].NeedsLoad {
 			t.Errorf("reopened: %+v", m.Shards[0])
 		}
 	})
@@ -388,7 +388,7 @@ func TestH13_StatusOfAStreamThatNobodyLists(t *testing.T) {
 			s.check(second.Commit(ctx, s.read(ctx, second, 0, time.Time{}, 0)))
 		}
 		m := s.golden(ctx, "childless")
-		if h := *m.Tables[0].HeadroomSeconds; h != (24*time.Hour-20*time.Hour-time.Minute-checkpoint.Slack).Seconds() || m.Shards[0].Why.Code != whyChildren {
+		if h := *m.Tables[0].HeadroomSeconds; h != (24*time.Hour-20*time.Hour-time.Minute-checkpoint.Slack).Seconds() || m.Shards[0].Why.Code != WhyChildren {
 			t.Errorf("headroom %v, %+v", h, m.Shards[0].Why)
 		}
 		s.create(ctx, a, "s3", "s1")

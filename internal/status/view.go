@@ -23,6 +23,22 @@ func (t *Table) VerifyText() string   { return t.Verify.text() }
 func (s *Shard) LagText() string  { return lagText(s.LagSeconds, s.LagEstimated) }
 func (s *Shard) RateText() string { return rateText(s.ChangesPerSecond) }
 
+// HeadroomLittle tells that what is left of the stream's 24 hours is what an operator is warned of.
+func (t *Table) HeadroomLittle() bool {
+	return t.HeadroomSeconds != nil && *t.HeadroomSeconds < littleHeadroom.Seconds()
+}
+
+// Because is the code of why a shard does not get on; "" if it does.
+func (s *Shard) Because() string {
+	if s.Why == nil {
+		return ""
+	}
+	return s.Why.Code
+}
+
+// Streams are the shards of a table, one stream after the other.
+func (m *Document) Streams(source string) [][]Shard { return m.streams(source) }
+
 // Drawn is a shard as it stands below its parent.
 type Drawn struct {
 	Prefix string // the lines that lead to it
