@@ -219,7 +219,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, m := range missed {
 		begin += m.text
 	}
-	if s.Send(begin) == nil {
+	if s.Send([]byte(begin)) == nil {
 		f.follow(r.Context(), s, c)
 	}
 }
@@ -236,12 +236,12 @@ func (f *Feed) follow(ctx context.Context, s *Stream, c *client) {
 			text = ": heartbeat\n\n"
 		case next, more := <-c.frames:
 			if !more {
-				_ = s.Send(": " + c.why + "\n\n") // it may be gone already
+				_ = s.Send([]byte(": " + c.why + "\n\n")) // it may be gone already
 				return
 			}
 			text = next.text
 		}
-		if s.Send(text) != nil {
+		if s.Send([]byte(text)) != nil {
 			return
 		}
 	}
@@ -266,11 +266,11 @@ func OpenStream(w http.ResponseWriter) (*Stream, error) {
 }
 
 // Send writes at once, and gives the client a few seconds to take it.
-func (s *Stream) Send(text string) error {
+func (s *Stream) Send(text []byte) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(eventWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	if _, err := s.w.Write([]byte(text)); err != nil {
+	if _, err := s.w.Write(text); err != nil {
 		return err
 	}
 	return s.control.Flush()

@@ -5,12 +5,12 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +31,12 @@ var (
 	templates = template.Must(template.New("").Parse(text))
 	style     = page.Style() + template.CSS(ownStyle)
 	policy    = page.LivePolicy(style, template.JS(script))
+	build     = fmt.Sprintf("%x", sha256.Sum256([]byte(string(style)+script+text)))[:16]
 )
+
+// icon is the page's own, so that browsers ask for none: a source and, beside it, what it is copied to.
+const icon template.URL = "data:image/svg+xml,%3Csvg xmlns='http:%2F%2Fwww.w3.org/2000/svg' viewBox='0 0 16 16'%3E" +
+	"%3Crect x='1' y='3' width='6' height='10' rx='1' fill='%23777'/%3E%3Crect x='9' y='3' width='6' height='10' rx='1' fill='%23116b3a'/%3E%3C/svg%3E"
 
 const (
 	// Tick is how often each page hears of us; one that has not for five seconds is stale.
@@ -47,7 +52,9 @@ type Board struct {
 	events func(most int) []admin.Event
 
 	mu      sync.Mutex
+	name    string // of the migration
 	body    []byte // the part that changes
+	event   []byte // that brings it to the pages
 	number  uint64 // of body; 0 before the first
 	trail   trail
 	clients int
@@ -69,6 +76,7 @@ func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 	if fresh {
 		b.trail.add(m)
 	}
+	b.name = m.Name
 	b.render(viewOf(m, readAt, fresh, b.trail, b.events(shownEvents)))
 }
 
@@ -79,6 +87,7 @@ func (b *Board) render(v view) {
 	}
 	b.body = body.Bytes()
 	b.number++
+	b.event = fmt.Appendf(nil, "id: %d\nevent: page\ndata: %s\n\n", b.number, bytes.ReplaceAll(b.body, []byte("\n"), []byte("\ndata: ")))
 }
 
 // Close ends all pages' streams. A server that shuts down waits for its requests, and these have no end of their own.
@@ -88,25 +97,25 @@ func (b *Board) Close() {
 	b.closed = true
 }
 
-// now is the part that changes, and its number.
-func (b *Board) now() (body []byte, number uint64, closed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.body, b.number, b.closed
-}
-
 // Page serves the page as it is now. Without scripts it asks again every five seconds.
 func (b *Board) Page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		body, _, _ := b.now()
+		b.mu.Lock()
+		body, title := b.body, "replicator"
+		if b.name != "" {
+			title = b.name + " · replicator"
+		}
+		b.mu.Unlock()
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		_ = templates.ExecuteTemplate(w, "page", struct { // the caller went away: nobody is left to tell
-			Style  template.CSS
-			Script template.JS
-			Body   template.HTML
-		}{style, template.JS(script), template.HTML(body)})
+			Build, Title string
+			Icon         template.URL
+			Style        template.CSS
+			Script       template.JS
+			Body         template.HTML
+		}{build, title, icon, style, template.JS(script), template.HTML(body)})
 	})
 }
 
@@ -135,7 +144,8 @@ func (b *Board) leave() {
 	b.clients--
 }
 
-// Live serves the changes of the page as server-sent events: page with the part that has changed, and else tick, every second.
+// Live serves the changes of the page as server-sent events: build, which names style and script, then page with the part that
+// has changed, and else tick, every second.
 func (b *Board) Live() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := b.join(); err != nil {
@@ -152,20 +162,28 @@ func (b *Board) Live() http.Handler {
 	})
 }
 
-func (b *Board) follow(ctx context.Context, send func(text string) error) {
-	if send("retry: 2000\n\n") != nil {
+// next is the event for a page that has so many of the bodies, and how many it has then.
+func (b *Board) next(has uint64) (event []byte, number uint64, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.number == has {
+		return tickEvent, has, b.closed
+	}
+	return b.event, b.number, b.closed
+}
+
+var tickEvent = []byte("event: tick\ndata:\n\n")
+
+func (b *Board) follow(ctx context.Context, send func(text []byte) error) {
+	if send([]byte("retry: 2000\nevent: build\ndata: "+build+"\n\n")) != nil {
 		return
 	}
-	for sent := uint64(0); ; {
-		body, number, closed := b.now()
-		event := "event: tick\ndata:\n\n"
-		if number != sent {
-			event = fmt.Sprintf("id: %d\nevent: page\ndata: %s\n\n", number, strings.ReplaceAll(string(body), "\n", "\ndata: "))
-		}
+	for has := uint64(0); ; {
+		event, number, closed := b.next(has)
 		if closed || send(event) != nil {
 			return
 		}
-		sent = number
+		has = number
 		if task.Sleep(ctx, tick) != nil {
 			return
 		}

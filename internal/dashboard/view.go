@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -20,8 +22,11 @@ type view struct {
 	Blind            bool   // it could not be read since
 	Phases           []state
 	Figures          []figure
-	Gates            []state
+	Steps            []state // of a cutover that was begun
+	Stood            string  // how long the application was without writes; "" if it was not
+	Gates            []gate  // none once the application has switched
 	Rows             []row
+	Topics           []topic
 	Hands            []hand
 	Happened         []happening
 }
@@ -29,16 +34,38 @@ type view struct {
 // state is a word, the shape beside it, and how it is meant: good, bad, or neither.
 type state struct{ Word, Shape, Class string }
 
-// figure is one of the large numbers; Value is for programs.
-type figure struct{ ID, Label, Text, Value, Curve string }
+// figure is one of the large numbers; Value is for programs, and Of the table that it is of, where there are several.
+type figure struct{ ID, Label, Text, Value, Of, Curve string }
+
+// gate is a gate of a cutover, with what it was judged by.
+type gate struct {
+	state
+	Name    string
+	Figures []string
+}
 
 // row is a table.
 type row struct {
 	*status.Table
-	State   state
-	Percent int // of the copy; negative if unknown
-	Lineage []shardLine
-	More    int // shards that are left out
+	State    state
+	Copied   state
+	Copying  bool
+	Percent  int   // of a copy that runs
+	Headroom state // what is not as it should be has a shape, else there is none; of these three
+	Waiting  state // parked items
+	Verified state
+	Lag      state
+	Counts   []state // of shards
+	Drawing  drawing
+	Open     bool // the drawing is shown at first
+	Lineage  []shardLine
+	More     int // shards that are left out
+}
+
+// topic is a table whose changes are published.
+type topic struct {
+	ID, Source, Apply      string
+	Behind, Oldest, Letter state
 }
 
 type shardLine struct {
@@ -56,17 +83,34 @@ type hand struct {
 
 type happening struct{ At, Kind, About, Why string }
 
-// mostShards bounds the shards that are drawn of a table.
-const mostShards = 200
+const (
+	// mostShards bounds the shards that are listed of a table.
+	mostShards = 200
+	// mostOpen bounds the rows of drawings that nobody has asked for.
+	mostOpen = 16
+	// mostTold bounds the tables that are named for a gate.
+	mostTold = 3
+)
 
-// phaseWords are the phases as people read them.
+// phaseWords are the phases as people read them, tableWords those of one table.
 var phaseWords = map[string]string{"prepare": "Plan", "copy": "Copy and stream", "in_sync": "In sync", "cutover": "Cut over", "done": "Done"}
+
+var tableWords = map[string]string{"prepare": "not begun", "copy": "copying", "in_sync": "in sync", "cutover": "cut over", "done": "done"}
 
 // gateWords are the gates of a cutover as people read them.
 var gateWords = map[string]string{
 	cutover.GateCopy: "copy complete", cutover.GateLag: "lag held", cutover.GateVerify: "verify clean", cutover.GateFull: "full verify clean",
 	cutover.GateParked: "parked items", cutover.GateHeadroom: "headroom", cutover.GateFence: "late writes refused",
 }
+
+// cutoverSteps are the steps of a cutover in their order, and stepWords how people read them.
+var (
+	cutoverSteps = []checkpoint.CutoverStep{checkpoint.CutoverRequested, checkpoint.CutoverChecks, checkpoint.CutoverFreeze, checkpoint.CutoverDrain, checkpoint.CutoverVerify,
+		checkpoint.CutoverFence, checkpoint.CutoverSwitching, checkpoint.CutoverWatching, checkpoint.CutoverDone}
+	stepWords = map[checkpoint.CutoverStep]string{checkpoint.CutoverRequested: "requested", checkpoint.CutoverChecks: "gates", checkpoint.CutoverFreeze: "freeze",
+		checkpoint.CutoverDrain: "drain", checkpoint.CutoverVerify: "verify", checkpoint.CutoverFence: "fence", checkpoint.CutoverSwitching: "switch",
+		checkpoint.CutoverWatching: "watch", checkpoint.CutoverDone: "done"}
+)
 
 // sum are the figures of the migration as a whole; nil if unknown.
 type sum struct {
@@ -107,9 +151,20 @@ func sumOf(m *status.Document) sum {
 }
 
 func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []admin.Event) view {
-	v := view{Document: m, ReadAt: readAt.UTC().Format(time.TimeOnly), Blind: !fresh, Phases: phasesOf(m.Phase), Figures: figuresOf(m, t), Gates: gatesOf(m)}
+	v := view{Document: m, ReadAt: readAt.UTC().Format(time.TimeOnly), Blind: !fresh, Phases: phasesOf(m.Phase), Figures: figuresOf(m, t), Steps: stepsOf(m), Gates: gatesOf(m)}
+	if frozen := m.Cutover.FrozenSeconds; frozen > 0 {
+		v.Stood = backfill.FormatDuration(status.AsDuration(frozen))
+	}
+	room := mostOpen
 	for i := range m.Tables {
-		v.Rows = append(v.Rows, rowOf(m, &m.Tables[i]))
+		r := rowOf(m, &m.Tables[i])
+		if r.Open = r.Drawing.rows > 0 && r.Drawing.rows <= room; r.Open {
+			room -= r.Drawing.rows
+		}
+		v.Rows = append(v.Rows, r)
+		if m.Tables[i].Behind != nil {
+			v.Topics = append(v.Topics, topicOf(&m.Tables[i]))
+		}
 	}
 	for i := range m.Workers {
 		w := &m.Workers[i]
@@ -130,14 +185,7 @@ func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []
 func phasesOf(now string) (out []state) {
 	at := slices.Index(admin.Phases, now)
 	for i, p := range admin.Phases {
-		s := state{phaseWords[p], "○", "soft"}
-		switch {
-		case i < at || i == at && i == len(admin.Phases)-1:
-			s.Shape, s.Class = "✓", "good"
-		case i == at:
-			s.Shape, s.Class = "◐", "now"
-		}
-		out = append(out, s)
+		out = append(out, stepState(phaseWords[p], i, at, len(admin.Phases)-1))
 	}
 	return out
 }
@@ -163,15 +211,62 @@ func figuresOf(m *status.Document, t trail) []figure {
 			copied.Text += ", ETA " + backfill.FormatDuration(status.AsDuration(*s.eta))
 		}
 	}
-	open := len(m.Cutover.OpenGates)
-	gates := figure{ID: "cutover", Label: "Cutover", Text: "ready", Value: strconv.Itoa(open)}
-	switch {
-	case m.Cutover.Attempt > 0 && m.Cutover.Step != "":
-		gates.Text = m.Cutover.Step
-	case !m.Cutover.Ready:
-		gates.Text = fmt.Sprintf("%d of %d gates ready", len(cutover.GateNames)-open, len(cutover.GateNames))
+	if len(m.Tables) > 1 {
+		if s.slowest != nil {
+			lag.Of = s.slowest.Source
+		}
+		if s.tightest != nil {
+			headroom.Of = s.tightest.Source
+		}
 	}
-	return []figure{lag, headroom, applied, copied, gates}
+	return []figure{lag, headroom, applied, copied, cutoverFigure(m)}
+}
+
+// cutoverFigure is the step of a cutover that was begun, else how many gates are ready.
+func cutoverFigure(m *status.Document) figure {
+	open := len(m.Cutover.OpenGates)
+	f := figure{ID: "cutover", Label: "Cutover", Text: "ready", Value: strconv.Itoa(open)}
+	switch {
+	case begun(m):
+		f.Text, f.Value = cmp.Or(stepWords[checkpoint.CutoverStep(m.Cutover.Step)], m.Cutover.Step), ""
+	case len(m.Tables) == 0:
+		f.Text, f.Value = "-", ""
+	case !m.Cutover.Ready:
+		f.Text = fmt.Sprintf("%d of %d gates ready", len(cutover.GateNames)-open, len(cutover.GateNames))
+	}
+	return f
+}
+
+// begun tells whether a cutover is under way, or the application has left.
+func begun(m *status.Document) bool {
+	return m.Cutover.Attempt > 0 && !checkpoint.CutoverStep(m.Cutover.Step).Over()
+}
+
+// stepsOf are the steps of a cutover that was begun: those that are over, the one that is, and those to come.
+func stepsOf(m *status.Document) (out []state) {
+	if !begun(m) {
+		return nil
+	}
+	now := checkpoint.CutoverStep(m.Cutover.Step)
+	if !slices.Contains(cutoverSteps, now) {
+		return []state{{m.Cutover.Step, "✗", "bad"}} // it is taken back
+	}
+	at := slices.Index(cutoverSteps, now)
+	for i, s := range cutoverSteps {
+		out = append(out, stepState(stepWords[s], i, at, len(cutoverSteps)-1))
+	}
+	return out
+}
+
+// stepState is a step as it stands beside the one that is: over, now, or to come. The last one is over once it is reached.
+func stepState(word string, i, at, last int) state {
+	switch {
+	case i < at || i == at && i == last:
+		return state{word, "✓", "good"}
+	case i == at:
+		return state{word, "◐", "now"}
+	}
+	return state{word, "○", "soft"}
 }
 
 // number is a figure for programs; "" if it is unknown.
@@ -182,19 +277,50 @@ func number(f *float64) string {
 	return strconv.FormatFloat(*f, 'f', -1, 64)
 }
 
-func gatesOf(m *status.Document) (out []state) {
-	for _, g := range cutover.GateNames {
-		s := state{gateWords[g], "✓", "good"}
-		if slices.Contains(m.Cutover.OpenGates, g) {
-			s.Shape, s.Class = "✗", "bad"
+func gatesOf(m *status.Document) (out []gate) {
+	if m.Left() {
+		return nil
+	}
+	for _, name := range cutover.GateNames {
+		g := gate{Name: name, state: state{gateWords[name], "✓", "good"}}
+		if slices.Contains(m.Cutover.OpenGates, name) {
+			g.Shape, g.Class = "✗", "bad"
 		}
-		out = append(out, s)
+		more := 0
+		for _, of := range m.Cutover.Gates {
+			switch {
+			case of.Gate != name || of.Ready && (g.Class == "bad" || len(m.Tables) > 1):
+			case len(g.Figures) == mostTold:
+				more++
+			case len(m.Tables) > 1:
+				g.Figures = append(g.Figures, of.Table+": "+of.Figure)
+			default:
+				g.Figures = append(g.Figures, of.Figure)
+			}
+		}
+		if more > 0 {
+			g.Figures = append(g.Figures, fmt.Sprintf("and %d tables more", more))
+		}
+		out = append(out, g)
 	}
 	return out
 }
 
+func topicOf(t *status.Table) topic {
+	o := topic{ID: t.Source, Source: t.Source, Apply: t.Apply, Behind: state{Word: strconv.FormatUint(*t.Behind, 10)}, Oldest: state{Word: "-"},
+		Letter: state{Word: strconv.Itoa(t.DeadLetter)}}
+	if t.TopicLag != nil && *t.Behind > 0 {
+		o.Oldest.Word = backfill.FormatDuration(status.AsDuration(*t.TopicLag))
+	}
+	if t.DeadLetter > 0 {
+		o.Letter.Shape, o.Letter.Class = "✗", "bad"
+	}
+	return o
+}
+
 func rowOf(m *status.Document, t *status.Table) row {
-	r := row{Table: t, Percent: -1, State: state{phaseWords[t.Phase], "◐", "now"}}
+	r := row{Table: t, State: state{tableWords[t.Phase], "◐", "now"}, Copied: state{Word: t.Copy.String()}, Headroom: state{Word: t.HeadroomText()},
+		Waiting: state{Word: strconv.Itoa(t.Parked)}, Verified: state{Word: t.VerifyText()}, Lag: state{Word: t.LagText()}, Drawing: drawingOf(m.Streams(t.Source))}
 	switch {
 	case t.Suspended != "":
 		r.State = state{"set aside", "✗", "bad"}
@@ -202,32 +328,52 @@ func rowOf(m *status.Document, t *status.Table) row {
 		r.State = state{"needs a load", "✗", "bad"}
 	case t.Paused != nil:
 		r.State = state{"paused", "‖", "bad"}
-	case t.Phase == status.PhaseInSync:
+	case m.Left(), t.Phase == status.PhaseInSync:
 		r.State.Shape, r.State.Class = "✓", "good"
 	}
-	if t.Copy.Items != nil && t.Copy.Estimate != nil {
-		if share, ok := backfill.Percent(*t.Copy.Items, *t.Copy.Estimate, t.Copy.State == "done"); ok {
-			r.Percent = share
+	alarm := func(s *state, raised bool) {
+		if raised {
+			s.Shape, s.Class = "✗", "bad"
 		}
 	}
+	alarm(&r.Headroom, t.HeadroomLittle())
+	alarm(&r.Waiting, t.Parked > 0)
+	alarm(&r.Lag, t.Old)
+	if v := t.Verify; v != nil {
+		alarm(&r.Verified, v.Clean != nil && !*v.Clean || v.Sampled != nil && v.Sampled.Differing > 0)
+		if r.Verified.Class == "" && v.Clean != nil && !*v.Stale {
+			r.Verified.Shape, r.Verified.Class = "✓", "good"
+		}
+	}
+	if t.Copy.State == "done" {
+		r.Copied.Shape, r.Copied.Class = "✓", "good"
+	} else if t.Copy.Items != nil && t.Copy.Estimate != nil {
+		r.Percent, r.Copying = backfill.Percent(*t.Copy.Items, *t.Copy.Estimate, false)
+	}
+	r.Counts = countsOf(t.Shards)
 	for _, d := range m.Lineage(t.Source) {
 		if len(r.Lineage) == mostShards {
 			r.More++
 			continue
 		}
-		line := shardLine{Drawn: d, State: state{d.Shard.State, "■", "now"}, Who: status.OrDash(d.Owner)}
-		switch d.Shard.State {
-		case "done":
-			line.State.Shape, line.State.Class = "✓", "good"
-		case "waiting":
-			line.State.Shape, line.State.Class = "□", "soft"
-		case "gap":
-			line.State.Shape, line.State.Class = "✗", "bad"
-		}
+		line := shardLine{Drawn: d, State: stateOf(d.Shard), Who: status.OrDash(d.Owner)}
 		if d.Why != nil {
 			line.Why = d.Why.Text
 		}
 		r.Lineage = append(r.Lineage, line)
 	}
 	return r
+}
+
+// countsOf is how many shards are in each state; gaps are told even if there is none.
+func countsOf(shards map[string]int) (out []state) {
+	for _, s := range []state{{"done", "✓", "good"}, {"reading", "■", "now"}, {"waiting", "□", "soft"}, {"gap", "✗", "bad"}} {
+		n := shards[s.Word]
+		if n == 0 && s.Word == "gap" {
+			out = append(out, state{"no gap", "✓", "good"})
+		} else if n > 0 {
+			out = append(out, state{fmt.Sprintf("%d %s", n, s.Word), s.Shape, s.Class})
+		}
+	}
+	return out
 }

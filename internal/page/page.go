@@ -20,11 +20,11 @@ func Policy() string {
 	return "default-src 'none'; style-src " + admitted(style) + "; base-uri 'none'; form-action 'none'"
 }
 
-// LivePolicy is that of a page which a script keeps up to date: its style and its script are admitted, requests to where the page
-// comes from, and nothing else. No page may frame it.
+// LivePolicy is that of a page which a script keeps up to date: its style and its script are admitted, an icon that is written in it,
+// requests to where the page comes from, and nothing else. No page may frame it.
 func LivePolicy(style template.CSS, script template.JS) string {
 	return "default-src 'none'; style-src " + admitted(string(style)) + "; script-src " + admitted(string(script)) +
-		"; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
 // admitted is the source of a policy that a text alone matches.

@@ -1,0 +1,92 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+)
+
+// drawn writes a drawing as lines: column, row, word and name of each box, then its edges.
+func drawn(d drawing) (lines []string) {
+	for _, b := range d.Boxes {
+		lines = append(lines, fmt.Sprintf("%d/%d %s %s %s", (b.X-rim)/(boxWidth+besideBox), (b.Y-rim)/(boxHeight+belowBox), b.State.Shape, b.State.Word, b.Name))
+	}
+	return append(lines, d.Edges...)
+}
+
+func shardsOf(t *testing.T, text string) (shards []status.Shard) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &shards); err != nil {
+		t.Fatal(err)
+	}
+	return shards
+}
+
+// Children stand beside their parent, and what rolled while nobody split it is one box.
+func TestLineageIsDrawn(t *testing.T) {
+	shards := shardsOf(t, `[{"id": "a", "state": "done"}, {"id": "b", "parent": "a", "state": "done"}, {"id": "c", "parent": "b", "state": "done"},
+		{"id": "e", "parent": "c", "state": "reading", "owner": "worker-a"}, {"id": "d", "parent": "c", "state": "reading", "owner": "w", "why": {"code": "silent", "text": "for 40s"}},
+		{"id": "f", "parent": "e", "state": "waiting", "why": {"code": "parent", "text": "for its parent e"}}, {"id": "g", "parent": "gone", "state": "gap"}]`)
+	d := drawingOf([][]status.Shard{shards})
+	want := []string{"0/0 ✓ 3 done c", "1/0 ✗ reading, worker silent d · w", "1/1 ■ reading e · worker-a", "2/1 □ waiting for parent f", "0/2 ✗ gap g",
+		"M210 23H226V23H242", "M450 75H466V75H482", "M210 23H226V75H242"}
+	if got := drawn(d); !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	if d.Height != 3*boxHeight+2*belowBox+2*rim || d.Width != 3*boxWidth+2*besideBox+2*rim {
+		t.Errorf("%d by %d", d.Width, d.Height)
+	}
+}
+
+// A drawing has an end. What somebody should look at is in it.
+func TestLargeLineage(t *testing.T) {
+	var shards []status.Shard
+	for i := range 100 {
+		shards = append(shards, status.Shard{ID: fmt.Sprintf("s%03d", i), State: "reading"})
+	}
+	shards[90].State = "gap"
+	d := drawingOf([][]status.Shard{shards})
+	if len(d.Boxes) != mostDrawn || d.Left != 100-mostDrawn || d.Boxes[0].Name != "s090" {
+		t.Errorf("%d boxes, %d left, first %s", len(d.Boxes), d.Left, d.Boxes[0].Name)
+	}
+	for i := range shards {
+		if i > 0 {
+			parent := "s000"
+			shards[i].Parent = &parent
+		}
+	}
+	if d := drawingOf([][]status.Shard{shards}); len(d.Boxes)+d.Left != 100 || d.rows > mostDrawn || d.Boxes[1].Name != "s090" {
+		t.Errorf("one family: %d boxes, %d left, first child %s", len(d.Boxes), d.Left, d.Boxes[1].Name)
+	}
+	if d := drawingOf(nil); d.rows != 0 || len(d.Boxes) != 0 {
+		t.Errorf("nothing: %+v", d)
+	}
+}
+
+// A cutover shows its steps, and gates only as long as they may be asked.
+func TestStepsOfACutover(t *testing.T) {
+	m := &status.Document{}
+	shapes := func() (text string) {
+		for _, s := range stepsOf(m) {
+			text += s.Shape
+		}
+		return text
+	}
+	if shapes() != "" || len(gatesOf(m)) != 7 {
+		t.Errorf("before: %q, %d gates", shapes(), len(gatesOf(m)))
+	}
+	for step, want := range map[string]string{"requested": "◐○○○○○○○○", "drain": "✓✓✓◐○○○○○", "done": "✓✓✓✓✓✓✓✓✓", "cancelling": "✗", "cancelled": "", "rehearsed": ""} {
+		m.Cutover.Attempt, m.Cutover.Step = 1, step
+		if got := shapes(); got != want {
+			t.Errorf("%s: %q, want %q", step, got, want)
+		}
+	}
+	m.Cutover.Step = "watching"
+	if len(gatesOf(m)) != 0 {
+		t.Error("gates after the switch")
+	}
+}
