@@ -22,13 +22,17 @@ DYNOXIDE = $(TOOLS)/dynoxide-$(DYNOXIDE_VERSION)/bin/dynoxide
 BIGTABLE_EMULATOR = $(TOOLS)/bigtable-emulator
 # Object stores of other projects, pinned by test/conformance/stores/go.mod.
 STORES = $(TOOLS)/stores
+# axe-core: the rules by which a page's accessibility is checked, from its npm package.
+AXE_VERSION = 4.14.1
+AXE_SHA256 = 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+AXE = $(TOOLS)/axe-core-$(AXE_VERSION).min.js
 # Prometheus' own tool, pinned by deploy/monitoring/go.mod.
 PROMTOOL = $(TOOLS)/promtool
 
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance soak-run promtool deploy-check
+.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -130,6 +134,19 @@ bench-load: ## a table of ITEMS (default 1000000), with EXPORT=1 an export of it
 
 conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; exports read from fake-gcs-server and gofakes3; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24; 0: the cases alone) times
 	$(GO) run ./test/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -stores $(STORES) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)
+
+# A module of its own, because what drives a browser is nothing that the product needs.
+browser: $(AXE) ## the pages in headless Chromium (REPLICATOR_BROWSER names another), which is installed if it is missing and this is root's Debian; UPDATE=1 makes the pictures of docs/images anew
+	./test/browser/install
+	REPLICATOR_AXE=$(AXE) $(GO) -C test/browser test -count=1 -parallel 6 $(if $(UPDATE),-args -update)
+
+$(AXE):
+	@command -v npm >/dev/null || { echo "npm is missing: install it (Debian: apt-get install npm) to bring axe-core $(AXE_VERSION)"; exit 1; }
+	@mkdir -p $(TOOLS)/axe-core
+	cd $(TOOLS)/axe-core && npm pack --silent axe-core@$(AXE_VERSION) && tar -xzf axe-core-$(AXE_VERSION).tgz package/axe.min.js
+	echo "$(AXE_SHA256)  $(TOOLS)/axe-core/package/axe.min.js" | sha256sum --check --quiet
+	mv $(TOOLS)/axe-core/package/axe.min.js $(AXE)
+	rm -r $(TOOLS)/axe-core
 
 soak-run: ## DURATION (default 1h) of continuous load on real processes; memory, goroutines and descriptors are judged; OUT keeps what is printed
 	$(GO) run ./test/processes/soak -duration $(DURATION) -seed $(SEED) -out "$(OUT)"

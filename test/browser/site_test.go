@@ -1,0 +1,98 @@
+package browser
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+)
+
+// site serves the page of a board as a worker does.
+type site struct {
+	*httptest.Server
+	board *dashboard.Board
+	// silent swallows what pages are sent, and refuses what is asked of /api/v1/page.
+	silent, refuses atomic.Bool
+}
+
+// happened are the events that its pages list.
+func happened(int) []admin.Event {
+	items := int64(41_200_000)
+	return []admin.Event{
+		{Kind: admin.EventThrottled, At: at.Add(-20 * time.Second), Table: "VideoApp", Worker: "worker-a", Reason: "target CPU 74% > 70%", Seconds: 3},
+		{Kind: admin.EventShardStarted, At: at.Add(-3 * time.Minute), Table: "VideoApp", Shard: "shardId-00000001793612345678-9d41c2e7"},
+		{Kind: admin.EventShardDone, At: at.Add(-3 * time.Minute), Table: "VideoApp", Shard: "shardId-00000001793598765432-52b7aa10"},
+		{Kind: admin.EventCopyProgress, At: at.Add(-5 * time.Minute), Table: "VideoApp", Items: &items},
+		{Kind: admin.EventWorkerCame, At: at.Add(-40 * time.Minute), Worker: "worker-b"},
+		{Kind: admin.EventPhase, At: at.Add(-41 * time.Minute), Phase: "copy"},
+	}
+}
+
+func serve(t *testing.T) *site {
+	t.Helper()
+	s := &site{board: dashboard.New(happened)}
+	inner := admin.Handler(admin.Options{Clock: time.Now, Health: admin.NewHealth(time.Now), Metrics: admin.NewMetrics(admin.Build{}), Page: s.board.Page(), Live: s.board.Live(),
+		Status: func(context.Context) (any, error) { return map[string]string{}, nil }})
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.refuses.Load() && r.URL.Path == "/api/v1/page" {
+			http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+			return
+		}
+		inner.ServeHTTP(&mutable{w, s}, r)
+	}))
+	t.Cleanup(func() {
+		s.board.Close()
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// mutable is an answer that may fall silent without an end.
+type mutable struct {
+	http.ResponseWriter
+	site *site
+}
+
+func (m *mutable) Write(text []byte) (int, error) {
+	if m.site.silent.Load() {
+		return len(text), nil
+	}
+	return m.ResponseWriter.Write(text)
+}
+
+func (m *mutable) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+
+// show brings a document to the pages, as after a reading of the ledger.
+func (s *site) show(m *status.Document) { s.board.Show(m, true, m.At) }
+
+// showLong does so as if it were the last of a quarter of an hour.
+func (s *site) showLong(m *status.Document) {
+	const readings = 60
+	for i := range readings {
+		earlier := *m
+		earlier.At = m.At.Add(-time.Duration(readings-i) * 15 * time.Second)
+		earlier.Tables = append([]status.Table(nil), m.Tables...)
+		for j := range earlier.Tables {
+			t := &earlier.Tables[j]
+			wave := 1 + 0.4*float64((i*7+j)%5) - 0.3*float64((i*3)%4)
+			t.LagSeconds, t.ChangesPerSecond = scaled(t.LagSeconds, wave), scaled(t.ChangesPerSecond, 2-wave/2)
+		}
+		s.show(&earlier)
+	}
+	s.show(m)
+}
+
+func scaled(figure *float64, by float64) *float64 {
+	if figure == nil {
+		return nil
+	}
+	product := *figure * by
+	return &product
+}
