@@ -220,9 +220,19 @@ func parses(words []string) error {
 	return err
 }
 
-// commandsOf are the command lines of ours in the text of a shell: continued lines are joined, prompts, pipes, comments and
-// redirections understood as far as the documentation uses them.
+// commandsOf are the command lines of ours in the text of a shell.
 func commandsOf(text string) [][]string {
+	return slices.DeleteFunc(commandLines(text), func(words []string) bool { return !ours(words) })
+}
+
+// ours reports whether a command line is one of this program.
+func ours(words []string) bool {
+	return len(words) > 1 && (words[0] == "replicator" || words[0] == "bin/replicator") && !strings.HasPrefix(words[1], "is")
+}
+
+// commandLines are the command lines in the text of a shell: continued lines are joined, prompts, pipes, comments and redirections
+// understood as far as the documentation uses them. What the toolchain runs in place of the program is one of ours.
+func commandLines(text string) [][]string {
 	var found [][]string
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		for _, words := range shellWords(strings.TrimPrefix(strings.TrimSpace(line), "$ ")) {
@@ -232,7 +242,7 @@ func commandsOf(text string) [][]string {
 			if len(words) > 2 && words[0] == "go" && words[1] == "run" && words[2] == "./cmd/replicator" {
 				words = append([]string{"replicator"}, words[3:]...)
 			}
-			if len(words) > 1 && (words[0] == "replicator" || words[0] == "bin/replicator") && !strings.HasPrefix(words[1], "is") {
+			if len(words) > 0 {
 				found = append(found, words)
 			}
 		}
@@ -244,12 +254,12 @@ func commandsOf(text string) [][]string {
 func shellWords(line string) [][]string {
 	var commands [][]string
 	var words []string
-	word, inWord, quote := "", false, rune(0)
+	word, inWord, quote, file := "", false, rune(0), false
 	endWord := func() {
-		if inWord {
+		if inWord && !file {
 			words = append(words, word)
 		}
-		word, inWord = "", false
+		word, inWord, file = "", false, file && !inWord
 	}
 	endCommand := func() {
 		endWord()
@@ -273,6 +283,7 @@ func shellWords(line string) [][]string {
 			return commands
 		case slices.Contains([]rune{'|', '&', ';', '>'}, r):
 			endCommand()
+			file = r == '>' // the next word is where the output goes
 		default:
 			word, inWord = word+string(r), true
 		}
