@@ -15,7 +15,7 @@ import (
 // restart asks the same with the same token, which gives the same export. Times are on the service's
 // clock.
 type ExportRequest struct {
-	// To is where it goes, s3://BUCKET or s3://BUCKET/PREFIX; "" if none is wished for.
+	// To is where it goes, s3://BUCKET or s3://BUCKET/PREFIX, or with serial 0 and failed where one lies that was refused; "" if none is wished for.
 	To string `json:"to,omitempty"`
 	// NotBefore is what point-in-time recovery reached back to when it was wished for.
 	NotBefore time.Time `json:"not_before,omitzero"`
@@ -36,6 +36,10 @@ type ExportRequest struct {
 // Wanted tells that an export is to be asked for, whatever has become of that.
 func (r ExportRequest) Wanted() bool { return r.To != "" }
 
+// Refused tells that the load was to copy an export that there is, which may not be applied. The
+// service was asked for none.
+func (r ExportRequest) Refused() bool { return r.Wanted() && r.Serial == 0 && r.Failed != "" }
+
 // ExportToken makes one request of every repetition of it, for as long as the service remembers:
 // another generation, load or attempt has another, or it would get the export of before (H106).
 func (l *Ledger) ExportToken(s TableState) string {
@@ -50,6 +54,28 @@ func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest)
 		return err
 	}
 	s.Load.Request = ExportRequest{To: r.To, NotBefore: r.NotBefore.UTC()}
+	return nil
+}
+
+// RefuseExport asks for a load, and notes that it does not begin because the export at an address,
+// from which it was to be copied, may not be applied. An operator's wish stays.
+func (s *TableState) RefuseExport(at time.Time, address, why string) error {
+	if s.Stage() == StageAsked && !s.Load.Request.Refused() {
+		return s.refuseYet("refuse an export", "another load is asked for", "read the table's record again")
+	}
+	if err := s.AskLoad(at, false); err != nil {
+		return err
+	}
+	s.Load.Request = ExportRequest{To: address, Failed: why}
+	return nil
+}
+
+// ForgetRefusal withdraws a load whose export was refused: whoever begins anew judges anew, by a
+// configuration that may be another one.
+func (s *TableState) ForgetRefusal() error {
+	if s.Stage() == StageAsked && s.Load.Request.Refused() {
+		s.Load.AskedAt, s.Load.Request = time.Time{}, ExportRequest{}
+	}
 	return nil
 }
 
@@ -114,6 +140,17 @@ func (s *TableState) FinishExport(serial uint32, e Export) error {
 func (l *Ledger) RequestExport(ctx context.Context, source string, approved bool, r ExportRequest) (TableState, error) {
 	at := task.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RequestExport(at, approved, r) })
+}
+
+// RefuseExport notes that a load does not begin, because its export is refused.
+func (l *Ledger) RefuseExport(ctx context.Context, source, address, why string) (TableState, error) {
+	at := task.Now(ctx)
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RefuseExport(at, address, why) })
+}
+
+// ForgetRefusal withdraws a load whose export was refused.
+func (l *Ledger) ForgetRefusal(ctx context.Context, source string) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.ForgetRefusal() })
 }
 
 // BeginExport notes that an export is to be asked for.

@@ -88,3 +88,35 @@ func TestAnExportThatNobodyWishesForAnyMore(t *testing.T) {
 		t.Errorf("%+v", s.Load)
 	}
 }
+
+// TestAnExportThatIsRefused: the load is asked for and waits, until whoever begins anew withdraws it.
+// An operator's own request is nothing that a refusal takes the place of, but takes its.
+func TestAnExportThatIsRefused(t *testing.T) {
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	s := checkpoint.TableState{Source: "Orders", Generation: 2, Adopted: 2, Load: checkpoint.Load{Number: 3, Before: 1}}
+	if err := s.RefuseExport(at, "s3://b/AWSDynamoDB/1", "it has a filter"); err != nil {
+		t.Fatal(err)
+	}
+	if s.Stage() != checkpoint.StageAsked || !s.Load.Request.Refused() {
+		t.Errorf("%+v", s.Load)
+	}
+	if err := s.SealLoad(checkpoint.Plan{Generation: 2, Number: 4, Parts: 1, Source: "scan", StartedAt: at}); err == nil {
+		t.Error("a scan takes the place of the export")
+	}
+	if err := s.RefuseExport(at, "s3://b/AWSDynamoDB/1", "it is too old"); err != nil || s.Load.Request.Failed != "it is too old" {
+		t.Errorf("%v, %+v", err, s.Load.Request)
+	}
+	if err := s.ForgetRefusal(); err != nil || s.Stage() != checkpoint.StageNone || s.Load.Number != 3 || s.Load.Begun() != 1 {
+		t.Errorf("%v, %+v", err, s.Load)
+	}
+	if err := s.AskLoad(at, false); err != nil {
+		t.Fatal(err)
+	}
+	var refused *checkpoint.LoadError
+	if err := s.RefuseExport(at, "s3://b/AWSDynamoDB/1", "it has a filter"); !errors.As(err, &refused) || !refused.Yet || s.Load.Request.Wanted() {
+		t.Errorf("%v, %+v", err, s.Load)
+	}
+	if err := s.ForgetRefusal(); err != nil || s.Stage() != checkpoint.StageAsked {
+		t.Errorf("%v, %+v", err, s.Load)
+	}
+}

@@ -82,6 +82,8 @@ Windows, as incremental exports are called, bring a full export up to a later ti
 in any order. The first begins at the time of the full one, and each where the one before ends. With --repair-gap windows alone mend a
 gap of the stream: they begin before the loss, and end after the stream is read again. Every other loss takes a copy.
 
+The first load of a table that run begins by itself copies an export, too, if backfill.from or the table's backfill_from names one.
+
 --request-export asks for the export, too, and --export says where it goes, s3://BUCKET or s3://BUCKET/PREFIX. The table needs
 point-in-time recovery. A worker asks as soon as the stream is read, waits until the export is complete, which takes minutes to hours,
 and copies it; --dry-run says what it costs.`,

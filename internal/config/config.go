@@ -104,6 +104,7 @@ type Table struct {
 	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what follows from it
 	Owned         bool          `key:"owned" omit:"true"`                                                                      // every row of the target is of this program: after a load, rows that no version of ours marks are compared with the source too, and removed where it has no such item
 	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing else writes the target table while this program does
+	BackfillFrom  string        `key:"backfill_from" omit:"true" check:"images"`                                               // overrides backfill.from
 
 	where   map[string]diag.Position // Config's
 	written map[string]written       // how each value stands in the file
@@ -186,7 +187,8 @@ func (t *Table) VersionAttribute() string { return t.number }
 
 // Backfill is the copy of the items that exist already.
 type Backfill struct {
-	From                string   `key:"from" default:"scan" oneof:"scan" later:"s3://*"`                          // where they are read
+	From                string   `key:"from" default:"scan" check:"images"`                                       // where the first load of a table reads them: scan, or the folder of a full export, s3://…, gs://… or a directory that every worker has; {table} stands for the source table's name
+	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                                 // the exports were asked for without filter, projection and key conditions, where DynamoDB does not know it or may not be asked
 	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                      // of each source table, over all workers: 25% of its provisioned read capacity, or a number of read units a second
 	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`                  // over all tables and workers of this process; 0 is unlimited
 	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"the target is not watched"` // loads wait while a cluster of the target is busier than this; Cloud Monitoring is asked

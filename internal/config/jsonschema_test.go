@@ -172,7 +172,7 @@ func notKnown(f *field) object {
 // textForms are the forms of texts that can be told without the decoder, by the name of their check.
 var textForms = map[string]*regexp.Regexp{
 	"name": migrationName, "bigtable_table": bigtableTable, "resource": resourceID, "region": awsRegion, "role": roleARN, "view": authorizedView,
-	"capacity": capacity, "percent": percent, "park_to": parkTo,
+	"capacity": capacity, "percent": percent, "park_to": parkTo, "images": images,
 }
 
 // scalarSchema admits the value of a key as YAML reads it. The decoder takes the text of any single value, so a number may be

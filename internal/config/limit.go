@@ -98,6 +98,7 @@ func (d *decoder) checkLoads(c *Config) {
 		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["backfill.skip_expired"], What: "backfill.skip_expired: no table has a time-to-live attribute",
 			Cause: "which items are past their time is known by tables[].ttl.attribute alone", Fix: "add to the tables concerned:\n  ttl: { attribute: expiresAt, expire: follow_deletes }"})
 	}
+	d.checkExports(c)
 	for i := range c.Tables {
 		t := &c.Tables[i]
 		if !t.Owned {

@@ -59,6 +59,7 @@ var checks = map[string]func(string) *fault{
 	"listen":   checkListen,
 	"hook":     checkHook,
 	"capacity": checkCapacity,
+	"images":   checkImages,
 	"percent":  checkPercent,
 	// What it says is checked with the rest of the mapping.
 	"mapping": checkMappingText,

@@ -29,6 +29,10 @@ type Table struct {
 	RowsPerSecond, ReadLimit float64
 	// Published: changes go to a topic. Applied: they are pulled from it, too.
 	Published, Applied bool
+	// Files are those of the export that is copied in place of a scan; 0 if the table is scanned.
+	// Outside tells that it does not lie in AWS.
+	Files   int
+	Outside bool
 	// Share is the part of a worker and of the cluster that this table has while others are copied beside it; 0 is all.
 	Share float64
 }
@@ -65,7 +69,7 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 		}
 	}
 	slower(t.RowsPerSecond, "backfill.max_rows_per_second")
-	if t.Items > 0 && t.Bytes > 0 {
+	if t.Items > 0 && t.Bytes > 0 && t.Files == 0 {
 		units := math.Max(float64(t.Bytes)/float64(t.Items)/readUnit, 1.0/readUnit)
 		if t.ReadCapacity > 0 {
 			slower(float64(t.ReadCapacity)/units, "the table's provisioned read capacity, all of it")
@@ -117,7 +121,10 @@ const (
 // Estimate is what a table's migration costs, but for the nodes of the target, which all tables share: Nodes.
 func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	copying := p.Copying(t, c)
-	lines := []Line{p.scan(t, copying), p.egress(t)}
+	lines := []Line{p.scan(t, copying)}
+	if !t.Outside {
+		lines = append(lines, p.egress(t))
+	}
 	if run.Poll > 0 {
 		lines = append(lines, p.requests(t, run)...)
 	}
@@ -156,6 +163,9 @@ func (p Prices) messages(t Table) Line {
 }
 
 func (p Prices) scan(t Table, copying Copy) Line {
+	if t.Files > 0 {
+		return Line{What: "reading the export", Quantity: plural(t.Files, "file"), Per: Once, Note: "no read units; a few requests for each file"}
+	}
 	units := math.Ceil(float64(t.Bytes) / readUnit)
 	line := Line{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once}
 	if t.ReadCapacity > 0 {

@@ -70,6 +70,7 @@ type Table struct {
 // Load is the last load of a table.
 type Load struct {
 	Number        uint32     `json:"number"`
+	Exports       []string   `json:"exports"` // the addresses of those that it copies; empty if it scans
 	AskedAt       *time.Time `json:"asked_at"`
 	StartedAt     *time.Time `json:"started_at"`
 	CopiedAt      *time.Time `json:"copied_at"`
@@ -88,6 +89,8 @@ type Load struct {
 	Spent  []cost.Line `json:"spent"`
 	Slowed []string    `json:"slowed"` // why it is not faster
 	Sweep  Sweep       `json:"sweep"`
+
+	copiedFrom string // see CopiedFrom
 }
 
 // Parts are those of a phase.

@@ -31,6 +31,7 @@ func ImageAge(cfg *config.Config) time.Duration { return cfg.State.TombstoneAge 
 type exported struct {
 	exports []checkpoint.Export
 	items   int64
+	bytes   int64 // of the items, as the service counts them
 	files   int
 }
 
@@ -61,72 +62,98 @@ func (o *Operator) readExports(ctx context.Context, in *Input, r Request) (*expo
 	if err != nil {
 		return nil, err
 	}
+	t := in.Tables[0]
+	x := Examiner{Cfg: o.Cfg, Source: source, Env: o.Env, Whole: r.Whole, SayWhole: "add --whole-export"}
+	e, d, err := x.read(ctx, t.Config, names, r.Repair)
+	if err != nil {
+		return nil, err
+	}
+	if !e.exports[0].From.IsZero() {
+		if err := o.mends(ctx, source, t.State, e.exports[0]); err != nil {
+			return nil, err
+		}
+	}
+	shards, err := in.ledger.Shards(ctx, t.Config.From)
+	if err != nil {
+		return nil, explain(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, err)
+	}
+	return e, x.admits(t, shards, d, e)
+}
+
+// Examiner reads exports, and finds whether they can be loaded.
+type Examiner struct {
+	Cfg    *config.Config
+	Source *preflight.Source
+	Env    config.Lookup
+	// Whole: somebody says that they show the whole table, where DynamoDB does not. SayWhole is how.
+	Whole    bool
+	SayWhole string
+}
+
+// read reads the manifests of exports of a table, and proves that they are whole and follow one
+// another. Repair lets windows be alone.
+func (x Examiner) read(ctx context.Context, t config.Table, names []string, repair bool) (*exported, backfill.Description, error) {
+	var d backfill.Description
 	var all []*exports.Export
 	addresses := map[*exports.Export]string{}
 	for _, named := range names {
 		place, err := bucket.Parse(named)
 		if err != nil {
-			return nil, preflight.ExportFailed(named, err)
+			return nil, d, preflight.ExportFailed(named, err)
 		}
-		e, err := preflight.OpenExport(ctx, source, o.Env, place.String())
+		e, err := preflight.OpenExport(ctx, x.Source, x.Env, place.String())
 		if err != nil {
-			return nil, preflight.ExportFailed(place.String(), err)
+			return nil, d, preflight.ExportFailed(place.String(), err)
 		}
 		all = append(all, e)
 		addresses[e] = place.String()
 	}
-	t := in.Tables[0]
-	table, err := preflight.DescribeTable(ctx, source.Tables, t.Config)
+	table, err := preflight.DescribeTable(ctx, x.Source.Tables, t)
 	if err != nil {
-		return nil, err
+		return nil, d, err
 	}
 	windows := !slices.ContainsFunc(all, func(e *exports.Export) bool { return !e.Incremental })
-	alone := r.Repair && windows
-	steps, err := backfill.Chain(all, table.Description, table.Mapping, o.Cfg.Late(t.Config), alone)
+	alone := repair && windows
+	steps, err := backfill.Chain(all, table.Description, table.Mapping, x.Cfg.Late(t), alone)
 	if err != nil {
 		var fault *exports.Error
 		if errors.As(err, &fault) && windows && !alone {
 			fault.Fix += "; if windows alone are to mend a gap, add --repair-gap"
 		}
-		return nil, preflight.ExportFailed(strings.Join(names, ", "), err)
+		return nil, d, preflight.ExportFailed(strings.Join(names, ", "), err)
 	}
 	out := &exported{files: backfill.Files(steps)}
 	for _, s := range steps {
-		if err := preflight.WholeExport(ctx, source.Exporter, addresses[s.Export], s.ARN, r.Whole); err != nil {
-			return nil, err
+		if err := preflight.WholeExport(ctx, x.Source.Exporter, addresses[s.Export], s.ARN, x.Whole, x.SayWhole); err != nil {
+			return nil, d, err
 		}
 		out.exports = append(out.exports, checkpoint.Export{Address: addresses[s.Export], ARN: s.ARN, From: s.From.UTC(), At: s.At.UTC()})
-		out.items += s.Items
+		out.items, out.bytes = out.items+s.Items, out.bytes+s.Bytes
 	}
-	if alone {
-		if err := o.mends(ctx, source, t.State, out.exports[0]); err != nil {
-			return nil, err
-		}
-	}
-	return out, o.admits(ctx, in, table.Description, out)
+	return out, table.Description, nil
+}
+
+const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
+
+// AskAgain says how to get an export that may be loaded where another is too old.
+func AskAgain(d backfill.Description) string {
+	return "ask for an export of now: " + exportCommand + d.ARN + " --s3-bucket BUCKET, and name that"
 }
 
 // admits fails if the exports show less than the stream goes on from, or are too old.
-func (o *Operator) admits(ctx context.Context, in *Input, d backfill.Description, e *exported) error {
-	t := in.Tables[0]
-	shards, err := in.ledger.Shards(ctx, t.Config.From)
-	if err != nil {
-		return explain(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, err)
-	}
+func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Description, e *exported) error {
 	first, last := e.exports[0], e.exports[len(e.exports)-1]
-	const export = "aws dynamodb export-table-to-point-in-time --table-arn "
-	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + last.Address,
-		Fix: "ask for an export of now: " + export + d.ARN + " --s3-bucket BUCKET, and name that"}
+	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + last.Address, Fix: AskAgain(d)}
 	var hole *checkpoint.NotAdmissible
-	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, o.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
+	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, x.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		refused.Cause = hole.Reason
 		if !last.From.IsZero() {
 			refused.Fix = fmt.Sprintf("ask for a window from %s on, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",
-				last.At.Format(time.RFC3339), export, d.ARN, last.At.Unix(), exports.ViewNewAndOld)
+				last.At.Format(time.RFC3339), exportCommand, d.ARN, last.At.Unix(), exports.ViewNewAndOld)
 		}
 		return refused
 	}
-	if most := ImageAge(o.Cfg) / 2; d.At.Sub(checkpoint.Aged(first.At, t.State.AdoptedAt)) > most {
+	if most := ImageAge(x.Cfg) / 2; d.At.Sub(checkpoint.Aged(first.At, t.State.AdoptedAt)) > most {
 		refused.What = "cannot load the export " + first.Address
 		refused.Cause = fmt.Sprintf("it is of %s, and with this state.tombstone_age it may be %s old at the most", first.At.UTC().Format(time.RFC3339), most)
 		return refused

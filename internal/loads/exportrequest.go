@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // requested is an export that is to be asked for, once that was found possible.
@@ -74,6 +75,8 @@ func exportText(l checkpoint.Load) string {
 	switch {
 	case !r.Wanted() || l.Export.Address != "" || l.Generation != 0:
 		return ""
+	case r.Refused():
+		return "the export " + r.To + " is refused: " + r.Failed
 	case r.Failed != "":
 		return "there is no export: " + r.Failed
 	case r.ARN != "":
@@ -82,6 +85,19 @@ func exportText(l checkpoint.Load) string {
 		return fmt.Sprintf("DynamoDB is asked for an export as of %s to %s", r.At.Format(time.RFC3339), r.To)
 	}
 	return "an export to " + r.To + " is asked for once the stream is read from its beginning"
+}
+
+// CopiedFrom says which export a load copies that is not over; "" if it scans.
+func CopiedFrom(l checkpoint.Load) string {
+	all := l.Exports()
+	if len(all) == 0 || !l.DoneAt.IsZero() {
+		return ""
+	}
+	text := "from the export " + all[0].Address
+	if n := len(all) - 1; n > 0 {
+		text += " and " + terminal.Plural(n, "window")
+	}
+	return text + ", as of " + l.ImagesAt().UTC().Format(time.RFC3339)
 }
 
 // toBegin tells that the generation is yet to begin to the service's clock: no export that there is
@@ -97,7 +113,11 @@ func NoExport(s checkpoint.TableState) string {
 	return exportText(s.Load)
 }
 
-// againText is the command, without its first word, that asks for the export of a table once more.
+// againText is the command, without its first word, that asks for the export of a table once more, or for a load of the one
+// that was refused.
 func againText(s checkpoint.TableState) string {
+	if s.Load.Request.Refused() {
+		return "backfill start --table " + s.Source + " --export " + s.Load.Request.To
+	}
 	return "backfill start --table " + s.Source + " --request-export --export " + s.Load.Request.To
 }

@@ -87,8 +87,11 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 
 func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 	l := s.Load
-	out := &Load{Number: l.Number, AskedAt: KnownTime(l.AskedAt), StartedAt: KnownTime(l.StartedAt), CopiedAt: KnownTime(l.DoneAt), SweptAt: KnownTime(l.SweptAt),
+	out := &Load{Number: l.Number, Exports: []string{}, copiedFrom: CopiedFrom(l), AskedAt: KnownTime(l.AskedAt), StartedAt: KnownTime(l.StartedAt), CopiedAt: KnownTime(l.DoneAt), SweptAt: KnownTime(l.SweptAt),
 		Parts: Parts{p.Total, p.Done, p.Held}, Items: l.Items, Bytes: l.Bytes, ReadUnits: l.Units, Slowed: append([]string{}, p.Slowed...), Sweep: sweepOf(l.Sweep, p)}
+	for _, e := range l.Exports() {
+		out.Exports = append(out.Exports, e.Address)
+	}
 	if l.Parts > 0 {
 		out.Estimate, out.EstimateBytes = &l.Estimate, &l.EstimateBytes
 	}

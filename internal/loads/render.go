@@ -161,6 +161,9 @@ func (d *Document) notes() []string {
 			add("%s: instead of a copy, windows of incremental exports mend it that begin at %s or before", t.Source, t.WindowsBy.Format(time.RFC3339))
 		}
 		if t.Load != nil {
+			if t.Load.copiedFrom != "" {
+				add("%s is copied %s", t.Source, t.Load.copiedFrom)
+			}
 			for _, why := range t.Load.Slowed {
 				add("%s is slowed: %s", t.Source, why)
 			}

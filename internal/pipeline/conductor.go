@@ -43,6 +43,7 @@ type conductor struct {
 	metered uint32         // its number
 	paced   time.Duration  // when its pace was last saved
 
+	judged   time.Duration // when the export of the configuration was judged last; 0: never
 	lastCall exportCall    // about an export
 	nextCall time.Duration // the earliest time of the next one
 }
@@ -116,6 +117,9 @@ func (c *conductor) step(life lifecycle, paces paceStore) error {
 	}
 	switch stage {
 	case checkpoint.StageAsked:
+		if v.state.Load.Request.Refused() {
+			return c.judgeAgain(life, v.state)
+		}
 		if there, err := c.request(life, v); !there || err != nil {
 			return err
 		}
@@ -126,7 +130,8 @@ func (c *conductor) step(life lifecycle, paces paceStore) error {
 	return c.sweep(life, v.state)
 }
 
-// ask asks for a load that needs nobody's decision: the first one, and with on_gap: load those after a gap.
+// ask asks for a load that needs nobody's decision: the first one, from the export that the configuration names if it does, and with
+// on_gap: load those after a gap.
 func (c *conductor) ask(life lifecycle, state checkpoint.TableState) error {
 	if !c.settings.wanted || state.StreamEnded {
 		return nil
@@ -134,6 +139,9 @@ func (c *conductor) ask(life lifecycle, state checkpoint.TableState) error {
 	asks, _ := state.AsksItself(true, c.settings.again)
 	if !asks {
 		return nil
+	}
+	if c.settings.named.named() && state.Base == 0 { // a later load mends what was lost since, which no export of before shows
+		return c.askNamed(life)
 	}
 	_, err := c.ledger.AskLoad(life.work, c.source, false)
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -38,7 +39,8 @@ const (
 
 // DryRun reads and maps one table: every item once, and every listed shard from the horizon to its
 // end, to where it is empty, or to what was written after it was begun. It writes nothing, not even
-// the ledger. It needs Database, Open, Events and Timing of the options.
+// the ledger. It needs Database, Open, Events and Timing of the options, and Exports for one that
+// the configuration names.
 func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 	o.Timing = o.Timing.orDefault(0)
 	o.Events = o.Events.orSilent()
@@ -61,6 +63,7 @@ type rehearsal struct {
 	spec     Table
 	database Database
 	open     func(streamARN string) cdc.Source
+	exports  func(ctx context.Context, address string) (*exports.Export, error)
 	poll     time.Duration
 
 	mu    sync.Mutex
@@ -70,7 +73,7 @@ type rehearsal struct {
 func newRehearsal(o *Options, spec Table) *rehearsal {
 	source := spec.Mapping.Source
 	return &rehearsal{
-		retrier: &retrier{source: source, events: o.Events}, spec: spec, database: o.Database, open: o.Open, poll: o.Timing.Poll,
+		retrier: &retrier{source: source, events: o.Events}, spec: spec, database: o.Database, open: o.Open, exports: o.Exports, poll: o.Timing.Poll,
 		found: Rehearsal{Table: source, Unmappable: map[string]int64{}},
 	}
 }
@@ -86,15 +89,28 @@ func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err e
 	return d, CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0 && r.spec.Mapping.VersionAttribute() == "")
 }
 
-// load scans the table as a copy would, and maps what it reads.
+// load scans the table, or reads its export, as a copy would, and maps what it reads.
 func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	r.events.CopyStarted(r.source, d.Items, 0)
 	defer r.events.CopyLeft(r.source)
 	limits, total := r.limits(), backfill.NumberOfParts(d.Bytes, r.spec.Segments)
+	steps, err := r.exported(ctx)
+	if err != nil {
+		return err
+	}
+	if len(steps) > 0 {
+		total = backfill.Files(steps)
+	}
 	g := task.NewGroup(ctx, max(r.spec.Segments, 1))
 	for index := range total {
+		var images backfill.PartSource = backfill.Segments{Table: r.source, Source: r.database}
+		end := func() error { return nil }
+		if len(steps) > 0 {
+			file := &backfill.Exported{Steps: steps, Verify: true}
+			images, end = file, file.Close
+		}
 		part := backfill.Part{
-			Index: index, Total: total, Source: backfill.Segments{Table: r.source, Source: r.database}, Limits: limits,
+			Index: index, Total: total, Source: images, Limits: limits,
 			Write: r.rehearse,
 			Save:  func(context.Context, checkpoint.PartProgress) error { return nil },
 			Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
@@ -109,15 +125,32 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 			},
 		}
 		g.Go(fmt.Sprintf("segment %d", index), func(ctx context.Context) error {
+			defer func() { _ = end() }() // it was only read
 			_, err := part.Run(ctx, ctx, checkpoint.PartProgress{})
 			return err
 		})
 	}
-	err := g.Wait()
+	err = g.Wait()
 	if err == nil {
 		r.events.CopyDone(r.source, r.found.Items)
 	}
 	return err
+}
+
+// exported are the steps of the load if it copies an export that the configuration names; none if it
+// scans.
+func (r *rehearsal) exported(ctx context.Context) (steps []exports.Step, err error) {
+	if !r.spec.Export.named() {
+		return nil, nil
+	}
+	err = r.retry(until(ctx), "read the export", func(ctx context.Context) error {
+		e, err := r.exports(ctx, r.spec.Export.Address)
+		if err == nil {
+			steps = []exports.Step{{Export: e, Version: e.At}}
+		}
+		return err
+	})
+	return steps, err
 }
 
 // limits are those of the configuration.

@@ -22,6 +22,15 @@ const shopARN = "arn:aws:dynamodb:eu-west-1:1:table/Orders"
 // exported makes an export of the shop, of n items in three files, and asks for its load.
 func (s *loadScene) exported(ctx context.Context, n int, at time.Time) (o *exportstest.Objects, e *exports.Export) {
 	s.Helper()
+	o, e = s.archived(ctx, n, at)
+	_, err := s.Ledger.AskExport(ctx, "Orders", true, checkpoint.Export{Address: "/exports/1", ARN: e.ARN, At: e.At})
+	s.check(err)
+	return o, e
+}
+
+// archived makes an export of the shop, of n items in three files, which workers find.
+func (s *loadScene) archived(ctx context.Context, n int, at time.Time) (o *exportstest.Objects, e *exports.Export) {
+	s.Helper()
 	files := make([][]attribute.Item, 3)
 	for i := range n {
 		files[i%3] = append(files[i%3], keyed(fmt.Sprint("i", i)))
@@ -36,8 +45,6 @@ func (s *loadScene) exported(ctx context.Context, n int, at time.Time) (o *expor
 		}
 		return exports.Read(ctx, o, "1")
 	}
-	_, err = s.Ledger.AskExport(ctx, "Orders", true, checkpoint.Export{Address: "/exports/1", ARN: e.ARN, At: e.At})
-	s.check(err)
 	return o, e
 }
 

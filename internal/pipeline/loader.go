@@ -47,6 +47,7 @@ type loadSettings struct {
 	live        bool          // they may change, and the bound on rows, which is this table's own, with them
 	imageAge    time.Duration // above it the writer puts images aside; 0: never
 	late        time.Duration // how long after its change the application may write the target
+	named       NamedExport   // that the first load copies; zero: it scans
 }
 
 // run takes parts and works on them until a drain begins.

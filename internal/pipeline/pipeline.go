@@ -108,6 +108,8 @@ type Table struct {
 	Young bool
 	// Copy loads the existing items; LoadAgain does so after each gap, too, without being asked.
 	Copy, LoadAgain bool
+	// Export is what the first load copies in place of a scan; zero: it scans.
+	Export NamedExport
 	// Segments is how many parts of a load this worker works on at once.
 	Segments int
 	// Limits bound loads as configured. An operator's, in the ledger, are put over them.

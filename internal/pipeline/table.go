@@ -70,7 +70,7 @@ func newTable(w *worker, spec Table) *table {
 	}
 	settings := loadSettings{
 		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
-		segments: max(spec.Segments, 1), limits: spec.limits(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late,
+		segments: max(spec.Segments, 1), limits: spec.limits(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late, named: spec.Export,
 	}
 	if w.Writer != nil {
 		settings.imageAge = w.Writer.MaxImageAge()
@@ -168,9 +168,13 @@ func (t *table) checkMapping(ctx context.Context) error {
 
 // sameSource is CheckSource for what this worker finds under the table's name, before it touches
 // anything: from the wrong region the stream that is followed would seem to be gone. A table that
-// is not there is nobody else's; the keeper tells of it.
+// is not there is nobody else's; the keeper tells of it. What a former configuration was refused is
+// forgotten.
 func (t *table) sameSource(ctx context.Context) error {
 	state, _, err := t.ledger.Table(ctx, t.source)
+	if err == nil {
+		err = t.forgetRefusal(ctx, state)
+	}
 	if err != nil || state.StreamARN == "" {
 		return err
 	}

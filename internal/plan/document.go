@@ -58,6 +58,8 @@ type Table struct {
 	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason
 	Unmapped   []string       `json:"unmapped_attributes"` // of the sample, that reach no cell
 	Copy       Copy           `json:"copy"`
+	// Export is what the first load copies in place of a scan; null if it scans, or the export cannot be read.
+	Export *Export `json:"export"`
 	// DualWrites is null without dual_writes.
 	DualWrites *config.DualWay `json:"dual_writes"`
 	Cost       []cost.Line     `json:"cost"`
@@ -65,6 +67,14 @@ type Table struct {
 	MappingChange *MappingChange `json:"mapping_change"`
 	// NoWayBack says why, after a cutover, items could not be made of rows again; empty: they could.
 	NoWayBack []string `json:"no_way_back"`
+}
+
+// Export is one that the configuration names.
+type Export struct {
+	Address string    `json:"address"`
+	At      time.Time `json:"at"` // the time that it shows
+	Items   int64     `json:"items"`
+	Files   int       `json:"files"`
 }
 
 type Copy struct {

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -25,6 +26,9 @@ func (in *Input) Judge() *Document {
 	var copies []cost.Copy
 	for _, s := range in.sources {
 		warnings = append(warnings, s.warnings...)
+		if s.refused != nil && !s.copied {
+			warn(&warnings, s.refused)
+		}
 		copying, e := in.estimate(&s)
 		if e != nil {
 			warn(&warnings, e)
@@ -55,6 +59,9 @@ func (in *Input) estimate(s *source) (cost.Copy, *diag.Error) {
 	}
 	if s.OpenShards != nil {
 		t.OpenShards = *s.OpenShards
+	}
+	if s.Export != nil {
+		t.Files, t.Outside = s.Export.Files, !strings.HasPrefix(s.Export.Address, "s3://")
 	}
 	copying := in.question.Prices.Copying(t, in.cluster)
 	s.Copy = Copy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}

@@ -50,6 +50,8 @@ type source struct {
 	Table    // without the estimates
 	found    preflight.Table
 	items    []attribute.Item // of the sample
+	refused  *diag.Error      // why the export that the configuration names would not be copied
+	copied   bool             // the table was loaded before
 	warnings diag.List
 }
 

@@ -72,6 +72,9 @@ func writePlanTable(w io.Writer, t Table) {
 		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("items", "about %s, %s (DynamoDB's count, up to 6 hours old), %s", backfill.FormatCount(float64(t.Items)), cost.Size(t.Bytes), t.Billing)
+	if e := t.Export; e != nil {
+		row("copied from", "%s, as of %s: %s in %s", e.Address, e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Files, "file"))
+	}
 	if t.Copy.Seconds > 0 {
 		row("copy", "%s at %s rows/s, limited by %s", copyTime(t.Copy.Seconds), backfill.FormatCount(t.Copy.RowsPerSecond), t.Copy.LimitedBy)
 	}

@@ -82,6 +82,9 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 			return fmt.Sprintf("%s sampled", terminal.Plural(len(s.Items), "item")), nil
 		})
 	}
+	if in.Cfg.Export(t) != "" {
+		in.Ask(ctx, manifestTime, "export of "+t.From, func(ctx context.Context) (string, error) { return in.export(ctx, &out) })
+	}
 	in.sources = append(in.sources, out)
 }
 

@@ -215,6 +215,11 @@ func (in *Input) examineLedger(ctx context.Context) error {
 		if why := withheld(l.Inputs[i].Targets); why != "" {
 			warn(&in.targets, &diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes of table " + t.From + " are not refused", Cause: why})
 		}
+		for n := range in.sources {
+			if s := &in.sources[n]; s.Source == t.From {
+				in.judgeExport(s, l.Inputs[i].State, l.Inputs[i].Shards)
+			}
+		}
 		switch state := l.Inputs[i].State; {
 		case l.MappingDiffers(i):
 			warn(&in.targets, &diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + status.DifferentMapping,

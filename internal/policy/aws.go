@@ -41,6 +41,7 @@ func AWS(cfg *config.Config, region string) Policy {
 		// Of keys that the ledger knows: they are never taken for data, and are removed again.
 		statements = append(statements, Statement{"WriteCanaries", "Allow", permissions([]string{"dynamodb"}, CuttingOver), tables})
 	}
+	statements = append(statements, importing(cfg, region)...)
 	if len(expiring) > 0 {
 		statements = append(statements, Statement{"ReadExpiry", "Allow", permissions([]string{"dynamodb"}, Expiring), expiring})
 	}
@@ -49,6 +50,32 @@ func AWS(cfg *config.Config, region string) Policy {
 		statements = append(statements, Statement{"FindTables", "Allow", permissions([]string{"dynamodb"}, Finding), []string{"*"}})
 	}
 	return document(statements...)
+}
+
+// importing is what the exports take that the configuration names: to read them, and to prove that
+// they are whole.
+func importing(cfg *config.Config, region string) (statements []Statement) {
+	var objects, exports []string
+	for _, t := range cfg.Tables {
+		pattern := t
+		pattern.From = t.Glob()
+		address := cfg.Export(pattern)
+		if address == "" {
+			continue
+		}
+		arn := tableARN(cfg.Source.RoleARN, region, t.Glob())
+		exports = append(exports, arn+"/export/*")
+		if folder, ok := strings.CutPrefix(address, "s3://"); ok {
+			objects = append(objects, strings.Join([]string{"arn", strings.Split(arn, ":")[1], "s3", "", "", strings.TrimSuffix(folder, "/") + "/*"}, ":"))
+		}
+	}
+	if len(exports) > 0 {
+		statements = append(statements, Statement{"DescribeExports", "Allow", permissions([]string{"dynamodb"}, Importing), exports})
+	}
+	if len(objects) > 0 {
+		statements = append(statements, Statement{"ReadExports", "Allow", permissions([]string{"s3"}, Importing), objects})
+	}
+	return statements
 }
 
 // AssumeRole is what the identity that assumes source.role_arn needs besides, and that role's trust in it; false if no role is

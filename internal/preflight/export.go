@@ -61,8 +61,8 @@ type ExportReporter interface {
 // WholeExport fails unless an export shows the whole table: partial images, or rows that are
 // missing, no sweep could tell from what the application wrote (H89). Neither the files nor a copy of
 // them say it, but DynamoDB does. Of an export that it does not know any more, or about which this
-// identity may not ask, the operator has to say it.
-func WholeExport(ctx context.Context, service ExportReporter, address, arn string, said bool) error {
+// identity may not ask, the operator has to say it: say is how.
+func WholeExport(ctx context.Context, service ExportReporter, address, arn string, said bool, say string) error {
 	report, err := service.Report(ctx, arn)
 	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address}
 	var unknown *backfill.ExportRefusal
@@ -83,6 +83,6 @@ func WholeExport(ctx context.Context, service ExportReporter, address, arn strin
 	default:
 		return ExplainSource("cannot ask DynamoDB whether the export "+address+" shows the whole table", "", err)
 	}
-	refused.Err, refused.Fix = err, "if it was asked for without filter, projection and key conditions, add --whole-export"
+	refused.Err, refused.Fix = err, "if it was asked for without filter, projection and key conditions, "+say
 	return refused
 }

@@ -40,7 +40,7 @@ func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
 		"no answer":           {exportAnswer{err: &cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no route")}}, false, "no route", ""},
 		"no answer, but said": {answer: exportAnswer{err: &cdc.Error{Reason: cdc.Unavailable}}, said: true},
 	} {
-		err := WholeExport(t.Context(), c.answer, "s3://b/AWSDynamoDB/1", "arn", c.said)
+		err := WholeExport(t.Context(), c.answer, "s3://b/AWSDynamoDB/1", "arn", c.said, "add --whole-export")
 		var told *diag.Error
 		switch {
 		case c.fault == "":

@@ -119,18 +119,19 @@ type Table struct {
 	TopicLag   *float64 `json:"-"`
 	DeadLetter int      `json:"-"`
 
-	Suspended string    `json:"-"` // why it cannot be followed, if it cannot
-	unlisted  bool      // for some time it has been waiting for the first complete listing of its stream
-	Childless time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
-	LongGone  bool      `json:"-"` // it was dropped, and its stream has ended too
-	drained   bool      // it was dropped, and nothing of it is left to read
-	passed    bool      // it is one of a pattern that was in sync until it was dropped: the migration does not wait for it
-	slowed    []string  // why its load is not faster
-	noExport  string    // why its load waits for somebody who has asked for an export; "" if it does not
-	load      *NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
-	keeper    string
-	waiting   int // shards that could be read and that nobody holds
-	silent    int // shards whose owner is silent
+	Suspended  string    `json:"-"` // why it cannot be followed, if it cannot
+	unlisted   bool      // for some time it has been waiting for the first complete listing of its stream
+	Childless  time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
+	LongGone   bool      `json:"-"` // it was dropped, and its stream has ended too
+	drained    bool      // it was dropped, and nothing of it is left to read
+	passed     bool      // it is one of a pattern that was in sync until it was dropped: the migration does not wait for it
+	slowed     []string  // why its load is not faster
+	copiedFrom string    // the export that its load copies; "" if it scans
+	noExport   string    // why its load waits for somebody who has asked for an export; "" if it does not
+	load       *NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
+	keeper     string
+	waiting    int // shards that could be read and that nobody holds
+	silent     int // shards whose owner is silent
 }
 
 // pausedStatus is an operator's word that the table stands still.
@@ -223,7 +224,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		if step, ok := loads.Next(in.State, m.loadsAgain); ok {
 			t.load = &NextStep{step.Command, step.Why}
 		}
-		t.noExport = loads.NoExport(in.State)
+		t.noExport, t.copiedFrom = loads.NoExport(in.State), loads.CopiedFrom(in.State.Load)
 		t.undeclared(in)
 		t.fenced(in)
 		progress := loads.ProgressOf(in.State, in.Parts, m.At, m.lease)

@@ -107,6 +107,9 @@ func (m *Document) notes() []string {
 		if t.unlisted {
 			add("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", t.Source, since(t.OldestReadAt, m.At))
 		}
+		if t.copiedFrom != "" {
+			add("Load of %s: %s", t.Source, t.copiedFrom)
+		}
 		for _, why := range t.slowed {
 			add("Load of %s: %s", t.Source, why)
 		}

@@ -36,9 +36,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 			Table: w.target.Data, Rows: w.target.Data, Parking: w.lot(parking), Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
 			MaxImageAge: loads.ImageAge(cfg), Events: o.writes(),
 		}),
-		Exports: func(ctx context.Context, address string) (*exports.Export, error) {
-			return preflight.OpenExport(ctx, w.source, w.Console.Env, address)
-		},
+		Exports:  w.openExport,
 		Exporter: w.source.Exporter,
 		Open:     func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Witness:  w.target.WitnessStore, Families: w.target.Admin, Restore: config.RestoreMapping,
@@ -90,9 +88,35 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		Sample: sample, SampleEvery: w.Config.Verify.Every,
 		Settle:  w.Config.Verify.Settle,
 		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
-		Copy: !w.NoCopy, LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
+		Copy: !w.NoCopy, Export: w.export(t), LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
 		LiveLimits: limits, Rows: rows, SkipExpired: w.Config.Backfill.SkipExpired, Owned: t.Owned, Joined: t.Pattern() != "",
 	}
+}
+
+// openExport reads the manifests of an export.
+func (w *Worker) openExport(ctx context.Context, address string) (*exports.Export, error) {
+	return preflight.OpenExport(ctx, w.source, w.Console.Env, address)
+}
+
+// manifestTime bounds the reading of an export's manifests, which name hundreds of thousands of files.
+const manifestTime = 5 * time.Minute
+
+// export is what the table's first load copies, if the configuration names something.
+func (w *Worker) export(t config.Table) pipeline.NamedExport {
+	address := w.Config.Export(t)
+	if address == "" {
+		return pipeline.NamedExport{}
+	}
+	x := loads.OfConfiguration(w.Config, w.source, w.Console.Env)
+	return pipeline.NamedExport{Address: address, Judge: func(ctx context.Context, table checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error) {
+		ctx, cancel := context.WithTimeout(ctx, manifestTime)
+		defer cancel()
+		e, err := x.Judge(ctx, t, table, shards)
+		if why := loads.Refusal(err); why != "" {
+			return checkpoint.Export{}, &pipeline.ExportRefused{Why: why}
+		}
+		return e, err
+	}}
 }
 
 // busy asks how busy the target is. A worker that cannot tell slows nothing, and says so once.

@@ -1,0 +1,85 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// NamedExport is an export that the configuration names: a table's first load copies it in place of
+// a scan.
+type NamedExport struct {
+	Address string
+	// Judge reads it, and proves that its images may be applied to the table. The error is an
+	// *ExportRefused if they may not be, and a *checkpoint.NotAdmissible if waiting mends it.
+	Judge func(ctx context.Context, table checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error)
+}
+
+// named reports whether there is one.
+func (n NamedExport) named() bool { return n.Address != "" }
+
+// ExportRefused says why an export is not copied, with what to do. The table is not scanned instead:
+// that costs what the export was to spare.
+type ExportRefused struct{ Why string }
+
+func (e *ExportRefused) Error() string { return "the export is refused: " + e.Why }
+
+// askNamed asks for the first load, from the export that the configuration names, once it is known
+// whether its images may be applied. One that is refused is noted, for everybody to see.
+func (c *conductor) askNamed(life lifecycle) error {
+	v, err := c.look(life.work)
+	if err != nil {
+		return err
+	}
+	if stage := v.state.Stage(); v.state.Suspended.Reason != "" || stage != checkpoint.StageNone && !v.state.Load.Request.Refused() {
+		return nil // whatever has changed since is for the next step
+	}
+	now := c.ledger.ServiceTime(life.work)
+	if now.IsZero() {
+		return nil
+	}
+	var hole *checkpoint.NotAdmissible
+	if err := checkpoint.Admissible(v.state, v.shards, now, c.settings.late); errors.As(err, &hole) && hole.Yet {
+		return nil
+	}
+	c.judged = max(task.Mono(life.work), 1)
+	e, err := c.settings.named.Judge(life.work, v.state, v.shards)
+	var refused *ExportRefused
+	switch {
+	case errors.As(err, &hole) && hole.Yet:
+		return nil
+	case errors.As(err, &refused):
+		if refused.Why == v.state.Load.Request.Failed {
+			return nil
+		}
+		if _, err = c.ledger.RefuseExport(life.work, c.source, c.settings.named.Address, refused.Why); err == nil {
+			c.events.Exporting(c.source, c.settings.named.Address, refused.Why)
+		}
+	case err == nil:
+		_, err = c.ledger.AskExport(life.work, c.source, false, e)
+	}
+	c.wake.Signal()
+	c.wakeAssigner.Signal()
+	return err
+}
+
+// judgeAgain judges a refused export once more, now and then: its last file may have come, or a
+// permission.
+func (c *conductor) judgeAgain(life lifecycle, state checkpoint.TableState) error {
+	if !c.settings.wanted || !c.settings.named.named() || state.Load.Paused != "" || state.StreamEnded ||
+		c.judged > 0 && task.Mono(life.work)-c.judged < c.timing.List {
+		return nil
+	}
+	return c.askNamed(life)
+}
+
+// forgetRefusal lets a process that begins judge the export of its own configuration.
+func (t *table) forgetRefusal(ctx context.Context, state checkpoint.TableState) error {
+	if !t.keeper.conductor.settings.wanted || !state.Load.Request.Refused() {
+		return nil
+	}
+	_, err := t.ledger.ForgetRefusal(ctx, t.source)
+	return err
+}
