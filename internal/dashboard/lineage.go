@@ -26,6 +26,7 @@ type drawing struct {
 	Boxes         []box
 	Left          int // shards that are not drawn
 	rows          int
+	unread        state // how a shard stands that nobody reads
 }
 
 // box is one shard, or the last of a few that are done.
@@ -63,7 +64,7 @@ func (f *family) rows() int {
 
 // troubled tells whether somebody should look at it.
 func (f *family) troubled() bool {
-	return stateOf(f.last()).Class == "bad" || slices.ContainsFunc(f.children, (*family).troubled)
+	return stateOf(f.last(), state{}).Class == "bad" || slices.ContainsFunc(f.children, (*family).troubled)
 }
 
 // familiesOf are the families of a stream's shards, those that have no parent any more first.
@@ -108,7 +109,7 @@ func over(s *status.Shard) bool { return s.State == "done" && s.Why == nil }
 
 // drawingOf draws the streams of a table, one below the other. If there is not room for all, those that somebody should look at
 // come first.
-func drawingOf(streams [][]status.Shard) drawing {
+func drawingOf(streams [][]status.Shard, unread state) drawing {
 	var all []*family
 	rows := 0
 	for _, shards := range streams {
@@ -119,7 +120,7 @@ func drawingOf(streams [][]status.Shard) drawing {
 	if rows > mostDrawn {
 		urgentFirst(all)
 	}
-	d := drawing{}
+	d := drawing{unread: unread}
 	for _, f := range all {
 		if d.rows > 0 && d.rows+f.rows() > mostDrawn {
 			d.Left += f.size()
@@ -151,7 +152,7 @@ func urgentFirst(families []*family) {
 
 // add draws a family from a column on, beginning at the next free row, and gives the box of its first shards.
 func (d *drawing) add(f *family, column int) box {
-	b := boxOf(f)
+	b := boxOf(f, d.unread)
 	b.X, b.Y = rim+column*(boxWidth+besideBox), rim+d.rows*(boxHeight+belowBox)
 	d.Width = max(d.Width, b.X+boxWidth)
 	d.Boxes = append(d.Boxes, b)
@@ -170,9 +171,9 @@ func (d *drawing) add(f *family, column int) box {
 	return b
 }
 
-func boxOf(f *family) box {
+func boxOf(f *family, unread state) box {
 	s := f.last()
-	b := box{State: stateOf(s), Name: shortOf(s.ID, 9), Title: s.ID}
+	b := box{State: stateOf(s, unread), Name: shortOf(s.ID, 9), Title: s.ID}
 	if n := len(f.shards); n > 1 {
 		b.State.Word = fmt.Sprintf("%d done", n)
 		b.Title = f.shards[0].ID + " and " + fmt.Sprint(n-1) + " that followed it, up to " + s.ID
@@ -198,8 +199,19 @@ func shortOf(name string, most int) string {
 	return "…" + string(letters[len(letters)-most+1:])
 }
 
-// stateOf is how a shard stands, in the words that its drawing and its line in the list have.
-func stateOf(s *status.Shard) state {
+// unreadOf is how a shard of a table stands that nobody reads.
+func unreadOf(m *status.Document, t *status.Table) state {
+	switch {
+	case m.Left():
+		return state{"read no more", "○", "soft"}
+	case t.Paused != nil:
+		return state{"paused", "‖", "soft"}
+	}
+	return state{"waiting for a worker", "□", "soft"}
+}
+
+// stateOf is how a shard stands, in the words that its drawing and its line in the list have; unread is how one does that nobody reads.
+func stateOf(s *status.Shard, unread state) state {
 	reads := s.State == "reading"
 	switch why := s.Because(); {
 	case s.State == "gap":
@@ -209,7 +221,7 @@ func stateOf(s *status.Shard) state {
 	case why == status.WhyTrouble:
 		return state{s.State + ", a step fails", "✗", "bad"}
 	case why == status.WhyNobody:
-		return state{"waiting for a worker", "□", "soft"}
+		return unread
 	case why == status.WhyChildren:
 		return state{s.State + ", children unknown", "✗", "bad"}
 	case reads && s.Old:

@@ -31,11 +31,25 @@ func TestLineageIsDrawn(t *testing.T) {
 	shards := shardsOf(t, `[{"id": "a", "state": "done"}, {"id": "b", "parent": "a", "state": "done"}, {"id": "c", "parent": "b", "state": "done"},
 		{"id": "e", "parent": "c", "state": "reading", "owner": "worker-a"}, {"id": "d", "parent": "c", "state": "reading", "owner": "w", "why": {"code": "silent", "text": "for 40s"}},
 		{"id": "f", "parent": "e", "state": "waiting", "why": {"code": "parent", "text": "for its parent e"}}, {"id": "g", "parent": "gone", "state": "gap"}]`)
-	d := drawingOf([][]status.Shard{shards})
+	d := drawingOf([][]status.Shard{shards}, state{})
 	want := []string{"0/0 ✓ 3 done c", "1/0 ✗ reading, worker silent d · w", "1/1 ■ reading e · worker-a", "2/1 □ waiting for parent f", "0/2 ✗ gap g",
 		"M210 23H226V23H242", "M450 75H466V75H482", "M210 23H226V75H242"}
 	if got := drawn(d); !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	held := shardsOf(t, `[{"id": "a", "state": "reading", "why": {"code": "nobody", "text": "for a worker"}}]`)
+	m, paused := &status.Document{}, &status.Table{}
+	if err := json.Unmarshal([]byte(`{"paused": {"since": "2026-11-02T10:00:00Z"}}`), paused); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		of         *status.Table
+		step, want string
+	}{{&status.Table{}, "", "□ waiting for a worker"}, {paused, "", "‖ paused"}, {paused, "done", "○ read no more"}} {
+		m.Cutover.Step = c.step
+		if got := drawn(drawingOf([][]status.Shard{held}, unreadOf(m, c.of))); !slices.Equal(got, []string{"0/0 " + c.want + " a"}) {
+			t.Errorf("got %q, want %s", got, c.want)
+		}
 	}
 	if d.Height != 3*boxHeight+2*belowBox+2*rim || d.Width != 3*boxWidth+2*besideBox+2*rim {
 		t.Errorf("%d by %d", d.Width, d.Height)
@@ -49,7 +63,7 @@ func TestLargeLineage(t *testing.T) {
 		shards = append(shards, status.Shard{ID: fmt.Sprintf("s%03d", i), State: "reading"})
 	}
 	shards[90].State = "gap"
-	d := drawingOf([][]status.Shard{shards})
+	d := drawingOf([][]status.Shard{shards}, state{})
 	if len(d.Boxes) != mostDrawn || d.Left != 100-mostDrawn || d.Boxes[0].Name != "s090" {
 		t.Errorf("%d boxes, %d left, first %s", len(d.Boxes), d.Left, d.Boxes[0].Name)
 	}
@@ -59,10 +73,10 @@ func TestLargeLineage(t *testing.T) {
 			shards[i].Parent = &parent
 		}
 	}
-	if d := drawingOf([][]status.Shard{shards}); len(d.Boxes)+d.Left != 100 || d.rows > mostDrawn || d.Boxes[1].Name != "s090" {
+	if d := drawingOf([][]status.Shard{shards}, state{}); len(d.Boxes)+d.Left != 100 || d.rows > mostDrawn || d.Boxes[1].Name != "s090" {
 		t.Errorf("one family: %d boxes, %d left, first child %s", len(d.Boxes), d.Left, d.Boxes[1].Name)
 	}
-	if d := drawingOf(nil); d.rows != 0 || len(d.Boxes) != 0 {
+	if d := drawingOf(nil, state{}); d.rows != 0 || len(d.Boxes) != 0 {
 		t.Errorf("nothing: %+v", d)
 	}
 }

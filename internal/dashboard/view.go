@@ -320,7 +320,7 @@ func topicOf(t *status.Table) topic {
 
 func rowOf(m *status.Document, t *status.Table) row {
 	r := row{Table: t, State: state{tableWords[t.Phase], "◐", "now"}, Copied: state{Word: t.Copy.String()}, Headroom: state{Word: t.HeadroomText()},
-		Waiting: state{Word: strconv.Itoa(t.Parked)}, Verified: state{Word: t.VerifyText()}, Lag: state{Word: t.LagText()}, Drawing: drawingOf(m.Streams(t.Source))}
+		Waiting: state{Word: strconv.Itoa(t.Parked)}, Verified: state{Word: t.VerifyText()}, Lag: state{Word: t.LagText()}, Drawing: drawingOf(m.Streams(t.Source), unreadOf(m, t))}
 	switch {
 	case t.Suspended != "":
 		r.State = state{"set aside", "✗", "bad"}
@@ -356,7 +356,7 @@ func rowOf(m *status.Document, t *status.Table) row {
 			r.More++
 			continue
 		}
-		line := shardLine{Drawn: d, State: stateOf(d.Shard), Who: status.OrDash(d.Owner)}
+		line := shardLine{Drawn: d, State: stateOf(d.Shard, unreadOf(m, t)), Who: status.OrDash(d.Owner)}
 		if d.Why != nil {
 			line.Why = d.Why.Text
 		}
