@@ -60,10 +60,10 @@ func TestWords(t *testing.T) {
 			"in-sync": {"✓ in sync", "1.2k/s", "4 done", "waiting for parent", "✓ no gap"},
 			"copy":    {"30%", "ETA 1h10m", "VideoApp: is not copied yet", "Billing: never"},
 			"gap":     {"needs a load", "✗ 1 gap", "a step fails", "✗ silent", "backfill start --repair-gap"},
-			"paused":  {"‖ paused", "index rebuild, CHG-4711", "resume --table Billing"},
+			"paused":  {"‖ paused", "c0de0002", "index rebuild, CHG-4711", "resume --table Billing"},
 			"parked":  {"✗ 12", "2 rows differ", "parked list"},
 			"cutover": {"◐ drain", "Attempt 2; the application was without writes for 12s", "○ switch"},
-			"done":    {"✓ Done", "gates are not asked any more", "finalize --dry-run"},
+			"done":    {"✓ Done", "gates are not asked any more", "read no more", "finalize --dry-run"},
 			"relay":   {"Appliers", "1240", "✗ 2"},
 		}[s.name] {
 			p.until(s.name+" shows "+want, fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
