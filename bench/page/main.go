@@ -25,7 +25,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/bench/embedded"
@@ -47,7 +46,7 @@ func main() {
 	b := bench{}
 	flag.IntVar(&b.pages, "pages", 50, "how many pages are open")
 	flag.DurationVar(&b.lasts, "lasts", 2*time.Minute, "how long they are; half of it before and after is without them")
-	flag.IntVar(&b.rate, "rate", 500, "changes a second that the worker applies")
+	flag.IntVar(&b.rate, "rate", 1000, "changes a second that the worker applies")
 	out := flag.String("out", "", "keep what is printed in this file, too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -74,9 +73,8 @@ type bench struct {
 	lasts       time.Duration
 	out         io.Writer
 
-	dir     string
-	worker  *embedded.Worker
-	written atomic.Int64
+	dir    string
+	worker *embedded.Worker
 }
 
 func (b *bench) run(ctx context.Context) (err error) {
@@ -152,7 +150,7 @@ type span struct {
 }
 
 func (b *bench) measure(ctx context.Context, lasts time.Duration) (s span, err error) {
-	began, written := time.Now(), b.written.Load()
+	began, applied := time.Now(), b.applied()
 	used, err := cpu(b.worker.Process.Pid)
 	if err != nil {
 		return s, err
@@ -175,7 +173,7 @@ func (b *bench) measure(ctx context.Context, lasts time.Duration) (s span, err e
 	usedThen, err := cpu(b.worker.Process.Pid)
 	s.lasted = time.Since(began)
 	s.cpu = (usedThen - used).Seconds() / s.lasted.Seconds()
-	s.rate = float64(b.written.Load()-written) / s.lasted.Seconds()
+	s.rate = (b.applied() - applied) / s.lasted.Seconds()
 	return s, err
 }
 
@@ -220,6 +218,22 @@ func (b *bench) profile(ctx context.Context, s *span, lasts time.Duration) error
 	return nil
 }
 
+// applied is how many changes the worker has applied, by its own metrics.
+func (b *bench) applied() (sum float64) {
+	response, err := http.Get("http://" + b.worker.Address() + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if name, figure, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, "replicator_changes_applied_total{") {
+			n, _ := strconv.ParseFloat(figure, 64)
+			sum += n
+		}
+	}
+	return sum
+}
+
 // write changes items at the rate, 25 in a request, until ctx ends.
 func (b *bench) write(ctx context.Context, address string) {
 	const batch, items = 25, 1000
@@ -249,7 +263,6 @@ func (b *bench) write(ctx context.Context, address string) {
 		if response, err := http.DefaultClient.Do(request); err == nil {
 			_, _ = io.Copy(io.Discard, response.Body)
 			_ = response.Body.Close()
-			b.written.Add(batch)
 		}
 	}
 }
@@ -331,8 +344,8 @@ func (b *bench) report(before, with, after span, heard []heard) error {
 	fmt.Fprintf(b.out, "%d pages: %.2f %% of a core by the profile (goal %.0f), %.1f by the process with and without them; memory %d MiB in the first third, %d in the last (goal: %.0f %% more)\n", b.pages,
 		100*with.share(), 100*cpuGoal, 100*difference, first>>20, last>>20, 100*(memoryGoal-1))
 	switch {
-	case float64(bodies+ticks)/n < 0.9:
-		return errors.New("pages hear too little: this measures nothing")
+	case float64(bodies+ticks)/n < 0.9, with.rate < float64(b.rate)/2:
+		return errors.New("pages hear too little, or the worker applies too little: this measures nothing")
 	case with.share() > cpuGoal, float64(last) > memoryGoal*float64(first):
 		return errors.New("a goal is missed")
 	}
