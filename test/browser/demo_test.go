@@ -31,7 +31,7 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	demo := exec.Command(program, "demo", "--items", "2000", "--duration", "12s", "--rate", "100", "--listen", address)
+	demo := exec.Command(program, "demo", "--items", "2000", "--duration", "1m", "--rate", "100", "--listen", address)
 	demo.Dir, demo.Stdout, demo.Stderr = t.TempDir(), &out, &out
 	if err := demo.Start(); err != nil {
 		t.Fatal(err)
