@@ -1,6 +1,6 @@
 // Page measures what open pages take of a worker that has work to do, on the embedded services, each in a process of its own:
 //
-//	go run ./bench/page -pages 50 -lasts 2m -out bench/page.txt
+//	go run ./bench/page -pages 50 -lasts 2m -rate 1000 -out bench/page.txt
 //
 // The worker's process is counted without pages, with them, and without them again, in one run. Beside that difference, which its
 // own ups and downs blur, stands the share of its CPU profile that lies in the page's handlers and in rendering the page.
@@ -47,6 +47,7 @@ func main() {
 	flag.IntVar(&b.pages, "pages", 50, "how many pages are open")
 	flag.DurationVar(&b.lasts, "lasts", 2*time.Minute, "how long they are; half of it before and after is without them")
 	flag.IntVar(&b.rate, "rate", 1000, "changes a second that the worker applies")
+	flag.IntVar(&b.shards, "shards", 4, "how many shards the stream has, which the page draws and lists")
 	out := flag.String("out", "", "keep what is printed in this file, too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -69,9 +70,9 @@ func exit(err error) {
 }
 
 type bench struct {
-	pages, rate int
-	lasts       time.Duration
-	out         io.Writer
+	pages, rate, shards int
+	lasts               time.Duration
+	out                 io.Writer
 
 	dir    string
 	worker *embedded.Worker
@@ -90,7 +91,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	if err := embedded.Configure(b.dir); err != nil {
 		return err
 	}
-	source, err := embedded.Start(embedded.Role{Source: true, Items: 1000})
+	source, err := embedded.Start(embedded.Role{Source: true, Items: 1000, Shards: b.shards})
 	if err != nil {
 		return err
 	}
@@ -320,8 +321,8 @@ func (b *bench) rest(ctx context.Context, d time.Duration) error {
 }
 
 func (b *bench) report(before, with, after span, heard []heard) error {
-	fmt.Fprintf(b.out, "# %s, %s %s/%s, %d cores\n# go run ./bench/page -pages %d -lasts %s -rate %d\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		runtime.NumCPU(), b.pages, b.lasts, b.rate)
+	fmt.Fprintf(b.out, "# %s, %s %s/%s, %d cores\n# go run ./bench/page -pages %d -lasts %s -rate %d -shards %d\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU(), b.pages, b.lasts, b.rate, b.shards)
 	for _, s := range []struct {
 		name string
 		span
