@@ -40,7 +40,8 @@ help: ## this list
 # What `replicator version` prints: the last tag and the commit. Go records the commit by itself, but neither for `go run` nor in a linked working copy.
 VERSION ?= $(shell git describe --tags --dirty=+changes 2>/dev/null)
 REVISION ?= $(shell git rev-parse --verify --quiet HEAD 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),+changes)
-STAMP = -X main.version=$(VERSION) -X main.revision=$(REVISION)
+DATE ?= $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+STAMP = -X main.version=$(VERSION) -X main.revision=$(REVISION) -X main.date=$(DATE)
 
 build: ## the binary, in bin/
 	$(GO) build -trimpath -ldflags "$(STAMP)" -o bin/replicator ./cmd/replicator

@@ -9,13 +9,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/build"
 )
 
-// version and revision are set by builds with -ldflags "-X main.version=1.2.3 -X main.revision=0123abc": make and the images do.
-var version, revision string
+// version, revision and date are set by builds with -ldflags "-X main.version=v1.2.3 -X main.revision=0123abc
+// -X main.date=2026-11-25T10:00:00Z": make, the images and releases do.
+var version, revision, date string
 
 // thisBuild reads what the linker and the toolchain have recorded.
 func thisBuild() build.Info {
 	info, _ := debug.ReadBuildInfo()
-	return build.Identify(version, revision, info)
+	return build.Identify(version, revision, date, info)
 }
 
 func newVersion(p *program) *cobra.Command {
@@ -29,7 +30,11 @@ func newVersion(p *program) *cobra.Command {
 			if p.AsJSON() {
 				return p.WriteJSON(b)
 			}
-			_, err := fmt.Fprintf(p.Stdout, "replicator %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
+			revision := b.Revision
+			if b.Date != build.Unknown {
+				revision += " of " + b.Date
+			}
+			_, err := fmt.Fprintf(p.Stdout, "replicator %s (revision %s, %s, %s)\n", b.Version, revision, b.Go, b.Platform)
 			return err
 		},
 	}

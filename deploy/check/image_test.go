@@ -24,7 +24,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "replicator")
-	c := exec.Command("go", "build", "-ldflags=-s -w -X main.version=v9.8.7 -X main.revision=0123abc", "-o", path, "./cmd/replicator")
+	c := exec.Command("go", "build", "-ldflags=-s -w -X main.version=v9.8.7 -X main.revision=0123abc -X main.date=2026-11-25T10:00:00Z", "-o", path, "./cmd/replicator")
 	c.Dir, c.Env = "../..", append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := c.CombinedOutput(); err != nil {
 		return string(out), err
@@ -84,7 +84,7 @@ func TestBinaryKnowsItsVersion(t *testing.T) {
 		t.Fatal(path, err)
 	}
 	out, err := exec.Command(path, "version").CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "replicator v9.8.7 (revision 0123abc, ") {
+	if err != nil || !strings.HasPrefix(string(out), "replicator v9.8.7 (revision 0123abc of 2026-11-25T10:00:00Z, ") {
 		t.Errorf("%s, %v", out, err)
 	}
 }
@@ -130,7 +130,7 @@ func TestDockerfile(t *testing.T) {
 	for _, line := range all[:last] {
 		if line.name == "RUN" && strings.Contains(line.arguments, "go build") {
 			built = strings.Contains(line.arguments, "CGO_ENABLED=0") && strings.Contains(line.arguments, "-trimpath") &&
-				strings.Contains(line.arguments, "-X main.version=${VERSION} -X main.revision=${REVISION}")
+				strings.Contains(line.arguments, "-X main.version=${VERSION} -X main.revision=${REVISION} -X main.date=${DATE}")
 		}
 	}
 	if !built {

@@ -2,6 +2,7 @@
 package build
 
 import (
+	"cmp"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -13,9 +14,13 @@ type Info struct {
 	Schema   string `json:"schema"`   // replicator.version/v1
 	Version  string `json:"version"`  // "unknown build" if nothing was recorded
 	Revision string `json:"revision"` // commit, with "+changes" if the tree was modified; "unknown" if it was not recorded
+	Date     string `json:"date"`     // of the commit, RFC 3339; "unknown" if it was not recorded
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
+
+// Unknown stands for a revision or a date that nothing has recorded.
+const Unknown = "unknown"
 
 // unknownBuild is the version of a program that was built without any record of its sources.
 const unknownBuild = "unknown build"
@@ -27,8 +32,11 @@ var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+\S*)?$`)
 
 // Identify tells which program this is. What the linker was given goes before what the toolchain
 // recorded: the module's version, and the commit of a build in a working copy. Info may be nil.
-func Identify(version, revision string, info *debug.BuildInfo) Info {
-	b := Info{Schema: "replicator.version/v1", Version: version, Revision: revision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func Identify(version, revision, date string, info *debug.BuildInfo) Info {
+	b := Info{
+		Schema: "replicator.version/v1", Version: version, Revision: revision, Date: date,
+		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
 	if info == nil {
 		info = &debug.BuildInfo{}
 	}
@@ -50,23 +58,32 @@ func Identify(version, revision string, info *debug.BuildInfo) Info {
 		b.Version = unknownBuild
 	}
 	if b.Revision == "" {
-		b.Revision = "unknown"
+		b.Revision = Unknown
+	}
+	if b.Date == "" {
+		b.Date = cmp.Or(setting(info, "vcs.time"), Unknown)
 	}
 	return b
 }
 
 // recorded is the commit that the toolchain recorded; "" if it recorded none.
 func recorded(info *debug.BuildInfo) string {
-	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	commit := settings["vcs.revision"]
+	commit := setting(info, "vcs.revision")
 	switch found := pseudoVersion.FindStringSubmatch(info.Main.Version); {
-	case commit != "" && settings["vcs.modified"] == "true":
+	case commit != "" && setting(info, "vcs.modified") == "true":
 		return commit + "+changes"
 	case commit == "" && found != nil:
 		return found[1]
 	}
 	return commit
+}
+
+// setting is what the toolchain recorded of the build under a name; "" if nothing.
+func setting(info *debug.BuildInfo, name string) string {
+	for _, s := range info.Settings {
+		if s.Key == name {
+			return s.Value
+		}
+	}
+	return ""
 }

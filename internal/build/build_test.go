@@ -30,8 +30,23 @@ func TestIdentify(t *testing.T) {
 		{"go run, or without a repository", "", "", made("(devel)"), unknownBuild, "unknown"},
 		{"nothing recorded", "", "", nil, unknownBuild, "unknown"},
 	} {
-		if b := Identify(c.version, c.revision, c.info); b.Version != c.wantVersion || b.Revision != c.wantRevision {
+		if b := Identify(c.version, c.revision, "", c.info); b.Version != c.wantVersion || b.Revision != c.wantRevision {
 			t.Errorf("%s: %q, revision %q", c.name, b.Version, b.Revision)
+		}
+	}
+}
+
+// The date is that of the commit: as the linker was given it, else as the toolchain recorded it.
+func TestIdentifyDate(t *testing.T) {
+	const recorded, given = "2026-11-25T10:00:00Z", "2026-11-24T09:00:00Z"
+	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.time", Value: recorded}}}
+	for _, c := range []struct {
+		date string
+		info *debug.BuildInfo
+		want string
+	}{{given, info, given}, {"", info, recorded}, {"", nil, Unknown}} {
+		if b := Identify("", "", c.date, c.info); b.Date != c.want {
+			t.Errorf("%q: %q, want %q", c.date, b.Date, c.want)
 		}
 	}
 }
@@ -39,9 +54,9 @@ func TestIdentify(t *testing.T) {
 // What builds the program hands it what Identify expects.
 func TestBuildsAreStamped(t *testing.T) {
 	for path, want := range map[string]string{
-		"../../Makefile":                    `(?m)^STAMP = -X main\.version=\$\(VERSION\) -X main\.revision=\$\(REVISION\)$[\s\S]*\$\(GO\) build -trimpath -ldflags "\$\(STAMP\)"`,
-		"../../deploy/container/Dockerfile": `(?m)^ARG VERSION=""$\n^ARG REVISION=""$\n^RUN .*go build .*-X main\.version=\$\{VERSION\} -X main\.revision=\$\{REVISION\}`,
-		"../../deploy/container/.ko.yaml":   `ldflags: .*-X main\.revision=\{\{\.Git\.FullCommit\}\}`,
+		"../../Makefile":                    `(?m)^STAMP = -X main\.version=\$\(VERSION\) -X main\.revision=\$\(REVISION\) -X main\.date=\$\(DATE\)$[\s\S]*\$\(GO\) build -trimpath -ldflags "\$\(STAMP\)"`,
+		"../../deploy/container/Dockerfile": `(?m)^ARG VERSION=""$\n^ARG REVISION=""$\n^ARG DATE=""$\n^RUN .*go build .*-X main\.version=\$\{VERSION\} -X main\.revision=\$\{REVISION\} -X main\.date=\$\{DATE\}`,
+		"../../deploy/container/.ko.yaml":   `ldflags: .*-X main\.revision=\{\{\.Git\.FullCommit\}\}.*-X main\.date=\{\{\.Git\.CommitDate\}\}`,
 	} {
 		text, err := os.ReadFile(path)
 		if err != nil || !regexp.MustCompile(want).Match(text) {
