@@ -32,7 +32,7 @@ PROMTOOL = $(TOOLS)/promtool
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check
+.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check manual
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -90,6 +90,10 @@ promtool: ## the alert rules, their unit tests, the metrics and the dashboard, c
 # A module of its own, because kustomize and the types of Kubernetes are nothing that the product needs.
 deploy-check: ## what is deployed: manifests, image definitions, binary, systemd unit, every configuration; offline
 	cd deploy/check && $(GO) test ./...
+
+manual: ## the man pages and completions that a release ships, in bin/manual
+	rm -rf bin/manual && mkdir -p bin/manual
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) test ./cmd/replicator -vet=off -count=1 -run '^TestManual$$' -args -manual $(CURDIR)/bin/manual
 
 demo: ## a whole migration on this machine
 	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo

@@ -137,3 +137,19 @@ func TestTheCommandIsThin(t *testing.T) {
 		t.Errorf("%s has %d lines outside of its tests, %d are enough", command, lines, most)
 	}
 }
+
+// TestManualIsNotLinked: what makes man pages of the commands is for a release, and no part of the program.
+func TestManualIsNotLinked(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", module+"/cmd/replicator").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for _, path := range []string{"github.com/spf13/cobra/doc", "github.com/cpuguy83/go-md2man/v2/md2man"} {
+		if contains(strings.Fields(string(out)), path) {
+			t.Errorf("the program links %s", path)
+		}
+	}
+	if !contains(strings.Fields(string(out)), "github.com/spf13/cobra") {
+		t.Error("the program links no cobra: this test looks at nothing")
+	}
+}
