@@ -28,11 +28,15 @@ AXE_SHA256 = 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 AXE = $(TOOLS)/axe-core-$(AXE_VERSION).min.js
 # Prometheus' own tool, pinned by deploy/monitoring/go.mod.
 PROMTOOL = $(TOOLS)/promtool
+# goreleaser, pinned by deploy/release/go.mod.
+GORELEASER = $(TOOLS)/goreleaser
 
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check manual
+comma = ,
+
+.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check manual release-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -94,6 +98,14 @@ deploy-check: ## what is deployed: manifests, image definitions, binary, systemd
 manual: ## the man pages and completions that a release ships, in bin/manual
 	rm -rf bin/manual && mkdir -p bin/manual
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) test ./cmd/replicator -vet=off -count=1 -run '^TestManual$$' -args -manual $(CURDIR)/bin/manual
+
+# A module of its own, because goreleaser brings hundreds of modules. Its first build takes minutes, so that .ci/run leaves it out and
+# deploy/check looks at the configuration in its place.
+release-check: ## what a release builds, by goreleaser: checks .goreleaser.yaml, then binaries, archives, deb and rpm in dist/; publishes nothing
+	$(GO) -C deploy/release build -o $(GORELEASER) github.com/goreleaser/goreleaser/v2
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean --skip=docker,publish$(if $(shell command -v syft),,$(comma)sbom)
+	./deploy/release/look dist
 
 demo: ## a whole migration on this machine
 	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo

@@ -92,9 +92,9 @@ func TestBinaryKnowsItsVersion(t *testing.T) {
 // instruction is a line of a Dockerfile.
 type instruction struct{ name, arguments string }
 
-func dockerfile(t *testing.T) (out []instruction) {
+func dockerfile(t *testing.T, name string) (out []instruction) {
 	t.Helper()
-	text, err := os.ReadFile("../container/Dockerfile")
+	text, err := os.ReadFile(filepath.Join("../container", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func dockerfile(t *testing.T) (out []instruction) {
 const distroless = "gcr.io/distroless/static-debian12:nonroot"
 
 func TestDockerfile(t *testing.T) {
-	all := dockerfile(t)
+	all := dockerfile(t, "Dockerfile")
 	last := -1
 	for i, line := range all {
 		if line.name == "FROM" {

@@ -61,7 +61,7 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(program, err)
 	}
-	if len(words) < 4 || words[0] != "/usr/local/bin/replicator" || words[1] != "run" || words[2] != "--config" {
+	if len(words) < 4 || words[0] != "replicator" || words[1] != "run" || words[2] != "--config" {
 		t.Fatalf("ExecStart=%s", u["ExecStart"])
 	}
 	c := exec.Command(program, append(words[1:3:3], "/nowhere/replicator.yaml")...)

@@ -57,6 +57,7 @@ func TestBuildsAreStamped(t *testing.T) {
 		"../../Makefile":                    `(?m)^STAMP = -X main\.version=\$\(VERSION\) -X main\.revision=\$\(REVISION\) -X main\.date=\$\(DATE\)$[\s\S]*\$\(GO\) build -trimpath -ldflags "\$\(STAMP\)"`,
 		"../../deploy/container/Dockerfile": `(?m)^ARG VERSION=""$\n^ARG REVISION=""$\n^ARG DATE=""$\n^RUN .*go build .*-X main\.version=\$\{VERSION\} -X main\.revision=\$\{REVISION\} -X main\.date=\$\{DATE\}`,
 		"../../deploy/container/.ko.yaml":   `ldflags: .*-X main\.revision=\{\{\.Git\.FullCommit\}\}.*-X main\.date=\{\{\.Git\.CommitDate\}\}`,
+		"../../.goreleaser.yaml":            `(?m)^ +- -s -w -X main\.version=v\{\{ \.Version \}\} -X main\.revision=\{\{ \.FullCommit \}\}.* -X main\.date=\{\{ \.CommitDate \}\}$`,
 	} {
 		text, err := os.ReadFile(path)
 		if err != nil || !regexp.MustCompile(want).Match(text) {
