@@ -28,15 +28,17 @@ AXE_SHA256 = 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 AXE = $(TOOLS)/axe-core-$(AXE_VERSION).min.js
 # Prometheus' own tool, pinned by deploy/monitoring/go.mod.
 PROMTOOL = $(TOOLS)/promtool
-# goreleaser, pinned by deploy/release/go.mod.
+# goreleaser, pinned by deploy/release/go.mod, and govulncheck, by test/vulnerabilities/go.mod.
 GORELEASER = $(TOOLS)/goreleaser
+GOVULNCHECK = $(TOOLS)/govulncheck
+VULNERABILITIES ?= https://vuln.go.dev
 
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
 comma = ,
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check manual release-check
+.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check manual release-check vuln
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -106,6 +108,12 @@ release-check: ## what a release builds, by goreleaser: checks .goreleaser.yaml,
 	$(GORELEASER) check
 	$(GORELEASER) release --snapshot --clean --skip=docker,publish$(if $(shell command -v syft),,$(comma)sbom)
 	./deploy/release/look dist
+
+# A module of its own, because it needs newer modules than the product.
+vuln: ## known holes in what is linked, by govulncheck; says so where the database (VULNERABILITIES) cannot be reached
+	$(GO) -C test/vulnerabilities build -o $(GOVULNCHECK) golang.org/x/vuln/cmd/govulncheck
+	$(GO) -C test/vulnerabilities test ./...
+	./test/vulnerabilities/check $(GOVULNCHECK) $(VULNERABILITIES) ./...
 
 demo: ## a whole migration on this machine
 	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo
