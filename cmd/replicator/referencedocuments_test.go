@@ -55,7 +55,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.pause/v1", "replicator pause -o json", "lever.Document", ""},
 	{"replicator.failover/v1", "replicator failover -o json", "lever.FailedOver", ""},
 	{"replicator.verify/v1", "replicator verify -o json", "comparison.Document", ""},
-	{"replicator.verify_report/v1", "replicator verify --report FILE", "comparison.Line", ""},
+	{"replicator.verify_report/v1", "replicator verify --report FILE", "comparison.line", ""},
 	{"replicator.cutover/v1", "replicator cutover status -o json", "switchover.Document", ""},
 	{"replicator.cutover_hook/v1", "the body of a call of a hook by HTTPS", "hook.body", ""},
 	{"replicator.evidence/v1", "evidence.json of replicator cutover evidence", "evidence.Document", ""},

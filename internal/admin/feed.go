@@ -39,12 +39,12 @@ const (
 	EventKeeper     = "keeper"
 	EventThrottled  = "throttled"
 	// Told to one client: what happened before this is not known any more.
-	EventReset = "reset"
+	eventReset = "reset"
 )
 
 // EventKinds are all of them.
 var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGap, EventGeneration, EventNeedsLoad, EventTableJoined, EventTableSetAside, EventCopyStarted, EventCopyProgress,
-	EventCopyDone, EventParked, EventMismatch, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventKeeper, EventThrottled, EventReset}
+	EventCopyDone, EventParked, EventMismatch, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventKeeper, EventThrottled, eventReset}
 
 // Event is something that happened. It has these members and no others, so that no item data can get into it: shards, workers and
 // tables are named, reasons are fixed words. What an event does not have is left out.
@@ -214,7 +214,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	begin := "retry: 2000\n\n"
 	if gone {
-		begin += fmt.Sprintf("event: %s\ndata: {\"kind\":%q,\"reason\":\"earlier events are not known any more\"}\n\n", EventReset, EventReset)
+		begin += fmt.Sprintf("event: %s\ndata: {\"kind\":%q,\"reason\":\"earlier events are not known any more\"}\n\n", eventReset, eventReset)
 	}
 	for _, m := range missed {
 		begin += m.text

@@ -10,18 +10,18 @@ import (
 
 // When facts become findings.
 const (
-	// LiveWithin is how long the process' main loop may go without a turn before a restart is asked for. It is far above any
+	// liveWithin is how long the process' main loop may go without a turn before a restart is asked for. It is far above any
 	// wait of the loop, because a restart makes everything slower first.
-	LiveWithin = time.Minute
-	// PollWithin is how long a table that is being read may go without a successful poll. The alert for stalled tables uses
+	liveWithin = time.Minute
+	// pollWithin is how long a table that is being read may go without a successful poll. The alert for stalled tables uses
 	// the same time.
-	PollWithin = 2 * time.Minute
-	// LookWithin is how old the last look at the ledger may be that succeeded. A look comes every two seconds, on a standby too, and what a
+	pollWithin = 2 * time.Minute
+	// lookWithin is how old the last look at the ledger may be that succeeded. A look comes every two seconds, on a standby too, and what a
 	// process reads rests on leases of seconds.
-	LookWithin = 30 * time.Second
-	// SeekWithin is how long tables of patterns may be looked for in vain: a new one is followed by nobody meanwhile. Throttles of a start with thousands of tables pass
+	lookWithin = 30 * time.Second
+	// seekWithin is how long tables of patterns may be looked for in vain: a new one is followed by nobody meanwhile. Throttles of a start with thousands of tables pass
 	// within that.
-	SeekWithin = 10 * time.Minute
+	seekWithin = 10 * time.Minute
 )
 
 // Facts are what health and readiness are judged by. They are all about this process: neither asks a cloud anything.
@@ -87,15 +87,15 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// Live tells whether the process should be left alone rather than restarted: its main loop turns. Whether the clouds can be
+// live tells whether the process should be left alone rather than restarted: its main loop turns. Whether the clouds can be
 // reached is no part of it, because no restart mends them.
-func Live(f Facts, now time.Time) Verdict {
+func live(f Facts, now time.Time) Verdict {
 	last := f.Ticked
 	if last.IsZero() {
 		last = f.Started
 	}
 	age := now.Sub(last)
-	return Verdict{{Name: "loop", OK: age <= LiveWithin, Text: fmt.Sprintf("last turn %s ago", round(age))}}
+	return Verdict{{Name: "loop", OK: age <= liveWithin, Text: fmt.Sprintf("last turn %s ago", round(age))}}
 }
 
 // Ready tells whether the process does its part: both ends were reached, the ledger still is, and what it reads makes progress. A write that does
@@ -112,7 +112,7 @@ func Ready(f Facts, now time.Time) Verdict {
 		v = append(v, looked(f.Looked, now))
 	}
 	if age := now.Sub(f.Seeking); !f.Seeking.IsZero() {
-		v = append(v, Check{Name: "tables of patterns", OK: age <= SeekWithin, Text: fmt.Sprintf("looked for in vain for %s; the log says why", round(age))})
+		v = append(v, Check{Name: "tables of patterns", OK: age <= seekWithin, Text: fmt.Sprintf("looked for in vain for %s; the log says why", round(age))})
 	}
 	for _, t := range f.Tables {
 		v = append(v, reached("source "+t.Name, t.Source), t.polls(now))
@@ -120,10 +120,10 @@ func Ready(f Facts, now time.Time) Verdict {
 	return v
 }
 
-// target is the finding on the target, which is asked for the ledger in every look. One that has not answered for LookWithin counts as not reached.
+// target is the finding on the target, which is asked for the ledger in every look. One that has not answered for lookWithin counts as not reached.
 func (f *Facts) target(now time.Time) Check {
 	age := now.Sub(f.Looked)
-	if !f.Target || len(f.Tables) == 0 || f.Looked.IsZero() || age <= LookWithin {
+	if !f.Target || len(f.Tables) == 0 || f.Looked.IsZero() || age <= lookWithin {
 		return reached("target", f.Target)
 	}
 	return Check{Name: "target", Text: fmt.Sprintf("no answer for %s", round(age))}
@@ -135,7 +135,7 @@ func looked(last, now time.Time) Check {
 		return Check{Name: "ledger", Text: "not read yet"}
 	}
 	age := now.Sub(last)
-	return Check{Name: "ledger", OK: age <= LookWithin, Text: fmt.Sprintf("last read %s ago", round(age))}
+	return Check{Name: "ledger", OK: age <= lookWithin, Text: fmt.Sprintf("last read %s ago", round(age))}
 }
 
 // polls is the finding on the reading of a table.
@@ -144,13 +144,13 @@ func (t *TableFacts) polls(now time.Time) Check {
 	switch {
 	case t.Shards > 0:
 		age := now.Sub(t.progress())
-		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("%d shards, last progress %s ago", t.Shards, round(age))
-	case !t.Vain.IsZero() && now.Sub(t.GivenUp) <= PollWithin:
+		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("%d shards, last progress %s ago", t.Shards, round(age))
+	case !t.Vain.IsZero() && now.Sub(t.GivenUp) <= pollWithin:
 		age := now.Sub(t.Vain)
-		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("no shards here; the last was given up %s ago, last progress %s ago", round(now.Sub(t.GivenUp)), round(age))
+		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("no shards here; the last was given up %s ago, last progress %s ago", round(now.Sub(t.GivenUp)), round(age))
 	case !t.Unlisted.IsZero():
 		age := now.Sub(t.Unlisted)
-		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("the stream was not listed as a whole yet, seen for %s", round(age))
+		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("the stream was not listed as a whole yet, seen for %s", round(age))
 	case !t.Childless.IsZero():
 		c.OK, c.Text = false, fmt.Sprintf("a shard ended %s ago, and its children were not listed yet", round(now.Sub(t.Childless)))
 	}
@@ -256,7 +256,7 @@ func (h *Health) ShardTaken(table string) {
 		t := h.table(table)
 		if t.Shards == 0 {
 			t.Since = now
-			if now.Sub(t.GivenUp) > PollWithin { // others read it meanwhile
+			if now.Sub(t.GivenUp) > pollWithin { // others read it meanwhile
 				t.Vain, t.GivenUp = time.Time{}, time.Time{}
 			}
 		}

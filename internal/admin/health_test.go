@@ -16,16 +16,16 @@ func TestLive(t *testing.T) {
 		want   bool
 	}{
 		{"starting", -1, time.Second, true},
-		{"never began", -1, LiveWithin + 1, false},
+		{"never began", -1, liveWithin + 1, false},
 		{"turns", time.Hour, time.Hour + time.Second, true},
-		{"at the limit", time.Hour, time.Hour + LiveWithin, true},
-		{"stands still", time.Hour, time.Hour + LiveWithin + 1, false},
+		{"at the limit", time.Hour, time.Hour + liveWithin, true},
+		{"stands still", time.Hour, time.Hour + liveWithin + 1, false},
 	} {
 		f := Facts{Started: start}
 		if c.ticked >= 0 {
 			f.Ticked = start.Add(c.ticked)
 		}
-		if v := Live(f, start.Add(c.now)); v.OK() != c.want {
+		if v := live(f, start.Add(c.now)); v.OK() != c.want {
 			t.Errorf("%s: %s", c.name, v)
 		}
 	}
@@ -50,22 +50,22 @@ func TestReady(t *testing.T) {
 		{"stopping", vary(func(f *Facts) { f.Stopping = true }), false},
 		{"a standby that never polled", vary(func(f *Facts) { f.Tables = f.Tables[1:] }), true},
 		{"a standby that polled long ago", vary(func(f *Facts) { f.Tables[0].Shards, f.Tables[0].Polled = 0, start }), true},
-		{"polls fail", vary(func(f *Facts) { f.Tables[0].Polled = now.Add(-PollWithin - 1) }), false},
-		{"polls at the limit", vary(func(f *Facts) { f.Tables[0].Polled = now.Add(-PollWithin) }), true},
+		{"polls fail", vary(func(f *Facts) { f.Tables[0].Polled = now.Add(-pollWithin - 1) }), false},
+		{"polls at the limit", vary(func(f *Facts) { f.Tables[0].Polled = now.Add(-pollWithin) }), true},
 		{"just taken over", vary(func(f *Facts) { f.Tables[0].Polled, f.Tables[0].Since = start, now }), true},
 		{"taken over and never polled", vary(func(f *Facts) { f.Tables[0].Polled = time.Time{} }), false},
 		{"the ledger was never read", vary(func(f *Facts) { f.Looked = time.Time{} }), false},
-		{"the ledger cannot be read", vary(func(f *Facts) { f.Looked = now.Add(-LookWithin - 1) }), false},
+		{"the ledger cannot be read", vary(func(f *Facts) { f.Looked = now.Add(-lookWithin - 1) }), false},
 		{"the target was away for half a minute", vary(func(f *Facts) { f.Looked = now.Add(-30*time.Second - 1) }), false},
 		{"the target was away for less", vary(func(f *Facts) { f.Looked = now.Add(-30 * time.Second) }), true},
-		{"a standby that cannot read the ledger", vary(func(f *Facts) { f.Tables, f.Looked = f.Tables[1:], now.Add(-LookWithin-1) }), false},
-		{"a look at the limit", vary(func(f *Facts) { f.Looked = now.Add(-LookWithin) }), true},
+		{"a standby that cannot read the ledger", vary(func(f *Facts) { f.Tables, f.Looked = f.Tables[1:], now.Add(-lookWithin-1) }), false},
+		{"a look at the limit", vary(func(f *Facts) { f.Looked = now.Add(-lookWithin) }), true},
 		{"patterns that match no table yet", vary(func(f *Facts) { f.Tables, f.Looked = nil, time.Time{} }), true},
-		{"a stream that waits to be listed", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-PollWithin) }), true},
-		{"a stream that nobody lists", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-PollWithin - 1) }), false},
-		{"tables of patterns cannot be looked for", vary(func(f *Facts) { f.Seeking = now.Add(-SeekWithin) }), true},
-		{"tables of patterns cannot be looked for all the time", vary(func(f *Facts) { f.Seeking = now.Add(-SeekWithin - 1) }), false},
-		// The process' loop is Live's question alone.
+		{"a stream that waits to be listed", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-pollWithin) }), true},
+		{"a stream that nobody lists", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-pollWithin - 1) }), false},
+		{"tables of patterns cannot be looked for", vary(func(f *Facts) { f.Seeking = now.Add(-seekWithin) }), true},
+		{"tables of patterns cannot be looked for all the time", vary(func(f *Facts) { f.Seeking = now.Add(-seekWithin - 1) }), false},
+		// The process' loop is live's question alone.
 		{"loop stands still", vary(func(f *Facts) { f.Ticked = start }), true},
 	} {
 		if v := Ready(c.f, now); v.OK() != c.want {
@@ -95,7 +95,7 @@ func TestReportsBecomeFacts(t *testing.T) {
 	step(false) // a standby that sees nothing any more
 	h.Looked("Billing", true)
 	step(true) // a standby
-	now = now.Add(PollWithin + 1)
+	now = now.Add(pollWithin + 1)
 	h.Looked("Billing", true)
 	step(false) // of a stream that nobody lists
 	h.Looked("Billing", false)
@@ -106,7 +106,7 @@ func TestReportsBecomeFacts(t *testing.T) {
 	h.Childless("of another process", now)
 	step(true)
 	h.Sought(false)
-	now = now.Add(SeekWithin)
+	now = now.Add(seekWithin)
 	h.Looked("Billing", false)
 	h.Sought(false)
 	step(true)
@@ -116,7 +116,7 @@ func TestReportsBecomeFacts(t *testing.T) {
 	step(true)
 	h.ShardTaken("Orders")
 	h.ShardTaken("Orders")
-	now = now.Add(PollWithin)
+	now = now.Add(pollWithin)
 	h.Looked("Orders", false)
 	step(true)
 	now = now.Add(1)
@@ -140,7 +140,7 @@ func TestReportsBecomeFacts(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	h.Tick()
-	if !Live(h.Facts(), now).OK() || Live(h.Facts(), now.Add(time.Hour)).OK() {
+	if !live(h.Facts(), now).OK() || live(h.Facts(), now.Add(time.Hour)).OK() {
 		t.Error("ticks are not seen")
 	}
 	h.Stopping()
@@ -178,11 +178,11 @@ func TestReadyWhileShardsAreGivenUp(t *testing.T) {
 	h.Polled("Orders")
 	step(time.Second, true)
 	h.ShardGivenUp("Orders")
-	step(PollWithin-time.Second, true)
+	step(pollWithin-time.Second, true)
 	step(2*time.Second, true) // others have it
 	step(time.Hour, true)
 	h.ShardTaken("Orders")
-	step(PollWithin, true)
+	step(pollWithin, true)
 	step(1, false)
 }
 

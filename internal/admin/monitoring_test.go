@@ -127,8 +127,8 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 // TestThresholdsAgree: what the alerts call late is what readiness calls late.
 func TestThresholdsAgree(t *testing.T) {
 	for _, r := range rules(t) {
-		if limit := fmt.Sprintf("> %.0f", PollWithin.Seconds()); r.Alert == "ReplicatorStalled" && !strings.HasSuffix(r.Expr, limit) {
-			t.Errorf("the alert is %s, readiness waits %s", r.Expr, PollWithin)
+		if limit := fmt.Sprintf("> %.0f", pollWithin.Seconds()); r.Alert == "ReplicatorStalled" && !strings.HasSuffix(r.Expr, limit) {
+			t.Errorf("the alert is %s, readiness waits %s", r.Expr, pollWithin)
 		}
 	}
 }

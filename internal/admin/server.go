@@ -58,7 +58,7 @@ func Handler(o Options) http.Handler {
 			_, _ = io.WriteString(w, v.String()) // the caller went away: nobody is left to tell
 		}
 	}
-	mux.HandleFunc("GET /healthz", verdict(Live))
+	mux.HandleFunc("GET /healthz", verdict(live))
 	mux.HandleFunc("GET /readyz", verdict(Ready))
 	mux.Handle("GET /metrics", o.Metrics.Handler())
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { status(w, r, o.Status) })

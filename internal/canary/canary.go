@@ -14,15 +14,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Most is how many canaries a table can have.
-const Most = 800
+// most is how many canaries a table can have.
+const most = 800
 
-// Attribute holds the attempt of a canary, and number which of its table's it is, both as numbers;
+// markAttribute holds the attempt of a canary, and number which of its table's it is, both as numbers;
 // the nonce makes each write a change.
 const (
-	Attribute = "replicator_cutover"
-	number    = "replicator_canary"
-	nonce     = "replicator_nonce"
+	markAttribute = "replicator_cutover"
+	number        = "replicator_canary"
+	nonce         = "replicator_nonce"
 )
 
 // Set are the canaries of one table.
@@ -33,8 +33,8 @@ type Set struct {
 
 // New gives the canaries of a source table under a ledger.
 func New(ledger, source string) *Set {
-	s := &Set{known: make(map[string]bool, 3*Most)}
-	for i := range Most {
+	s := &Set{known: make(map[string]bool, 3*most)}
+	for i := range most {
 		seed := sha256.Sum256([]byte("replicator canary\x00" + ledger + "\x00" + source + "\x00" + strconv.Itoa(i)))
 		s.seeds = append(s.seeds, seed)
 		for _, kind := range []attribute.Kind{attribute.KindS, attribute.KindN, attribute.KindB} {
@@ -99,7 +99,7 @@ func (s *Set) attributes(i int, key []transform.KeyAttribute) (list []attribute.
 // leaves a record in the stream.
 func (s *Set) Item(i int, key []transform.KeyAttribute, attempt uint32, once string) attribute.Item {
 	list := s.attributes(i, key)
-	list = append(list, attribute.Attribute{Name: Attribute, Value: whole(uint64(attempt))}, attribute.Attribute{Name: number, Value: whole(uint64(i))},
+	list = append(list, attribute.Attribute{Name: markAttribute, Value: whole(uint64(attempt))}, attribute.Attribute{Name: number, Value: whole(uint64(i))},
 		attribute.Attribute{Name: nonce, Value: attribute.String(once)})
 	return attribute.NewItem(list)
 }
@@ -115,14 +115,14 @@ func whole(n uint64) attribute.Value {
 // Which gives the attempt that a canary's change is of, and which of its table's canaries it is;
 // the attempt is 0 if it says neither: it is a removal.
 func Which(c cdc.Change) (attempt uint32, i int) {
-	of, known := c.New.Get(Attribute)
+	of, known := c.New.Get(markAttribute)
 	which, numbered := c.New.Get(number)
 	if !known || !numbered {
 		return 0, 0
 	}
 	a, err := strconv.ParseUint(of.Text(), 10, 32)
 	n, err2 := strconv.ParseUint(which.Text(), 10, 32)
-	if err != nil || err2 != nil || n >= Most {
+	if err != nil || err2 != nil || n >= most {
 		return 0, 0
 	}
 	return uint32(a), int(n)
@@ -156,5 +156,5 @@ func Number(shards int) int {
 	case shards <= 16:
 		return 150
 	}
-	return Most
+	return most
 }

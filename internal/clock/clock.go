@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// Tolerance is how far the clock may be off before anybody is told.
-	Tolerance = time.Minute
+	// tolerance is how far the clock may be off before anybody is told.
+	tolerance = time.Minute
 	// Limit is how far it may be off for a worker to begin. DynamoDB refuses the signatures of clocks that are off by not much more.
 	Limit = 10 * time.Minute
 )
@@ -96,12 +96,12 @@ type Teller struct {
 
 // Tell takes how far the clock is off now.
 func (t *Teller) Tell(offset time.Duration) {
-	switch wrong := offset.Abs() > Tolerance; {
+	switch wrong := offset.Abs() > tolerance; {
 	case wrong && !t.wrong:
 		t.Log.Warn("the clock of this host is wrong: changes are copied all the same, but the times that it tells, lag among them, are off",
 			"offset", offset.Round(time.Second).String())
 	case !wrong && t.wrong:
 		t.Log.Info("the clock of this host is right again")
 	}
-	t.wrong = offset.Abs() > Tolerance
+	t.wrong = offset.Abs() > tolerance
 }

@@ -38,7 +38,7 @@ const (
 	StateRunning = "running" // parts are compared
 	StatePaused  = "paused"
 	StateDone    = "done"
-	StateEnded   = "ended" // the last one was cancelled, and none before it has a result
+	stateEnded   = "ended" // the last one was cancelled, and none before it has a result
 )
 
 // Document is where the verifies of a migration stand: the document of every `verify` command with
@@ -219,8 +219,8 @@ func resultOf(r checkpoint.VerifyResult, prices cost.Prices, now time.Time) *Res
 	return out
 }
 
-// Render writes the document for people.
-func (d *Document) Render(w io.Writer) error {
+// render writes the document for people.
+func (d *Document) render(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tVERIFY\tSCOPE\tITEMS\tROWS\tMISSING\tDIFFERENT\tEXTRA\tFOREIGN\tIN FLIGHT")
 	for _, t := range d.Tables {

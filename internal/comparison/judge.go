@@ -47,7 +47,7 @@ func StateOf(s checkpoint.TableState) string {
 	case v.Result.Known():
 		return StateDone
 	case v.Number > 0:
-		return StateEnded
+		return stateEnded
 	}
 	return StateNever
 }
@@ -59,7 +59,7 @@ func next(t Table) (command, why string) {
 		return "verify resume", "the verify of " + t.Source + " is paused"
 	case t.State == StateRunning:
 		return "verify", "goes on with the verify of " + t.Source + ", and waits for it"
-	case r == nil || t.State == StateEnded:
+	case r == nil || t.State == stateEnded:
 		return "verify", t.Source + " was never compared as a whole"
 	case t.Repair != nil && !t.Repair.DryRun && t.Repair.Repaired > 0:
 		return "verify", "only a fresh comparison says that " + t.Source + " is clean by now"

@@ -277,7 +277,7 @@ func (o *Operator) write(d *Document) error {
 	if o.AsJSON() {
 		return o.WriteJSON(d)
 	}
-	return o.Console.Show(o.Stdout, d.Render)
+	return o.Console.Show(o.Stdout, d.render)
 }
 
 // explain makes what failed an error for people.

@@ -19,9 +19,9 @@ import (
 // lineSchema names the form of a report's lines.
 const lineSchema = "replicator.verify_report/v1"
 
-// Line is one line of a report. There is one for each difference that was kept, and at the end of
+// line is one line of a report. There is one for each difference that was kept, and at the end of
 // each table one with its counts.
-type Line struct {
+type line struct {
 	Schema string `json:"schema"` // replicator.verify_report/v1
 	Source string `json:"source"`
 	// Kind is how the row differs; empty on the last line of a table.
@@ -48,7 +48,7 @@ func (o *Operator) report(d *Document) error {
 	}
 	err := write(o.Report, o.lines)
 	if err == nil {
-		err = write(pageName(o.Report), func(w io.Writer) error { return Page(w, d) })
+		err = write(pageName(o.Report), func(w io.Writer) error { return writePage(w, d) })
 	}
 	return o.unwritten(err)
 }
@@ -105,7 +105,7 @@ func (o *Operator) lines(w io.Writer) error {
 		}
 		for _, f := range t.list {
 			shown := findingOf(t.mapping, f, true)
-			line := Line{Schema: lineSchema, Source: t.config.From, Kind: shown.Kind, Target: shown.Target, Row: printable([]byte(f.Row)), KeyHash: shown.KeyHash,
+			line := line{Schema: lineSchema, Source: t.config.From, Kind: shown.Kind, Target: shown.Target, Row: printable([]byte(f.Row)), KeyHash: shown.KeyHash,
 				Version: string(f.Version), Columns: shown.Columns, Reason: f.Reason}
 			if f.Keys.Exists() {
 				line.Key = *shown.Key
@@ -120,7 +120,7 @@ func (o *Operator) lines(w io.Writer) error {
 			}
 		}
 		n, result := len(t.list), resultOf(t.state.Verify.Result, cost.Default(), time.Now())
-		last := Line{Schema: lineSchema, Source: t.config.From, Listed: &n, Result: result}
+		last := line{Schema: lineSchema, Source: t.config.From, Listed: &n, Result: result}
 		if result != nil {
 			last.LeftOut = &result.LeftOut
 		}
@@ -157,10 +157,10 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"len64":  func(f []Finding) int64 { return int64(len(f)) },
 }).Parse(pageText))
 
-// Page writes the document as one page of HTML that needs nothing else. What names items beyond
+// writePage writes the document as one page of HTML that needs nothing else. What names items beyond
 // their hashes, columns that are named after them included, is on it only where the document has
 // their keys (ShowValues).
-func Page(w io.Writer, d *Document) error {
+func writePage(w io.Writer, d *Document) error {
 	p := shown{Document: d, Style: page.Style(), Policy: page.Policy(), Clean: true}
 	for _, t := range d.Tables {
 		p.Compared = p.Compared || t.Result != nil

@@ -186,9 +186,9 @@ func TestOverlayFindings(t *testing.T) {
 }
 
 func TestVariables(t *testing.T) {
-	want := []Variable{{"REPLICATOR_NAME", "name"}, {"REPLICATOR_HTTP_LISTEN", "http.listen"},
+	want := []override{{"REPLICATOR_NAME", "name"}, {"REPLICATOR_HTTP_LISTEN", "http.listen"},
 		{"REPLICATOR_LOG_LEVEL", "log.level"}, {"REPLICATOR_LOG_FORMAT", "log.format"}}
-	if diff := cmp.Diff(want, Variables()); diff != "" {
+	if diff := cmp.Diff(want, variables()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -208,8 +208,8 @@ func TestFind(t *testing.T) {
 	if err := os.WriteFile(second, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	named := lookup(map[string]string{PathVariable: "named.yaml"})
-	empty := lookup(map[string]string{PathVariable: ""})
+	named := lookup(map[string]string{pathVariable: "named.yaml"})
+	empty := lookup(map[string]string{pathVariable: ""})
 	for _, c := range []struct {
 		name, flag string
 		env        Lookup
@@ -369,10 +369,10 @@ func TestMappingIsCheckedAgainstTheKeySchema(t *testing.T) {
 	if !errors.As(err, &list) || len(list) != 1 || list[0].Code != diag.AddressAmbiguous || list[0].Pos.Line != 61 || list[0].Fix != "add #{sequence} at the end of row_key" {
 		t.Error(err)
 	}
-	if name, at := c.Tables[0].Rule(1); name != "rule comment" || at.Line != 24 {
+	if name, at := c.Tables[0].rule(1); name != "rule comment" || at.Line != 24 {
 		t.Error(name, at)
 	}
-	if name, at := c.Tables[2].Rule(0); name != "default mapping" || at.Line != 53 {
+	if name, at := c.Tables[2].rule(0); name != "default mapping" || at.Line != 53 {
 		t.Error(name, at)
 	}
 	if families := c.Tables[0].TargetFamilies(); len(families) != 4 || families[3].Aggregate != transform.IntSum {

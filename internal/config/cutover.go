@@ -23,7 +23,7 @@ func checkHook(s string) *fault {
 	switch {
 	case err != nil || u.Hostname() == "":
 		return &fault{diag.InvalidValue, "", "it is no address", fix}
-	case u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Hostname()):
+	case u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()):
 		return nil
 	}
 	return &fault{diag.InvalidValue, "", "a hook is called by https, or by http on this machine", fix}

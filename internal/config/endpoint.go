@@ -39,8 +39,8 @@ func IsAWSHost(host string) bool {
 	return false
 }
 
-// IsLoopback tells whether a host is this machine by definition: an address of the loopback, or a name that is reserved for it (RFC 6761).
-func IsLoopback(host string) bool {
+// isLoopback tells whether a host is this machine by definition: an address of the loopback, or a name that is reserved for it (RFC 6761).
+func isLoopback(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
@@ -66,7 +66,7 @@ func CheckEndpoint(where, endpoint string, allowed Allowed) diag.List {
 		found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", where, shown(address)), Cause: cause,
 			Fix: "unset it, or pass --allow-emulator"})
 	}
-	if !allowed.Insecure && !secure && !IsLoopback(u.Hostname()) {
+	if !allowed.Insecure && !secure && !isLoopback(u.Hostname()) {
 		found = append(found, &diag.Error{Code: diag.InsecureEndpoint, What: fmt.Sprintf("%s names a host that is not this one, without https (%s)", where, shown(address)),
 			Cause: "items and session tokens would cross the network unencrypted", Fix: "write it with https://, or pass --allow-insecure-endpoint"})
 	}

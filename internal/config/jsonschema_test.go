@@ -181,7 +181,7 @@ func scalarSchema(f *field) object {
 	anyOf := func(forms ...any) object { return object{"anyOf": append(forms, notKnown(f))} }
 	switch {
 	case f.check == "version":
-		return anyOf(object{"enum": []any{FormatVersion, strconv.Itoa(FormatVersion)}})
+		return anyOf(object{"enum": []any{formatVersion, strconv.Itoa(formatVersion)}})
 	case f.kind == truth && len(f.oneOf) > 0:
 		var values []any
 		for _, value := range f.oneOf {

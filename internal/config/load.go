@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// PathVariable names the environment variable that names the configuration file.
-const PathVariable = "REPLICATOR_CONFIG"
+// pathVariable names the environment variable that names the configuration file.
+const pathVariable = "REPLICATOR_CONFIG"
 
 // maxBytes bounds the file. The largest sensible one, thousands of tables, is far below.
 const maxBytes = 1 << 20
@@ -32,15 +32,15 @@ type Flag struct {
 	Value string
 }
 
-// Variable is an environment variable that overrides a key of the file.
-type Variable struct{ Name, Key string }
+// override is an environment variable that overrides a key of the file.
+type override struct{ Name, Key string }
 
-// Variables returns the environment variables that override the file, in the order of their keys.
-func Variables() []Variable {
-	var found []Variable
+// variables returns the environment variables that override the file, in the order of their keys.
+func variables() []override {
+	var found []override
 	walkScalars(&schema, reflect.New(reflect.TypeFor[Config]()).Elem(), func(f *field, _ reflect.Value) {
 		if f.env != "" {
-			found = append(found, Variable{f.env, f.path})
+			found = append(found, override{f.env, f.path})
 		}
 	})
 	return found
@@ -54,7 +54,7 @@ func find(flag string, env Lookup, paths []string) (string, error) {
 	if flag != "" {
 		return flag, nil
 	}
-	if path, _ := env(PathVariable); path != "" {
+	if path, _ := env(pathVariable); path != "" {
 		return path, nil
 	}
 	for _, path := range paths {
@@ -64,7 +64,7 @@ func find(flag string, env Lookup, paths []string) (string, error) {
 		}
 	}
 	return "", &diag.Error{Code: diag.ConfigNotFound, What: "there is no configuration file",
-		Cause: "neither -c nor $" + PathVariable + " names one, and none of these exists: " + strings.Join(paths, ", ")}
+		Cause: "neither -c nor $" + pathVariable + " names one, and none of these exists: " + strings.Join(paths, ", ")}
 }
 
 // Load reads, decodes and checks the configuration file. The error is a diag.List with every finding, each with exit status
@@ -83,7 +83,7 @@ func open(path string) ([]byte, error) {
 	if err != nil {
 		code, fix := diag.ConfigUnreadable, ""
 		if errors.Is(err, fs.ErrNotExist) {
-			code, fix = diag.ConfigNotFound, "check the path given with -c or $"+PathVariable
+			code, fix = diag.ConfigNotFound, "check the path given with -c or $"+pathVariable
 		}
 		return nil, diag.List{{Code: code, What: "cannot read the configuration file " + path, Err: err, Fix: fix}}
 	}

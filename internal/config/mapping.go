@@ -98,8 +98,8 @@ func (t *Table) FamiliesAs(as transform.Encoding) []string {
 	return names
 }
 
-// Rule returns the name of a rule, by its number from 0, and where it stands; the table's entry if there are no rules.
-func (t *Table) Rule(n int) (string, diag.Position) {
+// rule returns the name of a rule, by its number from 0, and where it stands; the table's entry if there are no rules.
+func (t *Table) rule(n int) (string, diag.Position) {
 	path := fmt.Sprintf("tables[%d]", t.index)
 	if n < 0 || n >= len(t.Rules) {
 		if t.Preset != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// FormatVersion is the version of the configuration format that this package reads.
-const FormatVersion = 1
+// formatVersion is the version of the configuration format that this package reads.
+const formatVersion = 1
 
 var (
 	migrationName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
@@ -89,11 +89,11 @@ func checkMappingText(s string) *fault {
 }
 
 func checkVersion(s string) *fault {
-	if s == strconv.Itoa(FormatVersion) {
+	if s == strconv.Itoa(formatVersion) {
 		return nil
 	}
-	return &fault{diag.UnknownVersion, "", fmt.Sprintf("this program reads version %d of the format", FormatVersion),
-		fmt.Sprintf("write version: %d, or use the release that introduced the other format", FormatVersion)}
+	return &fault{diag.UnknownVersion, "", fmt.Sprintf("this program reads version %d of the format", formatVersion),
+		fmt.Sprintf("write version: %d, or use the release that introduced the other format", formatVersion)}
 }
 
 func checkName(s string) *fault {

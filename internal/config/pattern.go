@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// DiscoverEvery is how often new tables of a pattern are looked for when nothing else is said.
-const DiscoverEvery = 5 * time.Minute
+// discoverEvery is how often new tables of a pattern are looked for when nothing else is said.
+const discoverEvery = 5 * time.Minute
 
 // maxCaptureDigits bounds {name:N}: a table's name has 255 characters, and numbers in names are dates and shards.
 const maxCaptureDigits = 18
@@ -325,7 +325,7 @@ func (d *decoder) checkPattern(t *Table, path string) bool {
 	}
 	t.pattern, t.text, t.merged = parsed, t.From, true
 	if t.DiscoverEvery == 0 {
-		t.DiscoverEvery = DiscoverEvery
+		t.DiscoverEvery = discoverEvery
 	}
 	return true
 }

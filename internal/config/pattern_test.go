@@ -113,7 +113,7 @@ func TestPatternTables(t *testing.T) {
 	if every := c.Tables[0].DiscoverEvery; every != 10*time.Second {
 		t.Errorf("discover_every is %s", every)
 	}
-	if every := c.Tables[1].DiscoverEvery; every != DiscoverEvery {
+	if every := c.Tables[1].DiscoverEvery; every != discoverEvery {
 		t.Errorf("discover_every is %s by default", every)
 	}
 	// A name before a pattern, and of patterns the first, however the tables are listed.

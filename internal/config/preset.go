@@ -7,10 +7,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// PresetUtility is the layout of Google's batch utility, byte for byte but for members whose Java hashes share a bucket: the row key is the partition key, which is no column, and
+// presetUtility is the layout of Google's batch utility, byte for byte but for members whose Java hashes share a bucket: the row key is the partition key, which is no column, and
 // values are written as: google_utility. The other preset is what the utility was meant to write: the row key is the whole primary
 // key, every attribute is written, as: flattened, and nothing is lost.
-const PresetUtility = "google-migration-utility"
+const presetUtility = "google-migration-utility"
 
 // preset completes the rules that give neither columns nor a cell. Without rules there is one for all items.
 func (b *specBuilder) preset() {
@@ -33,7 +33,7 @@ func (b *specBuilder) preset() {
 				return
 			}
 			as := transform.AsFlattened
-			if t.Preset == PresetUtility {
+			if t.Preset == presetUtility {
 				as = transform.AsGoogleUtility
 				b.utilityKey(w)
 			}
@@ -49,9 +49,9 @@ func (b *specBuilder) utilityKey(w *transform.Write) {
 	case w.RowKey != nil || len(key) == 0 || b.found != nil:
 	case len(key) > 1:
 		b.report(diag.AddressAmbiguous, ".preset", 0,
-			fmt.Sprintf("preset %s makes the partition key the row key, and the table has a sort key, %q", PresetUtility, key[1].Name),
+			fmt.Sprintf("preset %s makes the partition key the row key, and the table has a sort key, %q", presetUtility, key[1].Name),
 			"items that differ in the sort key alone take one row, in which the utility mixes their columns; such a load cannot be continued",
-			fmt.Sprintf("give a row key: rules: [{ row_key: \"{%s}#{%s}\" }]; or write preset: %s-corrected", key[0].Name, key[1].Name, PresetUtility))
+			fmt.Sprintf("give a row key: rules: [{ row_key: \"{%s}#{%s}\" }]; or write preset: %s-corrected", key[0].Name, key[1].Name, presetUtility))
 	default:
 		w.RowKey = transform.UtilityRowKey(key[0])
 	}

@@ -60,7 +60,7 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%q %q, want %q %q", placed.Rows[0].Row, got, test.row, test.cells)
 		}
 	}
-	if name, at := c.Tables[0].Rule(0); name != "preset google-migration-utility" || at.Line != 5 {
+	if name, at := c.Tables[0].rule(0); name != "preset google-migration-utility" || at.Line != 5 {
 		t.Error(name, at)
 	}
 	if families := readerFamilies(c); len(families) != 1 || families[0] != transform.UtilityFamily {

@@ -73,11 +73,11 @@ func TestEstimate(t *testing.T) {
 	}{
 		"reading the table":        {50 << 30 / 4096 / 1e6 * 0.125, Once},
 		"items out of AWS":         {75 * 0.09, Once},
-		"an idle shard's requests": {3600 / 1e6 * 0.2, PerIdleShardHour},
-		"requests of changes":      {2048 * 1e6 / (1 << 20) / 1e6 * 0.2, PerMillionChanges},
-		"stream reads":             {4 * 86400 / 1e6 * 0.2, Day},
-		"changes out of AWS":       {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, PerMillionChanges},
-		"storage in Bigtable":      {50 * 0.17, Month},
+		"an idle shard's requests": {3600 / 1e6 * 0.2, perIdleShardHour},
+		"requests of changes":      {2048 * 1e6 / (1 << 20) / 1e6 * 0.2, perMillionChanges},
+		"stream reads":             {4 * 86400 / 1e6 * 0.2, day},
+		"changes out of AWS":       {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, perMillionChanges},
+		"storage in Bigtable":      {50 * 0.17, month},
 	}
 	lines := p.Estimate(table, Cluster{}, everySecond)
 	if len(lines) != len(want) {
@@ -110,7 +110,7 @@ func TestEstimate(t *testing.T) {
 		through.Applied = applied
 		lines := p.Estimate(through, Cluster{}, everySecond)
 		i := slices.IndexFunc(lines, func(l Line) bool { return l.What == "changes through Pub/Sub" })
-		if want := times * 1e6 * (2*1024*1.5 + 1100) / (1 << 40) * 40; i < 0 || math.Abs(lines[i].Amount-want) > 1e-9 || lines[i].Per != PerMillionChanges {
+		if want := times * 1e6 * (2*1024*1.5 + 1100) / (1 << 40) * 40; i < 0 || math.Abs(lines[i].Amount-want) > 1e-9 || lines[i].Per != perMillionChanges {
 			t.Errorf("applied %v: %+v, want %v", applied, lines, want)
 		}
 	}
@@ -182,8 +182,8 @@ func TestNodes(t *testing.T) {
 }
 
 func TestTotals(t *testing.T) {
-	got := Totals([]Line{{Amount: 1, Per: Once}, {Amount: 2, Per: Month}, {Amount: 3, Per: Once}, {Amount: 9, Per: PerMillionChanges}})
-	if want := []Total{{Once, 4}, {Day, 0}, {Month, 2}}; !slices.Equal(got, want) {
+	got := Totals([]Line{{Amount: 1, Per: Once}, {Amount: 2, Per: month}, {Amount: 3, Per: Once}, {Amount: 9, Per: perMillionChanges}})
+	if want := []Total{{Once, 4}, {day, 0}, {month, 2}}; !slices.Equal(got, want) {
 		t.Error(got)
 	}
 }

@@ -14,9 +14,9 @@ const (
 	million     = 1_000_000
 )
 
-// LongestCopy is the time beyond which a copy is too slow: the stream keeps changes for 24 hours, and what a copy does not need of
+// longestCopy is the time beyond which a copy is too slow: the stream keeps changes for 24 hours, and what a copy does not need of
 // that is the margin for everything that goes wrong.
-const LongestCopy = 18 * time.Hour
+const longestCopy = 18 * time.Hour
 
 // Table is what is known of a source table.
 type Table struct {
@@ -58,7 +58,7 @@ type Copy struct {
 }
 
 // TooSlow tells whether the copy takes so long that changes may leave the stream before they are read.
-func (c Copy) TooSlow() bool { return c.Time > LongestCopy }
+func (c Copy) TooSlow() bool { return c.Time > longestCopy }
 
 // Copying estimates the copy of a table by one worker: the slowest of all that bounds it.
 func (p Prices) Copying(t Table, c Cluster) Copy {
@@ -94,8 +94,8 @@ func (p Prices) guarded(hdd bool) float64 {
 	return 1 / (1/p.Rates[kind+"_reads"] + 1/p.Rates[kind+"_writes"])
 }
 
-// NodesFor is how many nodes take so many rows a second.
-func (p Prices) NodesFor(rowsPerSecond float64, hdd bool) int {
+// nodesFor is how many nodes take so many rows a second.
+func (p Prices) nodesFor(rowsPerSecond float64, hdd bool) int {
 	return max(1, int(math.Ceil(rowsPerSecond/p.guarded(hdd))))
 }
 
@@ -112,10 +112,10 @@ type Line struct {
 // The periods of lines.
 const (
 	Once              = "once"
-	Day               = "day"
-	Month             = "month"
-	PerMillionChanges = "million changes"
-	PerIdleShardHour  = "idle shard-hour"
+	day               = "day"
+	month             = "month"
+	perMillionChanges = "million changes"
+	perIdleShardHour  = "idle shard-hour"
 )
 
 // Estimate is what a table's migration costs, but for the nodes of the target, which all tables share: Nodes.
@@ -131,12 +131,12 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	if t.OpenShards > 0 && run.Poll > 0 {
 		calls := float64(t.OpenShards) * secondsADay / run.Poll.Seconds()
 		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s asked every %s", plural(t.OpenShards, "shard"), run.Poll),
-			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: Day, Price: "stream_read_million", Note: "more while there are many changes"})
+			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: day, Price: "stream_read_million", Note: "more while there are many changes"})
 	}
 	if t.Items > 0 {
 		images := 2 * float64(t.Bytes) / float64(t.Items) * million // the new and the old image of each
 		lines = append(lines, Line{What: "changes out of AWS", Quantity: size(images * p.Rates["wire_factor"]),
-			Amount: images * p.Rates["wire_factor"] / gib * p.Prices["egress_gb"].Price, Per: PerMillionChanges, Price: "egress_gb"})
+			Amount: images * p.Rates["wire_factor"] / gib * p.Prices["egress_gb"].Price, Per: perMillionChanges, Price: "egress_gb"})
 	}
 	if t.Published {
 		lines = append(lines, p.messages(t))
@@ -146,13 +146,13 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 		storage = "hdd_gb_month"
 	}
 	return append(lines, Line{What: "storage in Bigtable", Quantity: size(float64(t.Bytes)),
-		Amount: float64(t.Bytes) / gib * p.Prices[storage].Price, Per: Month, Price: storage, Note: "before compression"})
+		Amount: float64(t.Bytes) / gib * p.Prices[storage].Price, Per: month, Price: storage, Note: "before compression"})
 }
 
 // messages is what changes cost on their way through a topic.
 func (p Prices) messages(t Table) Line {
 	images := 2 * float64(t.Bytes) / math.Max(float64(t.Items), 1) // the new and the old one
-	line := Line{What: "changes through Pub/Sub", Per: PerMillionChanges, Price: "pubsub_tib", Note: "published; as much again for every subscription"}
+	line := Line{What: "changes through Pub/Sub", Per: perMillionChanges, Price: "pubsub_tib", Note: "published; as much again for every subscription"}
 	bytes := million * (images*p.Rates["wire_factor"] + p.Rates["message_bytes"])
 	if t.Applied {
 		bytes *= 2
@@ -212,7 +212,7 @@ func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 			rows, longest = rows+copying.RowsPerSecond*min(1, copying.Time.Minutes()), max(longest, copying.Time)
 		}
 	}
-	needed := p.NodesFor(rows, c.HDD)
+	needed := p.nodesFor(rows, c.HDD)
 	line := Line{What: "Bigtable nodes for the copy", Quantity: plural(needed, "node"), Per: Once}
 	if c.Nodes >= needed {
 		line.Note = fmt.Sprintf("the cluster has %d", c.Nodes)
@@ -236,7 +236,7 @@ type Total struct {
 // Totals sums lines by their periods, those that happen once first.
 func Totals(lines []Line) []Total {
 	var out []Total
-	for _, per := range []string{Once, Day, Month} { // what a million changes cost is no part of a sum
+	for _, per := range []string{Once, day, month} { // what a million changes cost is no part of a sum
 		t := Total{Per: per}
 		for _, line := range lines {
 			if line.Per == per {

@@ -56,7 +56,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	}
 	var proofs []checkpoint.CutoverProof
 	for _, source := range c.Tables {
-		f, err := v.Figures(ctx, source, nil)
+		f, err := v.figures(ctx, source, nil)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ const (
 // GateNames are all gates.
 var GateNames = []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}
 
-// Figures are what gates of a table are judged by.
+// figures are what gates of a table are judged by.
 type Figures struct {
 	Found   bool
 	State   checkpoint.TableState
@@ -45,8 +45,8 @@ type Figures struct {
 	Targets []checkpoint.Target
 }
 
-// Figures reads what gates of a table are judged by.
-func (d *Driver) Figures(ctx context.Context, source string, targets []string) (f Figures, err error) {
+// figures reads what gates of a table are judged by.
+func (d *Driver) figures(ctx context.Context, source string, targets []string) (f Figures, err error) {
 	if f.State, f.Found, err = d.Ledger.Table(ctx, source); err != nil {
 		return f, err
 	}
@@ -75,7 +75,7 @@ func (d *Driver) Figures(ctx context.Context, source string, targets []string) (
 func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
 	var gates []checkpoint.CutoverGate
 	for _, source := range plan.Tables {
-		f, err := d.Figures(ctx, source, plan.Targets)
+		f, err := d.figures(ctx, source, plan.Targets)
 		if err != nil {
 			return nil, err
 		}

@@ -47,11 +47,11 @@ type Application struct {
 	mapping *transform.Mapping
 	// pending are second writes that are under way.
 	pending sync.WaitGroup
-	counts  ApplicationCounts
+	counts  applicationCounts
 }
 
-// ApplicationCounts says what an application did.
-type ApplicationCounts struct {
+// applicationCounts says what an application did.
+type applicationCounts struct {
 	Changes, Refused, Late, Missing, RowsDeleted atomic.Int64
 }
 

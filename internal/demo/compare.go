@@ -32,9 +32,9 @@ type source interface {
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
-// Compare reads the source table and the target table whole and compares them cell by cell, both
+// compare reads the source table and the target table whole and compares them cell by cell, both
 // ways, as `replicator verify` does. Nobody may write meanwhile.
-func Compare(ctx context.Context, from source, to verify.Target, table string) (Comparison, error) {
+func compare(ctx context.Context, from source, to verify.Target, table string) (Comparison, error) {
 	description, err := from.Describe(ctx, table)
 	if err != nil {
 		return Comparison{}, err

@@ -134,7 +134,7 @@ func TestCompareSeesEveryDifference(t *testing.T) {
 		}, "different: d:old"},
 		{"no version", func(rows stored) stored { rows[0].Version = ""; return rows }, "the row has no version"},
 	} {
-		got, err := Compare(context.Background(), source, c.change(copied(t, source)), tableName)
+		got, err := compare(context.Background(), source, c.change(copied(t, source)), tableName)
 		if err != nil {
 			t.Fatal(err)
 		}

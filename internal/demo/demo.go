@@ -383,7 +383,7 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 }
 
 func (d *demo) compare(ctx context.Context) (Comparison, error) {
-	return Compare(ctx, d.services.reads, d.services.rows, tableName)
+	return compare(ctx, d.services.reads, d.services.rows, tableName)
 }
 
 // stopAll asks all workers that run to end, and waits for them.

@@ -75,8 +75,8 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error, or nil.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ExitStatus returns the exit status the error leads to: its own, else the registered one; 0 for a warning.
-func (e *Error) ExitStatus() int {
+// exitStatus returns the exit status the error leads to: its own, else the registered one; 0 for a warning.
+func (e *Error) exitStatus() int {
 	if e.Warning {
 		return ExitDone
 	}
@@ -89,10 +89,10 @@ func (e *Error) ExitStatus() int {
 	return ExitFailed
 }
 
-// Render writes the four lines, newline included. Further lines of a cause or a fix are indented below the first.
+// render writes the four lines, newline included. Further lines of a cause or a fix are indented below the first.
 // Their own indentation stays, since a fix may be YAML. Characters that a terminal would act upon are escaped, since causes
 // come from remote ends.
-func (e *Error) Render(w io.Writer) error {
+func (e *Error) render(w io.Writer) error {
 	word := "error"
 	if e.Warning {
 		word = "warning"
@@ -225,7 +225,7 @@ func (l List) Few() (few List, rest string) {
 	return few, fmt.Sprintf("and %d more errors and %d more warnings", len(l)-len(few)-warnings, warnings)
 }
 
-// Render writes the findings one after the other, separated by an empty line; of very many it writes the first ones, and counts the rest.
+// render writes the findings one after the other, separated by an empty line; of very many it writes the first ones, and counts the rest.
 func (l List) Render(w io.Writer) error {
 	few, rest := l.Few()
 	if rest != "" {
@@ -245,14 +245,14 @@ func (l List) render(w io.Writer) error {
 				return err
 			}
 		}
-		if err := e.Render(w); err != nil {
+		if err := e.render(w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Render writes any error in the four-line form: every Error found in the tree of err, or, when there is none, err itself
+// render writes any error in the four-line form: every Error found in the tree of err, or, when there is none, err itself
 // as an unexpected internal error. A nil err writes nothing.
 func Render(w io.Writer, err error) error { return Findings(err).Render(w) }
 
@@ -272,7 +272,7 @@ func ExitCode(err error) int {
 	findings, foreign := collect(err)
 	seen := map[int]bool{}
 	for _, e := range findings {
-		seen[e.ExitStatus()] = true
+		seen[e.exitStatus()] = true
 	}
 	if len(foreign) > 0 {
 		seen[ExitFailed] = true

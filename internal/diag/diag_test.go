@@ -36,7 +36,7 @@ func golden(t *testing.T, path, got string) {
 }
 
 func TestErrorsPage(t *testing.T) {
-	golden(t, "../../docs/errors.md", Page())
+	golden(t, "../../docs/errors.md", document())
 }
 
 func TestRender(t *testing.T) {

@@ -51,10 +51,10 @@ func TestHintsCarryFlags(t *testing.T) {
 		"replicator runs elsewhere":                                               "replicator runs elsewhere",
 		"replicator does not run, so start it":                                    "replicator does not run, so start it",
 	} {
-		if got := WithFlags(text, " -c F"); got != want {
+		if got := withFlags(text, " -c F"); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
-		if got := WithFlags(text, ""); got != text {
+		if got := withFlags(text, ""); got != text {
 			t.Errorf("%q without flags: %q", text, got)
 		}
 	}

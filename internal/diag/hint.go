@@ -8,8 +8,8 @@ import (
 // command is one of this program's commands that read a configuration, in a text: between backquotes, or as the whole text.
 var command = regexp.MustCompile("`replicator (?:lint|plan|preview|test|run|status|explain|parked)[^`\n]*`|^replicator (?:lint|plan|preview|test|run|status|explain|parked)(?: [^,;\n]*)?$")
 
-// WithFlags returns a text with the flags added to the commands in it, but to those that name a configuration or ask for help.
-func WithFlags(text, flags string) string {
+// withFlags returns a text with the flags added to the commands in it, but to those that name a configuration or ask for help.
+func withFlags(text, flags string) string {
 	if flags == "" {
 		return text
 	}
@@ -24,7 +24,7 @@ func WithFlags(text, flags string) string {
 	})
 }
 
-// WithFlags returns the findings with the flags added to the commands of their remedies.
+// withFlags returns the findings with the flags added to the commands of their remedies.
 func (l List) WithFlags(flags string) List {
 	if flags == "" {
 		return l
@@ -32,7 +32,7 @@ func (l List) WithFlags(flags string) List {
 	out := make(List, len(l))
 	for i, e := range l {
 		with := *e
-		with.Fix = WithFlags(e.remedy(), flags)
+		with.Fix = withFlags(e.remedy(), flags)
 		out[i] = &with
 	}
 	return out

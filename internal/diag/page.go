@@ -18,8 +18,8 @@ var areas = []struct{ prefix, title string }{
 	{"R16", "The program itself"},
 }
 
-// Page returns the Markdown text of docs/errors.md.
-func Page() string {
+// document returns the Markdown text of docs/errors.md.
+func document() string {
 	var b strings.Builder
 	b.WriteString(`# Errors
 

@@ -2,8 +2,8 @@ package diag
 
 import "fmt"
 
-// EnableStreamCommand returns the AWS CLI command that gives a table without a stream the stream this program needs.
-func EnableStreamCommand(table string) string {
+// enableStreamCommand returns the AWS CLI command that gives a table without a stream the stream this program needs.
+func enableStreamCommand(table string) string {
 	return "aws dynamodb update-table --table-name " + table +
 		" --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
 }
@@ -14,7 +14,7 @@ func StreamDisabledError(table string) *Error {
 		Code:  StreamDisabled,
 		What:  fmt.Sprintf("table %s has no stream", table),
 		Cause: "DynamoDB Streams is not enabled for the table",
-		Fix:   EnableStreamCommand(table),
+		Fix:   enableStreamCommand(table),
 	}
 }
 
@@ -35,6 +35,6 @@ func StreamViewError(table, view, reason string) *Error {
 		Fix: "a stream's view type cannot be changed, only replaced; this starts a new stream:\n" +
 			"aws dynamodb update-table --table-name " + table + " --stream-specification StreamEnabled=false\n" +
 			"aws dynamodb wait table-exists --table-name " + table + "\n" +
-			EnableStreamCommand(table),
+			enableStreamCommand(table),
 	}
 }

@@ -27,8 +27,8 @@ type TableInput struct {
 	Parked  []string // refs of parked items (sink.Ref)
 }
 
-// Schema names the form of the document.
-const Schema = "replicator.evidence/v1"
+// schema names the form of the document.
+const schema = "replicator.evidence/v1"
 
 // Document is the evidence as JSON. Times are on the source's clock; what is unknown is null.
 type Document struct {
@@ -132,7 +132,7 @@ type Fence struct {
 func NewDocument(in Input) *Document {
 	c := in.Record
 	d := &Document{
-		Schema: Schema, Name: in.Name, At: in.At.UTC(), Attempt: c.Attempt, Step: string(c.Step), Rehearse: c.Rehearse, Reason: c.Reason,
+		Schema: schema, Name: in.Name, At: in.At.UTC(), Attempt: c.Attempt, Step: string(c.Step), Rehearse: c.Rehearse, Reason: c.Reason,
 		ConfigurationHash: c.Hash, Version: c.Version, WrittenBy: in.Version, Versions: sorted(in.Versions), StartedBy: c.CutoverPlan.By,
 		KeepFallback: c.KeepFallback, Lossy: list(c.Lossy),
 		BegunAt: at(c.BegunAt), FreezeBegunAt: at(c.FreezeBegunAt), FrozenAt: at(c.FrozenAt), FencedAt: at(c.FencedAt), SwitchedAt: at(c.SwitchedAt),

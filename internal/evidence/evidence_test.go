@@ -113,7 +113,7 @@ func TestThePageStandsForItself(t *testing.T) {
 	}
 	var page string
 	for _, f := range files {
-		if f.Name == PageFile {
+		if f.Name == pageFile {
 			page = string(f.Content)
 		}
 	}
@@ -141,7 +141,7 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s is good though somebody wrote too late", step)
 		}
 	}
-	for _, name := range []string{"../x", SumsFile, ".hidden", JSONFile} {
+	for _, name := range []string{"../x", sumsFile, ".hidden", jsonFile} {
 		if _, err := Files(NewDocument(input(t)), File{name, nil}); err == nil {
 			t.Errorf("%s was taken", name)
 		}

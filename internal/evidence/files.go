@@ -29,22 +29,22 @@ type File struct {
 
 // The files of every folder.
 const (
-	PageFile = "index.html"
-	JSONFile = "evidence.json"
-	SumsFile = "SHA256SUMS"
+	pageFile = "index.html"
+	jsonFile = "evidence.json"
+	sumsFile = "SHA256SUMS"
 )
 
 // Files renders the folder. More are files of others, such as reports of a verify, which are kept
-// and summed with it; their names must be plain. SumsFile is the last one, and has the form of sha256sum(1).
+// and summed with it; their names must be plain. sumsFile is the last one, and has the form of sha256sum(1).
 func Files(d *Document, more ...File) ([]File, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	files := []File{{JSONFile, append(text, '\n')}, {"shards.csv", d.shards()}, {"timeline.csv", d.timeline()}}
+	files := []File{{jsonFile, append(text, '\n')}, {"shards.csv", d.shards()}, {"timeline.csv", d.timeline()}}
 	for _, f := range more {
 		known := func(o File) bool { return o.Name == f.Name }
-		if f.Name != filepath.Base(f.Name) || strings.HasPrefix(f.Name, ".") || f.Name == PageFile || f.Name == SumsFile || slices.ContainsFunc(files, known) {
+		if f.Name != filepath.Base(f.Name) || strings.HasPrefix(f.Name, ".") || f.Name == pageFile || f.Name == sumsFile || slices.ContainsFunc(files, known) {
 			return nil, fmt.Errorf("%q cannot be the name of a file of the evidence", f.Name)
 		}
 		files = append(files, f)
@@ -53,12 +53,12 @@ func Files(d *Document, more ...File) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files = append(files, File{PageFile, shown})
+	files = append(files, File{pageFile, shown})
 	var sums bytes.Buffer
 	for _, f := range files {
 		fmt.Fprintf(&sums, "%s  %s\n", sum(f.Content), f.Name)
 	}
-	return append(files, File{SumsFile, sums.Bytes()}), nil
+	return append(files, File{sumsFile, sums.Bytes()}), nil
 }
 
 func sum(content []byte) string {

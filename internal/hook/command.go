@@ -12,9 +12,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 )
 
-// Stale is the exit status of a command that refuses a late token, or cannot tell what became of an
+// stale is the exit status of a command that refuses a late token, or cannot tell what became of an
 // earlier call: EX_TEMPFAIL of sysexits.h.
-const Stale = 75
+const stale = 75
 
 // foreign is the first exit status by which a shell tells of what it could not execute, or what was
 // killed. That is no promise.
@@ -51,7 +51,7 @@ func judge(ctx context.Context, output string, status int, err error) (string, c
 		return output, cutover.HookDone
 	case ctx.Err() != nil:
 		why = "its time was up, and it was killed"
-	case status == Stale:
+	case status == stale:
 		why = fmt.Sprintf("exit status %d: its token is late, or it cannot tell what became of an earlier call", status)
 	case status > 0 && status < foreign:
 		why, outcome = fmt.Sprintf("exit status %d", status), cutover.HookRefused

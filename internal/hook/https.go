@@ -17,8 +17,8 @@ import (
 const (
 	HookHeader    = "Cutover-Hook"
 	TokenHeader   = "Cutover-Token"
-	StepHeader    = "Cutover-Step"
-	TablesHeader  = "Cutover-Tables"
+	stepHeader    = "Cutover-Step"
+	tablesHeader  = "Cutover-Tables"
 	ProbeHeader   = "Cutover-Probe"
 	OutcomeHeader = "Cutover-Outcome"
 )
@@ -48,8 +48,8 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (string
 	request.GetBody = nil // a request is sent once: who repeats it gives it a token of its own
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(HookHeader, call.Hook)
-	request.Header.Set(StepHeader, call.Step)
-	request.Header.Set(TablesHeader, strings.Join(call.Tables, ","))
+	request.Header.Set(stepHeader, call.Step)
+	request.Header.Set(tablesHeader, strings.Join(call.Tables, ","))
 	if call.Probe {
 		request.Header.Set(ProbeHeader, "true")
 	} else {

@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// MaxBytes bounds what is read of a file, unpacked.
-const MaxBytes = 64 << 20
+// maxBytes bounds what is read of a file, unpacked.
+const maxBytes = 64 << 20
 
 // FormatError is returned for a file that is known for what it is, and cannot be read. It holds nothing of the items.
 type FormatError struct {
@@ -28,8 +28,8 @@ type FormatError struct {
 
 func (e *FormatError) Error() string { return e.What }
 
-// ErrTooLarge is returned for what goes on behind MaxBytes.
-var ErrTooLarge = fmt.Errorf("it has more than %d MiB", MaxBytes>>20)
+// ErrTooLarge is returned for what goes on behind maxBytes.
+var ErrTooLarge = fmt.Errorf("it has more than %d MiB", maxBytes>>20)
 
 // plain gives the text of a file, unpacked if it is packed.
 func plain(in io.Reader) (*bufio.Reader, error) {
@@ -60,7 +60,7 @@ func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	counted := &io.LimitedReader{R: text, N: MaxBytes + 1}
+	counted := &io.LimitedReader{R: text, N: maxBytes + 1}
 	decoder := json.NewDecoder(counted)
 	var items []attribute.Item
 	for entry := 1; limit == 0 || len(items) < limit; entry++ {

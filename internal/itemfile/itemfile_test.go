@@ -74,7 +74,7 @@ func TestReadRefuses(t *testing.T) {
 		`hats,fedoras`:                                                                 "entry 1 is not JSON",
 		packed(exported)[:40]:                                                          "entry 1 is not JSON, or it is cut off",
 		"\x1f\x8bx":                                                                    "it is damaged",
-		strings.Repeat(" ", MaxBytes+2):                                                "it has more than 64 MiB",
+		strings.Repeat(" ", maxBytes+2):                                                "it has more than 64 MiB",
 	} {
 		items, err := Read(strings.NewReader(text), 0)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(fmt.Sprint(err), "secret") {

@@ -20,8 +20,8 @@ const (
 	ActionResume   = "resume"
 	ActionRedo     = "redo"
 	ActionThrottle = "throttle"
-	ActionNone     = "none"    // nothing is to be done
-	ActionRefused  = "refused" // it cannot be done; why says what to do instead
+	actionNone     = "none"    // nothing is to be done
+	actionRefused  = "refused" // it cannot be done; why says what to do instead
 )
 
 // Request is what an operator asks for.
@@ -47,8 +47,8 @@ type Request struct {
 	wish   *requested // once it is found possible
 }
 
-// Decide says what the request does with a table. It changes nothing.
-func (r Request) Decide(t TableInput) Decided {
+// decide says what the request does with a table. It changes nothing.
+func (r Request) decide(t TableInput) Decided {
 	d := Decided{Source: t.Config.From, Action: r.Action}
 	s := t.State
 	is := func(action, format string, args ...any) Decided {
@@ -56,17 +56,17 @@ func (r Request) Decide(t TableInput) Decided {
 		return d
 	}
 	if !t.Found || s.Generation == 0 {
-		return is(ActionRefused, "it is not followed yet: start `replicator run`, which copies it by itself")
+		return is(actionRefused, "it is not followed yet: start `replicator run`, which copies it by itself")
 	}
 	switch r.Action {
 	case ActionStart:
 		return r.start(s, is)
 	case ActionPause:
-		switch state := StateOf(s); {
-		case state == StateNotStarted || state == StateDone:
-			return is(ActionNone, "no load is under way")
+		switch state := stateOf(s); {
+		case state == stateNotStarted || state == stateDone:
+			return is(actionNone, "no load is under way")
 		case s.Load.Paused == checkpoint.PausedByOperator:
-			return is(ActionNone, "it is paused already")
+			return is(actionNone, "it is paused already")
 		}
 		return is(ActionPause, "workers finish the pages that they hold, and take no further part; changes go on being applied")
 	case ActionResume:
@@ -79,7 +79,7 @@ func (r Request) Decide(t TableInput) Decided {
 		}
 		return is(ActionThrottle, "workers read the limits within seconds; they stay until they are changed, or reset")
 	}
-	return is(ActionRefused, "no such request")
+	return is(actionRefused, "no such request")
 }
 
 func (r Request) start(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
@@ -95,19 +95,19 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	case stage == checkpoint.StageAsked && r.replaces(s.Load):
 		return is(ActionStart, "it takes the place of the load that was asked for%s", from)
 	case stage == checkpoint.StageAsked:
-		return is(ActionNone, "a load is asked for already, and begins once a worker has planned it")
+		return is(actionNone, "a load is asked for already, and begins once a worker has planned it")
 	case stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping:
-		return is(ActionNone, "load %d is under way", s.Load.Number)
+		return is(actionNone, "load %d is under way", s.Load.Number)
 	case s.NeedsLoad && stage == checkpoint.StageOver:
-		return is(ActionRefused, "%s; another load of this generation would find the same: begin a new one with %s", s.Reason, redo)
+		return is(actionRefused, "%s; another load of this generation would find the same: begin a new one with %s", s.Reason, redo)
 	case s.NeedsLoad:
 		return is(ActionStart, "%s%s", lost(s), from)
 	case stage == checkpoint.StageOver && r.Repair:
-		return is(ActionNone, "it is in order")
+		return is(actionNone, "it is in order")
 	case stage == checkpoint.StageOver:
-		return is(ActionRefused, "it is in order; to load everything again all the same: %s", redo)
+		return is(actionRefused, "it is in order; to load everything again all the same: %s", redo)
 	case r.Repair:
-		return is(ActionNone, "nothing was lost; its first load begins with `replicator backfill start`")
+		return is(actionNone, "nothing was lost; its first load begins with `replicator backfill start`")
 	}
 	return is(ActionStart, "its existing items were not copied yet%s", from)
 }
@@ -124,33 +124,33 @@ func (r Request) replaces(asked checkpoint.Load) bool {
 }
 
 func (r Request) resume(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
-	state := StateOf(s)
+	state := stateOf(s)
 	switch {
-	case state == StateApproval && !r.Approve:
-		return is(ActionRefused, "the sweep waits for your answer: it would put %s and remove %s; %s would stay unexplained. Say so with --yes", rows(s.Load.Sweep.Put),
+	case state == stateApproval && !r.Approve:
+		return is(actionRefused, "the sweep waits for your answer: it would put %s and remove %s; %s would stay unexplained. Say so with --yes", rows(s.Load.Sweep.Put),
 			rows(s.Load.Sweep.Removed), rows(s.Load.Sweep.Unexplained))
-	case state == StateApproval:
+	case state == stateApproval:
 		return is(ActionResume, "the sweep begins; it puts %s and removes %s, or what is due by then", rows(s.Load.Sweep.Put), rows(s.Load.Sweep.Removed))
 	case s.Load.Paused != "":
 		return is(ActionResume, "%s until now", pausedText(s.Load.Paused))
-	case state == StateNotStarted || state == StateDone:
-		return is(ActionNone, "no load is under way")
+	case state == stateNotStarted || state == stateDone:
+		return is(actionNone, "no load is under way")
 	case r.Approve && !s.Load.Sweep.Approved:
 		return is(ActionResume, "the sweep after the copy is allowed")
 	}
-	return is(ActionNone, "it is not paused")
+	return is(actionNone, "it is not paused")
 }
 
 func rows(n int64) string { return terminal.Plural(int(n), "row") }
 
 // acts reports whether the decision changes something.
-func (d Decided) acts() bool { return d.Action != ActionNone && d.Action != ActionRefused }
+func (d Decided) acts() bool { return d.Action != actionNone && d.Action != actionRefused }
 
-// DecideAll is what the request does with each table.
-func (in *Input) DecideAll(r Request) []Decided {
+// decideAll is what the request does with each table.
+func (in *Input) decideAll(r Request) []Decided {
 	out := []Decided{}
 	for _, t := range in.Tables {
-		out = append(out, r.Decide(t))
+		out = append(out, r.decide(t))
 	}
 	return out
 }
@@ -158,9 +158,9 @@ func (in *Input) DecideAll(r Request) []Decided {
 // asked is the reason of the gap that a redo declares.
 const asked = "an operator asked for everything to be loaded again"
 
-// Carry carries the decisions out, in the ledger, and reads it again. What another operator or a
+// carryOut carries the decisions out, in the ledger, and reads it again. What another operator or a
 // worker has done meanwhile may refuse a step, which is the error then.
-func (in *Input) Carry(ctx context.Context, r Request, decided []Decided) error {
+func (in *Input) carryOut(ctx context.Context, r Request, decided []Decided) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	for i, d := range decided {
@@ -216,16 +216,16 @@ func explain(ctx context.Context, what string, err error) error {
 	return preflight.ReadingFailed(ctx, what, err)
 }
 
-// Refused is the error of decisions of which some were refused; nil if none was. What was to be
+// refused is the error of decisions of which some were refused; nil if none was. What was to be
 // done for all tables at once is refused where no table is left to do it for.
-func Refused(decided []Decided, all bool) error {
+func refused(decided []Decided, all bool) error {
 	var found diag.List
 	acts := 0
 	for _, d := range decided {
 		if d.acts() {
 			acts++
 		}
-		if d.Action == ActionRefused {
+		if d.Action == actionRefused {
 			found = append(found, &diag.Error{Code: diag.LoadRefused, What: "nothing is done for table " + d.Source, Cause: d.Why})
 		}
 	}

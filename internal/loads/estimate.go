@@ -14,8 +14,8 @@ type describer interface {
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
-// Estimate adds to each decision that begins a load what it is expected to take.
-func (in *Input) Estimate(ctx context.Context, source describer, prices cost.Prices, decided []Decided) error {
+// estimateAll adds to each decision that begins a load what it is expected to take.
+func (in *Input) estimateAll(ctx context.Context, source describer, prices cost.Prices, decided []Decided) error {
 	for i := range decided {
 		d := &decided[i]
 		if d.Action != ActionStart && d.Action != ActionRedo {

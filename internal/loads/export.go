@@ -162,7 +162,7 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 }
 
 // mends fails unless windows alone mend what the table has lost, under backups that were on since
-// before. A table that has lost nothing is for Decide.
+// before. A table that has lost nothing is for decide.
 func (o *Operator) mends(ctx context.Context, source *preflight.Source, state checkpoint.TableState, first checkpoint.Export) error {
 	if !state.NeedsLoad || state.Stage() == checkpoint.StageOver {
 		return nil

@@ -11,35 +11,35 @@ import (
 
 // The states of a load.
 const (
-	StateNotStarted = "not_started"
-	StateAsked      = "asked"
-	StateCopying    = "copying"
-	StateSweeping   = "sweeping"
-	StateApproval   = "waiting_for_approval"
-	StateDone       = "done"
+	stateNotStarted = "not_started"
+	stateAsked      = "asked"
+	stateCopying    = "copying"
+	stateSweeping   = "sweeping"
+	stateApproval   = "waiting_for_approval"
+	stateDone       = "done"
 )
 
-// StateOf is where the load of a table stands.
-func StateOf(s checkpoint.TableState) string {
+// stateOf is where the load of a table stands.
+func stateOf(s checkpoint.TableState) string {
 	switch s.Stage() {
 	case checkpoint.StageAsked:
-		return StateAsked
+		return stateAsked
 	case checkpoint.StageCopying:
-		return StateCopying
+		return stateCopying
 	case checkpoint.StageSweeping:
 		if s.Load.Sweep.Waiting {
-			return StateApproval
+			return stateApproval
 		}
-		return StateSweeping
+		return stateSweeping
 	case checkpoint.StageOver:
-		return StateDone
+		return stateDone
 	}
-	return StateNotStarted
+	return stateNotStarted
 }
 
-// Judge makes the document of what was read. With is added to the commands of next steps. It asks
+// judge makes the document of what was read. With is added to the commands of next steps. It asks
 // nothing.
-func (in *Input) Judge(prices cost.Prices, with string, now time.Time) *Document {
+func (in *Input) judge(prices cost.Prices, with string, now time.Time) *Document {
 	d := &Document{Schema: schemaName, Name: in.Cfg.Name, At: now.UTC(), Decided: []Decided{}, Tables: []Table{}, NextSteps: []NextStep{},
 		PricesDate: prices.Date, Currency: prices.Currency}
 	for _, t := range in.Tables {
@@ -64,21 +64,21 @@ func (in *Input) again() bool { return in.Cfg.Backfill.OnGap == "load" }
 
 func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 	s := t.State
-	out := Table{Source: t.Config.From, Target: t.Config.TargetNames(), State: StateNotStarted, Limits: limitsOf(in.Cfg.Backfill, s)}
+	out := Table{Source: t.Config.From, Target: t.Config.TargetNames(), State: stateNotStarted, Limits: limitsOf(in.Cfg.Backfill, s)}
 	if !t.Found || s.Generation == 0 {
 		return out
 	}
-	out.Generation, out.State, out.Tries = &s.Generation, StateOf(s), s.Tries
+	out.Generation, out.State, out.Tries = &s.Generation, stateOf(s), s.Tries
 	out.NeedsLoad, out.NeedsLoadReason = s.NeedsLoad, Known(s.Reason)
 	out.LossKind, out.LostFrom = Known(string(s.Kind)), KnownTime(s.LostFrom)
 	if checkpoint.Mendable(s) == nil {
 		out.WindowsBy = KnownTime(s.WindowsBy())
 	}
-	if out.State == StateNotStarted {
+	if out.State == stateNotStarted {
 		return out
 	}
 	out.Paused = Known(s.Load.Paused)
-	if out.State == StateDone {
+	if out.State == stateDone {
 		out.Paused = nil // of the load after it
 	}
 	out.Load = load(s, ProgressOf(s, t.Parts, now, in.Cfg.State.Lease), prices)

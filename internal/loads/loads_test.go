@@ -45,7 +45,7 @@ func TestFromAGapToInSync(t *testing.T) {
 		}
 		s.sweepWaits(ctx)
 		s.golden(ctx, "approval")
-		if d := s.steer(ctx, Request{Action: ActionResume}); d[0].Action != ActionRefused || !s.state(ctx).Load.Sweep.Waiting {
+		if d := s.steer(ctx, Request{Action: ActionResume}); d[0].Action != actionRefused || !s.state(ctx).Load.Sweep.Waiting {
 			t.Error(d)
 		}
 		s.steer(ctx, Request{Action: ActionResume, Approve: true})
@@ -114,17 +114,17 @@ func TestDecisions(t *testing.T) {
 		over                                 bool
 		stuck                                string // part of it
 	}{
-		"unknown":   {checkpoint.TableState{Source: "Orders"}, ActionRefused, ActionRefused, ActionRefused, ActionRefused, ActionRefused, false, ""},
-		"not asked": {state(checkpoint.Load{}, false), ActionStart, ActionNone, ActionNone, ActionNone, ActionNone, false, ""},
-		"gap":       {state(checkpoint.Load{}, true), ActionStart, ActionStart, ActionNone, ActionNone, ActionNone, false, "on_gap: wait"},
-		"asked":     {state(checkpoint.Load{AskedAt: noon}, true), ActionNone, ActionNone, ActionPause, ActionNone, ActionResume, false, ""},
-		"copying":   {state(sealed, true), ActionNone, ActionNone, ActionPause, ActionNone, ActionResume, false, ""},
-		"paused":    {state(paused, true), ActionNone, ActionNone, ActionNone, ActionResume, ActionResume, false, "paused by an operator"},
-		"crowded":   {state(crowded, true), ActionNone, ActionNone, ActionPause, ActionResume, ActionResume, false, ""},
-		"sweeping":  {state(sweeping, true), ActionNone, ActionNone, ActionPause, ActionNone, ActionResume, false, ""},
-		"waiting":   {state(waiting, true), ActionNone, ActionNone, ActionPause, ActionRefused, ActionResume, false, "waits for your answer"},
-		"in order":  {state(over, false), ActionRefused, ActionNone, ActionNone, ActionNone, ActionNone, true, ""},
-		"left over": {state(over, true), ActionRefused, ActionRefused, ActionNone, ActionNone, ActionNone, false, "needs a load"},
+		"unknown":   {checkpoint.TableState{Source: "Orders"}, actionRefused, actionRefused, actionRefused, actionRefused, actionRefused, false, ""},
+		"not asked": {state(checkpoint.Load{}, false), ActionStart, actionNone, actionNone, actionNone, actionNone, false, ""},
+		"gap":       {state(checkpoint.Load{}, true), ActionStart, ActionStart, actionNone, actionNone, actionNone, false, "on_gap: wait"},
+		"asked":     {state(checkpoint.Load{AskedAt: noon}, true), actionNone, actionNone, ActionPause, actionNone, ActionResume, false, ""},
+		"copying":   {state(sealed, true), actionNone, actionNone, ActionPause, actionNone, ActionResume, false, ""},
+		"paused":    {state(paused, true), actionNone, actionNone, actionNone, ActionResume, ActionResume, false, "paused by an operator"},
+		"crowded":   {state(crowded, true), actionNone, actionNone, ActionPause, ActionResume, ActionResume, false, ""},
+		"sweeping":  {state(sweeping, true), actionNone, actionNone, ActionPause, actionNone, ActionResume, false, ""},
+		"waiting":   {state(waiting, true), actionNone, actionNone, ActionPause, actionRefused, ActionResume, false, "waits for your answer"},
+		"in order":  {state(over, false), actionRefused, actionNone, actionNone, actionNone, actionNone, true, ""},
+		"left over": {state(over, true), actionRefused, actionRefused, actionNone, actionNone, actionNone, false, "needs a load"},
 	} {
 		table := TableInput{Found: name != "unknown", State: c.state}
 		table.Config.From = "Orders"
@@ -132,18 +132,18 @@ func TestDecisions(t *testing.T) {
 			&c.start: {Action: ActionStart}, &c.repair: {Action: ActionStart, Repair: true}, &c.pause: {Action: ActionPause},
 			&c.resume: {Action: ActionResume}, &c.answer: {Action: ActionResume, Approve: true},
 		} {
-			if d := r.Decide(table); d.Action != *want || d.Why == "" {
+			if d := r.decide(table); d.Action != *want || d.Why == "" {
 				t.Errorf("%s: %+v does %q (%s), want %q", name, r, d.Action, d.Why, *want)
 			}
 		}
-		ended, stuck := Ended(c.state, false)
+		ended, stuck := ended(c.state, false)
 		if ended != c.over || (stuck == "") != (c.stuck == "") || !strings.Contains(stuck, c.stuck) {
 			t.Errorf("%s: over %v, stuck %q", name, ended, stuck)
 		}
 		if step, ok := Next(c.state, false); ok != (c.stuck != "") || ok && !strings.Contains(step.Command, "--table Orders") {
 			t.Errorf("%s: next %q", name, step.Command)
 		}
-		if d := (Request{Action: ActionRedo}).Decide(table); d.Action != ActionRedo && table.Found {
+		if d := (Request{Action: ActionRedo}).decide(table); d.Action != ActionRedo && table.Found {
 			t.Errorf("%s: redo %+v", name, d)
 		}
 	}
@@ -151,12 +151,12 @@ func TestDecisions(t *testing.T) {
 	if _, ok := Next(gap, true); ok {
 		t.Error("on_gap: load needs nobody")
 	}
-	if _, stuck := Ended(gap, true); stuck != "" {
+	if _, stuck := ended(gap, true); stuck != "" {
 		t.Error("on_gap: load goes on by itself: ", stuck)
 	}
 	gap.Tries = checkpoint.MaxTries
 	step, ok := Next(gap, true)
-	if _, stuck := Ended(gap, true); !ok || !strings.Contains(stuck, "3 loads did not end") || !strings.Contains(step.Why, "3 loads did not end") {
+	if _, stuck := ended(gap, true); !ok || !strings.Contains(stuck, "3 loads did not end") || !strings.Contains(step.Why, "3 loads did not end") {
 		t.Error("after three loads that did not end nobody asks for the fourth: ", stuck, step)
 	}
 }
@@ -172,11 +172,11 @@ func TestRedoAndThrottle(t *testing.T) {
 		limits, err := Asked{MaxReadCapacity: "40", PauseAboveTargetCPU: "none"}.Limits()
 		s.check(err)
 		s.steer(ctx, Request{Action: ActionThrottle, Limits: limits})
-		if got := s.read(ctx).Judge(cost.Default(), "", noon).Tables[0].Limits.String(); got != "limits (set at 2026-11-24T12:00:00Z): 40 read units a second" {
+		if got := s.read(ctx).judge(cost.Default(), "", noon).Tables[0].Limits.String(); got != "limits (set at 2026-11-24T12:00:00Z): 40 read units a second" {
 			t.Error(got)
 		}
 		s.steer(ctx, Request{Action: ActionThrottle, Reset: true})
-		if got := s.read(ctx).Judge(cost.Default(), "", noon).Tables[0].Limits.String(); got != "limits (configured): 25% of the provisioned read capacity; waits while the target's CPU is above 70%" {
+		if got := s.read(ctx).judge(cost.Default(), "", noon).Tables[0].Limits.String(); got != "limits (configured): 25% of the provisioned read capacity; waits while the target's CPU is above 70%" {
 			t.Error(got)
 		}
 	})
@@ -194,18 +194,18 @@ func TestADecisionThatCameTooLate(t *testing.T) {
 		s.lose(ctx)
 		in := s.read(ctx)
 		r := Request{Action: ActionStart}
-		decided := in.DecideAll(r)
+		decided := in.decideAll(r)
 		s.steer(ctx, r)
 		s.seal(ctx, 1, 10, 10)
-		err := in.Carry(ctx, r, decided)
+		err := in.carryOut(ctx, r, decided)
 		if !diag.Has(err, diag.LoadRefused) || diag.ExitCode(err) != diag.ExitNo || !strings.Contains(err.Error(), "one is under way") {
 			t.Error(err)
 		}
 		r = Request{Action: ActionRedo}
 		in = s.read(ctx)
-		decided = in.DecideAll(r)
+		decided = in.decideAll(r)
 		s.lose(ctx)
-		if err := in.Carry(ctx, r, decided); !diag.Has(err, diag.LoadRefused) || s.state(ctx).Stage() == checkpoint.StageAsked {
+		if err := in.carryOut(ctx, r, decided); !diag.Has(err, diag.LoadRefused) || s.state(ctx).Stage() == checkpoint.StageAsked {
 			t.Error(err)
 		}
 	})
@@ -223,9 +223,9 @@ func TestDryRun(t *testing.T) {
 		s.begin(ctx)
 		s.lose(ctx)
 		in, before := s.read(ctx), s.state(ctx)
-		decided := in.DecideAll(Request{Action: ActionStart, Repair: true})
+		decided := in.decideAll(Request{Action: ActionStart, Repair: true})
 		source := described{backfill.Description{Items: 40 << 20, Bytes: 40 << 30, ReadCapacity: 1000}}
-		s.check(in.Estimate(ctx, source, cost.Default(), decided))
+		s.check(in.estimateAll(ctx, source, cost.Default(), decided))
 		e := decided[0].Estimate
 		if e.Parts != 640 || e.LimitedBy != "backfill.max_read_capacity" || int(*e.Seconds) != 41943 || len(e.Cost) != 2 {
 			t.Errorf("%+v", e)
@@ -233,7 +233,7 @@ func TestDryRun(t *testing.T) {
 		d := s.golden(ctx, "estimate", decided...)
 		d.DryRun = true
 		var text strings.Builder
-		s.check(d.Render(&text))
+		s.check(d.render(&text))
 		if !strings.Contains(text.String(), "Orders: would start: ") || !strings.HasSuffix(text.String(), "\nnothing was changed\n") {
 			t.Error(text.String())
 		}

@@ -27,8 +27,8 @@ type TableInput struct {
 // tablesAtOnce is how many tables are read at the same time.
 const tablesAtOnce = 32
 
-// Read reads the loads of a table, or of all.
-func Read(ctx context.Context, cfg *config.Config, store checkpoint.Store, table string) (*Input, error) {
+// read reads the loads of a table, or of all.
+func read(ctx context.Context, cfg *config.Config, store checkpoint.Store, table string) (*Input, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	what := "cannot read the ledger in table " + cfg.State.Table

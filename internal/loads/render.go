@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Render writes the document for people.
-func (d *Document) Render(w io.Writer) error {
+// render writes the document for people.
+func (d *Document) render(w io.Writer) error {
 	for _, one := range d.Decided {
 		_, _ = fmt.Fprintf(w, "%s: %s: %s\n", one.Source, d.actionText(one.Action), one.Why)
 		if e := one.Estimate; e != nil {
@@ -58,8 +58,8 @@ func (d *Document) Render(w io.Writer) error {
 // actionText says what was done, or would be.
 func (d *Document) actionText(action string) string {
 	done := map[string]string{ActionStart: "asked for a load", ActionPause: "paused", ActionResume: "resumed", ActionRedo: "asked for a load in a new generation",
-		ActionThrottle: "limits set", ActionNone: "nothing to do", ActionRefused: "refused"}
-	if d.DryRun && action != ActionNone && action != ActionRefused {
+		ActionThrottle: "limits set", actionNone: "nothing to do", actionRefused: "refused"}
+	if d.DryRun && action != actionNone && action != actionRefused {
 		return "would " + action
 	}
 	return done[action]
@@ -87,11 +87,11 @@ func bracketed(note string) string {
 func (t Table) stateText() string {
 	text := strings.ReplaceAll(t.State, "_", " ")
 	switch {
-	case t.State == StateNotStarted && t.NeedsLoad:
+	case t.State == stateNotStarted && t.NeedsLoad:
 		text = "needed"
-	case t.State == StateDone && t.NeedsLoad:
+	case t.State == stateDone && t.NeedsLoad:
 		text = "done, and another is needed"
-	case t.State == StateSweeping && t.Load.Sweep.Pass != nil:
+	case t.State == stateSweeping && t.Load.Sweep.Pass != nil:
 		text = fmt.Sprintf("sweeping, pass %d", *t.Load.Sweep.Pass)
 	}
 	if t.Paused != nil {
@@ -157,7 +157,7 @@ func (d *Document) notes() []string {
 		if t.LostFrom != nil {
 			add("%s: changes since %s may be lost", t.Source, t.LostFrom.Format(time.RFC3339))
 		}
-		if t.WindowsBy != nil && t.State == StateNotStarted {
+		if t.WindowsBy != nil && t.State == stateNotStarted {
 			add("%s: instead of a copy, windows of incremental exports mend it that begin at %s or before", t.Source, t.WindowsBy.Format(time.RFC3339))
 		}
 		if t.Load != nil {
@@ -210,7 +210,7 @@ func (l Limits) String() string {
 // line says in one line how far a load is.
 func (in *Input) line(t TableInput, now time.Time) string {
 	p := ProgressOf(t.State, t.Parts, now, in.Cfg.State.Lease)
-	text := t.Config.From + "  " + strings.ReplaceAll(StateOf(t.State), "_", " ")
+	text := t.Config.From + "  " + strings.ReplaceAll(stateOf(t.State), "_", " ")
 	if p.Total > 0 {
 		text += fmt.Sprintf("  %d of %d parts", p.Done, p.Total)
 	}

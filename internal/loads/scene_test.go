@@ -121,7 +121,7 @@ func (s *scene) sleep(ctx context.Context, d time.Duration) { s.Helper(); s.chec
 // read is an operator's look at Orders.
 func (s *scene) read(ctx context.Context) *Input {
 	s.Helper()
-	in, err := Read(ctx, s.cfg, s.store, "Orders")
+	in, err := read(ctx, s.cfg, s.store, "Orders")
 	s.check(err)
 	return in
 }
@@ -130,20 +130,20 @@ func (s *scene) read(ctx context.Context) *Input {
 func (s *scene) steer(ctx context.Context, r Request) []Decided {
 	s.Helper()
 	in := s.read(ctx)
-	decided := in.DecideAll(r)
-	s.check(in.Carry(ctx, r, decided))
+	decided := in.decideAll(r)
+	s.check(in.carryOut(ctx, r, decided))
 	return decided
 }
 
 // golden compares text and document with what is expected, and the document with the schema.
 func (s *scene) golden(ctx context.Context, name string, decided ...Decided) *Document {
 	s.Helper()
-	d := s.read(ctx).Judge(cost.Default(), " -c f.yaml", s.world.Now())
+	d := s.read(ctx).judge(cost.Default(), " -c f.yaml", s.world.Now())
 	if len(decided) > 0 {
 		d.Decided = decided
 	}
 	var text bytes.Buffer
-	s.check(d.Render(&text))
+	s.check(d.render(&text))
 	s.expect(name+".txt", text.Bytes())
 	document, err := json.MarshalIndent(d, "", "  ")
 	s.check(err)

@@ -39,10 +39,10 @@ func (o *Operator) Show(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
-	if err := o.write(in.Judge(cost.Default(), o.With, time.Now())); err != nil || !o.Waits {
+	if err := o.write(in.judge(cost.Default(), o.With, time.Now())); err != nil || !o.Waits {
 		return err
 	}
-	return in.Wait(ctx, o.Console, o.With)
+	return in.wait(ctx, o.Console, o.With)
 }
 
 // Steer carries a request out, or with DryRun says what it would do.
@@ -82,19 +82,19 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 	if r.Approve, err = o.confirm(ctx, in, r); err != nil {
 		return err
 	}
-	decided := in.DecideAll(r)
-	if err := in.Carry(ctx, r, decided); err != nil {
+	decided := in.decideAll(r)
+	if err := in.carryOut(ctx, r, decided); err != nil {
 		return err
 	}
-	d := in.Judge(cost.Default(), o.With, time.Now())
+	d := in.judge(cost.Default(), o.With, time.Now())
 	d.Decided = decided
 	if err := o.write(d); err != nil {
 		return err
 	}
-	if refused := Refused(decided, o.Table == ""); refused != nil || !o.Waits {
+	if refused := refused(decided, o.Table == ""); refused != nil || !o.Waits {
 		return shown(refused)
 	}
-	return in.Wait(ctx, o.Console, o.With)
+	return in.wait(ctx, o.Console, o.With)
 }
 
 // Shown is an error of which the document on stdout has said everything.
@@ -120,7 +120,7 @@ func (o *Operator) open(ctx context.Context) (*preflight.Target, *Input, error) 
 	if host, _ := o.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
 		_, _ = fmt.Fprintf(o.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(o.Cfg), host)
 	}
-	in, err := Read(ctx, o.Cfg, preflight.LedgerStore(t, o.Cfg), o.Table)
+	in, err := read(ctx, o.Cfg, preflight.LedgerStore(t, o.Cfg), o.Table)
 	if err != nil {
 		_ = t.Close()
 		return nil, nil, err
@@ -132,12 +132,12 @@ func (o *Operator) write(d *Document) error {
 	if o.AsJSON() {
 		return o.WriteJSON(d)
 	}
-	return o.Console.Show(o.Stdout, d.Render)
+	return o.Console.Show(o.Stdout, d.render)
 }
 
 // rehearse says what the request would do, and what a load is expected to take.
 func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
-	decided := in.DecideAll(r)
+	decided := in.decideAll(r)
 	prices := cost.Default()
 	if r.export == nil && r.wish == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
 		src, err := preflight.ConnectSource(ctx, o.Cfg)
@@ -145,18 +145,18 @@ func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
 			err = src.CheckEndpoints(o.Env, o.Allowed)
 		}
 		if err == nil {
-			err = in.Estimate(ctx, src.Tables, prices, decided)
+			err = in.estimateAll(ctx, src.Tables, prices, decided)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	d := in.Judge(prices, o.With, time.Now())
+	d := in.judge(prices, o.With, time.Now())
 	d.DryRun, d.Decided = true, decided
 	if err := o.write(d); err != nil {
 		return err
 	}
-	return shown(Refused(decided, o.Table == ""))
+	return shown(refused(decided, o.Table == ""))
 }
 
 // confirm asks before a generation ends, and before rows of a target are removed that this program
@@ -170,7 +170,7 @@ func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved 
 		switch {
 		case r.Action == ActionRedo && t.Found:
 			question = fmt.Sprintf("Load everything of table %s again? It is not in sync until that is over.", t.Config.From)
-		case r.Action == ActionResume && StateOf(t.State) == StateApproval:
+		case r.Action == ActionResume && stateOf(t.State) == stateApproval:
 			c := t.State.Load.Sweep.Counts
 			question = fmt.Sprintf("Sweep the target of table %s? It puts %s and removes %s.", t.Config.From, rows(c.Put), rows(c.Removed))
 			approved = true

@@ -11,25 +11,25 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Ended reports whether the load of a table is over: loaded, and swept where that is needed. A
+// ended reports whether the load of a table is over: loaded, and swept where that is needed. A
 // reason says why it cannot go on without somebody; again, that a load after a gap begins by
 // itself.
-func Ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
-	state := StateOf(s)
+func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
+	state := stateOf(s)
 	asks, waits := s.AsksItself(false, again)
 	switch {
-	case state == StateApproval:
+	case state == stateApproval:
 		return false, "the sweep waits for your answer"
-	case s.Load.Paused == checkpoint.PausedByOperator && state != StateDone && state != StateNotStarted:
+	case s.Load.Paused == checkpoint.PausedByOperator && state != stateDone && state != stateNotStarted:
 		return false, pausedText(s.Load.Paused)
 	case NoExport(s) != "":
 		return false, NoExport(s)
-	case s.NeedsLoad && (state == StateDone || state == StateNotStarted) && !asks:
+	case s.NeedsLoad && (state == stateDone || state == stateNotStarted) && !asks:
 		return false, "the table needs a load (" + waits + "): " + s.Reason
-	case state == StateNotStarted:
+	case state == stateNotStarted:
 		return s.Generation > 0 && s.Base == s.Generation && !s.NeedsLoad, "" // else the first load begins by itself, soon
 	}
-	return !s.NeedsLoad && state == StateDone, ""
+	return !s.NeedsLoad && state == stateDone, ""
 }
 
 // verdict is the error of tables that cannot go on, with what leads on; nil if none is. Over says
@@ -41,7 +41,7 @@ func (in *Input) verdict(with string) (over bool, err error) {
 	var found diag.List
 	over = true
 	for _, t := range in.Tables {
-		ended, stuck := Ended(t.State, in.again())
+		ended, stuck := ended(t.State, in.again())
 		over = over && ended
 		if stuck == "" {
 			continue
@@ -62,9 +62,9 @@ const (
 	tellEvery = 10 * time.Second
 )
 
-// Wait waits until every load is over, and says how far they are. It ends at once when one cannot
+// wait waits until every load is over, and says how far they are. It ends at once when one cannot
 // go on without somebody, which is its error.
-func (in *Input) Wait(ctx context.Context, p *terminal.Console, with string) error {
+func (in *Input) wait(ctx context.Context, p *terminal.Console, with string) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	var last time.Time
@@ -75,7 +75,7 @@ func (in *Input) Wait(ctx context.Context, p *terminal.Console, with string) err
 		if now := time.Now(); now.Sub(last) >= tellEvery {
 			last = now
 			for _, t := range in.Tables {
-				if over, _ := Ended(t.State, false); !over {
+				if over, _ := ended(t.State, false); !over {
 					_, _ = fmt.Fprintln(p.Stderr, in.line(t, now))
 				}
 			}

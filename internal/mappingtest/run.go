@@ -19,8 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// CopyTime is when the items of an example are copied; its changes happen an hour later.
-var CopyTime = time.Unix(1_795_170_000, 0).UTC()
+// copyTime is when the items of an example are copied; its changes happen an hour later.
+var copyTime = time.Unix(1_795_170_000, 0).UTC()
 
 // Run copies the items of an example into a target in memory under the guard, applies the changes, and returns the cells after
 // each. Every write is repeated in the opposite order, which must change nothing. Items that cannot be mapped are listed as
@@ -132,7 +132,7 @@ func (r *run) copy(ctx context.Context, items []attribute.Item) (string, error) 
 		}
 		r.items[key], r.names[key] = item, name
 	}
-	return r.apply(ctx, transform.Load(r.mapping, items, 1, CopyTime))
+	return r.apply(ctx, transform.Load(r.mapping, items, 1, copyTime))
 }
 
 // Change is what happens to an item: it is put, or the item with the key is deleted.
@@ -167,7 +167,7 @@ func (r *run) follow(ctx context.Context, changes []Change) (string, error) {
 	var page []cdc.Change
 	for i, change := range changes {
 		name := fmt.Sprintf("%s: entry %d", changesPart, i+1)
-		c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(100 + i)), Time: CopyTime.Add(time.Hour)}
+		c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(100 + i)), Time: copyTime.Add(time.Hour)}
 		item, isPut := change.Put, change.Put.Exists()
 		if !isPut {
 			item = change.Delete

@@ -84,7 +84,7 @@ func (p *pageReader) taken(ctx context.Context, at cdc.Position) (readPage, bool
 	}
 	p.cancel()
 	p.slot.held, p.reading = p.slots != nil, nil
-	p.events.PageRead(p.source, Count(p.ahead.Changes))
+	p.events.PageRead(p.source, count(p.ahead.Changes))
 	return p.ahead, true
 }
 

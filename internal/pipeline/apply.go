@@ -37,7 +37,7 @@ func (a applier) write(life lifecycle, right *right, batch *transform.Batch, cha
 		a.sampler.note(picked)
 	}
 	if err == nil && len(changes) > 0 {
-		a.events.Applied(a.source, Count(changes), rows)
+		a.events.Applied(a.source, count(changes), rows)
 	}
 	if err == nil {
 		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {

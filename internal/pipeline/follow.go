@@ -158,7 +158,7 @@ func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, sl
 		return err
 	})
 	if err == nil {
-		r.events.PageRead(r.source, Count(page.Changes))
+		r.events.PageRead(r.source, count(page.Changes))
 	}
 	return page, sent, err
 }

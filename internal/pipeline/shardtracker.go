@@ -17,8 +17,8 @@ type Tally struct {
 // Changes is how many there are.
 func (t Tally) Changes() int { return t.Inserts + t.Modifies + t.Removes }
 
-// Count tallies changes.
-func Count(changes []cdc.Change) Tally {
+// count tallies changes.
+func count(changes []cdc.Change) Tally {
 	var t Tally
 	for _, c := range changes {
 		switch c.Event {

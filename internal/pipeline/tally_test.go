@@ -12,7 +12,7 @@ func TestATallyIsOfEachEvent(t *testing.T) {
 	for _, event := range []cdc.Event{cdc.Remove, cdc.Modify, cdc.Insert, cdc.Remove, cdc.Modify, cdc.Remove} {
 		changes = append(changes, cdc.Change{Event: event})
 	}
-	if got, want := Count(changes), (Tally{Inserts: 1, Modifies: 2, Removes: 3}); got != want || got.Changes() != 6 {
+	if got, want := count(changes), (Tally{Inserts: 1, Modifies: 2, Removes: 3}); got != want || got.Changes() != 6 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

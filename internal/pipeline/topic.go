@@ -232,13 +232,13 @@ func (a *appliers) durable(d ...done) {
 	a.ready = append(a.ready, d...)
 }
 
-// ErrPoison is reported for a message that cannot be read, or is of a table that this process has
+// errPoison is reported for a message that cannot be read, or is of a table that this process has
 // no mapping for.
-var ErrPoison = errors.New("a message cannot be applied here, and is given back")
+var errPoison = errors.New("a message cannot be applied here, and is given back")
 
 // refuse gives a message back, so that the subscription's dead letter takes it in the end.
 func (a *appliers) refuse(ctx context.Context, d relay.Delivery, table string, err error) error {
-	a.events.Retry(table, "read a message", 0, errors.Join(ErrPoison, err))
+	a.events.Retry(table, "read a message", 0, errors.Join(errPoison, err))
 	a.held.forget(d.ID)
 	_ = a.Subscription.Extend(ctx, []string{d.ID}, 0) // else its deadline does the same
 	a.room.Release(1)
@@ -393,7 +393,7 @@ func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, exact *t
 		}
 		return batch
 	}, func(rows int) {
-		t.events.Applied(t.source, Count([]cdc.Change{c.Change}), rows)
+		t.events.Applied(t.source, count([]cdc.Change{c.Change}), rows)
 		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
 			t.events.Ignored(t.source, rule, batch.Ignored[rule])
 		}
@@ -411,14 +411,14 @@ func (t *topicTable) write(life lifecycle, c relay.Change, batchOf func() *trans
 		if err != nil {
 			return err
 		}
-		switch Admit(claim.state, c, t.o.Ledger.ID(), t.hash) {
-		case Drop:
+		switch admit(claim.state, c, t.o.Ledger.ID(), t.hash) {
+		case drop:
 			noted = false
 			return nil
-		case Later:
+		case later:
 			t.forget(claim)
 			return errNotBegun
-		case Settled:
+		case settled:
 			noted = true
 			return nil
 		}
@@ -443,36 +443,36 @@ func (t *topicTable) write(life lifecycle, c relay.Change, batchOf func() *trans
 	return noted, err
 }
 
-// Verdict is what becomes of a message.
-type Verdict uint8
+// verdict is what becomes of a message.
+type verdict uint8
 
 // The verdicts.
 const (
-	Write   Verdict = iota // to be written
-	Settled                // nothing to write, and applied
-	Drop                   // a load has asserted what it says, or will: to be forgotten
-	Later                  // the table's record is older than the message
+	write   verdict = iota // to be written
+	settled                // nothing to write, and applied
+	drop                   // a load has asserted what it says, or will: to be forgotten
+	later                  // the table's record is older than the message
 )
 
-// Admit judges a message by the table's record, as it was read with the proof of the right to
+// admit judges a message by the table's record, as it was read with the proof of the right to
 // write, and by the ledger and the mapping of this process (H114). A message of an older generation
 // is written for as long as no load of a newer one has begun: until then it is what keeps the
 // target fresh. Afterwards it might bring back what the load's sweep removes, or what a target that
 // was created anew and loaded never held; and a further generation does not change that.
-func Admit(s checkpoint.TableState, c relay.Change, ledger, hash string) Verdict {
+func admit(s checkpoint.TableState, c relay.Change, ledger, hash string) verdict {
 	switch {
 	case c.Loaded:
-		return Drop // the relay has written it itself
+		return drop // the relay has written it itself
 	case c.Ledger != ledger:
-		return Drop // of a ledger that was lost; what follows in this one is of higher generations
+		return drop // of a ledger that was lost; what follows in this one is of higher generations
 	case c.Generation > s.Generation:
-		return Later
+		return later
 	case c.Generation < s.Load.Begun() || c.Generation < s.Generation && c.MappingHash != hash:
-		return Drop
+		return drop
 	case c.MappingHash != hash:
-		return Later
+		return later
 	case c.Omitted != "":
-		return Settled
+		return settled
 	}
-	return Write
+	return write
 }

@@ -14,25 +14,25 @@ func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 		generation         uint32
 		ledger, hash, omit string
 		load               checkpoint.Load
-		want               Verdict
+		want               verdict
 	}{
-		"of the present generation":            {7, "l", "h", "", loading, Write},
-		"without images":                       {7, "l", "h", "too_large", loading, Settled},
-		"of a generation that is not read yet": {8, "l", "h", "", loading, Later},
-		"the same, under another mapping":      {8, "l", "g", "", loading, Later},
-		"before the load of the next one":      {6, "l", "h", "", checkpoint.Load{Generation: 5}, Write},
-		"after that load has begun":            {6, "l", "h", "", loading, Drop},
-		"after a load that a raise ended":      {5, "l", "h", "", checkpoint.Load{Generation: 6}, Drop},
-		"and while the next one is asked for":  {5, "l", "h", "", checkpoint.Load{Before: 6}, Drop},
-		"of a former mapping":                  {6, "l", "g", "", checkpoint.Load{Generation: 5}, Drop},
-		"of a ledger that was lost":            {7, "k", "h", "", loading, Drop},
+		"of the present generation":            {7, "l", "h", "", loading, write},
+		"without images":                       {7, "l", "h", "too_large", loading, settled},
+		"of a generation that is not read yet": {8, "l", "h", "", loading, later},
+		"the same, under another mapping":      {8, "l", "g", "", loading, later},
+		"before the load of the next one":      {6, "l", "h", "", checkpoint.Load{Generation: 5}, write},
+		"after that load has begun":            {6, "l", "h", "", loading, drop},
+		"after a load that a raise ended":      {5, "l", "h", "", checkpoint.Load{Generation: 6}, drop},
+		"and while the next one is asked for":  {5, "l", "h", "", checkpoint.Load{Before: 6}, drop},
+		"of a former mapping":                  {6, "l", "g", "", checkpoint.Load{Generation: 5}, drop},
+		"of a ledger that was lost":            {7, "k", "h", "", loading, drop},
 	} {
 		state := checkpoint.TableState{Generation: 7, Load: c.load}
 		m := relay.Change{Origin: relay.Origin{Ledger: c.ledger, Generation: c.generation, MappingHash: c.hash}, Omitted: relay.Omission(c.omit)}
-		if got := Admit(state, relay.Change{Loaded: true, Origin: m.Origin}, "l", "h"); got != Drop {
+		if got := admit(state, relay.Change{Loaded: true, Origin: m.Origin}, "l", "h"); got != drop {
 			t.Errorf("%s: an item of a load: %d", name, got)
 		}
-		if got := Admit(state, m, "l", "h"); got != c.want {
+		if got := admit(state, m, "l", "h"); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

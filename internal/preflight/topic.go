@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// TopicName is the topic of the configuration without its project.
-func TopicName(cfg *config.Config) string {
+// topicName is the topic of the configuration without its project.
+func topicName(cfg *config.Config) string {
 	return shortName(cfg.Relay.Topic)
 }
 
@@ -39,7 +39,7 @@ func topicAt(name string, env config.Lookup) string {
 
 // SubscriptionEnd names both ends of a process that applies a topic.
 func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
-	from, to := "subscription "+SubscriptionName(cfg), TargetName(cfg)
+	from, to := "subscription "+subscriptionName(cfg), TargetName(cfg)
 	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
 		from += " EMULATOR at " + host
 	}
@@ -49,8 +49,8 @@ func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
 	return from + " → " + to
 }
 
-// SubscriptionName is the subscription of the configuration without its project.
-func SubscriptionName(cfg *config.Config) string {
+// subscriptionName is the subscription of the configuration without its project.
+func subscriptionName(cfg *config.Config) string {
 	return shortName(cfg.Relay.Subscription)
 }
 
@@ -65,7 +65,7 @@ func (p *Prober) AskSubscription(ctx context.Context) {
 		return
 	}
 	if p.appliedOnce() {
-		p.Ask(ctx, ProbeTime, "subscription "+SubscriptionName(p.Cfg), p.subscription)
+		p.Ask(ctx, ProbeTime, "subscription "+subscriptionName(p.Cfg), p.subscription)
 	}
 	if p.Cfg.Relay.DeadLetter != "" && p.Subscription != nil {
 		p.Ask(ctx, ProbeTime, "dead letter "+shortName(p.Cfg.Relay.DeadLetter), p.deadLetter)
@@ -122,8 +122,8 @@ func (p *Prober) deadLetter(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
 	case p.deadTopic == "":
-		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: SubscriptionName(p.Cfg) + " has no dead letter",
-			Fix: "give it one: gcloud pubsub subscriptions update " + SubscriptionName(p.Cfg) + " --dead-letter-topic=" + shortName(facts.Topic)}
+		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: subscriptionName(p.Cfg) + " has no dead letter",
+			Fix: "give it one: gcloud pubsub subscriptions update " + subscriptionName(p.Cfg) + " --dead-letter-topic=" + shortName(facts.Topic)}
 	case facts.Topic != p.deadTopic:
 		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: "it is of topic " + facts.Topic + ", and the dead letter is " + p.deadTopic,
 			Fix: "name a subscription of " + p.deadTopic}
@@ -141,7 +141,7 @@ func (p *Prober) AskTopic(ctx context.Context) {
 		return
 	}
 	if p.appliedOnce() {
-		p.Ask(ctx, ProbeTime, "topic "+TopicName(p.Cfg), p.topic)
+		p.Ask(ctx, ProbeTime, "topic "+topicName(p.Cfg), p.topic)
 	}
 }
 

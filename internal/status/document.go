@@ -205,8 +205,8 @@ func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document
 	return m
 }
 
-// Add judges one table.
-func (m *Document) Add(c config.Table, in TableInput) {
+// add judges one table.
+func (m *Document) add(c config.Table, in TableInput) {
 	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
 		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}}
 	for _, state := range admin.ShardStates {
@@ -367,7 +367,7 @@ func (m *Document) conclude(c checkpoint.Cutover) {
 		w.Silent = w.HeartbeatAt != nil && m.At.Sub(*w.HeartbeatAt) > m.lease
 		m.Workers = append(m.Workers, *w)
 	}
-	m.Phase = PhaseOf(m.Tables)
+	m.Phase = phaseOf(m.Tables)
 	started := m.Phase != phasePrepare
 	if phase := m.leaving(c); phase != "" {
 		m.Phase = phase
@@ -377,8 +377,8 @@ func (m *Document) conclude(c checkpoint.Cutover) {
 	}
 }
 
-// PhaseOf is the phase of a migration: it is in sync if a table of it is, and no other is awaited.
-func PhaseOf(tables []Table) string {
+// phaseOf is the phase of a migration: it is in sync if a table of it is, and no other is awaited.
+func phaseOf(tables []Table) string {
 	started, synced, awaited := false, false, false
 	for _, t := range tables {
 		started = started || t.Phase != phasePrepare

@@ -88,11 +88,11 @@ func TestAMigrationWhoseTablesOfAPatternAreDropped(t *testing.T) {
 		}(), PhaseInSync, PhaseCopy},
 	} {
 		m.Tables = nil
-		m.Add(c.config, c.in)
+		m.add(c.config, c.in)
 		if c.others != "" {
 			m.Tables = append(m.Tables, Table{Source: "Other", Phase: c.others})
 		}
-		if got := PhaseOf(m.Tables); got != c.want || m.Tables[0].Phase != PhaseCopy {
+		if got := phaseOf(m.Tables); got != c.want || m.Tables[0].Phase != PhaseCopy {
 			t.Errorf("%s: the table %s, the migration %s, want %s", c.name, m.Tables[0].Phase, got, c.want)
 		}
 	}

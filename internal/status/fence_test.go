@@ -30,7 +30,7 @@ func TestFenceIsTold(t *testing.T) {
 			s.check(err)
 			s.check(readFences(ctx, l, tables, inputs))
 			m := NewDocument(&config.Config{}, func(string) (string, bool) { return "", false }, noon)
-			m.Add(tables[0], inputs[0])
+			m.add(tables[0], inputs[0])
 			m.conclude(checkpoint.Cutover{})
 			text, err := json.Marshal(m)
 			s.check(err)

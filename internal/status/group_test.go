@@ -57,7 +57,7 @@ func TestSetAside(t *testing.T) {
 		}
 		m := NewDocument(cfg, func(string) (string, bool) { return "", false }, at)
 		table, _ := cfg.Table("Log_2015_01")
-		m.Add(table, in)
+		m.add(table, in)
 		m.conclude(checkpoint.Cutover{})
 		return m
 	}

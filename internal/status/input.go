@@ -44,7 +44,7 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	m := NewDocument(l.Cfg, env, now)
 	m.with, m.begun = with, l.Begun
 	for i, c := range l.Tables {
-		m.Add(c, l.Inputs[i])
+		m.add(c, l.Inputs[i])
 	}
 	m.cutOver(l)
 	m.elsewhere(l.Elsewhere)

@@ -181,8 +181,8 @@ func titles(cfg *config.Config) map[string]string {
 	}
 }
 
-// Render tells people where the cutover stands; whole adds the timeline.
-func (d *Document) Render(w io.Writer, whole bool) error {
+// render tells people where the cutover stands; whole adds the timeline.
+func (d *Document) render(w io.Writer, whole bool) error {
 	var b strings.Builder
 	for _, name := range cutover.GateNames {
 		d.writeGate(&b, name)

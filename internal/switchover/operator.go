@@ -157,7 +157,7 @@ func (o *Operator) write(d *Document, whole bool) error {
 	if o.AsJSON() {
 		return o.WriteJSON(d)
 	}
-	return o.Console.Show(o.Stdout, func(w io.Writer) error { return d.Render(w, whole) })
+	return o.Console.Show(o.Stdout, func(w io.Writer) error { return d.render(w, whole) })
 }
 
 // Check writes the gates, and where a cutover stands. It fails with CutoverNotReady unless every

@@ -57,7 +57,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 		return err
 	}
 	if !o.AsJSON() {
-		if err := o.Console.Show(o.Stderr, func(w io.Writer) error { return d.Render(w, false) }); err != nil {
+		if err := o.Console.Show(o.Stderr, func(w io.Writer) error { return d.render(w, false) }); err != nil {
 			return err
 		}
 	}

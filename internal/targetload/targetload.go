@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// Endpoint is the service's own address.
+	// endpoint is the service's own address.
 	// Source: https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.timeSeries/list
-	Endpoint = "https://monitoring.googleapis.com"
+	endpoint = "https://monitoring.googleapis.com"
 	// metric is the mean over a cluster's nodes, from 0 to 1.
 	// Source: https://cloud.google.com/monitoring/api/metrics_gcp_a_b (bigtable/cluster/cpu_load)
 	metric = "bigtable.googleapis.com/cluster/cpu_load"
-	// scope is the least that reads it, and Permission what the identity needs in the project;
+	// scope is the least that reads it, and permission what the identity needs in the project;
 	// roles/monitoring.viewer has it.
 	scope      = "https://www.googleapis.com/auth/monitoring.read"
-	Permission = "monitoring.timeSeries.list"
+	permission = "monitoring.timeSeries.list"
 
 	// window is how far back points are asked for. The metric is sampled each minute, and a point
 	// may be four minutes old when it can first be seen.
@@ -69,7 +69,7 @@ type Monitor struct {
 	// Emulator is the address of an emulator, which has no monitoring; "" if the target is
 	// Bigtable.
 	Emulator string
-	// Endpoint is another address than Endpoint, and Client another client than one with the
+	// Endpoint is another address than endpoint, and Client another client than one with the
 	// Application Default Credentials.
 	Endpoint string
 	Client   *http.Client
@@ -140,7 +140,7 @@ type series struct {
 func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (series, error) {
 	base := m.Endpoint
 	if base == "" {
-		base = Endpoint
+		base = endpoint
 	}
 	query := url.Values{
 		"filter":             {fmt.Sprintf(`metric.type = %q AND resource.labels.instance = %q`, metric, m.Instance)},
@@ -165,7 +165,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&out)
 	switch {
 	case response.StatusCode == http.StatusForbidden:
-		return out, fmt.Errorf("no permission %s in project %s: %s", Permission, m.Project, out.message(response))
+		return out, fmt.Errorf("no permission %s in project %s: %s", permission, m.Project, out.message(response))
 	case response.StatusCode != http.StatusOK:
 		return out, fmt.Errorf("the request is refused by Cloud Monitoring: %s", out.message(response))
 	case err != nil:

@@ -35,8 +35,8 @@ func Progress(log *slog.Logger) func(backfill.Report) {
 	}
 }
 
-// Probed logs what a dependency answered. The error of a failure is told in full at the end, as all errors are.
-func Probed(log *slog.Logger) func(line string, a preflight.Answer) {
+// probed logs what a dependency answered. The error of a failure is told in full at the end, as all errors are.
+func probed(log *slog.Logger) func(line string, a preflight.Answer) {
 	return func(line string, a preflight.Answer) {
 		level := slog.LevelInfo
 		attributes := []any{admin.KeyEvent, eventProbe, admin.KeyProbe, a.Name, admin.KeyOK, a.OK}

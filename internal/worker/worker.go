@@ -118,7 +118,7 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
 		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
 	if w.Records != nil {
-		probes.Record = Probed(w.Records)
+		probes.Record = probed(w.Records)
 	}
 	w.found, err = probes.Run(ctx)
 	w.target, w.topic, w.subscription, w.deadLetter, w.retention = probes.Target, probes.Topic, probes.Subscription, probes.DeadLetter, probes.Retention
