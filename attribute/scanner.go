@@ -43,8 +43,8 @@ const scannerDepth = 64
 // NewScanner reads the given text, which must not change.
 func NewScanner(text string) *Scanner { return &Scanner{text: text} }
 
-// Peek skips white space and gives the next byte; 0 at the end.
-func (s *Scanner) Peek() byte {
+// peek skips white space and gives the next byte; 0 at the end.
+func (s *Scanner) peek() byte {
 	for s.pos < len(s.text) {
 		c := s.text[s.pos]
 		if c > ' ' {
@@ -58,9 +58,9 @@ func (s *Scanner) Peek() byte {
 	return 0
 }
 
-// Take skips white space and takes the byte if it is the next one.
-func (s *Scanner) Take(c byte) bool {
-	if s.Peek() != c || s.pos >= len(s.text) {
+// take skips white space and takes the byte if it is the next one.
+func (s *Scanner) take(c byte) bool {
+	if s.peek() != c || s.pos >= len(s.text) {
 		return false
 	}
 	s.pos++
@@ -73,7 +73,7 @@ func (s *Scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] 
 
 // End tells whether nothing but white space is left.
 func (s *Scanner) End() bool {
-	s.Peek()
+	s.peek()
 	return s.pos >= len(s.text)
 }
 
@@ -82,21 +82,21 @@ func (s *Scanner) Offset() int { return s.pos }
 
 // Object reads an object, calling member behind each name; member reads the value.
 func (s *Scanner) Object(member func(name string) bool) bool {
-	if !s.Take('{') {
+	if !s.take('{') {
 		return false
 	}
-	if s.Take('}') {
+	if s.take('}') {
 		return true
 	}
 	for {
 		name, ok := s.String()
-		if !ok || !s.Take(':') || !member(name) {
+		if !ok || !s.take(':') || !member(name) {
 			return false
 		}
-		if s.Take('}') {
+		if s.take('}') {
 			return true
 		}
-		if !s.Take(',') {
+		if !s.take(',') {
 			return false
 		}
 	}
@@ -104,17 +104,17 @@ func (s *Scanner) Object(member func(name string) bool) bool {
 
 // List reads a list, calling element at each of its elements.
 func (s *Scanner) List(element func() bool) bool {
-	if !s.Take('[') {
+	if !s.take('[') {
 		return false
 	}
-	if s.Take(']') {
+	if s.take(']') {
 		return true
 	}
 	for element() {
-		if s.Take(']') {
+		if s.take(']') {
 			return true
 		}
-		if !s.Take(',') {
+		if !s.take(',') {
 			break
 		}
 	}
@@ -138,7 +138,7 @@ func word(text string, i int) uint64 {
 func (s *Scanner) String() (string, bool) {
 	if s.at('"') {
 		s.pos++
-	} else if !s.Take('"') {
+	} else if !s.take('"') {
 		return "", false
 	}
 	text, start := s.text, s.pos
@@ -244,7 +244,7 @@ func (s *Scanner) keep(b []byte) string {
 
 // Number reads a number of JSON and gives its text.
 func (s *Scanner) Number() (string, bool) {
-	s.Peek()
+	s.peek()
 	start, i := s.pos, s.pos
 	digits := func() bool {
 		from := i
@@ -279,7 +279,7 @@ func (s *Scanner) Number() (string, bool) {
 
 // literal takes a word of JSON.
 func (s *Scanner) literal(word string) bool {
-	s.Peek()
+	s.peek()
 	if !strings.HasPrefix(s.text[s.pos:], word) {
 		return false
 	}
@@ -294,7 +294,7 @@ func (s *Scanner) skip(depth int) bool {
 	if depth == 0 {
 		return false
 	}
-	switch s.Peek() {
+	switch s.peek() {
 	case '{':
 		return s.Object(func(string) bool { return s.skip(depth - 1) })
 	case '[':
@@ -321,10 +321,10 @@ func (s *Scanner) Item() (Item, bool) {
 
 // readMembers reads the attributes of an item or a map.
 func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
-	if !s.Take('{') || depth == 0 {
+	if !s.take('{') || depth == 0 {
 		return nil, false
 	}
-	if s.Take('}') {
+	if s.take('}') {
 		return nil, true
 	}
 	begin, ascending := len(s.members), true
@@ -336,7 +336,7 @@ func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
 		}
 		if s.at(':') {
 			s.pos++
-		} else if !s.Take(':') {
+		} else if !s.take(':') {
 			return nil, false
 		}
 		if !s.readValue(&a.Value, depth) {
@@ -350,10 +350,10 @@ func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
 			s.pos++
 			continue
 		}
-		if s.Take('}') {
+		if s.take('}') {
 			break
 		}
-		if !s.Take(',') {
+		if !s.take(',') {
 			return nil, false
 		}
 	}
@@ -425,11 +425,11 @@ func (s *Scanner) readValue(v *Value, depth int) bool {
 		v.kind = letters[rest[2]]
 		s.pos += 5
 	} else {
-		if !s.Take('{') {
+		if !s.take('{') {
 			return false
 		}
 		name, ok := s.String()
-		if !ok || !s.Take(':') {
+		if !ok || !s.take(':') {
 			return false
 		}
 		v.kind = kindNamed(name)
@@ -441,7 +441,7 @@ func (s *Scanner) readValue(v *Value, depth int) bool {
 		s.pos++
 		return true
 	}
-	return s.Take('}')
+	return s.take('}')
 }
 
 func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
@@ -451,7 +451,7 @@ func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
 	case KindN, KindB:
 		v.text, ok = s.scalar(v.kind)
 	case KindBOOL:
-		v.truth = s.Peek() == 't'
+		v.truth = s.peek() == 't'
 		ok = s.literal("true") || s.literal("false")
 	case KindNULL:
 		ok = s.literal("true")
@@ -504,10 +504,10 @@ func (s *Scanner) scalar(kind Kind) (string, bool) {
 
 // readElements reads the values of a list, or the members of a set, whose kind is given.
 func (s *Scanner) readElements(kind Kind, depth int) ([]Value, bool) {
-	if !s.Take('[') || depth == 0 {
+	if !s.take('[') || depth == 0 {
 		return nil, false
 	}
-	if s.Take(']') {
+	if s.take(']') {
 		return nil, true
 	}
 	begin := len(s.elements)
@@ -522,10 +522,10 @@ func (s *Scanner) readElements(kind Kind, depth int) ([]Value, bool) {
 			return nil, false
 		}
 		s.elements = append(s.elements, v)
-		if s.Take(']') {
+		if s.take(']') {
 			break
 		}
-		if !s.Take(',') {
+		if !s.take(',') {
 			return nil, false
 		}
 	}

@@ -84,7 +84,7 @@ func (e *Exported) page(ctx context.Context, index int, line int64, limit int) (
 	step, _, _ := FileOf(e.Steps, index)
 	var page Page
 	before := e.reader.Unpacked()
-	for page.Size() < limit && page.Bytes < exportBytes {
+	for page.size() < limit && page.Bytes < exportBytes {
 		record, err := e.reader.Next()
 		if err == io.EOF {
 			break
@@ -99,7 +99,7 @@ func (e *Exported) page(ctx context.Context, index int, line int64, limit int) (
 		}
 		page.Bytes = e.reader.Unpacked() - before
 	}
-	if page.Size() == 0 {
+	if page.size() == 0 {
 		return page, e.Close()
 	}
 	var err error

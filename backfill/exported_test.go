@@ -145,7 +145,7 @@ func TestLinesOfAWindowAreChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		page, err := (&Exported{Steps: []exports.Step{{Export: e, Version: e.At}}}).Read(t.Context(), 0, 1, nil, 0)
-		if err != nil || page.Size() != 2 || page.Changes[0].Event != put || page.Changes[1].Event != cdc.Remove {
+		if err != nil || page.size() != 2 || page.Changes[0].Event != put || page.Changes[1].Event != cdc.Remove {
 			t.Fatalf("%s: %+v, %v", view, page.Changes, err)
 		}
 		for _, c := range page.Changes {

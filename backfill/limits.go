@@ -34,8 +34,8 @@ func (l *Limits) UseRows(t *Throttle) { l.rows.Store(t) }
 // SetUnits changes the limit of read capacity units a second.
 func (l *Limits) SetUnits(ctx context.Context, units float64) { l.units.Set(ctx, units*halves) }
 
-// Set changes both limits for everything that is not waiting already.
-func (l *Limits) Set(ctx context.Context, rows, units float64) {
+// set changes both limits for everything that is not waiting already.
+func (l *Limits) set(ctx context.Context, rows, units float64) {
 	l.rows.Load().Set(ctx, rows)
 	l.units.Set(ctx, units*halves)
 }

@@ -50,7 +50,7 @@ func TestLimitsAreChangedDuringAWait(t *testing.T) {
 		g := task.NewGroup(ctx, 0)
 		g.Go("operator", func(ctx context.Context) error {
 			_ = task.Sleep(ctx, 9500*time.Millisecond)
-			l.Set(ctx, 100, 0)
+			l.set(ctx, 100, 0)
 			return nil
 		})
 		began := task.Mono(ctx)

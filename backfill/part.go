@@ -44,8 +44,8 @@ type Page struct {
 	Consumed float64
 }
 
-// Size is how many items the page has.
-func (p Page) Size() int { return len(p.Items) + len(p.Changes) }
+// size is how many items the page has.
+func (p Page) size() int { return len(p.Items) + len(p.Changes) }
 
 // ErrDrained is why a part was left before its end: its worker was asked to stop.
 var ErrDrained = errors.New("the part was left between two pages")
@@ -130,7 +130,7 @@ func (r *running) read(drain, ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if page.Size() > 0 {
+		if page.size() > 0 {
 			if err := r.Write(ctx, page, readAt); err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func (r *running) read(drain, ctx context.Context) error {
 		}
 		// Paid for after the write and not before it: an image waits for nothing between its read
 		// and its write. The last page is paid for as well, or many small parts would cost nothing.
-		rows, units, err := r.Limits.Take(drain, ctx, page.Size(), page.Consumed)
+		rows, units, err := r.Limits.Take(drain, ctx, page.size(), page.Consumed)
 		if rows+units > 0 {
 			r.events.Waited(rows, units)
 		}
@@ -160,13 +160,13 @@ func (r *running) read(drain, ctx context.Context) error {
 // durable moves the progress over a page that is durable as a whole (B1).
 func (r *running) durable(ctx context.Context, page Page) {
 	r.at.Position = page.Next
-	r.at.Items += int64(page.Size())
+	r.at.Items += int64(page.size())
 	r.at.Bytes += page.Bytes
 	r.at.Units += page.Consumed
 	r.meter.Add(task.Mono(ctx), r.at.Items)
 	r.at.Rate = max(r.meter.Rate(), 0)
 	r.unsaved = true
-	r.events.Copied(page.Size())
+	r.events.Copied(page.size())
 }
 
 // page gets the page at the part's position, with the time that its images may claim (B3).
@@ -179,7 +179,7 @@ func (r *running) page(ctx context.Context) (page Page, readAt time.Time, err er
 		return err
 	})
 	if err == nil {
-		r.events.Read(page.Size(), page.Consumed)
+		r.events.Read(page.size(), page.Consumed)
 	}
 	return page, readAt, err
 }

@@ -23,7 +23,7 @@ func TestPartsShareALimitThatIsChanged(t *testing.T) {
 		g := task.NewGroup(t.Context(), 0)
 		g.Go("operator", func(ctx context.Context) error {
 			_ = task.Sleep(ctx, 10*time.Second)
-			limits.Set(ctx, 1000, 0)
+			limits.set(ctx, 1000, 0)
 			return nil
 		})
 		for index := range 2 {

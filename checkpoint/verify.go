@@ -11,8 +11,8 @@ import (
 // phaseVerifyPrefix begins the phases of a verify, whose parts have keys of their own.
 const phaseVerifyPrefix = "verify-"
 
-// PhaseVerify is a phase of a verify, from 1.
-func PhaseVerify(n int) Phase { return Phase(fmt.Sprint(phaseVerifyPrefix, n)) }
+// phaseVerify is a phase of a verify, from 1.
+func phaseVerify(n int) Phase { return Phase(fmt.Sprint(phaseVerifyPrefix, n)) }
 
 func (p Phase) verifies() bool { return strings.HasPrefix(string(p), phaseVerifyPrefix) }
 
@@ -210,7 +210,7 @@ func (s *TableState) CancelVerify() error {
 // verifies reports whether the part is one of those that the table's verify leases now.
 func (s TableState) verifies(p Part) bool {
 	v := s.Verify
-	return v.Running() && p.Number == v.Number && p.Phase == PhaseVerify(v.Phase) && p.Total == v.Parts
+	return v.Running() && p.Number == v.Number && p.Phase == phaseVerify(v.Phase) && p.Total == v.Parts
 }
 
 func (l *Ledger) verifyPrefix(source string) string { return l.name + "/verify/" + source + "/" }
@@ -221,13 +221,13 @@ func (l *Ledger) verifyRun(source string, number uint32) string {
 
 // VerifyParts reads the rows of a phase of the table's verify, by index.
 func (l *Ledger) VerifyParts(ctx context.Context, table TableState, phase int) ([]Part, error) {
-	return l.readParts(ctx, table.Source+"/verify", l.phasePrefix(table.Source, 0, table.Verify.Number, PhaseVerify(phase)))
+	return l.readParts(ctx, table.Source+"/verify", l.phasePrefix(table.Source, 0, table.Verify.Number, phaseVerify(phase)))
 }
 
 // LookVerifyParts is LookParts for the parts of the table's verify.
 func (w *Watch) LookVerifyParts(rows []Part, table TableState, now time.Duration) (free, held []Part) {
 	v := table.Verify
-	of := Part{Source: table.Source, Number: v.Number, Phase: PhaseVerify(v.Phase), Total: v.Parts, State: PartOpen}
+	of := Part{Source: table.Source, Number: v.Number, Phase: phaseVerify(v.Phase), Total: v.Parts, State: PartOpen}
 	return w.lookParts(rows, of, table.verifies, v.Paused != "", now)
 }
 

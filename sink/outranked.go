@@ -48,10 +48,10 @@ func Fell(refused, held transform.Version) bool {
 	return held.Position() < refused.Position()
 }
 
-// Overtaken reports whether the application won a row against a change of the stream: it holds a
+// overtaken reports whether the application won a row against a change of the stream: it holds a
 // higher number, which the application wrote and no record has confirmed yet. What a load reads is
 // no change.
-func Overtaken(refused, held transform.Version) bool {
+func overtaken(refused, held transform.Version) bool {
 	return refused.Ordered() && held.Ordered() && held.ByApplication() && refused.Hop() != transform.LoadHop && refused.Rank().Below(held.Rank())
 }
 

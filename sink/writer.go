@@ -214,7 +214,7 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 			defer w.release(row.Table, size)
 			held, err := w.apply(ctx, stamps, b.Source, row, request)
 			outcomes[i] = outcome{sent: true, err: err, held: held}
-			if w.o.Events.Overtaken != nil && Overtaken(row.Version, held) {
+			if w.o.Events.Overtaken != nil && overtaken(row.Version, held) {
 				w.o.Events.Overtaken(b.Source, max(0, w.now(ctx, b).Sub(row.At)))
 			}
 			if err != nil && !Is(err, Rejected) {

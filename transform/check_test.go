@@ -275,7 +275,7 @@ func TestParseFamily(t *testing.T) {
 	}
 	for text, want := range map[string]string{"maxage=2d": "48h", "maxage=1d || maxage=2d": "24h", "maxage=1d && maxage=2d": "48h", "maxversions=1 && maxage=2d": "", "maxversions=1": "", "never": "", "maxversions=1 || maxage=3d": "72h"} {
 		f, _ := ParseFamily("d", text)
-		age, ok := f.GC.Expiry()
+		age, ok := f.GC.expiry()
 		if got := strings.TrimSuffix(age.String(), "0m0s"); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %s, %v", text, got, ok)
 		}

@@ -211,7 +211,7 @@ func (c *compiler) write(spec *Write, where at) *write {
 		w.ages = map[string]time.Duration{}
 		for _, family := range w.written() {
 			if f := c.families[family]; f != nil {
-				w.ages[family], _ = f.GC.Expiry()
+				w.ages[family], _ = f.GC.expiry()
 			}
 		}
 	}
@@ -309,7 +309,7 @@ func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 		named[r.Attribute] = true
 		w.spread = w.spread || r.As == AsColumns || r.As.flattens()
 		c.declared(t.family, r.As, where, "columns", r.Attribute)
-		if f := c.families[t.family]; r.As == AsCells && f != nil && !f.GC.Never() {
+		if f := c.families[t.family]; r.As == AsCells && f != nil && !f.GC.never() {
 			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns", Name: r.Attribute,
 				What:  fmt.Sprintf("a list goes to cells of family %s (%s), which does not keep them all", f.Name, f.GC),
 				Cause: "the elements are versions of one column, at their positions in milliseconds since 1970",
@@ -415,7 +415,7 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attr st
 	case as == AsCounter && f.Aggregate == IntHLL:
 		finding.What = fmt.Sprintf("a counter goes to family %s, which counts distinct values and cannot be set to a number", family)
 		finding.Fix = "use intsum, intmin or intmax"
-	case as == AsCounter && f.GC.HasAge():
+	case as == AsCounter && f.GC.hasAge():
 		finding.What = fmt.Sprintf("a counter goes to family %s (%s), which has an age rule", family, f.GC)
 		finding.Cause = "the cell of a counter is at the time 0, so that it is one cell whoever adds to it when; an age rule collects it at once"
 		finding.Fix = fmt.Sprintf("write %s: never:%s, or give counters a family of their own", family, f.Aggregate)
@@ -450,7 +450,7 @@ func (c *compiler) expiry() {
 				finding := Finding{Problem: NoExpiry, Rule: -1, Write: -1, Field: "families", Name: family,
 					Cause: "cells are stamped so that they reach the age of the rule when the item expires",
 					Fix:   fmt.Sprintf("write %s: maxversions=1 || maxage=30d, or expire: follow_deletes", family)}
-				switch age, ok := f.GC.Expiry(); {
+				switch age, ok := f.GC.expiry(); {
 				case !ok:
 					finding.What = fmt.Sprintf("expire: gc needs an age rule, and family %s (%s) keeps cells of any age", family, f.GC)
 					c.report(finding)

@@ -46,13 +46,13 @@ type GC struct {
 	Rules    []GC
 }
 
-// Never tells whether nothing is ever collected.
-func (g GC) Never() bool { return g.Versions == 0 && g.Age == 0 && len(g.Rules) == 0 }
+// never tells whether nothing is ever collected.
+func (g GC) never() bool { return g.Versions == 0 && g.Age == 0 && len(g.Rules) == 0 }
 
-// HasAge tells whether any limit of age stands in the rule.
-func (g GC) HasAge() bool {
+// hasAge tells whether any limit of age stands in the rule.
+func (g GC) hasAge() bool {
 	for _, r := range g.Rules {
-		if r.HasAge() {
+		if r.hasAge() {
 			return true
 		}
 	}
@@ -61,7 +61,7 @@ func (g GC) HasAge() bool {
 
 // ageless is the rule, or one that keeps everything if it has a limit of age.
 func (g GC) ageless() GC {
-	if g.HasAge() {
+	if g.hasAge() {
 		return GC{}
 	}
 	return g
@@ -84,15 +84,15 @@ func (g GC) keeps() (versions int, limited bool) {
 	return versions, limited
 }
 
-// Expiry is the age from which every cell may be collected, however few there are; false if the rule keeps some for ever.
-func (g GC) Expiry() (time.Duration, bool) {
+// expiry is the age from which every cell may be collected, however few there are; false if the rule keeps some for ever.
+func (g GC) expiry() (time.Duration, bool) {
 	if len(g.Rules) == 0 {
 		return g.Age, g.Age > 0
 	}
 	var expiry time.Duration
 	found := 0
 	for _, r := range g.Rules {
-		age, ok := r.Expiry()
+		age, ok := r.expiry()
 		if !ok {
 			continue
 		}
@@ -249,7 +249,7 @@ func (p *gcParser) series(operator string, all bool, element func() (GC, error))
 		joined.Rules = append(joined.Rules, g)
 	}
 	for _, r := range joined.Rules {
-		if r.Never() {
+		if r.never() {
 			return GC{}, fmt.Errorf("%w: never stands alone", ErrMapping)
 		}
 	}

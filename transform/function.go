@@ -72,8 +72,8 @@ var functions = func() map[string]*Function {
 // Functions are all functions of templates, in the order of the reference.
 func Functions() []Function { return slices.Clone(functionList) }
 
-// FunctionNames are the names of all functions, in the order of the reference.
-func FunctionNames() []string {
+// functionNames are the names of all functions, in the order of the reference.
+func functionNames() []string {
 	names := make([]string, len(functionList))
 	for i := range functionList {
 		names[i] = functionList[i].Name

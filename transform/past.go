@@ -102,7 +102,7 @@ func (c *compiler) history() {
 // keepsHistory checks the rule of a family whose older cells are to stay.
 func (c *compiler) keepsHistory(f *Family) {
 	switch versions, limited := f.GC.keeps(); {
-	case f.GC.HasAge():
+	case f.GC.hasAge():
 		c.report(Finding{Problem: NoHistory, Rule: -1, Write: -1, Field: "families", Name: f.Name,
 			What:  fmt.Sprintf("keep_versions needs families without an age rule, and family %s (%s) has one", f.Name, f.GC),
 			Cause: "a cell stays the newest of its column for as long as the attribute keeps its value, and an age rule would remove the value that holds",

@@ -239,7 +239,7 @@ func (p *templateParser) call() (Call, error) {
 	call := Call{Name: p.text[start:p.at]}
 	call.f = functions[call.Name]
 	if call.f == nil {
-		return Call{}, p.fail(start, "functions are "+strings.Join(FunctionNames(), ", "), "%q is no function", call.Name)
+		return Call{}, p.fail(start, "functions are "+strings.Join(functionNames(), ", "), "%q is no function", call.Name)
 	}
 	var args []string
 	var quoted []bool

@@ -221,7 +221,7 @@ func TestH56ResumedPartCountsOnce(t *testing.T) {
 		}
 	}
 	work := func() *Work { return &Work{Comparison: w.comparison(), Look: true} }
-	whole, all, err := work().Source(context.Background(), 0, 1, Progress{})
+	whole, all, err := work().source(context.Background(), 0, 1, Progress{})
 	if err != nil || len(all) != 14 {
 		t.Fatalf("%v, %d found", err, len(all))
 	}
@@ -299,7 +299,7 @@ func TestH96SumsOfCells(t *testing.T) {
 	}
 }
 
-// run is Source for a whole table.
+// run is source for a whole table.
 func (w *Work) run(from Progress) (Progress, []Finding, error) {
-	return w.Source(context.Background(), 0, 1, from)
+	return w.source(context.Background(), 0, 1, from)
 }

@@ -102,8 +102,8 @@ func (p Plan) Parts(phase int, differing int) int {
 // Summing reports whether the parts of a phase add up sums, and so are not taken up in their midst.
 func (p Plan) Summing(phase int) bool { return phase == 1 && p.Scope.Since.IsZero() }
 
-// Subtracts reports whether the sums of a part of the first phase are those of the target.
-func (p Plan) Subtracts(index int) bool { return index >= p.Segments }
+// subtracts reports whether the sums of a part of the first phase are those of the target.
+func (p Plan) subtracts(index int) bool { return index >= p.Segments }
 
 // Work is the work of a phase. Picked are the buckets that differ, in the second.
 func (p Plan) Work(c *Comparison, phase int, picked *Picked) *Work {
@@ -123,14 +123,14 @@ func (p Plan) Run(ctx context.Context, w *Work, phase, index int, from Progress)
 		index += p.Segments
 	}
 	if index < p.Segments {
-		return w.Source(ctx, index, p.Segments, from)
+		return w.source(ctx, index, p.Segments, from)
 	}
 	at := p.Ranges[index-p.Segments]
-	return w.Target(ctx, at.Table, at.Range, from)
+	return w.target(ctx, at.Table, at.Range, from)
 }
 
-// Name says what a part of a phase is, without item data.
-func (p Plan) Name(phase, index int) string {
+// name says what a part of a phase is, without item data.
+func (p Plan) name(phase, index int) string {
 	if phase == Phases && p.Way == Live {
 		index += p.Segments
 	}
@@ -166,7 +166,7 @@ func (c *Comparison) Compare(ctx context.Context, p Plan, atOnce int) (Result, e
 		g := task.NewGroup(ctx, max(atOnce, 1))
 		var mu sync.Mutex
 		for index := range total {
-			g.Go(p.Name(phase, index), func(ctx context.Context) error {
+			g.Go(p.name(phase, index), func(ctx context.Context) error {
 				w := p.Work(c, phase, picked)
 				progress, found, err := p.Run(ctx, w, phase, index, Progress{})
 				if err != nil {
@@ -178,7 +178,7 @@ func (c *Comparison) Compare(ctx context.Context, p Plan, atOnce int) (Result, e
 				result.Findings = append(result.Findings, found...)
 				switch {
 				case w.Sums == nil:
-				case p.Subtracts(index):
+				case p.subtracts(index):
 					sums.Subtract(w.Sums)
 				default:
 					sums.Add(w.Sums)
@@ -189,7 +189,7 @@ func (c *Comparison) Compare(ctx context.Context, p Plan, atOnce int) (Result, e
 		err := g.Wait()
 		for index, progress := range done {
 			if progress == nil {
-				result.Unread = append(result.Unread, p.Name(phase, index))
+				result.Unread = append(result.Unread, p.name(phase, index))
 				continue
 			}
 			result.Add(progress.Counts)

@@ -66,7 +66,7 @@ func Combine(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableSt
 			if len(pieces) != 1 {
 				return nil, fmt.Errorf("%w: %d rows for a piece of the sums of part %d", checkpoint.ErrConflict, len(pieces), part.Index)
 			}
-			if err := sums.AddPiece(pieces[0].Data, p.Subtracts(part.Index)); err != nil {
+			if err := sums.AddPiece(pieces[0].Data, p.subtracts(part.Index)); err != nil {
 				return nil, err
 			}
 		}

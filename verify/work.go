@@ -81,9 +81,9 @@ func (w *Work) begin(ctx context.Context, from Progress) *working {
 	return r
 }
 
-// Source works on a segment of the source, from where the part stands to its end. It returns the
+// source works on a segment of the source, from where the part stands to its end. It returns the
 // progress, with what was found since the last save.
-func (w *Work) Source(ctx context.Context, index, total int, from Progress) (Progress, []Finding, error) {
+func (w *Work) source(ctx context.Context, index, total int, from Progress) (Progress, []Finding, error) {
 	r := w.begin(ctx, from)
 	segments := backfill.Segments{Table: w.Mapping.Source, Source: w.Comparison.Source}
 	for {
@@ -187,8 +187,8 @@ type position struct {
 // errPageFull ends the read of some rows.
 var errPageFull = errors.New("the page is full")
 
-// Target works on a range of a target table, from where the part stands to its end.
-func (w *Work) Target(ctx context.Context, table string, rows sink.Range, from Progress) (Progress, []Finding, error) {
+// target works on a range of a target table, from where the part stands to its end.
+func (w *Work) target(ctx context.Context, table string, rows sink.Range, from Progress) (Progress, []Finding, error) {
 	r := w.begin(ctx, from)
 	if from.Position != nil {
 		var p position

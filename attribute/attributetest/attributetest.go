@@ -49,8 +49,8 @@ func NumberTexts() *rapid.Generator[string] {
 	})
 }
 
-// Values draws values of every type, nested up to the given depth.
-func Values(depth int) *rapid.Generator[attribute.Value] {
+// values draws values of every type, nested up to the given depth.
+func values(depth int) *rapid.Generator[attribute.Value] {
 	numbers := rapid.Custom(func(t *rapid.T) string {
 		valid := NumberTexts().Filter(func(s string) bool { _, err := attribute.CanonicalNumber(s); return err == nil })
 		return Must(attribute.CanonicalNumber(valid.Draw(t, "number")))
@@ -69,7 +69,7 @@ func Values(depth int) *rapid.Generator[attribute.Value] {
 	if depth > 0 {
 		kinds = append(kinds,
 			rapid.Map(attributes(0, depth-1), attribute.Map),
-			rapid.Map(rapid.SliceOfN(Values(depth-1), 0, 3), attribute.List))
+			rapid.Map(rapid.SliceOfN(values(depth-1), 0, 3), attribute.List))
 	}
 	return rapid.OneOf(kinds...)
 }
@@ -79,7 +79,7 @@ func attributes(least, depth int) *rapid.Generator[[]attribute.Attribute] {
 		names := rapid.SliceOfNDistinct(rapid.String(), least, 4, rapid.ID[string]).Draw(t, "names")
 		list := make([]attribute.Attribute, len(names))
 		for i, name := range names {
-			list[i] = attribute.Attribute{Name: name, Value: Values(depth).Draw(t, fmt.Sprint("value ", i))}
+			list[i] = attribute.Attribute{Name: name, Value: values(depth).Draw(t, fmt.Sprint("value ", i))}
 		}
 		return list
 	})

@@ -1,0 +1,328 @@
+package architecture
+
+import (
+	"go/ast"
+	"go/types"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// kept are names without a user outside of their package that stay, with the reason. A key that ends with a dot stands
+// for all names that begin with it.
+var kept = map[string]string{
+	"attribute.AppendValue":         "AppendItem's part for one value",
+	"checkpoint.DeadLetter.":        "pure questions to a record that the ledger gives",
+	"checkpoint.Ledger.ClockOffset": "a program that embeds the ledger watches its clock",
+	"checkpoint.Ledger.Name":        "a program with several ledgers tells them apart",
+	"checkpoint.TableState.":        "pure changes of the record, which the ledger's methods make",
+	"dualwrite.":                    "the package is for applications alone",
+	"examples/":                     "shown, and copied",
+	"exports.Export.ID":             "an embedder names the export",
+	"exports.ParseChange":           "lines that come by another way than a file",
+	"exports.ParseItem":             "lines that come by another way than a file",
+	"internal/clock.Limit":          "its tests stand outside",
+	"internal/fence.MarkOf":         "its tests stand outside",
+	"internal/evidence.Event":       "the reference names it",
+	"internal/lever.Document":       "the reference names it",
+	"internal/lever.FailedOver":     "the reference names it",
+	"internal/starter.Document":     "the reference names it",
+	"transform.Comparing":           "what a Condition of one's own may have besides",
+	"transform.EncodingNames":       "what a configuration of one's own may name",
+	"transform.Part.":               "a template is looked into",
+	"transform.Template.Parts":      "a template is looked into",
+	"verify.Judge":                  "a comparison of one's own judges as ours",
+	"verify.NewSums":                "a comparison of one's own sums up as ours",
+	"verify.Result.":                "questions to a result",
+	"verify.Scope.":                 "questions to a scope",
+	"verify.Sums.":                  "a comparison of one's own sums up as ours",
+}
+
+// TestExportedNamesHaveUsers: what no other package uses is not exported, neither a function, type, variable or
+// constant nor a method. A user is another package, a test of another package, an Example, a page's template and, of a
+// public package, a test from outside of it. A type stays that something used mentions, and so do the constants of such
+// a type, which come together, methods that an interface asks for, and constants and errors of public packages, which
+// are documentation.
+func TestExportedNamesHaveUsers(t *testing.T) {
+	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Tests: true}, module+"/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, asked := map[string]bool{}, askers{}
+	var shipped []*packages.Package
+	for _, p := range loaded {
+		for _, e := range p.Errors {
+			t.Errorf("%s: %v", p.ID, e)
+		}
+		collectUses(p, users)
+		asked.collect(p)
+		// Neither a variant for tests, nor a program, nor what proves or measures.
+		first, _, _ := strings.Cut(strings.TrimPrefix(p.PkgPath, module+"/"), "/")
+		if p.ID == p.PkgPath && p.Name != "main" && first != "test" && first != "bench" {
+			shipped = append(shipped, p)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	for _, p := range shipped {
+		keepMentioned(p.Types, users)
+	}
+	shown, used := templates(t), map[string]bool{}
+	for _, p := range shipped {
+		for _, name := range unused(p.Types, users, asked) {
+			reason := slices.IndexFunc(slices.Collect(maps.Keys(kept)), func(key string) bool { return covers(key, name) })
+			if reason < 0 && !shown[name[strings.LastIndex(name, ".")+1:]] {
+				t.Errorf("nothing outside of its package uses %s: do not export it", name)
+			}
+			for key := range kept {
+				used[key] = used[key] || covers(key, name)
+			}
+		}
+	}
+	for key := range kept {
+		if !used[key] {
+			t.Errorf("%s is gone, or has a user: take it from the list of what is kept", key)
+		}
+	}
+}
+
+// covers says whether a key of kept stands for a name.
+func covers(key, name string) bool {
+	return key == name || strings.HasPrefix(name, key) && (strings.HasSuffix(key, ".") || strings.HasSuffix(key, "/"))
+}
+
+// templates are the names that the templates of pages ask for.
+func templates(t *testing.T) map[string]bool {
+	t.Helper()
+	paths, err := filepath.Glob("../../internal/*/*.html")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	names := map[string]bool{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`\.([A-Z]\w*)`).FindAllStringSubmatch(string(text), -1) {
+			names[found[1]] = true
+		}
+	}
+	return names
+}
+
+// public says whether others may import a package.
+func public(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, module+"/"), "/")
+	return !slices.Contains(notPublic, first)
+}
+
+// keyOf names an object of a package's scope, or a method of a type in it: transform.Fold, cdc.Reader.Read. It is empty
+// for what is neither.
+func keyOf(o types.Object) string {
+	if o == nil || o.Pkg() == nil || !o.Exported() {
+		return ""
+	}
+	path, ours := strings.CutPrefix(o.Pkg().Path(), module+"/")
+	if !ours {
+		return ""
+	}
+	if f, ok := o.(*types.Func); ok {
+		if r := f.Origin().Signature().Recv(); r != nil {
+			of := named(r.Type())
+			if of == nil || !of.Obj().Exported() {
+				return ""
+			}
+			return path + "." + of.Obj().Name() + "." + f.Name()
+		}
+	}
+	if o.Parent() != o.Pkg().Scope() {
+		return ""
+	}
+	return path + "." + o.Name()
+}
+
+// named is the defined type that a type is, or points to.
+func named(t types.Type) *types.Named {
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	n, _ := types.Unalias(t).(*types.Named)
+	return n
+}
+
+// collectUses notes what a package uses of others.
+func collectUses(p *packages.Package, users map[string]bool) {
+	user := strings.TrimSuffix(p.PkgPath, "_test")
+	for _, file := range p.Syntax {
+		example := strings.HasPrefix(filepath.Base(p.Fset.Position(file.Package).Filename), "example")
+		ast.Inspect(file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				o := p.TypesInfo.Uses[id]
+				if o != nil && o.Pkg() != nil && (o.Pkg().Path() != user || example || p.PkgPath != user && public(user)) {
+					users[keyOf(o)] = true
+				}
+			}
+			return true
+		})
+	}
+}
+
+// byConvention are methods that the standard library looks for by interfaces that it does not export, or that no package
+// here imports.
+var byConvention = []string{"Error", "Unwrap", "Is", "As", "String", "MarshalText", "UnmarshalText", "MarshalBinary", "UnmarshalBinary", "MarshalYAML", "UnmarshalYAML"}
+
+// askers are interfaces by the names of their methods.
+type askers map[string]map[*types.Interface]bool
+
+// collect adds the interfaces that a package writes down or finds in what it imports.
+func (a askers) collect(p *packages.Package) {
+	add := func(t types.Type) {
+		i, ok := t.Underlying().(*types.Interface)
+		if !ok {
+			return
+		}
+		for m := range i.Methods() {
+			if a[m.Name()] == nil {
+				a[m.Name()] = map[*types.Interface]bool{}
+			}
+			a[m.Name()][i] = true
+		}
+	}
+	for _, v := range p.TypesInfo.Types {
+		if v.IsType() {
+			add(v.Type)
+		}
+	}
+	for _, imported := range p.Types.Imports() {
+		for _, name := range imported.Scope().Names() {
+			if o, ok := imported.Scope().Lookup(name).(*types.TypeName); ok {
+				add(o.Type())
+			}
+		}
+	}
+}
+
+// ask says whether an interface that a type has all methods of, by name, asks for one of them.
+func (a askers) ask(n *types.Named, method string) bool {
+	if slices.Contains(byConvention, method) {
+		return true
+	}
+	set := types.NewMethodSet(types.NewPointer(n))
+	for i := range a[method] {
+		all := true
+		for m := range i.Methods() {
+			all = all && set.Lookup(m.Pkg(), m.Name()) != nil
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+// keepMentioned notes as used the types of a package that what is used mentions: a result whose type cannot be named is
+// of little use.
+func keepMentioned(p *types.Package, users map[string]bool) {
+	for grown := true; grown; {
+		grown = false
+		keep := func(n *types.Named) {
+			if key := keyOf(n.Obj()); key != "" && !users[key] {
+				users[key], grown = true, true
+			}
+		}
+		for _, name := range p.Scope().Names() {
+			o := p.Scope().Lookup(name)
+			if !users[keyOf(o)] {
+				continue
+			}
+			mentioned(o.Type(), keep, map[types.Type]bool{})
+			if n := named(o.Type()); n != nil && n.Obj() == o {
+				for m := range n.Methods() {
+					if users[keyOf(m)] {
+						mentioned(m.Type(), keep, map[types.Type]bool{})
+					}
+				}
+			}
+		}
+	}
+}
+
+// mentioned calls keep for each defined type in the text of another: its parameters, elements and exported fields.
+func mentioned(t types.Type, keep func(*types.Named), seen map[types.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	switch t := types.Unalias(t).(type) {
+	case *types.Named:
+		keep(t)
+		for a := range t.TypeArgs().Types() {
+			mentioned(a, keep, seen)
+		}
+		mentioned(t.Underlying(), keep, seen)
+	case *types.Struct:
+		for f := range t.Fields() {
+			if f.Exported() {
+				mentioned(f.Type(), keep, seen)
+			}
+		}
+	case *types.Signature:
+		mentioned(t.Params(), keep, seen)
+		mentioned(t.Results(), keep, seen)
+	case *types.Tuple:
+		for v := range t.Variables() {
+			mentioned(v.Type(), keep, seen)
+		}
+	case *types.Interface:
+		for m := range t.Methods() {
+			mentioned(m.Type(), keep, seen)
+		}
+	case *types.Map:
+		mentioned(t.Key(), keep, seen)
+		mentioned(t.Elem(), keep, seen)
+	case interface{ Elem() types.Type }:
+		mentioned(t.Elem(), keep, seen)
+	}
+}
+
+// unused are the exported names of a package that have no user.
+func unused(p *types.Package, users map[string]bool, asked askers) (out []string) {
+	for _, name := range p.Scope().Names() {
+		o := p.Scope().Lookup(name)
+		key := keyOf(o)
+		if key == "" {
+			continue
+		}
+		n := named(o.Type())
+		if v, ok := o.(*types.Var); ok && public(p.Path()) && strings.HasPrefix(v.Name(), "Err") {
+			continue // for callers to compare with
+		}
+		if _, ok := o.(*types.Const); ok && public(p.Path()) {
+			continue // documentation
+		}
+		if c, ok := o.(*types.Const); ok && n != nil && n.Obj().Pkg() == p && users[keyOf(n.Obj())] && c.Type() == n {
+			continue // comes with its type
+		}
+		if !users[key] {
+			out = append(out, key)
+		}
+		if n == nil || n.Obj() != o || types.IsInterface(n) {
+			continue
+		}
+		for m := range n.Methods() {
+			if key := keyOf(m); key != "" && !users[key] && !asked.ask(n, m.Name()) {
+				out = append(out, key)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
