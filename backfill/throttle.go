@@ -20,7 +20,7 @@ func NewThrottle(rowsPerSecond float64) *Throttle {
 	return &Throttle{rate.NewLimiter(limit, burst)}
 }
 
-// set changes the limit for everything that is not waiting already.
+// Set changes the limit for everything that is not waiting already.
 func (t *Throttle) Set(ctx context.Context, rowsPerSecond float64) {
 	limit, burst := allowance(rowsPerSecond)
 	now := instant(ctx)

@@ -15,13 +15,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// source is what is read of DynamoDB; *backfill.Tables is one. Reads are strongly consistent.
+// Source is what is read of DynamoDB; *backfill.Tables is one. Reads are strongly consistent.
 type Source interface {
 	backfill.ScanSource
 	backfill.ItemSource
 }
 
-// target is what is read of Bigtable; *sink.Bigtable is one.
+// Target is what is read of Bigtable; *sink.Bigtable is one.
 type Target interface {
 	sink.Reader
 	sink.SetReader

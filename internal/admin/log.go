@@ -17,7 +17,6 @@ const (
 	KeyWorker     = "worker"     // worker id
 	KeyEpoch      = "epoch"      // of a lease
 	KeyGeneration = "generation" // of a table
-	keyPhase      = "phase"      // of the migration
 	KeyStep       = "step"       // what was being done
 	KeyReason     = "reason"     // why, in fixed words
 	KeyWait       = "wait"       // until the next attempt

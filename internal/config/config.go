@@ -124,7 +124,7 @@ type Family struct {
 	Rule string `key:"rule" check:"mapping"` // garbage collection, and behind a colon an aggregate, as in cbt: maxversions=1 || maxage=30d
 }
 
-// rule says what becomes of the items that a condition matches.
+// Rule says what becomes of the items that a condition matches.
 type Rule struct {
 	Name    string   `key:"name" check:"mapping" omit:"true"`                      // for messages and metrics
 	When    string   `key:"when" check:"condition" omit:"true"`                    // a DynamoDB condition with its values; every item when not given
@@ -181,9 +181,6 @@ func (c *Config) Late(t Table) time.Duration {
 
 // DualWritten reports whether the application writes the table's target too, in whichever of the two ways.
 func (c *Config) DualWritten(t Table) bool { return c.Late(t) > 0 || t.number != "" }
-
-// versionAttribute is the attribute by which writes of the table's target are ranked; "" if there is none.
-func (t *Table) versionAttribute() string { return t.number }
 
 // Backfill is the copy of the items that exist already.
 type Backfill struct {

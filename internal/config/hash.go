@@ -30,7 +30,7 @@ type meaning struct {
 	// What is kept of cells that were there before is no matter of cells that are written: but rows of both kinds in one table would
 	// tell their readers different things.
 	KeepVersions bool
-	// versionAttribute ranks the writes of both; what has none reads as before.
+	// VersionAttribute ranks the writes of both; what has none reads as before.
 	VersionAttribute string `json:",omitempty"`
 }
 

@@ -35,7 +35,7 @@ const (
 // GateNames are all gates.
 var GateNames = []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}
 
-// figures are what gates of a table are judged by.
+// Figures are what gates of a table are judged by.
 type Figures struct {
 	Found   bool
 	State   checkpoint.TableState

@@ -225,7 +225,7 @@ func (l List) Few() (few List, rest string) {
 	return few, fmt.Sprintf("and %d more errors and %d more warnings", len(l)-len(few)-warnings, warnings)
 }
 
-// render writes the findings one after the other, separated by an empty line; of very many it writes the first ones, and counts the rest.
+// Render writes the findings one after the other, separated by an empty line; of very many it writes the first ones, and counts the rest.
 func (l List) Render(w io.Writer) error {
 	few, rest := l.Few()
 	if rest != "" {
@@ -252,7 +252,7 @@ func (l List) render(w io.Writer) error {
 	return nil
 }
 
-// render writes any error in the four-line form: every Error found in the tree of err, or, when there is none, err itself
+// Render writes any error in the four-line form: every Error found in the tree of err, or, when there is none, err itself
 // as an unexpected internal error. A nil err writes nothing.
 func Render(w io.Writer, err error) error { return Findings(err).Render(w) }
 

@@ -24,7 +24,7 @@ func withFlags(text, flags string) string {
 	})
 }
 
-// withFlags returns the findings with the flags added to the commands of their remedies.
+// WithFlags returns the findings with the flags added to the commands of their remedies.
 func (l List) WithFlags(flags string) List {
 	if flags == "" {
 		return l

@@ -34,7 +34,7 @@ type Decided struct {
 	Estimate *Estimate `json:"estimate"`
 }
 
-// estimateAll is what a load is expected to take.
+// Estimate is what a load is expected to take.
 type Estimate struct {
 	Items int64 `json:"items"` // as DynamoDB counts them, hours old
 	Bytes int64 `json:"bytes"`

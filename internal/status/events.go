@@ -141,7 +141,7 @@ type wait struct {
 
 const throttleEvery = 10 * time.Second
 
-// add notes a wait. It returns how long was waited since that was last told, if it is time to tell
+// Add notes a wait. It returns how long was waited since that was last told, if it is time to tell
 // it again.
 func (c *Coalesced) Add(table, reason string, waited, now time.Duration) (time.Duration, bool) {
 	c.mu.Lock()
