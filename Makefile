@@ -56,7 +56,7 @@ build: ## the binary, in bin/
 MIGRATIONS = ^(TestDualWrites|TestCutover)$$
 
 test: vet ## every test but the two of soak-migrations, and the static checks; needs no C compiler
-	$(GO) test -vet=off -skip '$(MIGRATIONS)' ./...
+	$(GO) test -vet=off -timeout 20m -skip '$(MIGRATIONS)' ./...
 
 prove: ## what takes longer: race detector, fuzzing, seeds, planted bugs, real processes, conformance; a quarter of an hour
 	./test/prove

@@ -34,7 +34,7 @@ func (l *Limits) UseRows(t *Throttle) { l.rows.Store(t) }
 // SetUnits changes the limit of read capacity units a second.
 func (l *Limits) SetUnits(ctx context.Context, units float64) { l.units.Set(ctx, units*halves) }
 
-// set changes both limits for everything that is not waiting already.
+// set changes both limits. Who waits hears of higher ones within half a minute.
 func (l *Limits) set(ctx context.Context, rows, units float64) {
 	l.rows.Load().Set(ctx, rows)
 	l.units.Set(ctx, units*halves)
@@ -76,16 +76,34 @@ func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forR
 		if delay <= 0 {
 			continue
 		}
-		if err := task.SleepWithin(ctx, drain, delay); err != nil {
+		waited, err := l.wait(drain, ctx, delay)
+		if err != nil {
 			return forRows, forUnits, err
 		}
 		if rowsDelay >= unitsDelay {
-			forRows += delay
+			forRows += waited
 		} else {
-			forUnits += delay
+			forUnits += waited
 		}
 	}
 	return forRows, forUnits, nil
+}
+
+// stretch is how long a wait lasts before it looks whether a limit was raised: one far below a row a
+// second asks for hours.
+const stretch = 30 * time.Second
+
+// wait waits so long, or until a limit is found raised: then what was paid for goes on at once.
+func (l *Limits) wait(drain, ctx context.Context, delay time.Duration) (waited time.Duration, err error) {
+	rows, units := l.rows.Load().perSecond(), l.units.perSecond()
+	for waited < delay && l.rows.Load().perSecond() <= rows && l.units.perSecond() <= units {
+		step := min(delay-waited, stretch)
+		if err := task.SleepWithin(ctx, drain, step); err != nil {
+			return waited, err
+		}
+		waited += step
+	}
+	return waited, nil
 }
 
 // pageItems is how many items a part asks for in a request: about what the part may read in a

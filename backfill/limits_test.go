@@ -67,6 +67,20 @@ func TestLimitsAreChangedDuringAWait(t *testing.T) {
 	})
 }
 
+// TestALimitIsLiftedDuringALongWait: under a limit far below a row a second a wait lasts for hours, and
+// ends soon after the limit is lifted.
+func TestALimitIsLiftedDuringALongWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, l := t.Context(), NewLimits(0.001, 0)
+		began := time.Now()
+		time.AfterFunc(10*time.Minute, func() { l.set(ctx, 0, 0) })
+		forRows, _, err := l.Take(ctx, ctx, 4, 0)
+		if took := time.Since(began); err != nil || took < 10*time.Minute || took > 10*time.Minute+stretch || forRows != took {
+			t.Errorf("waited %s, for rows %s: %v", took, forRows, err)
+		}
+	})
+}
+
 // Who waits for a limit is let go by either of its contexts.
 func TestLimitsLetGo(t *testing.T) {
 	for _, drained := range []bool{true, false} {
