@@ -52,8 +52,8 @@ func (a Activity) Since(before Activity) []string {
 }
 
 // Move makes the migration one of cluster to, if it is of cluster from or was moved already; else
-// it fails with ErrClusterChanged. It is the last step of a failover: from then on workers write
-// again (H46).
+// it fails with ErrClusterChanged. A from of "" is a migration of which no cluster is known. It is
+// the last step of a failover: from then on workers write again (H46).
 func (l *Ledger) Move(ctx context.Context, from, to string) error {
 	for range tries {
 		p, counter, err := l.readPipeline(ctx)

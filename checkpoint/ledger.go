@@ -173,25 +173,5 @@ func (l *Ledger) CheckCluster(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	for range tries {
-		p, counter, err := l.readPipeline(ctx)
-		if err != nil {
-			return err
-		}
-		if p.Cluster == id {
-			return nil
-		}
-		if p.Cluster != "" {
-			return ErrClusterChanged
-		}
-		p.Cluster = id
-		done, err := l.swap(ctx, l.store, l.pipelineKey(), counter, l.stamp(&p.header, &p))
-		if err != nil {
-			return err
-		}
-		if done {
-			return nil
-		}
-	}
-	return ErrConflict
+	return l.Move(ctx, "", id)
 }
