@@ -28,6 +28,10 @@ type View string
 const (
 	ViewNew       View = "NEW_IMAGE"
 	ViewNewAndOld View = "NEW_AND_OLD_IMAGES"
+
+	// viewNewDocumented is what the reference of the API calls ViewNew, which its clients send.
+	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_IncrementalExportSpecification.html
+	viewNewDocumented View = "NEW_IMAGES"
 )
 
 // Export is what the manifests of one export say. Times are on the service's clock.

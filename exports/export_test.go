@@ -64,6 +64,17 @@ func TestFullAndWindow(t *testing.T) {
 	}
 }
 
+// TestViewsOfWindows: the one of new images alone has two names.
+func TestViewsOfWindows(t *testing.T) {
+	for name, want := range map[string]View{"NEW_IMAGE": ViewNew, "NEW_IMAGES": ViewNew, "NEW_AND_OLD_IMAGES": ViewNewAndOld} {
+		w := window("02-b", 0, 900, changed)
+		w.summary["outputView"] = name
+		if got := read(t, objects{}, w).View; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // refusal is an export that is refused, by its manifests or when it is read, and where.
 type refusal struct {
 	draft *draft

@@ -124,7 +124,11 @@ func (e *Export) take(s summary) (err error) {
 		e.At, err = instant("exportTime", s.ExportTime)
 		return err
 	}
-	if e.View = View(s.OutputView); e.View != ViewNew && e.View != ViewNewAndOld {
+	switch e.View = View(s.OutputView); e.View {
+	case ViewNew, ViewNewAndOld:
+	case viewNewDocumented:
+		e.View = ViewNew
+	default:
 		return fmt.Errorf("a window of the unknown view %q", s.OutputView)
 	}
 	if e.From, err = instant("exportFromTime", s.ExportFromTime); err != nil {
