@@ -364,37 +364,6 @@ func malformed(op string, err error) error {
 	return &cdc.Error{Op: op, Reason: cdc.Malformed, Err: err}
 }
 
-// reasons are the error codes that say more than their HTTP status.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html and
-// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html
-var reasons = map[string]cdc.Reason{
-	"ResourceNotFoundException": cdc.NotFound, "TableNotFoundException": cdc.NotFound,
-
-	"ProvisionedThroughputExceededException": cdc.Throttled, "ThrottlingException": cdc.Throttled, "Throttling": cdc.Throttled,
-	"RequestLimitExceeded": cdc.Throttled, "LimitExceededException": cdc.Throttled, "TooManyRequestsException": cdc.Throttled,
-
-	"AccessDeniedException": cdc.Denied, "AccessDenied": cdc.Denied, "UnrecognizedClientException": cdc.Denied,
-	"InvalidClientTokenId": cdc.Denied, "ExpiredTokenException": cdc.Denied, "ExpiredToken": cdc.Denied,
-	"InvalidSignatureException": cdc.Denied, "SignatureDoesNotMatch": cdc.Denied, "IncompleteSignature": cdc.Denied,
-	"IncompleteSignatureException": cdc.Denied, "MissingAuthenticationToken": cdc.Denied,
-	"MissingAuthenticationTokenException": cdc.Denied, "NotAuthorized": cdc.Denied, "OptInRequired": cdc.Denied,
-	"RequestExpired": cdc.Denied,
-
-	"ValidationException": cdc.Malformed, "SerializationException": cdc.Malformed,
-}
-
-func reasonOfStatus(status int) cdc.Reason {
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
-		return cdc.Denied
-	case status == http.StatusTooManyRequests:
-		return cdc.Throttled
-	case status/100 == 4:
-		return cdc.Malformed // a request that will not become right by itself
-	}
-	return cdc.Unavailable
-}
-
 // failure says what a failed request means. Keyed tells that the request carried an item's key, which a ValidationException
 // may quote.
 func failure(ctx context.Context, op string, err error, keyed bool) error {
@@ -409,14 +378,11 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	}
 	var answer smithy.APIError
 	if errors.As(err, &answer) {
-		reason, known := reasons[answer.ErrorCode()]
-		if !known {
-			reason = cdc.Unavailable
-			var status *smithyhttp.ResponseError
-			if errors.As(err, &status) {
-				reason = reasonOfStatus(status.HTTPStatusCode())
-			}
+		status := 0
+		if got := (*smithyhttp.ResponseError)(nil); errors.As(err, &got) {
+			status = got.HTTPStatusCode()
 		}
+		reason := cdc.ReasonOf(answer.ErrorCode(), status)
 		if reason == cdc.Malformed && keyed {
 			return fail(reason, fmt.Errorf("%s; its text is withheld because it may quote the item's key", answer.ErrorCode()))
 		}
@@ -432,7 +398,7 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	var answered *smithyhttp.ResponseError
 	if errors.As(err, &answered) && answered.HTTPStatusCode()/100 != 2 {
 		// No error of the service's own form: something between it and us has answered.
-		return fail(reasonOfStatus(answered.HTTPStatusCode()), fmt.Errorf("an answer with HTTP status %d", answered.HTTPStatusCode()))
+		return fail(cdc.ReasonOf("", answered.HTTPStatusCode()), fmt.Errorf("an answer with HTTP status %d", answered.HTTPStatusCode()))
 	}
 	var undecoded *smithy.DeserializationError
 	if errors.As(err, &undecoded) {

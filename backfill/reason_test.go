@@ -36,7 +36,8 @@ func TestEveryCodeAndStatusHasItsReason(t *testing.T) {
 	for want, codes := range map[cdc.Reason]string{
 		cdc.NotFound: "ResourceNotFoundException TableNotFoundException",
 		cdc.Throttled: "ProvisionedThroughputExceededException ThrottlingException Throttling RequestLimitExceeded LimitExceededException " +
-			"TooManyRequestsException",
+			"TooManyRequestsException ThrottledException RequestThrottled RequestThrottledException SlowDown",
+		cdc.Unavailable: "InternalServerError InternalFailure ServiceUnavailable RequestTimeout RequestTimeoutException",
 		cdc.Denied: "AccessDeniedException AccessDenied UnrecognizedClientException InvalidClientTokenId ExpiredTokenException ExpiredToken " +
 			"InvalidSignatureException SignatureDoesNotMatch IncompleteSignature IncompleteSignatureException MissingAuthenticationToken " +
 			"MissingAuthenticationTokenException NotAuthorized OptInRequired RequestExpired",
@@ -51,7 +52,7 @@ func TestEveryCodeAndStatusHasItsReason(t *testing.T) {
 		}
 	}
 	for status, want := range map[int]cdc.Reason{
-		400: cdc.Malformed, 401: cdc.Denied, 403: cdc.Denied, 404: cdc.Malformed, 407: cdc.Denied, 413: cdc.Malformed, 428: cdc.Malformed,
+		400: cdc.Malformed, 401: cdc.Denied, 403: cdc.Denied, 404: cdc.Malformed, 407: cdc.Denied, 408: cdc.Unavailable, 413: cdc.Malformed, 428: cdc.Malformed,
 		429: cdc.Throttled, 430: cdc.Malformed, 499: cdc.Malformed, 500: cdc.Unavailable, 502: cdc.Unavailable, 503: cdc.Unavailable, 504: cdc.Unavailable,
 		302: cdc.Unavailable,
 	} {

@@ -226,10 +226,10 @@ func reasonOf(err error) Reason {
 		status = answer.HTTPStatusCode()
 	}
 	if fault, ok := errors.AsType[smithy.APIError](err); ok {
-		return reasonOfCode(fault.ErrorCode(), status)
+		return ReasonOf(fault.ErrorCode(), status)
 	}
 	if status != 0 {
-		return reasonOfStatus(status)
+		return ReasonOf("", status)
 	}
 	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 		return Unavailable

@@ -59,7 +59,7 @@ func TestASequenceNumberIsReadOrRefused(t *testing.T) {
 // What an answer without a code of the service means goes by its status: the faults of the service are its own up to the last one and from the first one on.
 func TestReasonsOfStatuses(t *testing.T) {
 	for status, want := range map[int]Reason{
-		200: Unavailable, 302: Unavailable, 399: Unavailable, 400: Malformed, 401: Denied, 402: Malformed, 403: Denied, 404: Malformed, 408: Unavailable, 429: Throttled,
+		200: Unavailable, 302: Unavailable, 399: Unavailable, 400: Malformed, 401: Denied, 402: Malformed, 403: Denied, 404: Malformed, 407: Denied, 408: Unavailable, 429: Throttled,
 		499: Malformed, 500: Unavailable, 503: Unavailable,
 	} {
 		if got := reasonOfStatus(status); got != want {

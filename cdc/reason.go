@@ -2,7 +2,7 @@ package cdc
 
 import "strings"
 
-// reasonsOfCodes says what the service's error codes mean. A code may come with the word Exception at its end or without it.
+// reasonsOfCodes says what the services' error codes mean. A code may come with the word Exception at its end or without it.
 // Sources: the "Errors" of https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Operations_Amazon_DynamoDB_Streams.html,
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html
 // and https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
@@ -10,6 +10,7 @@ var reasonsOfCodes = map[string]Reason{
 	"ExpiredIterator":   Expired,
 	"TrimmedDataAccess": Trimmed,
 	"ResourceNotFound":  NotFound,
+	"TableNotFound":     NotFound,
 
 	"LimitExceeded":                 Throttled,
 	"ProvisionedThroughputExceeded": Throttled,
@@ -36,10 +37,15 @@ var reasonsOfCodes = map[string]Reason{
 	"InternalFailure":     Unavailable,
 	"ServiceUnavailable":  Unavailable,
 	"RequestTimeout":      Unavailable,
+
+	"Validation":    Malformed,
+	"Serialization": Malformed,
 }
 
-// reasonOfCode says what an answer with the given error code and HTTP status (0 if unknown) means.
-func reasonOfCode(code string, status int) Reason {
+// ReasonOf says what an answer of DynamoDB or of its streams means, with the given error code ("" if
+// it has none) and HTTP status (0 if unknown). Most codes come with status 400, so that the code
+// decides where it is known.
+func ReasonOf(code string, status int) Reason {
 	if reason, ok := reasonsOfCodes[strings.TrimSuffix(code, "Exception")]; ok {
 		return reason
 	}
@@ -50,7 +56,7 @@ func reasonOfCode(code string, status int) Reason {
 // (a ValidationException, an endpoint that is something else) is Malformed: not understood, on one side or the other.
 func reasonOfStatus(status int) Reason {
 	switch {
-	case status == 401 || status == 403:
+	case status == 401 || status == 403 || status == 407:
 		return Denied
 	case status == 408:
 		return Unavailable
