@@ -67,7 +67,7 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 			return &NotAdmissible{fmt.Sprintf("shard %s has not been read yet", s.ID), true}
 		}
 		if start.Before(s.FirstRead.Add(Slack - cdc.Retention)) {
-			return &NotAdmissible{fmt.Sprintf("shard %s was first read more than a day after the load began", s.ID), false}
+			return &NotAdmissible{fmt.Sprintf("shard %s was first read more than a day after %s, which the images are of", s.ID, stampOf(start)), false}
 		}
 	}
 	return nil
