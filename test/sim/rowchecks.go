@@ -201,7 +201,7 @@ func secondOf(v transform.Version) int64 {
 }
 
 // checkLoaded: a load asserts an image that the item had at or after the second its version names,
-// not one before.
+// not one before, and as of its time.
 func (t *recorder) checkLoaded(w rowWrite) {
 	at := time.Unix(secondOf(w.version), 0)
 	if at.After(t.m.World.Now()) {
@@ -209,22 +209,26 @@ func (t *recorder) checkLoaded(w rowWrite) {
 	}
 	since := at.Add(-t.exports.fuzzOf(at.Unix()))
 	for _, im := range t.images[w.register] {
-		if !im.to.IsZero() && im.to.Before(since) || !t.fits(w, im.spot) {
-			continue
+		if (im.to.IsZero() || !im.to.Before(since)) && t.fits(w, im.spot) && t.timed(w, im, at) {
+			t.number[w.register] = written{}
+			return
 		}
-		t.number[w.register] = written{}
-		t.eachTime(w, im.spot, func(qualifier string, micros int64) {
-			written := t.exports.isWindow(at.Unix()) && micros/1e3 == im.from.UnixMilli()
-			if micros/1e6 != at.Unix() && !written && !(t.keeps && micros/1e6 < at.Unix()) {
-				t.m.violate("I1: cell %s of row %q is at %d µs, and was read at second %d", qualifier, w.row, micros, at.Unix())
-			}
-		})
-		return
 	}
 	if w.gone && t.emptySince(w.register, since) {
 		return // a sweep found nothing that belongs there
 	}
-	t.m.violate("I1: row %q is loaded with an image that its item had not at %s", w.row, w.version)
+	t.m.violate("I1: row %q is loaded with an image that its item had not at %s, or as of another time", w.row, w.version)
+}
+
+// timed reports whether the cells of a loaded image have the time at which it was read or, if it is
+// of a window, written.
+func (t *recorder) timed(w rowWrite, im image, at time.Time) bool {
+	ok := true
+	t.eachTime(w, im.spot, func(_ string, micros int64) {
+		written := t.exports.isWindow(at.Unix()) && micros/1e3 == im.from.UnixMilli()
+		ok = ok && (micros/1e6 == at.Unix() || written || t.keeps && micros/1e6 < at.Unix())
+	})
+	return ok
 }
 
 // emptySince reports whether a register had no image at some moment since.
