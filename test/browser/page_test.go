@@ -222,8 +222,11 @@ func TestCopyWithoutClipboard(t *testing.T) {
 	site.show(documentOf(t, "gap"))
 	p.first(`Object.defineProperty(navigator, "clipboard", {value: undefined})`)
 	p.visit(site.URL)
-	p.do(`document.getElementById("copy-0").click()`)
-	p.until("selected", `document.getElementById("copy-0").textContent === "selected" && getSelection().toString() === document.getElementById("copy-0").dataset.copy`)
+	// In one breath: when the stream brings the page for the first time, the button reads "copy" again.
+	if !tell[bool](p, `(() => { const b = document.getElementById("copy-0"); b.click();
+		return b.textContent === "selected" && getSelection().toString() === b.dataset.copy })()`) {
+		t.Error("the command is not selected")
+	}
 }
 
 // Without scripts the page loads itself again, and says when it was true.
