@@ -9,7 +9,7 @@ import (
 
 // dualSeeds is how many runs with an application that writes both stores are played; SIM_SEEDS sets
 // another number, SIM_FROM the first of them.
-const dualSeeds = 24
+const dualSeeds = 12
 
 // dualKept are seeds that failed once.
 var dualKept = []uint64{
