@@ -376,12 +376,13 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 			return fail(cdc.Denied, err) // another service, STS for example, did not give credentials
 		}
 	}
+	status := 0
+	var answered *smithyhttp.ResponseError
+	if errors.As(err, &answered) {
+		status = answered.HTTPStatusCode()
+	}
 	var answer smithy.APIError
 	if errors.As(err, &answer) {
-		status := 0
-		if got := (*smithyhttp.ResponseError)(nil); errors.As(err, &got) {
-			status = got.HTTPStatusCode()
-		}
 		reason := cdc.ReasonOf(answer.ErrorCode(), status)
 		if reason == cdc.Malformed && keyed {
 			return fail(reason, fmt.Errorf("%s; its text is withheld because it may quote the item's key", answer.ErrorCode()))
@@ -395,10 +396,9 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	if errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, cdc.ErrChecksum) {
 		return fail(cdc.Unavailable, err)
 	}
-	var answered *smithyhttp.ResponseError
-	if errors.As(err, &answered) && answered.HTTPStatusCode()/100 != 2 {
+	if answered != nil && status/100 != 2 {
 		// No error of the service's own form: something between it and us has answered.
-		return fail(cdc.ReasonOf("", answered.HTTPStatusCode()), fmt.Errorf("an answer with HTTP status %d", answered.HTTPStatusCode()))
+		return fail(cdc.ReasonOf("", status), fmt.Errorf("an answer with HTTP status %d", status))
 	}
 	var undecoded *smithy.DeserializationError
 	if errors.As(err, &undecoded) {
