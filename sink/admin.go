@@ -20,14 +20,17 @@ import (
 // clients.
 type Admin struct {
 	in       Instance
+	emulator bool
 	tables   *bigtable.AdminClient
 	instance *bigtable.InstanceAdminClient
 }
 
 // ConnectAdmin opens the admin clients, as Connect opens the data client.
 func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption) (*Admin, error) {
+	emulated := false
 	connection := func() ([]option.ClientOption, error) { // of each client its own: it closes what it was given
 		emulator, err := dialEmulator()
+		emulated = emulator != nil
 		if emulator == nil || err != nil {
 			return append([]option.ClientOption{option.WithGRPCDialOption(alive)}, opts...), err
 		}
@@ -50,7 +53,7 @@ func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption)
 		_ = tables.Close()
 		return nil, fmt.Errorf("open the instance admin client of project %s: %w", in.Project, err)
 	}
-	return &Admin{in, tables, instance}, nil
+	return &Admin{in, emulated, tables, instance}, nil
 }
 
 // Close closes the connections.

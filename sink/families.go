@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Families creates and drops the families of the fence. Admin is one. Errors are *Error: of reason
@@ -13,6 +14,9 @@ type Families interface {
 	ListFamilies(ctx context.Context, table string) ([]string, error)
 	CreateFamily(ctx context.Context, table, family string) error
 	DropFamily(ctx context.Context, table, family string) error
+	// DropDelay is how long after its acknowledgement a drop may not be in force everywhere yet,
+	// and a request that names the family may still be executed; 0: never after it.
+	DropDelay() time.Duration
 }
 
 // ListFamilies implements Families.
@@ -42,6 +46,16 @@ func (a *Admin) DropFamily(ctx context.Context, table, family string) error {
 		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only families of the fence are dropped"}
 	}
 	return a.drop(ctx, table, family)
+}
+
+// DropDelay implements Families. The service documents no bound for a schema change; it is taken to
+// be no longer than the longest request deadline. An emulator is one process, which refuses what
+// names the family from its answer on.
+func (a *Admin) DropDelay() time.Duration {
+	if a.emulator {
+		return 0
+	}
+	return DefaultTimeout
 }
 
 // DropOwn removes a family of ours, whichever it is: of a table that is cut over for good. That it is

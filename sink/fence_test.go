@@ -345,3 +345,20 @@ func mappingOf(t *testing.T) *transform.Mapping {
 	}
 	return m
 }
+
+// An emulator refuses what names a dropped family at once; how long Bigtable takes, nobody says.
+func TestDropDelay(t *testing.T) {
+	e := startEmulator(t)
+	if delay := e.admin.DropDelay(); delay != sink.DefaultTimeout {
+		t.Errorf("a service: %v", delay)
+	}
+	t.Setenv("BIGTABLE_EMULATOR_HOST", "127.0.0.1:1")
+	emulated, err := sink.ConnectAdmin(t.Context(), instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer emulated.Close()
+	if delay := emulated.DropDelay(); delay != 0 {
+		t.Errorf("an emulator: %v", delay)
+	}
+}

@@ -25,10 +25,7 @@ type Fence struct {
 	Ledger *checkpoint.Ledger
 	// Families changes schemas; nil: nobody here may, and the fence is withheld.
 	Families sink.Families
-	// Settle is how long a drop may take to be in force everywhere, once it was acknowledged, and
-	// how long a request of ours may be under way; the default is sink.DefaultTimeout.
-	Settle time.Duration
-	// Rest waits for that; nil: task.Sleep.
+	// Rest waits until a drop is in force (sink.Families.DropDelay); nil: task.Sleep.
 	Rest func(ctx context.Context, d time.Duration) error
 }
 
@@ -161,10 +158,7 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 			if err != nil || t.Withheld != "" {
 				return t.Withheld, err
 			}
-			if f.Rest != nil {
-				return "", f.Rest(ctx, f.settle())
-			}
-			return "", task.Sleep(ctx, f.settle())
+			return "", f.rest(ctx, f.Families.DropDelay())
 		case failed != nil && !coded(failed, "NotFound"): // which is gone
 			return "", failed
 		}
@@ -180,11 +174,11 @@ func isOf(family string, ledgers []string) bool {
 	})
 }
 
-func (f Fence) settle() time.Duration {
-	if f.Settle > 0 {
-		return f.Settle
+func (f Fence) rest(ctx context.Context, d time.Duration) error {
+	if f.Rest != nil {
+		return f.Rest(ctx, d)
 	}
-	return sink.DefaultTimeout
+	return task.Sleep(ctx, d)
 }
 
 // withhold notes that no fence can be kept. Writes go on without one.

@@ -24,6 +24,7 @@ type families struct {
 	creates []error // of the next creations; a creation that fails with Unknown takes place all the same
 	drops   []error
 	dropped time.Time
+	delay   time.Duration
 }
 
 func next(script *[]error) (err error) {
@@ -54,6 +55,8 @@ func (f *families) DropFamily(ctx context.Context, _, family string) error {
 	return err
 }
 
+func (f *families) DropDelay() time.Duration { return f.delay }
+
 func failure(reason sink.Reason, code string) error {
 	return &sink.Error{Op: "ModifyColumnFamilies", Reason: reason, Code: code}
 }
@@ -67,8 +70,8 @@ func play(t *testing.T, script func(ctx context.Context, f fence.Fence, schema *
 			t.Error(err)
 			return
 		}
-		schema := &families{names: []string{"d", "_cdc", "_cdc_gone"}}
-		script(ctx, fence.Fence{Ledger: l, Families: schema, Settle: 20 * time.Second}, schema)
+		schema := &families{names: []string{"d", "_cdc", "_cdc_gone"}, delay: 20 * time.Second}
+		script(ctx, fence.Fence{Ledger: l, Families: schema}, schema)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -195,6 +198,10 @@ func TestDropWaitsUntilItIsInForce(t *testing.T) {
 		}
 		if want := []string{"d", "_cdc", "_cdc_gone", number(8), sink.FenceFamily("another", 5)}; !slices.Equal(schema.names, want) {
 			t.Error(fmt.Sprint(schema.names))
+		}
+		schema.names, schema.delay = append(schema.names, number(5)), 0 // an emulator's
+		if _, err := f.Drop(ctx, "t", 8); err != nil || task.Now(ctx) != schema.dropped {
+			t.Errorf("%v, after %v", err, task.Now(ctx).Sub(schema.dropped))
 		}
 	})
 }

@@ -414,9 +414,10 @@ func (c *conductor) sweep(life lifecycle, state checkpoint.TableState) error {
 	return nil
 }
 
-// quiet returns once nothing of an older generation can land any more: the numbers of the fence before this load's are dropped,
-// and a lease has passed in which a worker that knows no fence has found out that it has lost its own, and after it the longest
-// request. Both pass at the same time. A drain ends the wait.
+// quiet returns once nothing of an older generation can land any more. The numbers of the fence
+// below this load's are dropped. A lease has passed, in which a worker that knows no fence has
+// found out that it lost its own, and after it the time that a drop or, without a fence, a request
+// may take. Both pass at the same time. A drain ends the wait.
 func (c *conductor) quiet(life lifecycle, former []string) error {
 	began := task.Mono(life.work)
 	if c.mapping.VersionAttribute() != "" { // its application reads the number in the witness
@@ -431,16 +432,23 @@ func (c *conductor) quiet(life lifecycle, former []string) error {
 	}
 	f := c.fencing.Fence
 	f.Rest = func(_ context.Context, d time.Duration) error { return life.rest(d) }
+	late := time.Duration(0)
 	for _, table := range slices.Concat(c.mapping.Tables(), former) {
 		t, _, err := c.ledger.Target(life.work, table)
 		if err != nil {
 			return err
 		}
-		if _, err := f.Drop(life.work, table, t.Fence); err != nil {
+		withheld, err := f.Drop(life.work, table, t.Fence)
+		if err != nil {
 			return err
 		}
+		if withheld == "" && f.Families != nil {
+			late = max(late, f.Families.DropDelay())
+		} else {
+			late = sink.DefaultTimeout
+		}
 	}
-	return life.rest(began + c.ledger.Lease() + sink.DefaultTimeout - task.Mono(life.work))
+	return life.rest(began + c.ledger.Lease() + late - task.Mono(life.work))
 }
 
 // former are the mappings of before that are not swept yet, and the tables that they alone wrote.

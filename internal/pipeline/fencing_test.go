@@ -50,6 +50,8 @@ func (s *schema) DropFamily(_ context.Context, table, family string) error {
 	return nil
 }
 
+func (*schema) DropDelay() time.Duration { return sink.DefaultTimeout }
+
 // guarded plays a script with the table orders, generation 7 of Orders, and a lease of its shard s.
 func guarded(t *testing.T, script func(ctx context.Context, k *rig, families *schema, lease *checkpoint.Lease)) {
 	t.Helper()

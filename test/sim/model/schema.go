@@ -67,6 +67,9 @@ func (t Target) CreateFamily(ctx context.Context, table, family string) error {
 	})
 }
 
+// DropDelay implements sink.Families. A family fades for less: DropFamily.
+func (Target) DropDelay() time.Duration { return sink.DefaultTimeout }
+
 // DropFamily implements sink.Families.
 func (t Target) DropFamily(ctx context.Context, table, family string) error {
 	return t.alter(ctx, table, func(is *btTable) error {
