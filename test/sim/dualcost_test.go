@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// dualCost is what nine hours of changes took under dual writes.
+// dualCost is what five hours of changes took under dual writes.
 type dualCost struct {
 	requests int
 	changes  int
@@ -22,7 +22,7 @@ type dualCost struct {
 	pending  uint64        // the most changes that waited
 }
 
-// costOf plays nine hours: a change every so often, of an item of its own, while every shard rolls every
+// costOf plays five hours: a change every so often, of an item of its own, while every shard rolls every
 // four hours, and measures when each is in the target for the first time.
 func costOf(t *testing.T, late, every time.Duration, room int64) (c dualCost) {
 	t.Helper()
@@ -54,7 +54,7 @@ func costOf(t *testing.T, late, every time.Duration, room int64) (c dualCost) {
 			}
 		}
 		c.requests = 0
-		for w.Elapsed()-began < 9*time.Hour {
+		for w.Elapsed()-began < 5*time.Hour {
 			if w.Elapsed()-rolled >= 4*time.Hour {
 				rolled = w.Elapsed()
 				for _, id := range m.Source.Stream().Open() {

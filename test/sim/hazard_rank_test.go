@@ -11,20 +11,14 @@ import (
 func TestH87_H41_WritesOfBothAreRanked(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
-	seen := map[string]int{}
-	for n := range fromEnvironment(t, "SIM_SEEDS", max(6, 12/fewer)) {
+	seen := happened{}
+	for n := range seedsOf(t, 12) {
 		r := SimulateDualWrites(from+n, DualOptions{Ranked: true})
 		if len(r.Failures) > 0 {
 			t.Errorf("seed %d: %s", from+n, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
 		}
-		for name, times := range r.Injected {
-			seen[name] += times
-		}
+		seen.add(r.Injected)
 	}
-	for _, name := range []string{"phantom write", "condition failed", "edit without a raise", "removal without a number", "number began anew",
-		"answer of the application's write lost", "application's write lost", "application gone between its two writes", "process killed", "shard rolled"} {
-		if seen[name] == 0 {
-			t.Errorf("nothing of the kind %q happened", name)
-		}
-	}
+	seen.demand(t, "phantom write", "condition failed", "edit without a raise", "removal without a number", "number began anew",
+		"answer of the application's write lost", "application's write lost", "application gone between its two writes", "process killed", "shard rolled")
 }

@@ -34,16 +34,16 @@ func play(t *testing.T, seeds uint64, shards int, script func(s *scene)) {
 
 func playWith(t *testing.T, seeds uint64, build func(w *virtual.World) *Migration, script func(s *scene)) {
 	t.Helper()
-	for seed := range max(1, seeds/fewer) {
+	if brief() {
+		seeds = max(1, seeds/brieflyOf)
+	}
+	for seed := range seeds {
 		if s := perform(seed, false, build, script); len(s.failures) > 0 {
 			again := perform(seed, true, build, script)
 			t.Fatalf("seed %d:\n%s\n%s", seed, strings.Join(s.failures, "\n"), tail(again.World.Trace(), 60))
 		}
 	}
 }
-
-// partOf is all of these, but under the race detector a few: at least one.
-func partOf[T any](all []T) []T { return all[:max(1, len(all)/fewer)] }
 
 func perform(seed uint64, trace bool, build func(w *virtual.World) *Migration, script func(s *scene)) *scene {
 	w := virtual.NewWorld(seed, start, trace)

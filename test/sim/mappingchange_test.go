@@ -14,27 +14,21 @@ const changeSeeds = 16
 func TestH102_H60_MappingsAreReplaced(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
-	seen := map[string]int{}
-	for n := range fromEnvironment(t, "SIM_SEEDS", max(8, changeSeeds/fewer)) {
+	seen := happened{}
+	for n := range seedsOf(t, changeSeeds) {
 		r := SimulateMappingChanges(from+n, MappingOptions{})
 		if len(r.Failures) > 0 {
 			t.Errorf("seed %d: %s", from+n, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
 		}
-		for name, times := range r.Injected {
-			seen[name] += times
-		}
+		seen.add(r.Injected)
 	}
-	for _, name := range []string{"mapping changed", "mapping changed before a sweep", "mapping changed while sweeping", "former target table deleted", "in sync under the last mapping"} {
-		if seen[name] == 0 {
-			t.Errorf("nothing of the kind %q happened", name)
-		}
-	}
+	seen.demand(t, "mapping changed", "mapping changed before a sweep", "mapping changed while sweeping", "former target table deleted", "in sync under the last mapping")
 }
 
 // A ledger that kept nothing of the former mapping never claims that nothing of it is left.
 func TestH102_WhatIsNotKeptIsNotClaimed(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range seedsOf(t, 4) {
 		r := SimulateMappingChanges(seed, MappingOptions{Forgets: true})
 		if len(r.Failures) > 0 || r.Injected["in sync under the last mapping"] > 0 {
 			t.Errorf("seed %d: %v, %v", seed, r.Failures, r.Injected)

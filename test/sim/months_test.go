@@ -24,10 +24,12 @@ type operation struct {
 	ctx     context.Context
 	workers []*Worker
 	hired   int
+	days    int
 }
 
 const (
-	days         = max(6, 20/fewer) // more than settledAfter, and than a tombstone lives
+	days         = 20 // more than settledAfter, and than a tombstone lives
+	briefDays    = 6  // the same
 	rollsADay    = 6
 	settledAfter = 4 // days, after which nothing may grow any more
 )
@@ -37,19 +39,22 @@ const (
 func TestWeeksOfOperation(t *testing.T) {
 	t.Parallel()
 	w := virtual.NewWorld(1, simEpoch, false)
-	o := &operation{Migration: NewMigration(w, 3), t: t}
+	o := &operation{Migration: NewMigration(w, 3), t: t, days: days}
+	if brief() {
+		o.days = briefDays
+	}
 	o.Lease, o.TombstoneAge = 30*time.Minute, 36*time.Hour
 	o.Timing = pipeline.Timing{Poll: 20 * time.Minute, Pass: 20 * time.Minute, List: 30 * time.Minute}
 	rec := newRecorder(o.Migration)
 	o.Target.Reject = rejects
-	runs(t, o.Migration, (days+2)*24*time.Hour, o.run)
+	runs(t, o.Migration, time.Duration(o.days+2)*24*time.Hour, o.run)
 	if len(o.Gaps) > 0 || !o.State().Loaded() {
 		t.Errorf("gaps %v, loaded %v", o.Gaps, o.State().Loaded())
 	}
 	if diff := rec.unequal(time.Time{}); len(diff) > 0 {
 		t.Error(strings.Join(diff, "\n"))
 	}
-	t.Logf("%d days in %d steps, %d workers, %d parked items healed", days, w.Steps(), o.hired, w.Injected()["parked item healed"])
+	t.Logf("%d days in %d steps, %d workers, %d parked items healed", o.days, w.Steps(), o.hired, w.Injected()["parked item healed"])
 	if w.Injected()["parked item healed"] == 0 || w.Injected()["tombstone collected"] == 0 {
 		t.Error("nothing was parked and healed, or no tombstone was collected")
 	}
@@ -61,7 +66,7 @@ func (o *operation) run(ctx context.Context) {
 		o.hire()
 	}
 	largest := size{}
-	for day := range days {
+	for day := range o.days {
 		o.day(day)
 		now := o.size()
 		if day <= settledAfter {

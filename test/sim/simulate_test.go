@@ -3,9 +3,7 @@ package sim
 import (
 	"context"
 	"maps"
-	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,24 +16,11 @@ import (
 // simSeeds is how many whole days TestSimulate plays; SIM_SEEDS sets another number, SIM_FROM the first of them.
 const simSeeds = 8
 
-func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
 // TestSimulate plays some seeds, each a virtual day or longer with every checker at work (I1 to I10). Gaps are mended by loads and sweeps (H71, H86, H98).
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
-	for seed := range fromEnvironment(t, "SIM_SEEDS", max(2, simSeeds/fewer)) {
+	for seed := range seedsOf(t, simSeeds) {
 		if r := Simulate(from+seed, SimOptions{}); len(r.Failures) > 0 {
 			t.Fatal(Explain(from+seed, SimOptions{}))
 		} else if r.Elapsed.Hours() < 24 {
@@ -70,10 +55,10 @@ func TestSimulationIsRepeatable(t *testing.T) {
 const exampleSeeds = 1
 
 // H72, H73, H74, H83: every worked example and every mapping of the simulation, for days of its own, with a workload of items that move, meet,
-// are removed and come back, and cannot be mapped, under copies, crashes and all other faults. Under the race detector some of them.
+// are removed and come back, and cannot be mapped, under copies, crashes and all other faults. In a brief run some of them.
 func TestH72_H73_H74_H83_EveryMappingIsPlayed(t *testing.T) {
 	t.Parallel()
-	from, seeds := fromEnvironment(t, "SIM_FROM", 1000), fromEnvironment(t, "SIM_SEEDS", exampleSeeds)
+	from, seeds := fromEnvironment(t, "SIM_FROM", 1000), seedsOf(t, exampleSeeds)
 	for i, name := range partOf(MappingNames()) {
 		t.Run(name, func(t *testing.T) {
 			for n := range seeds {

@@ -11,21 +11,15 @@ import (
 // TestVerifiesTellTheTruth: whole systems that are verified beside the load and in peace, with rows
 // that somebody hurt and reads that break (I9, H54, H55, H56, H96).
 func TestVerifiesTellTheTruth(t *testing.T) {
-	total := map[string]int{}
-	for seed := range uint64(12) {
+	total := happened{}
+	for seed := range seedsOf(t, 12) {
 		r := Simulate(720_000+seed, SimOptions{Verifies: true})
 		if len(r.Failures) > 0 {
 			t.Errorf("seed %d: %s", r.Seed, r.Failures[0])
 		}
-		for name, n := range r.Injected {
-			total[name] += n
-		}
+		total.add(r.Injected)
 	}
-	for _, needed := range []string{"verify beside the load", "verify in peace", "row hurt", "verify finds: missing", "verify finds: different", "verify finds: extra", "read of a verify broken off"} {
-		if total[needed] == 0 {
-			t.Errorf("%s: never", needed)
-		}
-	}
+	total.demand(t, "verify beside the load", "verify in peace", "row hurt", "verify finds: missing", "verify finds: different", "verify finds: extra", "read of a verify broken off")
 }
 
 // The checker sees a verify that overlooks a row, and one that reports a right one.

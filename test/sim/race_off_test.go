@@ -1,6 +1,0 @@
-//go:build !race
-
-package sim
-
-// fewer divides the numbers of seeds; see the variant for the race detector.
-const fewer = 1
