@@ -171,11 +171,7 @@ func TestDocumentedCommandsAreExecuted(t *testing.T) {
 // ranByScripts are the uses that scripts execute with an outcome that is not a refusal.
 func ranByScripts(t *testing.T) (ran []use) {
 	t.Helper()
-	scripts, err := filepath.Glob("testdata/script/*.txtar")
-	if err != nil || len(scripts) == 0 {
-		t.Fatal(scripts, err)
-	}
-	for _, path := range scripts {
+	for _, path := range scriptFiles(t, "*") {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func TestRunbooksAreExecuted(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := strings.TrimSuffix(filepath.Base(path), ".md")
-		script, err := os.ReadFile("testdata/script/runbook_" + strings.ReplaceAll(name, "-", "_") + ".txtar")
+		script, err := os.ReadFile(scriptFiles(t, "runbook_"+strings.ReplaceAll(name, "-", "_"))[0])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,8 +48,30 @@ func TestMain(m *testing.M) {
 // TestScripts runs the program as a user would, one process per command, against services embedded in this process.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	play(t, "testdata/script")
+}
+
+// TestWaitingScripts does so where leases, settles and demos take ten seconds and more: make prove
+// runs it, make test does not.
+func TestWaitingScripts(t *testing.T) {
+	t.Parallel()
+	play(t, "testdata/waiting")
+}
+
+// scriptFiles are the scripts of both whose names match a pattern.
+func scriptFiles(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/script/" + pattern + ".txtar")
+	waiting, failed := filepath.Glob("testdata/waiting/" + pattern + ".txtar")
+	if err := errors.Join(err, failed); err != nil || len(files)+len(waiting) == 0 {
+		t.Fatalf("no script %s: %v", pattern, err)
+	}
+	return append(files, waiting...)
+}
+
+func play(t *testing.T, folder string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 folder,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
