@@ -12,6 +12,8 @@ OUT ?=
 ITEMS ?= 1000000
 INTERRUPTIONS ?= 20
 ONLY ?=
+FILES ?=
+SHARE ?=
 PACKAGES ?=
 
 # Where tools that are not Go modules of this repository are kept, so that they are built once on a machine.
@@ -33,12 +35,13 @@ GORELEASER = $(TOOLS)/goreleaser
 GOVULNCHECK = $(TOOLS)/govulncheck
 VULNERABILITIES ?= https://vuln.go.dev
 
-# One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
+# One way of building, without C and with paths, for all but the race detector and releases: what is built twice takes minutes on a machine that has
+# not built it yet. Who calls go by hand sets the same: export CGO_ENABLED=0.
 export CGO_ENABLED = 0
 
 comma = ,
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check manual release-check vuln
+.PHONY: help build test prove vet lint long-scripts long-sim race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check manual release-check vuln
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -50,40 +53,45 @@ DATE ?= $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%
 STAMP = -X main.version=$(VERSION) -X main.revision=$(REVISION) -X main.date=$(DATE)
 
 build: ## the binary, in bin/
-	$(GO) build -trimpath -ldflags "$(STAMP)" -o bin/replicator ./cmd/replicator
+	$(GO) build -ldflags "$(STAMP)" -o bin/replicator ./cmd/replicator
 
-# Two tests of whole migrations wait for minutes: `make prove` plays them beside what computes.
-MIGRATIONS = ^(TestDualWrites|TestCutover)$$
+# Tests that wait for processes, or look at the whole tree: make test leaves them to make prove, and to the turns of test/gate.
+LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestRounds|TestRelay|TestDualWrites|TestCutover)$$
 
-test: vet ## every test but the two of soak-migrations, and the static checks; needs no C compiler
-	$(GO) test -vet=off -timeout 20m -skip '$(MIGRATIONS)' ./...
+# A limit for a test that hangs. None is that long, however busy the machine is.
+LIMIT = -timeout 60m
 
-prove: ## what takes longer: race detector, fuzzing, seeds, planted bugs, real processes, conformance; a quarter of an hour
+test: vet ## the inner loop: gofmt, go vet, every test but the long ones, one seed of each play; needs no C compiler
+	$(GO) test -short -vet=off $(LIMIT) -skip '$(LONG)' ./...
+
+prove: ## what takes longer: race detector, fuzzing, seeds, planted bugs, real processes, conformance, staticcheck; most of an hour
 	./test/prove
 
-vet: ## gofmt, go vet and staticcheck
+vet: ## gofmt and go vet
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
 	$(GO) vet ./...
+
+lint: ## staticcheck, and the tests that look at the whole tree
 	$(GO) tool staticcheck ./...
+	$(GO) test -vet=off $(LIMIT) -run '$(LONG)' ./test/architecture ./internal/worker
+
+long-scripts: ## the scripts and tests of the program that wait for leases, settles and demos
+	$(GO) test -vet=off $(LIMIT) -run '$(LONG)' ./cmd/replicator
+
+long-sim: ## all seeds of test/sim, where make test plays one of each play
+	$(GO) test -vet=off $(LIMIT) ./test/sim
+
+# Where goroutines are. One task runs at a time in what test/sim plays, and other packages compute alone.
+RACED ?= ./backfill/... ./checkpoint/... ./cdc/... ./dualwrite/... ./dynamodbtest/... ./relay/... ./sink/... ./internal/admin ./internal/demo ./internal/hook ./internal/memory ./internal/pipeline ./internal/preflight ./internal/status ./internal/switchover ./internal/task ./internal/worker
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
-# Left out: where one task runs at a time (test/scope, test/sim), what runs no product (test/mutation), and what plays in processes what
-# other packages' tests play in one (cmd/replicator, test/processes): minutes, for which `go test -race` is there.
-race: ## the tests under the race detector, but for those of which the Makefile says why; needs a C compiler
-	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /cmd/replicator -e /test/scope -e '/test/sim$$' -e /test/mutation -e /test/processes)
+race: ## the tests of RACED packages under the race detector; needs a C compiler
+	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -short -vet=off $(LIMIT) -skip '$(LONG)' $(RACED)
 
-# UNGUIDED packages are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new: for a package that
-# imports Bigtable's client, building that takes minutes.
-fuzz: ## every fuzz target for FUZZTIME (default 20000x: so many texts); those of UNGUIDED packages without guidance by coverage
-	@built=$$(mktemp -d); trap 'rm -rf "$$built"' EXIT; \
-	grep -rn '^func Fuzz' --include='*_test.go' . | sed 's|^\(.*\)/[^/]*_test.go:[0-9]*:func \(Fuzz[A-Za-z0-9]*\).*|\1 \2|' | sort | while read -r package target; do \
-		echo "$$package $$target"; \
-		case " $(UNGUIDED) " in \
-		*" $$package "*) $(GO) test -c -o $$built/test $$package && (cd $$package && $$built/test -test.run '^$$' -test.fuzz "^$$target$$" \
-			-test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 1x -test.fuzzcachedir $$built/texts);; \
-		*) $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$package;; \
-		esac || exit 1; \
-	done
+# UNGUIDED packages (all: every one) are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new:
+# building that takes minutes where a package imports Bigtable's client. SHARE=K/N takes every Nth target, from the Kth on.
+fuzz: ## every fuzz target for FUZZTIME (default 20000x: so many texts); those of UNGUIDED packages without guidance by coverage; SHARE=K/N of them
+	GO="$(GO)" UNGUIDED="$(UNGUIDED)" ./test/fuzz $(FUZZTIME) $(SHARE)
 
 # A module of its own, because promtool brings two hundred modules that the product does not need. Without the discovery of clouds, which
 # checking rules does not need either, the first build takes a minute or two; after that Go's build cache has it.
@@ -95,7 +103,7 @@ promtool: ## the alert rules, their unit tests, the metrics and the dashboard, c
 
 # A module of its own, because kustomize and the types of Kubernetes are nothing that the product needs.
 deploy-check: ## what is deployed: manifests, image definitions, binary, systemd unit, every configuration; offline
-	cd deploy/check && $(GO) test ./...
+	cd deploy/check && $(GO) test -count=1 ./... # what it checks lies outside its module, so that Go cannot know when it changed
 
 manual: ## the man pages and completions that a release ships, in bin/manual
 	rm -rf bin/manual && mkdir -p bin/manual
@@ -115,21 +123,25 @@ vuln: ## known holes in what is linked, by govulncheck; says so where the databa
 	$(GO) -C test/vulnerabilities test ./...
 	./test/vulnerabilities/check $(GOVULNCHECK) $(VULNERABILITIES) ./...
 
-demo: ## a whole migration on this machine
-	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo
+demo: build ## a whole migration on this machine
+	bin/replicator demo
 
-sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1, EXPORTS=1, FAILOVERS=1, DUAL_WRITES=1 or MAPPINGS=1 as it was played) of the simulation: what fails, made smaller, with its story
-	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings)
+# What seeds play beside the stream.
+PLAY = $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(RELAY),-relay) \
+	$(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings) $(if $(CUTOVERS),-cutovers)
+
+sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, and as it was played: DENSE=1, EXPORTS=1 … as for soak) of the simulation: what fails, made smaller, with its story
+	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(PLAY)
 
 # A hunt over very many seeds may use Go's experimental encoding/json, which gives the same traces in a quarter less time:
 # GOEXPERIMENT=jsonv2 make soak SEEDS=… What is built for release, and the gate, have the one of Go's release.
-soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults, VERIFIES=1 with verifies, EXPORTS=1 with loads from exports, FAILOVERS=1 with another cluster, DUAL_WRITES=1 with an application that writes both stores, MAPPINGS=1 with mappings that are replaced: virtual hours, each fault's count, what fails
-	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings)
+soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on: virtual hours, each fault's count, what fails; DRAW=1: each seed says what it plays; else DENSE=1 with twice the faults, VERIFIES=1 with verifies, EXPORTS=1 with loads from exports, FAILOVERS=1 with another cluster, RELAY=1 with a topic, DUAL_WRITES=1 with an application that writes both stores, MAPPINGS=1 with mappings that are replaced, CUTOVERS=1 with cutovers
+	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DRAW),-draw) $(PLAY)
 
 # With SEEDS on the command line: fresh seeds alone, which are kept. Without: first the seed that found a bug last time.
-MUTANTS = $(if $(filter command,$(origin SEEDS)),-hunt -seeds $(SEEDS) -from $(FROM)) -only "$(ONLY)"
+MUTANTS = $(if $(filter command,$(origin SEEDS)),-hunt -seeds $(SEEDS) -from $(FROM)) -only "$(ONLY)" -files "$(FILES)" -share "$(SHARE)"
 
-mutants: ## planted bugs (test/mutation/planted), each of which the simulation must find; ONLY=regexp of file: name; SEEDS=400 plays fresh seeds alone, and keeps those that find a bug
+mutants: ## planted bugs (test/mutation/planted), each of which the simulation must find; ONLY=regexp of file: name; FILES= of these product files, SHARE=K/N a share of the others; SEEDS=400 plays fresh seeds alone, and keeps those that find a bug
 	$(GO) run ./test/mutation $(MUTANTS)
 
 mutation-score: ## how many of a hundred bugs planted by rule each package's own tests find, against test/mutation/score/floors.txt; PACKAGES=cdc,sink prints those that live; takes minutes
@@ -139,14 +151,14 @@ soak-kept: ## the seeds that once found something
 	$(GO) run ./test/sim/soak -kept test/sim/testdata/seeds.txt
 
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
-	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -count=1 -run TestRounds -v -timeout 120m
+	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -vet=off -count=1 -run TestRounds -v -timeout 120m
 
 soak-migrations: ## real processes: an application that writes both stores, beside two workers; and its cutover
-	$(GO) test ./test/processes -count=1 -run '$(MIGRATIONS)' -v
+	$(GO) test ./test/processes -vet=off -count=1 -run '^(TestDualWrites|TestCutover)$$' -v
 
 soak-relay: $(BIGTABLE_EMULATOR) ## ROUNDS (default 10) of a relay and four appliers, real processes between Pub/Sub's emulator and Bigtable's: killed, frozen, cut off
 	REPLICATOR_PROCESS_BIGTABLE=$(BIGTABLE_EMULATOR) REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) \
-		$(GO) test ./test/processes -count=1 -run TestRelay -v -timeout 120m
+		$(GO) test ./test/processes -vet=off -count=1 -run TestRelay -v -timeout 120m
 
 bench: ## the goals of performance as ratios, ours beside a baseline in one run, into bench/results.txt; ROUNDS (default 5) of it; bench/run go for Go's benchmarks
 	./bench/run

@@ -3,6 +3,7 @@
 //	go run ./test/mutation                           # the seed that found it last time, and fresh seeds if that one does not
 //	go run ./test/mutation -hunt -seeds 400          # fresh seeds alone; writes the seed that found each bug into its entry
 //	go run ./test/mutation -only 'lease.go|no hop'   # bugs whose file or name matches
+//	go run ./test/mutation -files 'sink/guard.go' -share 3/10   # those of these files, and each tenth of the others
 //
 // The bugs are text files below planted, one for each product file: planted/sink/guard.go.txt has those of sink/guard.go. An entry is
 // a few fields (plays: verifies for what only verifies and repairs bring to light), and then the lines that go (-) and the lines that come (+), as in a diff without context:
@@ -30,6 +31,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -39,6 +41,8 @@ func main() {
 	flag.Uint64Var(&o.fresh.from, "from", 0, "the first fresh seed")
 	flag.BoolVar(&o.hunt, "hunt", false, "play fresh seeds alone, and write those that find a bug into its entry")
 	only := flag.String("only", "", "bugs whose file or name matches this regular expression")
+	flag.StringVar(&o.files, "files", "", "bugs of these product files alone, and those of -share")
+	flag.StringVar(&o.share, "share", "", "K/N: of the bugs of other files each Nth, from the Kth on")
 	flag.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "how many bugs at once")
 	flag.Parse()
 	var err error
@@ -55,7 +59,29 @@ type options struct {
 	fresh    seeds
 	hunt     bool
 	only     *regexp.Regexp
+	files    string // separated by spaces
+	share    string
 	parallel int
+}
+
+// chosen are the bugs that -files and -share leave, if either is given.
+func (o options) chosen(all []bug) (chosen []bug, err error) {
+	if o.files == "" && o.share == "" {
+		return all, nil
+	}
+	k, n := len(all), len(all)+1 // none
+	if o.share != "" {
+		if _, err := fmt.Sscanf(o.share, "%d/%d", &k, &n); err != nil || k < 0 || k >= n {
+			return nil, fmt.Errorf("-share %s: not K/N with K below N, such as 3/10", o.share)
+		}
+	}
+	files := strings.Fields(o.files)
+	for i, b := range all {
+		if i%n == k || slices.Contains(files, b.file) {
+			chosen = append(chosen, b)
+		}
+	}
+	return chosen, nil
 }
 
 // planted is the directory with the bugs, from the root of the repository.
@@ -69,6 +95,13 @@ func (o options) run() error {
 	all = slices.DeleteFunc(all, func(b bug) bool { return !o.only.MatchString(b.file + ": " + b.name) })
 	if len(all) == 0 {
 		return fmt.Errorf("%s: no bug matches %q: give a part of its file or name with -only", planted, o.only)
+	}
+	if all, err = o.chosen(all); err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		fmt.Println("no bug is planted in these files")
+		return nil
 	}
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {

@@ -125,3 +125,32 @@ func (r *reader) read__bug1(at int, more ...int) (int, error) {
 		}
 	}
 }
+
+func TestChosen(t *testing.T) {
+	all := []bug{{name: "a", file: "sink/guard.go"}, {name: "b", file: "cdc/reader.go"}, {name: "c", file: "sink/guard.go"}, {name: "d", file: "cdc/shard.go"}}
+	for _, c := range []struct {
+		o    options
+		want string
+	}{
+		{options{}, "abcd"},
+		{options{files: "sink/guard.go README.md"}, "ac"},
+		{options{files: "README.md"}, ""},
+		{options{share: "1/3"}, "b"},
+		{options{share: "0/3"}, "ad"},
+		{options{files: "sink/guard.go", share: "1/3"}, "abc"},
+	} {
+		chosen, err := c.o.chosen(all)
+		names := ""
+		for _, b := range chosen {
+			names += b.name
+		}
+		if err != nil || names != c.want {
+			t.Errorf("%+v: %s, wanted %s (%v)", c.o, names, c.want, err)
+		}
+	}
+	for _, share := range []string{"3", "3/3", "-1/3", "x/y"} {
+		if _, err := (options{share: share}).chosen(all); err == nil {
+			t.Errorf("-share %s is taken", share)
+		}
+	}
+}

@@ -70,6 +70,12 @@ func (o SimOptions) Named() (text string) {
 	if o.Mappings {
 		text += " MAPPINGS=1"
 	}
+	if o.Relay {
+		text += " RELAY=1"
+	}
+	if o.Cutovers {
+		text += " CUTOVERS=1"
+	}
 	return text
 }
 

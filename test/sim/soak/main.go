@@ -1,6 +1,7 @@
 // Soak plays many seeds of the simulation (test/sim) on all cores:
 //
 //	go run ./test/sim/soak -seeds 200000 -from 0
+//	go run ./test/sim/soak -draw -seeds 150
 //	go run ./test/sim/soak -kept test/sim/testdata/seeds.txt
 //	go run ./test/sim/soak -explain 17
 //
@@ -40,6 +41,7 @@ func main() {
 	failovers := flag.Bool("failovers", false, "the target's app profile is led to another cluster")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	relay := flag.Bool("relay", false, "changes are published to a topic as well")
+	draw := flag.Bool("draw", false, "the seed says what is played, in place of the flags")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
@@ -55,6 +57,7 @@ func main() {
 		}
 		*from, *seeds = 0, uint64(len(t.kept))
 	}
+	t.draw = *draw
 	t.play(*from, *seeds, *parallel, *enough)
 	os.Exit(t.summary())
 }
@@ -86,13 +89,15 @@ type total struct {
 	gaps     int
 	steps    int
 	virtual  time.Duration
-	exported int // seeds in which a load from an export ended, or none can
+	exports  int // seeds with exports
+	exported int // and those of them in which a load from an export ended, or none can
 	injected map[string]int
 	failed   []run
 	began    time.Time
 	last     time.Time
 	quiet    bool
 	options  sim.SimOptions
+	draw     bool  // the seed says the options
 	kept     []run // in place of seeds one after the other
 }
 
@@ -144,6 +149,9 @@ func (t *total) play(from, seeds uint64, parallel, enough int) {
 					return
 				}
 				r := run{seed, t.options}
+				if t.draw {
+					r.options = drawn(seed)
+				}
 				if len(t.kept) > 0 {
 					r = t.kept[seed]
 				}
@@ -152,6 +160,28 @@ func (t *total) play(from, seeds uint64, parallel, enough int) {
 		})
 	}
 	all.Wait()
+}
+
+// drawn is how a seed is played among all kinds: of each twenty in a row nine as they are, the
+// others with what single features bring.
+func drawn(seed uint64) (o sim.SimOptions) {
+	switch seed % 20 {
+	case 0, 1:
+		o.Dense = true
+	case 2, 3:
+		o.DualWrites = true
+	case 4, 5:
+		o.Exports = true
+	case 6, 7:
+		o.Failovers = true
+	case 8:
+		o.Verifies = true
+	case 9:
+		o.Mappings = true
+	case 10:
+		o.Relay = true
+	}
+	return o
 }
 
 // endless is far longer than any seed takes. Virtual time knows nothing of what goes round without
@@ -177,8 +207,11 @@ func (t *total) add(as run, r sim.Report) {
 	if r.Gap {
 		t.gaps++
 	}
-	if r.Exported > 0 || r.Moot || len(r.Failures) > 0 {
-		t.exported++
+	if as.options.Exports {
+		t.exports++
+		if r.Exported > 0 || r.Moot || len(r.Failures) > 0 {
+			t.exported++
+		}
 	}
 	for name, n := range r.Injected {
 		t.injected[name] += n
@@ -205,9 +238,9 @@ func (t *total) summary() int {
 		fmt.Printf("%10d × %s\n", t.injected[name], name)
 	}
 	missing := 0
-	if t.options.Exports {
-		fmt.Printf("a load from an export ended, or the stream, in %d of %d seeds\n", t.exported, t.played)
-		missing += t.played - t.exported
+	if t.exports > 0 {
+		fmt.Printf("a load from an export ended, or the stream, in %d of %d seeds\n", t.exported, t.exports)
+		missing += t.exports - t.exported
 	}
 	for _, name := range sim.Effects() {
 		if t.options.Mapping == "" && !t.options.Cutovers && !t.options.Mappings && t.played >= complete && t.injected[name] == 0 {
