@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// Happened is what changed between two readings of the ledger, as /api/v1/events tells it. Whoever
+// happened is what changed between two readings of the ledger, as /api/v1/events tells it. Whoever
 // did it, every process that reads the ledger tells the same.
-func Happened(before, after *Document) []admin.Event {
+func happened(before, after *Document) []admin.Event {
 	var events []admin.Event
 	tables := map[string]*Table{}
 	for i := range before.Tables {

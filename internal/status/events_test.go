@@ -20,7 +20,7 @@ func TestHappened(t *testing.T) {
 			t.Helper()
 			after := s.status(ctx)
 			var got []string
-			for _, e := range Happened(before, after) {
+			for _, e := range happened(before, after) {
 				if !slices.Contains(admin.EventKinds, e.Kind) {
 					t.Errorf("%s: the kind %q is not known", what, e.Kind)
 				}
@@ -35,7 +35,7 @@ func TestHappened(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%s:\n got %q\nwant %q", what, got, want)
 			}
-			if again := Happened(after, s.status(ctx)); len(again) > 0 {
+			if again := happened(after, s.status(ctx)); len(again) > 0 {
 				t.Errorf("%s: told again: %+v", what, again)
 			}
 			before = after

@@ -63,11 +63,11 @@ func TestSetAside(t *testing.T) {
 	}
 	const off = "the table has no enabled stream"
 	well, aside := judge(now, ""), judge(now.Add(time.Minute), off)
-	events := Happened(well, aside)
+	events := happened(well, aside)
 	if len(events) != 1 || events[0].Kind != admin.EventTableSetAside || events[0].Reason != off || events[0].Table != "Log_2015_01" {
 		t.Errorf("%+v", events)
 	}
-	if again := Happened(aside, judge(now.Add(2*time.Minute), off)); len(again) > 0 {
+	if again := happened(aside, judge(now.Add(2*time.Minute), off)); len(again) > 0 {
 		t.Errorf("told again: %+v", again)
 	}
 	if troubles := aside.Tables[0].Troubles; len(troubles) != 1 || troubles[0].Cause != off || !troubles[0].Since.Equal(now) {
@@ -82,7 +82,7 @@ func TestSetAside(t *testing.T) {
 	if dropped := judge(now.Add(cdc.Retention+time.Hour), pipeline.GoneReason); len(dropped.Tables[0].Troubles) != 0 || dropped.Tables[0].HeadroomSeconds != nil {
 		t.Errorf("%+v", dropped.Tables[0])
 	}
-	if joined := Happened(&Document{}, well); !slices.ContainsFunc(joined, func(e admin.Event) bool { return e.Kind == admin.EventTableJoined }) {
+	if joined := happened(&Document{}, well); !slices.ContainsFunc(joined, func(e admin.Event) bool { return e.Kind == admin.EventTableJoined }) {
 		t.Errorf("%+v", joined)
 	}
 }

@@ -29,7 +29,6 @@ type observer struct {
 	worker  string
 	began   time.Time
 	waits   status.Coalesced
-	last    *status.Document // the last survey; of the surveying task alone
 	stopped func() bool
 
 	mu     sync.Mutex

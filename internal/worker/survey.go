@@ -7,7 +7,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -24,7 +23,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	defer wait()
 	ticker := time.NewTicker(surveyEvery)
 	defer ticker.Stop()
-	var last lastReading
+	var last status.Survey
 	blind, teller := blindness{log: w.Log}, clock.Teller{Log: w.Log}
 	for {
 		if offset, known := w.source.ClockOffset(); known {
@@ -35,9 +34,9 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		if ctx.Err() == nil {
 			blind.note(err, time.Now())
 		}
-		if m := last.judge(l, err, w.Console.Env, w.Hints, time.Now()); m != nil {
-			o.surveyed(m, err == nil)
-			o.board.Show(m, err == nil, last.at)
+		if m, happened := last.Take(l, err, w.Console.Env, w.Hints, time.Now()); m != nil {
+			o.surveyed(m, happened)
+			o.board.Show(m, err == nil, last.ReadAt())
 			o.topical(m, w.retention)
 			if err == nil && m.AnyParked() && !m.Left() {
 				beside(func() { w.resolve(ctx, parking) })
@@ -49,24 +48,6 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		case <-ticker.C:
 		}
 	}
-}
-
-// lastReading is the last reading of the ledger that succeeded; nil before the first.
-type lastReading struct {
-	ledger *status.Input
-	at     time.Time
-}
-
-// judge makes the status of a reading or, if that failed, of the last one that did not, as it has
-// become by now; nil if there was none.
-func (r *lastReading) judge(l *status.Input, err error, env config.Lookup, hints string, now time.Time) *status.Document {
-	if err == nil {
-		r.ledger, r.at = l, now
-	}
-	if r.ledger == nil {
-		return nil
-	}
-	return r.ledger.Judge(env, hints, now)
 }
 
 // blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a
@@ -90,16 +71,11 @@ func (b *blindness) note(err error, now time.Time) {
 	}
 }
 
-// surveyed brings a status to the metrics and, if it was read just now, what changed since the last
-// one to those who follow the events.
-func (o *observer) surveyed(m *status.Document, fresh bool) {
-	if fresh && o.last != nil {
-		for _, e := range status.Happened(o.last, m) {
-			o.feed.Publish(e)
-		}
-	}
-	if fresh {
-		o.last = m
+// surveyed brings a status to the metrics, and what happened since the last one to those who follow
+// the events.
+func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
+	for _, e := range happened {
+		o.feed.Publish(e)
 	}
 	o.metrics.Phase(m.Phase)
 	o.metrics.CutoverReady(m.Cutover.Ready)

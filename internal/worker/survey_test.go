@@ -40,7 +40,7 @@ func TestSurveyTakesBack(t *testing.T) {
 		shard checkpoint.Shard
 		want  bool
 	}{{shard, true}, {done, false}, {childless, true}, {done, false}, {shard, true}} {
-		o.surveyed(judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{c.shard}}), true)
+		o.surveyed(judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{c.shard}}), nil)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		if got := strings.Contains(w.Body.String(), "replicator_source_last_poll_timestamp_seconds{"); got != c.want {
@@ -210,12 +210,15 @@ func parkedAndHealed(t *testing.T, w *Worker, number uint64) *sink.Parking {
 // are judged anew meanwhile are no readings.
 func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
 	o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
-	seen := func(written time.Time) *status.Document {
-		return judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{held("1", "a", written)}})
+	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{
+		{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{held("1", "a", noon)}}}}
+	var survey status.Survey
+	for _, c := range []struct {
+		err error
+		at  time.Duration
+	}{{nil, 0}, {errors.New("no answer"), time.Minute}, {nil, time.Minute}} {
+		o.surveyed(survey.Take(l, c.err, nothingSet, "", noon.Add(c.at)))
 	}
-	o.surveyed(seen(noon), true)
-	o.surveyed(seen(ago(time.Minute)), false)
-	o.surveyed(seen(ago(time.Minute)), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := httptest.NewRecorder()
@@ -236,7 +239,7 @@ func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 	}{{cdc.Retention - time.Minute, "1"}, {cdc.Retention + time.Minute, "0"}} {
 		dropped := loadedTable()
 		dropped.Suspended = checkpoint.Suspension{Since: ago(c.since), Reason: pipeline.GoneReason}
-		o.surveyed(judged(status.TableInput{Found: true, State: dropped}), true)
+		o.surveyed(judged(status.TableInput{Found: true, State: dropped}), nil)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		if line := `replicator_source_set_aside{source_table="Orders"} ` + c.want + "\n"; !strings.Contains(w.Body.String(), line) {
@@ -251,8 +254,8 @@ func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: noon, AppliedTo: noon, CaughtUp: true}
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{shard}}}}
 	away := errors.New("no answer")
-	var last lastReading
-	if m := last.judge(nil, away, nothingSet, "", noon); m != nil {
+	var last status.Survey
+	if m, _ := last.Take(nil, away, nothingSet, "", noon); m != nil {
 		t.Errorf("judged before anything was read: %+v", m)
 	}
 	for _, c := range []struct {
@@ -260,7 +263,7 @@ func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 		err  error
 		at   time.Duration
 	}{{l, nil, time.Second}, {nil, away, time.Hour}, {nil, away, 20 * time.Hour}} {
-		m := last.judge(c.read, c.err, nothingSet, "", noon.Add(c.at))
+		m, _ := last.Take(c.read, c.err, nothingSet, "", noon.Add(c.at))
 		if m == nil || m.Tables[0].HeadroomSeconds == nil || *m.Tables[0].HeadroomSeconds != (cdc.Retention-c.at).Seconds() {
 			t.Errorf("after %s: %+v", c.at, m)
 		}
@@ -274,7 +277,7 @@ func TestSurveyTellsOfADroppedTable(t *testing.T) {
 	dropped := loadedTable()
 	dropped.Suspended = checkpoint.Suspension{Since: ago(time.Minute), Reason: pipeline.GoneReason}
 	for want, state := range map[string]checkpoint.TableState{"1": dropped, "0": loadedTable()} {
-		o.surveyed(judged(status.TableInput{Found: true, State: state}), true)
+		o.surveyed(judged(status.TableInput{Found: true, State: state}), nil)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		if line := `replicator_source_set_aside{source_table="Orders"} ` + want + "\n"; !strings.Contains(w.Body.String(), line) {
