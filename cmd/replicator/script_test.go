@@ -122,6 +122,7 @@ func play(t *testing.T, folder string) {
 			"recovery":     recovery,
 			"exports":      exportsAre,
 			"serve-demo":   serveDemo,
+			"demo-put":     putIntoDemo,
 		},
 		Setup: func(env *testscript.Env) error {
 			// The AWS SDK must find neither the user's files nor an instance's metadata service.

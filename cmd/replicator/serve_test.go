@@ -2,16 +2,22 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // serveDemo ARGS… starts a demo with --serve and does what its quick start says: the environment variables are the script's from
-// then on, and the configuration is written. The demo is interrupted when the script ends, and must end well.
+// then on, and the configuration is written. The page is on its first line, and answers with each line that follows. The demo is
+// interrupted when the script ends, and must end well.
 func serveDemo(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("serve-demo cannot fail")
@@ -29,10 +35,15 @@ func serveDemo(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(demo.Wait())
 	})
 	var configuration []string
-	inside, ready := false, false
+	inside, ready, page := false, false, ""
 	lines := bufio.NewScanner(stderr)
 	for !ready && lines.Scan() {
 		line := lines.Text()
+		if page == "" {
+			_, page, _ = strings.Cut(line, "status page: ")
+			ts.Setenv("PAGE", page)
+		}
+		pageOf(ts, page)
 		variable, exported := strings.CutPrefix(line, "export ")
 		switch {
 		case exported:
@@ -54,5 +65,31 @@ func serveDemo(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	if !ready {
 		ts.Fatalf("the demo ended without a quick start")
+	}
+}
+
+// pageOf reads the page of a demo.
+func pageOf(ts *testscript.TestScript, url string) string {
+	response, err := http.Get(url)
+	ts.Check(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	if response.StatusCode != http.StatusOK {
+		ts.Fatalf("the page: %s", response.Status)
+	}
+	return string(body)
+}
+
+// putIntoDemo ITEM writes an item as the quick start's command of AWS does, and waits until the page counts the change.
+func putIntoDemo(ts *testscript.TestScript, _ bool, args []string) {
+	rate := regexp.MustCompile(`id="table-Shop-rate" data-value="[^"]*"`)
+	before := rate.FindString(pageOf(ts, ts.Getenv("PAGE")))
+	dynamo := embedded{endpoint: ts.Getenv("AWS_ENDPOINT_URL_DYNAMODB")}
+	ts.Check(dynamo.call("PutItem", map[string]any{"TableName": "Shop", "Item": json.RawMessage(args[0])}))
+	for deadline := time.Now().Add(20 * time.Second); rate.FindString(pageOf(ts, ts.Getenv("PAGE"))) == before; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("the page still says %s", before)
+		}
 	}
 }

@@ -15,9 +15,10 @@ import (
 
 // Options are what the endpoints serve.
 type Options struct {
-	// Clock judges the facts of Health.
-	Clock   func() time.Time
-	Health  *Health
+	// Clock judges the facts of Health, which is nil where no work is done: then nothing is asked for it.
+	Clock  func() time.Time
+	Health *Health
+	// Metrics are nil where nothing is measured.
 	Metrics *Metrics
 	// Status gives the document of /api/v1/status, which is encoded as JSON. Its error's text is shown to the caller.
 	Status func(ctx context.Context) (any, error)
@@ -58,9 +59,13 @@ func Handler(o Options) http.Handler {
 			_, _ = io.WriteString(w, v.String()) // the caller went away: nobody is left to tell
 		}
 	}
-	mux.HandleFunc("GET /healthz", verdict(live))
-	mux.HandleFunc("GET /readyz", verdict(Ready))
-	mux.Handle("GET /metrics", o.Metrics.Handler())
+	if o.Health != nil {
+		mux.HandleFunc("GET /healthz", verdict(live))
+		mux.HandleFunc("GET /readyz", verdict(Ready))
+	}
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", o.Metrics.Handler())
+	}
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { status(w, r, o.Status) })
 	if o.Events != nil {
 		mux.Handle("GET /api/v1/events", o.Events)

@@ -77,7 +77,7 @@ func (a *Application) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.client = dynamodb.NewFromConfig(aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider("demo", "demo", ""), BaseEndpoint: &a.DynamoDB})
+	a.client = dynamodb.NewFromConfig(aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider(credential, credential, ""), BaseEndpoint: &a.DynamoDB})
 	description, err := backfill.NewTables(a.client).Describe(ctx, tableName)
 	if err != nil {
 		return err

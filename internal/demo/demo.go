@@ -29,7 +29,7 @@ type Options struct {
 	Cutover bool
 	// Listen is where one of the workers serves health, metrics and status; "" is any free port.
 	Listen string
-	// Serve leaves the services listening after the comparison, until ctx ends.
+	// Serve leaves the page, the services and a worker after the comparison, until ctx ends.
 	Serve bool
 	// Verdict is called with the comparison, before the services are served. It may be nil.
 	Verdict func(Comparison)
@@ -63,7 +63,8 @@ type demo struct {
 	dir      string
 	config   string
 	services *services
-	site     *site // nil: nothing is cut over
+	site     *site  // nil: nothing is cut over
+	url      string // of the page
 	began    time.Time
 
 	mu      sync.Mutex
@@ -112,6 +113,11 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	if d.config, err = d.writeConfiguration(d.dir); err != nil {
 		return Comparison{}, err
 	}
+	closing, err := d.openPage()
+	if err != nil {
+		return Comparison{}, err
+	}
+	defer closing()
 	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
 	if o.DualWrites {
 		d.say("dual_writes.settle is %s: every change is asserted once more, so long after it was applied", settleTime)
@@ -160,9 +166,9 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 		o.Verdict(c)
 	}
 	if o.Serve {
-		d.serve(ctx)
+		err = d.serve(ctx)
 	}
-	return c, nil
+	return c, err
 }
 
 // say writes a line of the narration.
@@ -407,12 +413,32 @@ func (d *demo) running() []*worker {
 	})
 }
 
-// serve leaves the services to the user until ctx ends.
-func (d *demo) serve(ctx context.Context) {
+// serve leaves the services, and a worker that follows the stream, to the user until ctx ends.
+func (d *demo) serve(ctx context.Context) error {
 	d.services.dynamo.ClearFaults() // whoever uses the services from here on has not asked for trouble
+	w, err := d.start(string(rune('a' + len(d.all()))))
+	if err != nil {
+		return err
+	}
+	if err := d.until(ctx, copyStart, "worker "+w.name+"'s start", nil, func() bool { return d.observe(ctx).leases > 0 }); err != nil {
+		if ctx.Err() != nil {
+			return nil // the comparison was made, and nothing else was left to do
+		}
+		return err
+	}
 	d.mu.Lock()
-	_, _ = fmt.Fprintln(d.Log, quickStart(d.Executable, d.services))
+	_, _ = fmt.Fprintln(d.Log, quickStart(d.Executable, d.url, d.services))
 	d.mu.Unlock()
-	<-ctx.Done()
-	d.say("the services end, and all they held is gone")
+	select {
+	case <-ctx.Done():
+	case <-w.exited:
+		if ctx.Err() == nil {
+			return w.unexpected()
+		}
+	}
+	if err := d.stopAll(); err != nil {
+		d.say("%v", err)
+	}
+	d.say("the page and the services end; their data is gone")
+	return nil
 }

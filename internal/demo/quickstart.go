@@ -14,28 +14,36 @@ tables:
   - from: ` + tableName + `
 `
 
-// quickStart is what a user needs to go on with the services by hand, to be pasted into a shell.
-func quickStart(executable string, s *services) string {
+// quickStart is what a user needs to go on with the services by hand. Each line works as it is
+// pasted: the commands of the vendors bring their own settings, those of the program need the exports.
+func quickStart(executable, page string, s *services) string {
 	var b strings.Builder
-	b.WriteString("\nThe services listen on this machine alone until you interrupt this. All they hold is in memory and gone then.\nPaste this into another shell, in a directory of its own:\n\n")
+	fmt.Fprintf(&b, `
+The page %s, both services and a worker stay until you press Ctrl-C. Data is in memory and lost on exit.
+
+Write an item. It is in Bigtable, and on the page, within a second:
+
+AWS_ACCESS_KEY_ID=%s AWS_SECRET_ACCESS_KEY=%s aws dynamodb put-item --endpoint-url %s --region %s --table-name %s --item '{%q:{"S":"me"},%q:{"S":"1"},"note":{"S":"hello"}}'
+BIGTABLE_EMULATOR_HOST=%s cbt -project %s -instance %s read %s prefix=me
+
+To use replicator on this migration, paste this into another shell, in an empty folder:
+
+`, page, credential, credential, s.endpoint, region, tableName, partitionKey, sortKey, s.bigtable.Addr, project, instance, tableName)
 	for _, entry := range s.environment() {
 		fmt.Fprintf(&b, "export %s\n", entry)
 	}
-	configuration, follow := minimal, executable+" run --allow-emulator"
+	configuration, follow := minimal, executable+" run --allow-emulator --listen 127.0.0.1:0"
 	if s.pubsub != nil {
-		configuration, follow = minimal+publishes, executable+" relay --apply --allow-emulator"
+		configuration, follow = minimal+publishes, executable+" relay --apply --allow-emulator --listen 127.0.0.1:0"
 	}
-	fmt.Fprintf(&b, "cat > replicator.yaml <<'END'\n%sEND\n", configuration)
-	b.WriteString("\nand then try, for example:\n\n")
-	for _, line := range []struct{ command, why string }{
-		{executable + " status", "what the workers of the demo left behind"},
-		{follow, "go on following table " + tableName + ", until interrupted"},
-		{executable + " preview --sample 3", "the first items and the cells they become"},
-		{fmt.Sprintf(`aws dynamodb put-item --endpoint-url "$AWS_ENDPOINT_URL_DYNAMODB" --table-name %s --item '{%q:{"S":"me"},%q:{"S":"1"},"note":{"S":"hello"}}'`, tableName, partitionKey, sortKey), "a change to watch"},
-		{fmt.Sprintf("cbt -project %s -instance %s read %s prefix=me", project, instance, tableName), "and its row"},
-		{fmt.Sprintf(`curl -X POST %s/_control/shards -d '{"table":%q}'`, s.endpoint, tableName), "the stream's shards; _control/ lists what else can be done to them"},
+	fmt.Fprintf(&b, "cat > replicator.yaml <<'END'\n%sEND\n\nThen try, for example:\n\n", configuration)
+	for _, line := range []struct{ command, does string }{
+		{executable + " status", "show the state of the migration"},
+		{executable + " preview --sample 3", "show three items and the cells that they become"},
+		{follow, "start a second worker, which shares the work"},
+		{fmt.Sprintf(`curl -X POST %s/_control/shards -d '{"table":%q}'`, s.endpoint, tableName), "list the shards of the stream; " + s.endpoint + "/_control/ lists what else can be done to them"},
 	} {
-		fmt.Fprintf(&b, "# %s\n%s\n", line.why, line.command)
+		fmt.Fprintf(&b, "# %s\n%s\n", line.does, line.command)
 	}
 	return b.String()
 }

@@ -26,11 +26,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// region, project and instance are names only: the services are on loopback.
+// These are names only: the services are on loopback.
 const (
-	region   = "us-east-1"
-	project  = "demo"
-	instance = "demo"
+	region     = "us-east-1"
+	project    = "demo"
+	instance   = "demo"
+	credential = "demo" // both parts of it: the embedded DynamoDB asks for some, and takes any
 )
 
 // maxMessage is the size of a gRPC message that the embedded Bigtable takes; its own limit of 4 MiB is below that of a row.
@@ -61,7 +62,7 @@ func startServices(ctx context.Context, seed uint64) (*services, error) {
 	if s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage)); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded Bigtable: %w", err), s.close())
 	}
-	client := aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider("demo", "demo", ""), BaseEndpoint: &s.endpoint}
+	client := aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider(credential, credential, ""), BaseEndpoint: &s.endpoint}
 	s.writes = dynamodb.NewFromConfig(client)
 	s.reads = backfill.NewTables(dynamodb.NewFromConfig(client, backfill.ClientOptions))
 	conn, err := grpc.NewClient("passthrough:///"+s.bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -95,8 +96,9 @@ func (s *services) environment() []string {
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint,
 		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint,
 		"AWS_REGION=" + region,
-		"AWS_ACCESS_KEY_ID=demo",
-		"AWS_SECRET_ACCESS_KEY=demo",
+		"AWS_DEFAULT_REGION=" + region, // version 1 of the AWS CLI reads this one alone
+		"AWS_ACCESS_KEY_ID=" + credential,
+		"AWS_SECRET_ACCESS_KEY=" + credential,
 		"BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr,
 	}
 	if s.pubsub != nil {
@@ -105,8 +107,10 @@ func (s *services) environment() []string {
 	return env
 }
 
-// configuration is the minimal one, with a lease that makes a takeover quick to watch.
+// configuration is the minimal one, with times that make a change and a takeover quick to watch.
 const configuration = `version: 1
+source:
+  poll: 250ms
 target:
   project: ` + project + `
   instance: ` + instance + `

@@ -1,0 +1,103 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+)
+
+// pageEvery is how often the page reads the ledger. A worker reads it every five seconds; whoever
+// watches a demo wants to see a change at once.
+const pageEvery = 500 * time.Millisecond
+
+// page is the status page of a demo. The demo's own process serves it, from the ledger alone, so
+// that it outlives every worker.
+type page struct {
+	board  *dashboard.Board
+	feed   *admin.Feed
+	config *config.Config
+	target status.Target
+	env    config.Lookup
+}
+
+// openPage serves the page of the migration that the workers are configured for, on a free port of
+// loopback, and says where, until the function that it returns is called.
+func (d *demo) openPage() (closing func(), err error) {
+	env := lookup(childEnvironment(d.Environment, d.dir, d.services))
+	cfg, err := config.Load(d.config, env)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", anyPort)
+	if err != nil {
+		return nil, fmt.Errorf("status page: %w", err)
+	}
+	feed := admin.NewFeed(time.Now)
+	p := &page{board: dashboard.New(feed.Recent), feed: feed, config: cfg, env: env,
+		target: &preflight.Target{Table: d.services.rows, Data: d.services.rows}}
+	d.url = "http://" + listener.Addr().String() + "/"
+	d.say("status page: %s", d.url)
+	return p.serve(listener), nil
+}
+
+// serve answers, and follows the ledger, until the function that it returns is called.
+func (p *page) serve(listener net.Listener) (closing func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	handler := admin.Handler(admin.Options{Page: p.board.Page(), Live: p.board.Live(), Events: p.feed,
+		Host: admin.Hosts(listener.Addr().String(), listener.Addr(), ""),
+		Status: func(ctx context.Context) (any, error) {
+			return status.Gather(ctx, p.config, p.target, p.env, "", time.Now())
+		}})
+	var both sync.WaitGroup
+	both.Go(func() { _ = admin.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }) // a demo goes on without its page
+	both.Go(func() { p.follow(ctx) })
+	return func() {
+		p.feed.Close() // streams have no end of their own, and the server waits for them
+		p.board.Close()
+		cancel()
+		both.Wait()
+	}
+}
+
+// follow brings the page up to date until ctx ends.
+func (p *page) follow(ctx context.Context) {
+	ticker := time.NewTicker(pageEvery)
+	defer ticker.Stop()
+	for survey := (status.Survey{}); ; {
+		l, err := status.Read(ctx, p.config, p.target, "")
+		if m, happened := survey.Take(l, err, p.env, "", time.Now()); m != nil && ctx.Err() == nil {
+			for _, e := range happened {
+				p.feed.Publish(e)
+			}
+			p.board.Show(m, err == nil, survey.ReadAt())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// lookup finds variables in an environment as os.Environ gives it.
+func lookup(environment []string) config.Lookup {
+	return func(name string) (string, bool) {
+		for _, entry := range slices.Backward(environment) {
+			if value, ok := strings.CutPrefix(entry, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}
+}
