@@ -29,6 +29,7 @@ type program struct {
 	logLevel   string
 	logFormat  string
 	timeout    time.Duration
+	service    bool // the command's stderr is a log
 
 	bounded context.Context               // by --timeout: that of the command, once it asked for it
 	plain   io.Writer                     // stderr, where it is the log that stderr stands for; see inRecords
@@ -49,7 +50,7 @@ func execute(args []string, p *program) int {
 	defer stop()
 	root := newRoot(p)
 	root.SetArgs(args)
-	p.foresee(args)
+	p.foresee(root, args)
 	p.bounded = ctx
 	err := p.concluded(root.ExecuteContext(ctx))
 	var told *reported
@@ -155,7 +156,7 @@ func unanswered(e *diag.Error) bool {
 func (p *program) load(flags ...config.Flag) (*config.Config, error) {
 	cfg, err := p.read(flags...)
 	if err == nil {
-		err = p.settle(cfg.Log)
+		err = p.write(cfg.Log.Format, cfg.Log.Level)
 	}
 	return cfg, err
 }
@@ -198,7 +199,7 @@ func (p *program) checkGlobals() error {
 	if p.timeout < 0 {
 		return diag.BadUsage("--timeout is negative", "give a duration such as 90s, or 0 for none")
 	}
-	return p.forPrograms()
+	return p.write(p.format(p.logFormat), "info")
 }
 
 func oneOf(flag, value string, allowed []string) error {

@@ -75,9 +75,10 @@ func referenceJSON(t *testing.T) string {
 	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. What cannot be told is `null`. Later versions\n"+
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.\n\n"+
-		"Stderr has one JSON object a line then, unless it is a terminal or `log.format` is `text`. An error has `severity`, `code`, `what`, `cause`, `fix`\n"+
-		"and `more`. Whatever else is written is a record of the log, with `time`, `severity` and `message`; so it is with `log.format: json`. Of `run` and\n"+
-		"`relay`, records with `\"event\":\"probe\"` have `probe`, `ok` (null if it cannot be told), `detail` and perhaps `code`; those with\n"+
+		"Stderr has one JSON object a line then, unless it is a terminal or `log.format` is `text`. So it is with `log.format: json`, and, unless\n"+
+		"stderr is a terminal, for `run` and `relay`. With `-o json` an error has `severity`, `code`, `what`, `cause`, `fix` and `more`. All else is a\n"+
+		"record of the log, with `time`, `severity` and `message`; an error there has `code`, `cause`, `fix` and `more` besides. Of `run` and `relay`,\n"+
+		"records with `\"event\":\"probe\"` have `probe`, `ok` (null if it cannot be told), `detail` and perhaps `code`; those with\n"+
 		"`\"event\":\"progress\"` have `table`, `items` and `done`, and as far as they are known `estimate`, `items_per_second`, `eta_seconds`, `lag_seconds`,\n"+
 		"`headroom_seconds`, `throttled` and, at the end, `took_seconds`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}

@@ -8,7 +8,7 @@ func newRelay(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "relay [flags]",
 		Short:   "Publish changes to Pub/Sub, for run --from pubsub to apply",
-		GroupID: groupMigrate,
+		GroupID: groupMigrate, Annotations: map[string]string{service: "true"},
 		Long: `Copy the items of the tables as run does, and publish every change of their streams to the topic of relay.pubsub_topic.
 
 A change is published before the checkpoint passes it. Each is a CloudEvent in JSON with the images before and after; its ordering key is a

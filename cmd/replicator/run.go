@@ -41,7 +41,7 @@ func newRun(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "run [flags]",
 		Short:   "Copy existing items and stream changes (the long-running process)",
-		GroupID: groupMigrate,
+		GroupID: groupMigrate, Annotations: map[string]string{service: "true"},
 		Long: `Copy the items of the tables, and apply every change of their streams, until it is stopped.
 
 Any number of processes may run with one configuration: they share the work through leases in the state table, and take over from

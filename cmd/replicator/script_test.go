@@ -129,6 +129,8 @@ func play(t *testing.T, folder string) {
 			env.Setenv("AWS_CONFIG_FILE", "/nowhere")
 			env.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+			// Scripts read what a person at a terminal reads; what a service writes elsewhere is read by TestEachLineOfStderrIsADocument.
+			env.Setenv("REPLICATOR_LOG_FORMAT", "text")
 			consumer, err := filepath.Abs("../../examples/relay/consumer.py")
 			if err != nil {
 				return err

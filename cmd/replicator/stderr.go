@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -13,18 +15,36 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
+// service is the annotation of commands whose stderr is a log that others collect: they run until they are stopped.
+const service = "service"
+
 // foresee sets from the command line and the environment what errors look like that are met before flags and configuration are read.
-func (p *program) foresee(args []string) {
+func (p *program) foresee(root *cobra.Command, args []string) {
 	if given(args, "--output", "-o") == "json" {
 		p.Output = "json"
 	}
-	format, _ := p.Env("REPLICATOR_LOG_FORMAT")
-	if flag := given(args, "--log-format", ""); flag != "" {
-		format = flag
+	if c, _, err := root.Find(args); err == nil {
+		p.service = c.Annotations[service] != ""
 	}
-	if format == "json" {
-		_ = p.inRecords("info") // which is a level
+	_ = p.write(p.format(given(args, "--log-format", "")), "info") // which is a level
+}
+
+// format is the format of the log that was asked for, as far as that is known without a configuration.
+func (p *program) format(flag string) string {
+	variable, _ := p.Env("REPLICATOR_LOG_FORMAT")
+	return cmp.Or(flag, variable)
+}
+
+// write makes stderr what a format of the log asks for: text, or lines of JSON alone. For people is, where nothing is asked for, a terminal,
+// where they may be asked themselves, and elsewhere what is neither the log of a service nor beside a document on stdout.
+func (p *program) write(format, level string) error {
+	if admin.LogFormat(format, p.onTerminal() || !p.service && !p.AsJSON()) == "json" {
+		return p.inRecords(level)
 	}
+	if p.plain != nil {
+		p.Stderr, p.plain, p.records, p.said = p.plain, nil, nil, nil
+	}
+	return nil
 }
 
 // given is the value of a flag among arguments that were not parsed yet; "" if it is not there.
@@ -61,34 +81,10 @@ func (p *program) inRecords(level string) error {
 	return nil
 }
 
-// forPrograms makes stderr lines of JSON where -o json asks for documents. On a terminal it stays for people, who may be asked there, and
-// where the log shall be text it is.
-func (p *program) forPrograms() error {
-	format, _ := p.Env("REPLICATOR_LOG_FORMAT")
-	if p.logFormat != "" {
-		format = p.logFormat
-	}
-	if !p.AsJSON() || format == "text" || p.records != nil || p.onTerminal() {
-		return nil
-	}
-	return p.inRecords("info")
-}
-
 // onTerminal tells whether stderr is a terminal, whatever is made of it.
 func (p *program) onTerminal() bool {
 	shown := terminal.Console{Stderr: cmp.Or(p.plain, p.Stderr)}
 	return shown.Width() != nil
-}
-
-// settle makes of stderr what the configuration says, which is known only now.
-func (p *program) settle(log config.Log) error {
-	switch {
-	case log.Format == "text" && p.plain != nil:
-		p.Stderr, p.plain, p.records, p.said = p.plain, nil, nil, nil
-	case log.Format == "json" || p.records != nil:
-		return p.inRecords(log.Level)
-	}
-	return nil
 }
 
 // logger is the log of a command; in text it goes to out.
@@ -96,7 +92,7 @@ func (p *program) logger(cfg *config.Config, out io.Writer) (*slog.Logger, error
 	if p.records != nil {
 		return p.records, nil
 	}
-	return admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.Width() != nil}.New(out)
+	return admin.Log{Format: "text", Level: cfg.Log.Level, Terminal: p.onTerminal()}.New(out)
 }
 
 // tell says what is wrong on stderr, in the form that was asked for.

@@ -16,9 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // everyRecord reads lines of stderr, each of which must be a document, until all messages have been met, or to the end if there is none.
@@ -44,8 +47,10 @@ func said(records []map[string]any, part string) bool {
 	return false
 }
 
-// With log.format json, and with -o json, each line of stderr is a document, from the probes to the end, and an interrupt adds one line.
+// Where stderr is no terminal, with log.format json, and with -o json, each line of stderr is a document, from the probes to the end, and an
+// interrupt adds one line.
 func TestEachLineOfStderrIsADocument(t *testing.T) {
+	t.Run("no terminal", func(t *testing.T) { eachLineIsADocument(t, "log: { level: info }\n") })
 	t.Run("log.format", func(t *testing.T) { eachLineIsADocument(t, "log: { format: json }\n") })
 	t.Run("-o json", func(t *testing.T) { eachLineIsADocument(t, "log: { level: info }\n", "-o", "json") })
 }
@@ -130,6 +135,10 @@ func TestErrorsAsDocuments(t *testing.T) {
 		{"run --onec --log-format=json", "R1017", true, nil},
 		{"run -c " + logsJSON, "R1103", true, nil},
 		{"run -c nowhere.yaml", "R1001", true, []string{"REPLICATOR_LOG_FORMAT=json"}},
+		{"status -c nowhere.yaml", "R1001", true, []string{"REPLICATOR_LOG_FORMAT=json"}},
+		{"run -c nowhere.yaml", "R1001", true, nil}, // a service, whose stderr is no terminal
+		{"relay --aply", "R1017", true, nil},
+		{"run -c " + configuration, "R1103", true, nil},
 	} {
 		cmd := exec.Command("replicator", strings.Fields(c.arguments)...)
 		cmd.Env = append(append(os.Environ(), "AWS_CONFIG_FILE=/nowhere", "AWS_REGION=", "AWS_DEFAULT_REGION=", "AWS_EC2_METADATA_DISABLED=true"), c.more...)
@@ -144,17 +153,65 @@ func TestErrorsAsDocuments(t *testing.T) {
 			t.Errorf("%s: %v", c.arguments, found)
 			continue
 		}
-		what, cause, severity := "what", "cause", "error"
+		what, severity := "what", "error"
 		if c.record {
-			what, cause, severity = "message", "reason", "ERROR"
+			what, severity = "message", "ERROR"
 		}
-		for _, key := range []string{what, cause, "fix", "more"} {
+		for _, key := range []string{what, "cause", "fix", "more"} {
 			if text, _ := found[0][key].(string); text == "" {
 				t.Errorf("%s: no %s: %v", c.arguments, key, found[0])
 			}
 		}
 		if found[0]["code"] != c.code || found[0]["severity"] != severity {
 			t.Errorf("%s: %v", c.arguments, found[0])
+		}
+	}
+}
+
+// Every command writes nothing but records to a stderr that shall be JSON, whether it does its work or refuses it.
+func TestEachLineOfEveryCommandsStderrIsARecord(t *testing.T) {
+	s := servicesWithOrders(t)
+	for _, variable := range s.environment() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
+		t.Setenv(name, "/nowhere")
+	}
+	t.Setenv("REPLICATOR_CONFIG", writeTestConfiguration(t))
+	const item = `{"pk":"a","sk":"1"}`
+	arguments := map[string][]string{
+		"run": {"--once", "--idle", "200ms", "--listen", "off"}, "init": {"Orders"}, "preview": {"--table", "Orders", "--sample", "1"},
+		"explain": {"--key", item}, "pause": {"--table", "Orders"}, "resume": {"--table", "Orders"}, "throttle": {"--max-rows-per-second", "5"},
+		"backfill start": {"--wait"}, "backfill redo": {"--table", "Orders", "--yes"}, "relay": {"--once"}, "test": {"nowhere.yaml"}, "cutover start": {"--keep-fallback", "no", "--yes"},
+		"cutover evidence": {t.TempDir() + "/evidence"}, "parked drop": {"--all", "--yes"}, "finalize": {"--yes"}, "failover": {"--yes"},
+	}
+	var names []string
+	var add func(c *cobra.Command)
+	add = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			add(sub)
+		}
+		_, name, below := strings.Cut(c.CommandPath(), " ")
+		if below && c.Runnable() && !c.Hidden && name != "demo" && !strings.HasPrefix(name, "completion") {
+			names = append(names, name)
+		}
+	}
+	add(newRoot(process()))
+	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(b, a) }) // so that run is before most
+	names = append([]string{"plan", "run"}, names...)
+	for _, name := range names {
+		for _, flags := range [][]string{{"-o", "json"}, {"--log-format", "json"}} {
+			line := slices.Concat(strings.Fields(name), arguments[name], flags, []string{"--timeout", "2s"})
+			if c, _, err := newRoot(process()).Find(line); err == nil && c.Flags().Lookup("allow-emulator") != nil {
+				line = append(line, "--allow-emulator")
+			}
+			var stdout, stderr bytes.Buffer
+			status := execute(line, &program{Console: terminal.Console{Stdout: &stdout, Stderr: &stderr, Env: os.LookupEnv}})
+			records := everyRecord(t, bufio.NewScanner(&stderr))
+			if t.Failed() || status != 0 && len(records) == 0 {
+				t.Errorf("%v: exit status %d, %d records", line, status, len(records))
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ const (
 	KeyGeneration = "generation" // of a table
 	KeyStep       = "step"       // what was being done
 	KeyReason     = "reason"     // why, in fixed words
+	KeyCause      = "cause"      // of an error or a warning with a code
 	KeyWait       = "wait"       // until the next attempt
 	KeyTook       = "took"       // duration of what is reported
 	KeyItems      = "items"      // a number of items
@@ -55,7 +56,7 @@ const ListeningMessage = "listening"
 
 // Log says how log lines look.
 type Log struct {
-	// Format is text, json or auto, which is text on a terminal and json elsewhere.
+	// Format is text or json; see LogFormat for auto.
 	Format string
 	// Level is debug, info, warn or error; lines below it are left out.
 	Level string
@@ -63,6 +64,18 @@ type Log struct {
 	Terminal bool
 	// Clock gives the time of lines; nil takes each record's own.
 	Clock func() time.Time
+}
+
+// LogFormat is the format of a log for which a format was asked: auto, and anything unknown, is text where people read it, else json.
+// All that a process writes to stderr has that one format.
+func LogFormat(asked string, people bool) string {
+	switch {
+	case asked == "text" || asked == "json":
+		return asked
+	case people:
+		return "text"
+	}
+	return "json"
 }
 
 // New returns a logger that writes to out. It fails on an unknown format or level.
@@ -76,23 +89,18 @@ func (l Log) New(out io.Writer) (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log level %q: it is debug, info, warn or error", l.Level)
 	}
-	json := !l.Terminal
-	switch l.Format {
-	case "auto":
-	case "text", "json":
-		json = l.Format == "json"
-	default:
-		return nil, fmt.Errorf("log format %q: it is auto, text or json", l.Format)
-	}
 	var h slog.Handler
-	if json {
+	switch l.Format {
+	case "json":
 		h = slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudNames})
-	} else {
+	case "text":
 		options := &slog.HandlerOptions{Level: level}
 		if l.Terminal {
 			options.ReplaceAttr = shortTime
 		}
 		h = slog.NewTextHandler(out, options)
+	default:
+		return nil, fmt.Errorf("log format %q: it is text or json", l.Format)
 	}
 	if l.Clock != nil {
 		h = clocked{h, l.Clock}

@@ -15,8 +15,8 @@ func TestLogForms(t *testing.T) {
 	}
 	for _, l := range []Log{
 		{Format: "json", Level: "debug"},
-		{Format: "auto", Level: "info"},
-		{Format: "auto", Level: "warn", Terminal: true},
+		{Format: "json", Level: "info"},
+		{Format: "text", Level: "warn", Terminal: true},
 		{Format: "text", Level: "info"},
 		{Format: "json", Level: "error", Terminal: true},
 	} {
@@ -40,9 +40,22 @@ func TestLogForms(t *testing.T) {
 }
 
 func TestLogRefusesUnknownForms(t *testing.T) {
-	for _, l := range []Log{{Format: "xml", Level: "info"}, {Format: "auto", Level: "loud"}, {Format: "auto", Level: "INFO+1"}, {}} {
+	for _, l := range []Log{{Format: "xml", Level: "info"}, {Format: "auto", Level: "info"}, {Format: "text", Level: "loud"}, {Format: "text", Level: "INFO+1"}, {}} {
 		if _, err := l.New(&strings.Builder{}); err == nil {
 			t.Errorf("%+v was accepted", l)
+		}
+	}
+}
+
+// What is asked for counts; else people have text, and programs JSON.
+func TestLogFormat(t *testing.T) {
+	for _, c := range []struct {
+		asked  string
+		people bool
+		want   string
+	}{{"text", false, "text"}, {"text", true, "text"}, {"json", false, "json"}, {"json", true, "json"}, {"auto", true, "text"}, {"auto", false, "json"}, {"", false, "json"}, {"", true, "text"}} {
+		if got := LogFormat(c.asked, c.people); got != c.want {
+			t.Errorf("%q, read by people: %t: %s, want %s", c.asked, c.people, got, c.want)
 		}
 	}
 }

@@ -278,7 +278,7 @@ type HTTP struct {
 // Log says how the process logs to stderr.
 type Log struct {
 	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"` // lines below it are left out
-	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: text on a terminal, else json
+	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: on a terminal text; elsewhere json for `run` and `relay` and with `-o json`, else text
 }
 
 // Where returns the place a value came from, by its path ("log.level", "tables[0].from"): a position in the file, "$NAME"

@@ -94,7 +94,7 @@ func TestFindings(t *testing.T) {
 	if len(logged) != 51 || len(written) != 51 {
 		t.Fatalf("%d records, %d documents", len(logged), len(written))
 	}
-	for key, want := range map[string]string{"severity": "ERROR", "message": "key 2", "code": "R1004", "reason": "c", "fix": "f\ng", "place": "r.yaml:3:1"} {
+	for key, want := range map[string]string{"severity": "ERROR", "message": "key 2", "code": "R1004", "cause": "c", "fix": "f\ng", "place": "r.yaml:3:1"} {
 		if logged[0][key] != want {
 			t.Errorf("%s is %v, want %s", key, logged[0][key], want)
 		}

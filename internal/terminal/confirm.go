@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -21,7 +20,11 @@ func Interactive() bool {
 
 // Confirm asks a question that only yes answers. Anything else is an error of usage: nothing was done. A signal ends the wait.
 func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) error {
-	if _, err := fmt.Fprintf(out, "%s [y/N] ", question); err != nil {
+	question += " [y/N] "
+	if terminal(out) == nil { // where stderr is a log, a line is written at its end
+		question += "\n"
+	}
+	if _, err := io.WriteString(out, question); err != nil {
 		return err
 	}
 	type line struct {

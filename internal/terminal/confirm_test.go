@@ -15,7 +15,7 @@ func TestConfirm(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
 		var asked bytes.Buffer
 		err := Confirm(context.Background(), strings.NewReader(answer), &asked, "Sure?")
-		if (err == nil) != want || asked.String() != "Sure? [y/N] " {
+		if (err == nil) != want || asked.String() != "Sure? [y/N] \n" {
 			t.Errorf("%q: %v, asked %q", answer, err, asked.String())
 		}
 		if err != nil && diag.ExitCode(err) != diag.ExitUsage {

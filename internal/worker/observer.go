@@ -127,7 +127,7 @@ func (o *observer) events() pipeline.Events {
 // exporting tells what becomes of an export that was asked for.
 func (o *observer) exporting(table, arn, failed string) {
 	if failed != "" {
-		o.log.Error("there is no export, and the load waits: ask for another one, or for a scan, with `replicator backfill start`", admin.KeyTable, table, "cause", failed)
+		o.log.Error("there is no export, and the load waits: ask for another one, or for a scan, with `replicator backfill start`", admin.KeyTable, table, admin.KeyCause, failed)
 		return
 	}
 	o.log.Info("an export was asked for, and is waited for", admin.KeyTable, table, "export", arn)

@@ -128,7 +128,7 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	}
 	for _, family := range w.found.Ageing {
 		e := preflight.ExplainAgeing(family)
-		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTarget, family.Table, admin.KeyReason, e.Cause)
+		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTarget, family.Table, admin.KeyCause, e.Cause)
 	}
 	for _, t := range w.found.Tables {
 		w.warnExpiry(t)
@@ -170,7 +170,7 @@ func (w *Worker) close() (err error) {
 // warnExpiry tells of expired items that do not stay as they should.
 func (w *Worker) warnExpiry(t preflight.Table) {
 	if e := preflight.ExplainExpiry(t); e != nil {
-		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTable, t.Config.From, admin.KeyReason, e.Cause)
+		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTable, t.Config.From, admin.KeyCause, e.Cause)
 	}
 }
 
