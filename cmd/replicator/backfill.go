@@ -15,11 +15,14 @@ func newBackfill(p *program) *cobra.Command {
 		Use:     "backfill",
 		Short:   "start | pause | resume | redo | status of the copy of existing items",
 		GroupID: groupMigrate,
-		Long: `Look at loads and steer them: the copies of items that exist already. The first load of a table begins by itself when ` + "`replicator run`" + `
-meets it; after a gap another one is needed, unless backfill.on_gap is load.
+		Long: `Show and control loads, the copies of existing items. Commands write the ledger, and workers follow
+within seconds.
 
-These commands talk to the ledger alone, from any machine; workers follow within seconds. A load is divided into parts that all
-workers share. After the copy a sweep compares with the source what no part could reach, and only then is the table in sync again.`,
+The first load of a table begins when replicator run meets it. After a gap the table needs another
+load, which begins by itself if backfill.on_gap is load.
+
+All workers share the parts of a load. After the copy a sweep checks what no part could reach, and
+only then is the table in sync again.`,
 	})
 	c.AddCommand(newBackfillStart(p), newBackfillPause(p), newBackfillResume(p), newBackfillRedo(p), newBackfillStatus(p))
 	return c
@@ -34,13 +37,13 @@ func (s *steering) flags(c *cobra.Command, begins bool) {
 	f.SortFlags = false
 	f.StringVar(&s.Table, "table", "", "only this source `TABLE`")
 	if begins {
-		f.BoolVar(&s.DryRun, "dry-run", false, "say what would be done, what it takes and what it costs; change nothing")
+		f.BoolVar(&s.DryRun, "dry-run", false, "show what would be done and what it costs; change nothing")
 	}
 	allowFlags(c, &s.Allowed)
 }
 
 func (s *steering) waits(c *cobra.Command) {
-	c.Flags().BoolVar(&s.Waits, "wait", false, "wait until everything is loaded and swept; status 3 if it cannot go on without somebody")
+	c.Flags().BoolVar(&s.Waits, "wait", false, "wait until all is loaded and swept; status 3 if it needs an answer")
 }
 
 // steer runs a command with the configuration.
@@ -67,26 +70,32 @@ func newBackfillStart(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "start [flags]",
 		Short: "Ask for a load",
-		Long: `Ask for the load of tables whose items are not copied, or that need another load after a gap. Workers plan it within seconds and
-share its parts. A table that is in order is left alone: redo loads it again.
+		Long: `Ask for the load of tables that were not copied, or that need another load after a gap. Workers plan
+it within seconds.
 
---yes also allows the sweep after the copy. Without it, the first sweep of a target that was not made by this program counts what it
-would do, and waits for ` + "`replicator backfill resume --yes`" + `.
+A table with nothing to load is left alone; replicator backfill redo loads it again. --yes allows
+the sweep after the copy. Without it, the first sweep of a target that replicator did not create
+only counts, and waits for replicator backfill resume --yes.
 
---export copies a full export to S3 in place of a scan: the folder of the export, in a directory that every worker has, in S3 or in
-Cloud Storage. It costs no read units. An export that shows less than the stream goes on from is refused. Whether an export has a
-filter or a projection its files do not say. DynamoDB is asked, which knows its exports for some months; --whole-export says that it
-has none where DynamoDB does not know, or may not be asked.
+--export copies a full export to S3 instead of a scan, without read units. Name its folder: a
+directory that every worker has, s3:// or gs://. An export that is older than the changes the stream
+still holds is refused.
 
-Windows, as incremental exports are called, bring a full export up to a later time: name all of them, each with an --export of its own,
-in any order. The first begins at the time of the full one, and each where the one before ends. With --repair-gap windows alone mend a
-gap of the stream: they begin before the loss, and end after the stream is read again. Every other loss takes a copy.
+The files of an export do not say whether it was filtered or projected. DynamoDB is asked, which
+remembers exports for some months. --whole-export answers where DynamoDB does not know or may not be
+asked.
 
-The first load of a table that run begins by itself copies an export, too, if backfill.from or the table's backfill_from names one.
+Windows (incremental exports) bring a full export up to a later time. Give each its own --export, in
+any order. The first begins at the time of the full export, each other one where the one before
+ends.
 
---request-export asks for the export, too, and --export says where it goes, s3://BUCKET or s3://BUCKET/PREFIX. The table needs
-point-in-time recovery. A worker asks as soon as the stream is read, waits until the export is complete, which takes minutes to hours,
-and copies it; --dry-run says what it costs.`,
+With --repair-gap, windows alone repair a gap of the stream, if they begin before the loss and end
+after the stream is read again. Every other loss needs a copy. A first load copies an export if
+backfill.from, or the table's backfill_from, names one.
+
+--request-export asks DynamoDB for the export, and --export says where it goes. The table needs
+point-in-time recovery. A worker asks once the stream is read, waits minutes to hours for the
+export, and copies it. --dry-run says what it costs.`,
 		Example: `  replicator backfill start --repair-gap --dry-run
   replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1
   replicator backfill start --table Orders --request-export --export s3://exports --wait
@@ -116,11 +125,11 @@ and copies it; --dry-run says what it costs.`,
 			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Steer(ctx, r) })
 		},
 	}
-	c.Flags().BoolVar(&r.Repair, "repair-gap", false, "only tables that need a load because something was lost")
+	c.Flags().BoolVar(&r.Repair, "repair-gap", false, "only tables that need a load because changes were lost")
 	s.flags(c, true)
-	c.Flags().StringArrayVar(&named, "export", nil, "copy the export in this `FOLDER` (a directory, s3://… or gs://…) in place of a scan; again for each window behind it")
-	c.Flags().BoolVar(&r.Whole, "whole-export", false, "the export was asked for without filter, projection and key conditions, whatever DynamoDB knows of it")
-	c.Flags().BoolVar(&r.Wish, "request-export", false, "ask DynamoDB for the export; --export is where it goes, s3://BUCKET[/PREFIX]")
+	c.Flags().StringArrayVar(&named, "export", nil, "copy the export in this `FOLDER` instead of a scan; repeat it for each window")
+	c.Flags().BoolVar(&r.Whole, "whole-export", false, "the export has no filter, projection or key conditions")
+	c.Flags().BoolVar(&r.Wish, "request-export", false, "ask DynamoDB for the export; --export is where it goes: s3://BUCKET[/PREFIX]")
 	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep beforehand")
 	s.waits(c)
 	return c
@@ -130,9 +139,11 @@ func newBackfillPause(p *program) *cobra.Command {
 	var s steering
 	c := &cobra.Command{
 		Use:   "pause [flags]",
-		Short: "Let loads stand still while changes go on being applied",
-		Long: `Pause loads. Workers finish the pages that they hold and take no further part. Changes of the stream go on being applied, and nothing
-that was copied is copied again later.`,
+		Short: "Pause loads; changes are still applied",
+		Long: `Pause loads. Changes of the stream are still applied.
+
+Workers finish the pages that they hold and take no further part. Nothing that was copied is copied
+again later.`,
 		Example: `  replicator backfill pause --table Orders`,
 		Args:    none,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -149,11 +160,12 @@ func newBackfillResume(p *program) *cobra.Command {
 	var s steering
 	c := &cobra.Command{
 		Use:   "resume [flags]",
-		Short: "Let paused loads go on, or allow a sweep",
-		Long: `Let loads go on that are paused.
+		Short: "Resume paused loads, or allow a sweep",
+		Long: `Resume paused loads. With --yes also allow the sweep.
 
-A sweep removes rows that no item stands behind any more. The first one of a target that was not made by this program only counts, and
-waits: look at its counts in ` + "`replicator backfill status`" + `, then allow it with --yes. The answer is kept for later loads of the table.`,
+A sweep removes orphan rows. The first sweep of a target that replicator did not create only counts
+them, and waits. Look at its counts in replicator backfill status, then allow it with --yes. The
+answer is kept for later loads of the table.`,
 		Example: `  replicator backfill resume --table Orders
   replicator backfill resume --table Orders --yes  # allows the sweep`,
 		Args: none,
@@ -164,7 +176,7 @@ waits: look at its counts in ` + "`replicator backfill status`" + `, then allow 
 		},
 	}
 	s.flags(c, false)
-	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep that waits for an answer, or the one to come")
+	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep that waits, or the next one")
 	s.waits(c)
 	return c
 }
@@ -174,11 +186,12 @@ func newBackfillRedo(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "redo --table TABLE [flags]",
 		Short: "Load everything of a table again",
-		Long: `Load everything of a table again, whatever was loaded before: after the target was changed by hand, for example. A new generation begins,
-in which every row is written anew; rows stay readable meanwhile. The table is not in sync until the load and its sweep are over. A
-load that is under way ends.
+		Long: `Load everything of a table again, for example after the target was changed by hand.
 
---yes answers the question that is asked on a terminal, and also allows the sweep after the copy.`,
+A new generation begins, in which every row is written anew. Rows stay readable meanwhile. The table
+is not in sync until the load and its sweep are over. A load that is running ends.
+
+--yes answers the question asked on a terminal, and also allows the sweep after the copy.`,
 		Example: `  replicator backfill redo --table Orders --dry-run
   replicator backfill redo --table Orders --yes --wait`,
 		Args: none,
@@ -203,14 +216,16 @@ func newBackfillStatus(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [flags]",
 		Short: "Show how far loads are, what they cost so far and what slows them",
-		Long: `Show how far loads are, from the ledger. The rate is over the last five minutes. The time that a copy still needs is unknown until a minute
-and a hundredth of the items are behind it, and while the load is paused. Items are compared with DynamoDB's own count, which is hours
-old: the share stays below 100% until every part is done.
+		Long: `Show how far loads are, what they cost so far and what slows them, from the ledger.
 
-The money is the read units that DynamoDB counted and the bytes that left AWS, at list prices.
+The rate is over the last five minutes. The remaining time is unknown while a load is paused, and
+until it has run for a minute and copied a hundredth of the items. DynamoDB's item count is hours
+old, so the share stays below 100% until every part is done.
 
-The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document, which every backfill command and
-throttle print with -o json.`,
+Cost is the read units that DynamoDB counted plus the bytes that left AWS, at list prices.
+
+The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document
+that every backfill command and throttle print with -o json.`,
 		Example: `  replicator backfill status
   replicator backfill status --table Orders --wait
   replicator backfill status -o json | jq '.tables[].load.eta_seconds'`,

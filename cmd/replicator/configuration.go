@@ -40,12 +40,14 @@ Values that are not defaults are followed by their place. The output is itself a
 	c.AddCommand(&cobra.Command{
 		Use:   "schema [flags]",
 		Short: "Print the JSON Schema of config files, for editors",
-		Long: `Print the JSON Schema of config files. An editor that knows it completes keys, explains them, and underlines errors in
-them. Editors with the YAML language server find it by a comment in the first line of the config file:
+		Long: `Print the JSON Schema of config files. Editors complete keys, explain them and underline errors with
+it.
+
+Editors with the YAML language server find it by a comment in the first line of the config file:
 
   # yaml-language-server: $schema=./replicator.schema.json
 
-This program refuses everything that the schema refuses; only lint and plan check keys together.`,
+This program refuses everything that the schema refuses. Only lint and plan check keys together.`,
 		Example: "  replicator config schema > replicator.schema.json",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
@@ -56,9 +58,12 @@ This program refuses everything that the schema refuses; only lint and plan chec
 	c.AddCommand(&cobra.Command{
 		Use:   "functions [flags]",
 		Short: "List the functions of row-key and column templates",
-		Long: `List the functions that follow | in the templates of row keys and columns, their effect on the order of values, and an example of each.
+		Long: `List the functions that follow | in templates of row keys and columns, each with its effect on order
+and an example.
 
-The order is that of the rows, if the function is the last of its placeholder: kept, reversed (the largest first) or lost. An item with a value that a function does not accept is parked with the reason.`,
+The order is that of the rows, if the function is the last of its placeholder: kept, reversed (the
+largest first) or lost. An item with a value that a function does not accept is parked with the
+reason.`,
 		Example: `  replicator config functions
   replicator config functions -o json`,
 		Args: none,

@@ -32,14 +32,19 @@ func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(c
 func newCutover(p *program) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "cutover", Short: "check | start | approve | postpone | cancel | resolve | status | evidence", GroupID: groupMigrate,
-		Long: `Move the application from the source to the target: checks, freeze, drain, final verify, fence, switch. Every step is written to
-the ledger before it is made, so that any worker goes on with it after a crash.
+		Long: `Move the application from the source to the target: checks, freeze, drain, final verify, fence,
+switch.
 
-Three hooks of the configuration, executables or https:// addresses, stop the application's writes, switch it, and let it go on. They are
-called by a worker whose --probe of all three passed or, if there is none, by the command that starts the cutover, which must stay then.
+Every step is written to the ledger before it is made, so that any worker can continue it after a
+crash.
 
-Until the switch a deadline, a failure, a writer that was missed or cutover cancel ends the attempt: the application writes the source again,
-and the tables go on from their checkpoints. From the switch on there is no cancel.`,
+Three hooks of the config, executables or https:// addresses, stop the application's writes, switch
+it, and let it write again. A worker whose --probe of all three passed calls them. If there is none,
+the command that starts the cutover does, and must stay.
+
+Until the switch, a deadline, a failure, a missed writer or cutover cancel ends the attempt: the
+application writes the source again, and the tables resume from their checkpoints. After the switch
+there is no cancel.`,
 		Example: `  replicator cutover check
   replicator cutover start --dry-run --keep-fallback yes
   replicator cutover start --keep-fallback yes
@@ -53,8 +58,11 @@ func newCutoverCheck(p *program) *cobra.Command {
 	var allowed config.Allowed
 	c := &cobra.Command{
 		Use: "check [flags]", Short: "Show whether the tables can be cut over, gate by gate",
-		Long: `Show every gate with its figure, its bound from cutover.ready_when, and the command that cures it; the deadlines of the steps; and by
-table what stands against a way back after the switch. A gate without a figure is not ready. Nothing is changed.
+		Long: `Show whether the tables can be cut over, gate by gate. Nothing is changed.
+
+Each gate has its figure, its bound from cutover.ready_when, and the command that cures it. A gate
+without a figure is not ready. The deadlines of the steps follow, and for each table what prevents a
+fallback after the switch.
 
 The exit status is 3 if a gate is not ready.`,
 		Example: `  replicator cutover check
@@ -73,13 +81,17 @@ func newCutoverStart(p *program) *cobra.Command {
 	r := switchover.Request{Wait: true}
 	c := &cobra.Command{
 		Use: "start [flags]", Short: "Begin a cutover, and follow it",
-		Long: `Begin a cutover of all tables, and show its steps until the application has switched. If a gate is not ready, nothing is begun; with
---when-ready the request waits for it, within --between and until --expires, and without --yes for replicator cutover approve as well.
+		Long: `Begin a cutover of all tables, and show its steps until the application has switched.
 
---dry-run rehearses: canaries, drain, final verify and fence are real, the application is neither stopped nor switched.
+If a gate is not ready, nothing begins. With --when-ready the request waits for the gates, within
+--between and until --expires. Without --yes it also waits for replicator cutover approve.
 
---override passes a gate that is not ready; its --reason goes into the evidence. --keep-fallback has no default: it is kept with the
-record, and replicator plan says by table whether a way back is possible at all.
+--dry-run rehearses: canaries, drain, final verify and fence are real, but the application is
+neither stopped nor switched.
+
+--override passes a gate that is not ready; its --reason goes into the evidence. --keep-fallback has
+no default. Its answer is kept with the record, and replicator plan says for each table whether a
+fallback is possible.
 
 The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 		Example: `  replicator cutover start --keep-fallback yes --dry-run
@@ -93,15 +105,15 @@ The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: whether the source is kept for a way back; must be given")
+	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: keep the source for a fallback; must be given")
 	f.BoolVar(&r.Rehearse, "dry-run", false, "rehearse: neither stop nor switch the application")
 	f.BoolVar(&r.Yes, "yes", false, "do not ask, and do not wait for approval")
-	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` though it is not ready: copy, lag, verify, full_verify, parked, headroom or fence; may be repeated")
+	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` though it is not ready: copy, lag, verify, full_verify, parked, headroom or fence")
 	f.StringVar(&r.Reason, "reason", "", "`TEXT` that says why a gate is passed")
 	f.BoolVar(&r.WhenReady, "when-ready", false, "begin as soon as all gates are ready")
 	f.StringVar(&r.Between, "between", "", "with --when-ready: only within these `HOURS` of the day in UTC, such as 02:00-04:00")
-	f.DurationVar(&r.Expires, "expires", 0, "give up a request that could not begin within this `DURATION`; default cutover.request_expires")
-	f.BoolVar(&r.Wait, "wait", true, "follow the cutover; --wait=false leaves it to the workers")
+	f.DurationVar(&r.Expires, "expires", 0, "give up a request that did not begin within this `DURATION` (default cutover.request_expires)")
+	f.BoolVar(&r.Wait, "wait", true, "follow the cutover; false leaves it to the workers")
 	allowFlags(c, &allowed)
 	return c
 }
@@ -122,16 +134,16 @@ func newCutoverStep(p *program, c *cobra.Command, read func(args []string) (swit
 
 func newCutoverApprove(p *program) *cobra.Command {
 	return newCutoverStep(p, &cobra.Command{
-		Use: "approve [flags]", Short: "Let a requested cutover begin", Args: none,
-		Long:    `Approve a cutover that was started with --when-ready. It begins as soon as its hours and its gates allow.`,
+		Use: "approve [flags]", Short: "Approve a requested cutover", Args: none,
+		Long:    `Approve a cutover that was started with --when-ready. It begins as soon as its hours and gates allow.`,
 		Example: `  replicator cutover approve`,
 	}, func([]string) (switchover.Step, error) { return switchover.Step{Name: "approve"}, nil })
 }
 
 func newCutoverPostpone(p *program) *cobra.Command {
 	return newCutoverStep(p, &cobra.Command{
-		Use: "postpone [flags] DURATION", Short: "Let a requested cutover begin later",
-		Long:    `Keep a cutover that was requested from beginning for a time; it expires that much later.`,
+		Use: "postpone [flags] DURATION", Short: "Delay a requested cutover",
+		Long:    "Delay a requested cutover by a duration. Its expiry moves by the same time.",
 		Example: `  replicator cutover postpone 2h`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -152,12 +164,14 @@ func newCutoverCancel(p *program) *cobra.Command {
 	s := switchover.Step{Name: "cancel", Wait: true}
 	c := newCutoverStep(p, &cobra.Command{
 		Use: "cancel [flags]", Short: "End a cutover before the switch", Args: none,
-		Long: `Cancel a cutover that has not come to the switch: the application is let go by the hook unfreeze_writes, late writes of the attempt are
-refused, and the tables go on from their checkpoints. From the switch on this is refused.`,
+		Long: `Cancel a cutover before the switch. After the switch this is refused.
+
+The hook unfreeze_writes lets the application write again, late writes of the attempt are rejected,
+and the tables resume from their checkpoints.`,
 		Example: `  replicator cutover cancel --reason "orders are late tonight"`,
 	}, func([]string) (switchover.Step, error) { return s, nil })
 	c.Flags().StringVar(&s.Reason, "reason", "", "`TEXT` that is kept with the record")
-	c.Flags().BoolVar(&s.Wait, "wait", true, "wait until the application goes on")
+	c.Flags().BoolVar(&s.Wait, "wait", true, "wait until the application writes again")
 	return c
 }
 
@@ -165,9 +179,12 @@ func newCutoverResolve(p *program) *cobra.Command {
 	var switched string
 	s := switchover.Step{Name: "resolve", Wait: true}
 	c := newCutoverStep(p, &cobra.Command{
-		Use: "resolve --switched yes|no [flags]", Short: "Say what became of a switch whose hook does not answer", Args: none,
-		Long: `The hook switch is called until it answers. Where it cannot, find out whether the application has switched, make sure that no call of it is
-still under way, and answer in its place: yes ends the cutover, no cancels it.`,
+		Use: "resolve --switched yes|no [flags]", Short: "Answer for a switch hook that cannot", Args: none,
+		Long: `Answer for a switch hook that cannot: whether the application has switched.
+
+The hook switch is called until it answers. If it cannot, find out whether the application has
+switched, and make sure that no call of the hook is still running. Then answer in its place: yes
+ends the cutover, no cancels it.`,
 		Example: `  replicator cutover resolve --switched yes`,
 	}, func([]string) (switchover.Step, error) {
 		if switched != "yes" && switched != "no" {
@@ -184,12 +201,14 @@ still under way, and answer in its place: yes ends the cutover, no cancels it.`,
 func newCutoverStatus(p *program) *cobra.Command {
 	var schema bool
 	c := &cobra.Command{
-		Use: "status [flags]", Short: "Show where the cutover stands, and all that happened",
-		Long: `Show the step of the cutover, how long the application has been without writes, what is waited for, the timeline, every call of a hook with
-its output, how each shard was proved to be drained, and changes that were made after the freeze.
+		Use: "status [flags]", Short: "Show the step of the cutover and its timeline",
+		Long: `Show the step of the cutover, how long writes have been frozen, and what it waits for.
 
-The exit status is 0 if that could be read. --schema prints the JSON Schema of the document, which every cutover command prints with
--o json.`,
+Then come the timeline, every hook call with its output, how each shard was proved to be drained,
+and changes made after the freeze.
+
+The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document
+that every cutover command prints with -o json.`,
 		Example: `  replicator cutover status
   replicator cutover status -o json | jq '.step, .frozen_seconds'`,
 		Args: none,
@@ -208,12 +227,15 @@ The exit status is 0 if that could be read. --schema prints the JSON Schema of t
 
 func newCutoverEvidence(p *program) *cobra.Command {
 	c := &cobra.Command{
-		Use: "evidence [flags] FOLDER", Short: "Write what a cutover leaves behind for those who ask later",
-		Long: `Write a folder with one page that needs nothing else, the same as JSON, shards and timeline as tables, and the SHA-256 of every file: the hash
-of the configuration, versions, gates and who passed which, the shards with their last positions and how each was proved to be drained, gaps
-and what mended them, parked items, results of verify, every step and every call of a hook with its times. It holds no data of items.
+		Use: "evidence [flags] FOLDER", Short: "Write the record of a cutover into a folder",
+		Long: `Write the record of a cutover into a folder: a page, the same as JSON, tables, and SHA-256 sums. It
+holds no item data.
 
-It can be written at any time, and is never written over.`,
+It has the config's hash, versions, gates and who passed which, results of verify, parked items, and
+gaps with their repairs. Every shard has its last position and the proof of its drain, every step
+and hook call its times.
+
+It can be created any time, and never overwrites a folder.`,
 		Example: `  replicator cutover evidence cutover-2026-11-25
   sha256sum -c SHA256SUMS                # within the folder`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -234,11 +256,14 @@ func newFinalize(p *program) *cobra.Command {
 	var f switchover.Finalizing
 	var allowed config.Allowed
 	c := &cobra.Command{
-		Use: "finalize [flags]", Short: "Remove what is ours from the target, and say what remains to switch off", GroupID: groupMigrate,
-		Long: `After a cutover and its watch for missed writers, remove the column families _cdc and _cdc_gone, those of the fence, and the view of the
-configuration from the target tables, and list what is to be switched off on AWS and elsewhere. The application's own families stay as they are.
+		Use: "finalize [flags]", Short: "Remove replicator's metadata; list what to decommission", GroupID: groupMigrate,
+		Long: `After a cutover, remove replicator's metadata from the target tables, and list what to decommission.
 
-The record of the cutover stays in the state table: replicator run refuses on it for ever. Nothing is removed while a worker lives.`,
+It removes the column families _cdc and _cdc_gone, those of the fence, and the view of the config,
+once the watch for missed writers is over. The application's own families stay.
+
+The cutover's record stays in the state table, so that replicator run always refuses. Nothing is
+removed while a worker runs.`,
 		Example: `  replicator finalize --dry-run
   replicator finalize --yes
   replicator finalize --keep-view`,
@@ -247,7 +272,7 @@ The record of the cutover stays in the state table: replicator run refuses on it
 			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Finalize(ctx, f) })
 		},
 	}
-	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "say what would be removed")
+	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be removed")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&f.KeepView, "keep-view", false, "leave the view: the application reads through it")
 	allowFlags(c, &allowed)

@@ -22,27 +22,32 @@ func newDemo(p *program) *cobra.Command {
 		Use:     "demo [flags]",
 		Short:   "Run a whole migration on this machine; no cloud account needed",
 		GroupID: groupTry,
-		Long: `Run a whole migration on this machine: an embedded DynamoDB and Bigtable, a table of items of every type, and two workers
-that copy it and follow its stream, while an application writes, shards split and roll, the stream throttles, and one of
-the workers is killed and replaced. Then both stores are compared cell by cell.
+		Long: `Run a whole migration on this machine, and compare both stores cell by cell at the end.
 
-With --outage all workers stop for a while, in which the application goes on and the stream drops changes that nobody has read, as
-DynamoDB does after 24 hours. Workers are started again, declare the gap, and mend it by themselves with a load and a sweep. It takes
-little more than a minute; half of --duration is before the outage.
+An embedded DynamoDB holds a table with items of every type, and two workers copy it to an embedded
+Bigtable. Meanwhile an application writes, shards split, reads are throttled, and one worker is
+killed and replaced.
 
-With --relay the workers are relay --apply: they publish every change to an embedded Pub/Sub, too, and at the end what a consumer of the topic
-has is compared with the source.
+The first line is the address of the status page, which stays until the demo ends. The last line on
+stdout is the verdict, or one document with -o json. Exit status 3 means that the stores differ.
 
-With --dual-writes an application in a process of its own writes both stores, DynamoDB first and Bigtable second: its servers race, with clocks
-that differ, and their second writes come late or never. The workers settle every change a few seconds later.
+--outage stops all workers until the stream has dropped changes, as DynamoDB does after 24 hours.
+Half of --duration is before that. New workers declare the gap, load the table again and remove
+orphan rows. It takes little more than a minute.
 
-With --cutover that application is cut over at the end: a comparison, gates, hooks that stop and switch its process, the drain, the end of the
-workers, evidence, and finalize. It takes a minute and a half.
+--relay publishes every change to an embedded Pub/Sub, and compares what a consumer of the topic has
+with the source.
 
-The last line on stdout is the verdict; with -o json it is one document. Exit status 3 means that the stores differ.
+--dual-writes runs an application that writes both stores, DynamoDB first. Its servers race, their
+clocks differ, and some second writes come late or never. The workers settle every change a few
+seconds later.
 
-With --serve both services keep listening on loopback afterwards, until interrupted, and a quick start is printed: the environment
-variables for the AWS and Google clients, a configuration, and commands to try. Their data is in memory and gone when they end.`,
+--cutover cuts that application over at the end: comparison, gates, hooks, drain, evidence and
+finalize. It takes a minute and a half.
+
+--serve leaves the page, both services and a worker running until you press Ctrl-C. It prints a
+quick start: a change to make, environment variables, a config and commands. Data is in memory and
+lost on exit.`,
 		Example: `  replicator demo
   replicator demo --items 50000 --duration 1m --rate 1000 --seed 7
   replicator demo --outage
@@ -62,12 +67,12 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
 	flags.DurationVar(&o.Duration, "duration", 20*time.Second, "`DURATION` of the live workload")
 	flags.Float64Var(&o.Rate, "rate", 400, "`CHANGES` a second of the live workload")
 	flags.Uint64Var(&o.Seed, "seed", 1, "`SEED` of items and workload")
-	flags.StringVar(&o.Listen, "listen", "", "`ADDRESS` of health, metrics and status of one of the workers, for a Prometheus to look at; any free port of the loopback if it is not given")
-	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has lost changes, and watch them mend that")
+	flags.StringVar(&o.Listen, "listen", "", "`ADDRESS` of one worker's health and metrics (default a free port of the loopback)")
+	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has dropped changes, and watch the repair")
 	flags.BoolVar(&o.Relay, "relay", false, "publish every change to an embedded Pub/Sub as well, and compare what a consumer has")
-	flags.BoolVar(&o.DualWrites, "dual-writes", false, "let an application in a process of its own write both stores, racing and late")
+	flags.BoolVar(&o.DualWrites, "dual-writes", false, "let an application write both stores, racing and late")
 	flags.BoolVar(&o.Cutover, "cutover", false, "cut such an application over at the end, with hooks and evidence")
-	flags.BoolVar(&o.Serve, "serve", false, "leave the embedded services listening afterwards, until interrupted")
+	flags.BoolVar(&o.Serve, "serve", false, "leave the page, both services and a worker running, until Ctrl-C")
 	c.AddCommand(newDemoApplication(p))
 	return c
 }

@@ -15,15 +15,20 @@ func newExplain(p *program) *cobra.Command {
 	var values bool
 	c := &cobra.Command{
 		Use:     "explain [flags]",
-		Short:   "Compare one item on both sides, and explain differences",
+		Short:   "Compare one item on both sides, and explain the difference",
 		GroupID: groupOperate,
-		Long: `Show one item on both sides: whether the source holds it, the row it maps to, the row in the target with its version taken apart, the
-columns that differ, its parked changes, a verdict in one sentence, and the likely reason of a difference: in flight, parked, a phantom
+		Long: `Compare one item on both sides, and explain the difference. Nothing is changed, and no worker needs
+to run.
+
+It shows whether the source holds the item, its row, the version in the target, the columns that
+differ and its parked changes. A verdict names the likely reason: in flight, parked, a phantom
 write, a foreign writer, garbage collection, or a gap.
 
-Nothing is changed, and no worker needs to run. The row is read before the item; if they differ while a worker follows
-the stream, both are read again after the lag has passed. Values are shown only with --show-values; the row key, which is
-item data, always. The exit status is 0 if both sides could be read.`,
+The row is read before the item. If they differ while a worker follows the stream, both are read
+again after the lag has passed.
+
+Values are shown only with --show-values; the row key, which is item data, always. The exit status
+is 0 if both sides could be read.`,
 		Example: `  replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}'
   replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}' --show-values -o json`,
 		Args: none,

@@ -14,18 +14,24 @@ func newFailover(p *program) *cobra.Command {
 	o := lever.Failover{Console: &p.Console}
 	c := &cobra.Command{
 		Use:     "failover [flags]",
-		Short:   "Go on after the target's cluster changed",
+		Short:   "Continue in another cluster of the target",
 		GroupID: groupOperate,
-		Long: `Go on in another cluster of the target, after its app profile was led there. Clusters copy from each other later, and in no order, so
-that checkpoints may have arrived where rows have not: workers that are led to another cluster than their ledger's stop (R1404) until this
-command decides.
+		Long: `Continue in another cluster, after the app profile was routed there. Workers there stop (R1404)
+until this command decides.
 
-It watches that nobody writes the ledger for a lease, and for as long as a worker needs to notice where it is led, 80 seconds; waits until
-everything is copied from the former cluster, or finds it gone from the instance; has every table loaded again; and makes the ledger the new
-cluster's. Where the former cluster does not answer any more, delete it first: what it delivers later would come over newer rows.
+Cluster replication is asynchronous and unordered: the new cluster may have checkpoints without
+their rows.
 
-A planned move takes no load: stop every worker in order, lead the app profile to the other cluster, and give the command with
---workers-stopped-first. It is refused unless the ledger shows the same. The way back is the same command, after the app profile was led back.`,
+The command waits until nobody has written the ledger for --still-for, and until everything is
+copied from the former cluster or that cluster is gone. Then every table is loaded again, and the
+ledger belongs to the new cluster.
+
+If the former cluster does not answer, delete it first: what it delivers later would overwrite newer
+rows.
+
+A planned move needs no load: stop every worker in order, route the app profile to the other
+cluster, and give --workers-stopped-first. It is refused unless the ledger shows the same. The way
+back is the same command.`,
 		Example: `  replicator failover --dry-run
   replicator failover --yes
   replicator failover --workers-stopped-first --yes`,
@@ -45,9 +51,9 @@ A planned move takes no load: stop every worker in order, lead the app profile t
 		},
 	}
 	c.Flags().SortFlags = false
-	c.Flags().BoolVar(&o.StoppedFirst, "workers-stopped-first", false, "every worker had stopped before the app profile was led elsewhere: positions hold")
-	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "how long nobody may write the ledger; default state.lease and 80s, at least state.lease")
-	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what it would take, and change nothing")
+	c.Flags().BoolVar(&o.StoppedFirst, "workers-stopped-first", false, "every worker had stopped before the app profile was routed elsewhere")
+	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "how long nobody may write the ledger (default state.lease plus 80s)")
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what it would take; change nothing")
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask")
 	allowFlags(c, &o.Allowed)
 	return c

@@ -23,8 +23,10 @@ func newHealthcheck(p *program) *cobra.Command {
 		Use:     "healthcheck live|ready [flags]",
 		Short:   "Ask the process on this machine whether it is live or ready",
 		GroupID: groupOther,
-		Long: `Ask a run, relay or run --from pubsub on this machine whether it is live (/healthz) or ready (/readyz): for the health checks of
-containers, whose images hold no other program. Exit status 0 is yes, 1 is no or no answer within 5 seconds.`,
+		Long: `Ask the process on this machine whether it is live (/healthz) or ready (/readyz).
+
+It is for the health checks of containers, whose images hold no other program. The exit status is 0
+for yes, and 1 for no or no answer within 5 seconds.`,
 		Example: `  replicator healthcheck live
   replicator healthcheck ready --address 127.0.0.1:9000`,
 		Args: atMost(1), ValidArgs: []string{"live", "ready"},
@@ -39,7 +41,7 @@ containers, whose images hold no other program. Exit status 0 is yes, 1 is no or
 			return p.healthcheck(c.Context(), address, path)
 		},
 	}
-	c.Flags().StringVar(&address, "address", "", "`ADDRESS` that the process listens on; else REPLICATOR_HTTP_LISTEN, else 127.0.0.1:8080")
+	c.Flags().StringVar(&address, "address", "", "`ADDRESS` that the process listens on (default $REPLICATOR_HTTP_LISTEN, 127.0.0.1:8080)")
 	return c
 }
 

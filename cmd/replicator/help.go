@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -22,7 +23,7 @@ func helpOfCommands(p *program, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
 			c.Use = "help [command | code]"
-			c.Long = "Show what a command does and how it is called, as its --help does; or, for the code of an error such as R1101, when it\nappears, why it matters and how it is mended."
+			c.Long = "Show what a command does and how it is called, or explain the code of an error such as R1101."
 			ofCommand := c.Run
 			c.Run = nil
 			c.RunE = func(c *cobra.Command, args []string) error {
@@ -62,20 +63,23 @@ func helpOfCode(p *program, code string) error {
 			More    string `json:"more"`
 		}{e.Code, e.Title, e.Explain, e.Fix, e.Exit, diag.More(code)})
 	}
-	width := p.Columns()
+	width := cmp.Or(p.Columns(), helpWidth)
 	explain, fix := terminal.Wrap(e.Explain, width), terminal.Wrap(e.Fix, width)
 	_, err := fmt.Fprintf(p.Stdout, "%s  %s\n\n%s\n\nfix   %s\nexit  %d\nmore  %s\n", e.Code, e.Title, explain, fix, e.Exit, diag.More(code))
 	return err
 }
 
-// writeHelp writes the help of a command: what it is, how it is called, what is below it, and every
-// flag it takes. Lines are at most so wide; 0 is any width.
+// helpWidth is how wide the help is where no terminal says it.
+const helpWidth = 80
+
+// writeHelp writes the help of a command: a summary, how it is called, what is below it, examples, its flags, and what else there is to know.
+// Lines of text are at most so wide; 0 is helpWidth.
 func writeHelp(w io.Writer, c *cobra.Command, width int) {
-	text := c.Long
-	if text == "" {
-		text = c.Short
+	if width <= 0 {
+		width = helpWidth
 	}
-	fmt.Fprintf(w, "%s\n\n", terminal.Wrap(strings.TrimSpace(text), width))
+	summary, details, _ := strings.Cut(strings.TrimSpace(cmp.Or(c.Long, c.Short)), "\n\n")
+	fmt.Fprintf(w, "%s\n\n", terminal.Wrap(summary, width))
 	root := !c.HasParent()
 	switch {
 	case c.HasAvailableSubCommands():
@@ -85,10 +89,10 @@ func writeHelp(w io.Writer, c *cobra.Command, width int) {
 	}
 	if root {
 		for _, g := range c.Groups() {
-			writeCommands(w, g.Title, c, g.ID)
+			writeCommands(w, g.Title, c, g.ID, width)
 		}
 	} else if c.HasAvailableSubCommands() {
-		writeCommands(w, "Commands", c, "")
+		writeCommands(w, "Commands", c, "", width)
 	}
 	if c.HasExample() {
 		fmt.Fprintf(w, "\nExamples\n%s\n", c.Example)
@@ -96,20 +100,27 @@ func writeHelp(w io.Writer, c *cobra.Command, width int) {
 	if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() && !root {
 		fmt.Fprintf(w, "\nFlags\n%s", flags.FlagUsagesWrapped(width))
 	}
+	if details != "" {
+		fmt.Fprintf(w, "\nDetails\n%s\n", terminal.Wrap(details, width))
+	}
 	fmt.Fprintf(w, "\nGlobal flags\n%s", c.Root().PersistentFlags().FlagUsagesWrapped(width))
 	if root {
-		fmt.Fprintln(w, "Exit status: 0 done  1 failed  2 usage or config  3 the answer is no  4 timed out  130 interrupted")
+		const statuses = "Exit status: 0 done, 1 failed, 2 usage or config, 3 the answer is no, 4 timed out, 130 interrupted"
+		fmt.Fprintf(w, "\n%s\n", terminal.Wrap(statuses, width))
 	}
 }
 
 // writeCommands lists the commands of a group below c; nothing if the group is empty.
-func writeCommands(w io.Writer, title string, c *cobra.Command, id string) {
+func writeCommands(w io.Writer, title string, c *cobra.Command, id string, width int) {
+	const name = "  %-12s "
+	indent := strings.Repeat(" ", len(fmt.Sprintf(name, "")))
 	heading := "\n" + title + "\n"
 	for _, sub := range c.Commands() {
 		if sub.GroupID != id || !sub.IsAvailableCommand() {
 			continue
 		}
-		fmt.Fprintf(w, "%s  %-12s %s\n", heading, sub.Name(), sub.Short)
+		short := strings.ReplaceAll(terminal.Wrap(sub.Short, max(1, width-len(indent))), "\n", "\n"+indent)
+		fmt.Fprintf(w, "%s"+name+"%s\n", heading, sub.Name(), short)
 		heading = ""
 	}
 }

@@ -23,12 +23,16 @@ func newInit(p *program) *cobra.Command {
 		Use:     "init [flags]",
 		Short:   "Write a first config from existing tables",
 		GroupID: groupPrepare,
-		Long: `Write a starter config for tables of DynamoDB: with rules for tables that hold several types of items, the attribute by which items
-expire, and comments on keys that would fill one tablet and on tables that look like parts of one. Read it and change it.
+		Long: `Write a starter config for DynamoDB tables. Read it and change it.
 
-About 200 items of each table are read. The config contains no item data except beginnings of keys that look like names of types.
-Nothing is written to either end; Bigtable is not contacted. It needs dynamodb:DescribeTable and Scan; ListTables, unless
-every table is named; and DescribeTimeToLive, without which that attribute is left out.`,
+It has rules for tables that hold several types of items, and the attribute by which items expire.
+Comments mark keys that would fill one tablet, and tables that look like parts of one.
+
+About 200 items of each table are read. Nothing is written to either side, and Bigtable is not
+contacted. The config holds no item data, except beginnings of keys that look like names of types.
+
+It needs dynamodb:DescribeTable and dynamodb:Scan, ListTables unless every table is named, and
+DescribeTimeToLive to find the attribute by which items expire.`,
 		Example: `  replicator init --from 'Video*' > replicator.yaml
   replicator init --write
   replicator init --from Orders --minimal`,
@@ -41,7 +45,7 @@ every table is named; and DescribeTimeToLive, without which that attribute is le
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.from, "from", nil, "source `TABLES`, each a name or with * for any characters; all of the region when not given")
+	flags.StringSliceVar(&f.from, "from", nil, "source `TABLES`, each a name or a pattern with * (default all of the region)")
 	flags.BoolVar(&f.minimal, "minimal", false, "only what must be given: no rules, no remarks")
 	flags.BoolVar(&f.write, "write", false, "write the file of -c, default ./replicator.yaml, rather than stdout")
 	flags.BoolVar(&f.force, "force", false, "with --write, replace a file that exists")

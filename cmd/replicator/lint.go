@@ -20,8 +20,9 @@ func newLint(p *program) *cobra.Command {
 		GroupID: groupPrepare,
 		Long: `Check a config file and its environment, offline.
 
-All errors and warnings come at once, each with its place, cause and fix. Errors end with status 2, warnings with 0. Checks that need
-the tables' key schemas, which DynamoDB knows, are made by plan.`,
+All errors and warnings are shown at once, each with its place, cause and fix. Errors end with
+status 2, warnings with 0. Only DynamoDB knows the key schemas of tables, so plan makes the checks
+that need them.`,
 		Example: `  replicator lint
   replicator lint deploy/replicator.yaml -o json`,
 		Args: atMost(1),

@@ -15,23 +15,27 @@ func newTest(p *program) *cobra.Command {
 		Use:     "test [FILE|DIRECTORY]... [flags]",
 		Short:   "Run mapping examples: item in, cells out",
 		GroupID: groupPrepare,
-		Long: `Run examples of the mapping: items are copied and changed, and the resulting cells are compared with those expected.
-It works offline, so it can run in CI. A directory is searched; without arguments the current one is.
+		Long: `Run mapping examples offline: items are copied and changed, and the cells are compared with those
+expected.
 
-An example is a directory, or one file in the format of txtar, with these parts:
+Directories are searched for examples; without arguments the current one is. An example is a
+directory, or a txtar file whose name ends in ` + mappingtest.Suffix + `, with these parts:
 
-  replicator.yaml  the configuration; without it, the one of -c
-  table.json       the source table, as "aws dynamodb create-table --cli-input-json" takes it
-  items.jsonl      items that exist when the migration begins, in DynamoDB's JSON, or lines of an export; in a directory
-                   also items.json.gz, a file of an export as it is
-  changes.jsonl    changes after that: {"put": item} or {"delete": key}; may be left out
-  cells.txt        the target's cells after the copy, and after the changes; --update writes it
+  replicator.yaml  the config; without it, the one of -c
+  table.json       the table, as "aws dynamodb create-table
+                   --cli-input-json" takes it
+  items.jsonl      items that exist at the beginning, in DynamoDB's JSON or as
+                   lines of an export; in a directory items.json.gz, too
+  changes.jsonl    later changes: {"put": item} or {"delete": key}; optional
+  cells.txt        the cells after the copy and after the changes; --update
+                   writes it
 
-Files are found in directories by the suffix ` + mappingtest.Suffix + `. Before its parts a file may say, in lines,
-"config: FILE", "table: NAME" and, instead of table.json, "primary_key: PK S, SK N".
+Before its parts a txtar file may have the lines "config: FILE" and "table: NAME" and, instead of
+table.json, "primary_key: PK S, SK N".
 
-Items are copied at 2026-11-20T10:20:00Z, and changes happen an hour later. Every write is made twice, the second time in the
-opposite order. The exit status is 3 if an example differs. This shows item data on stdout.`,
+Items are copied at 2026-11-20T10:20:00Z, and changes happen an hour later. Every write is made
+twice, the second time in reverse order. The exit status is 3 if an example differs. Item data is
+shown on stdout.`,
 		Example: `  replicator test
   replicator test examples/videos mapping/orders.example.txtar -c replicator.yaml
   replicator test --update`,

@@ -16,11 +16,14 @@ func newParked(p *program) *cobra.Command {
 		Use:     "parked",
 		Short:   "list | show | retry | drop items that could not be mapped",
 		GroupID: groupOperate,
-		Long: `Look at items that could not be mapped or stored, and decide about them. Each is kept whole with its reason.
+		Long: `Look at items that could not be mapped or stored, and decide about them. Each is kept whole with its
+reason.
 
-The item's former row is removed from the target, so that nobody reads stale data. A later change of the item that can be stored,
-or its removal, resolves its entry by itself. Otherwise correct the cause and retry, or drop the entry. Of several changes of an
-item that cannot be stored, the last one is kept.`,
+The item's former row is removed from the target, so that nobody reads stale data. Of several
+changes of an item, the last one is kept.
+
+A later change that can be stored, or the item's removal, resolves the entry. Otherwise correct the
+cause and retry, or drop the entry.`,
 	})
 	c.AddCommand(newParkedList(p), newParkedShow(p), newParkedRetry(p), newParkedDrop(p))
 	return c
@@ -31,8 +34,9 @@ func newParkedList(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List parked items without their content",
-		Long: `List parked items: table, beginning of the hash of the key, time and reason. Nothing of the items themselves is shown. With -o json each
-has its whole reference.`,
+		Long: `List parked items: table, beginning of the key's hash, time and reason. No item data is shown.
+
+With -o json each has its whole reference.`,
 		Example: `  replicator parked list --table Orders
   replicator parked list -o json | jq -r '.items[].ref'`,
 		Args: none,
@@ -54,9 +58,12 @@ func newParkedShow(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [REF] [flags]",
 		Short: "Show a parked item whole, as JSON",
-		Long: `Show a parked item whole, as JSON on stdout: its key, its reason and the change with both images in DynamoDB's own JSON.
+		Long: `Show a parked item whole, as JSON: its key, its reason and the change with both images in DynamoDB's
+own JSON.
 
-` + parked.RefHelp + ` This shows item data: mind who reads the output.`,
+` + parked.RefHelp + `
+
+This shows item data: mind who reads the output.`,
 		Example: `  replicator parked show Orders/2c26b46b68ffc68ff99b453c1d304134
   replicator parked show --table Orders --key '{"PK":"hats","SK":"fedoras"}'`,
 		Args: func(c *cobra.Command, args []string) error {

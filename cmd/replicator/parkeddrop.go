@@ -18,13 +18,15 @@ func newParkedDrop(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drop [REF…] [flags]",
 		Short: "Discard parked items",
-		Long: `Remove the records of parked items without storing the items.
+		Long: `Remove the records of parked items without storing the items. Nothing is deleted in the source.
 
-The rows of a parked item were removed when it was parked. They stay removed until the item changes in the source, or is loaded
-again; if it still cannot be stored then, it is parked again. Nothing is deleted in the source. Each dropped record is logged,
-without item data; its content is gone.
+The rows of a parked item were removed when it was parked. They stay removed until the item changes
+in the source or is loaded again. If it still cannot be stored then, it is parked again.
 
-` + parked.RefHelp + ` With a version, the records of the item's other versions stay.`,
+Each dropped record is logged without item data; its content is gone. With a version, the records of
+the item's other versions stay.
+
+` + parked.RefHelp,
 		Example: `  replicator parked drop Orders/2c26b46b68ffc68ff99b453c1d304134
   replicator parked drop --table Orders --reason 'attribute name' --yes`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -17,12 +17,15 @@ func newParkedRetry(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retry [REF…] [flags]",
 		Short: "Read parked items from the source again, and store them",
-		Long: `Read parked items from the source again, and store them as they are now. The parked change itself is never replayed.
+		Long: `Read parked items from the source again, and store them as they are now. The parked change itself is
+never replayed.
 
-The row is replaced only if it did not change since the item was read: a change that the stream brings meanwhile wins. An item
-that is gone in the source is resolved, and its row stays removed; with expire: keep, a row that is not older than the parked change
-stays. An item that still cannot be mapped stays parked, and the exit status is 3. Workers may keep running; retrying twice does no
-harm.
+The row is replaced only if it did not change since the item was read, so a change from the stream
+wins. An item that is gone in the source is resolved, and its row stays removed. With expire: keep,
+a row that is not older than the parked change stays.
+
+An item that still cannot be mapped stays parked, and the exit status is 3. Workers may keep
+running; retrying twice does no harm.
 
 ` + parked.RefHelp,
 		Example: `  replicator parked retry Orders/2c26b46b68ffc68ff99b453c1d304134

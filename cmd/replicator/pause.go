@@ -24,12 +24,15 @@ func newPause(p *program) *cobra.Command {
 	var o lever.Operator
 	c := &cobra.Command{
 		Use:     "pause --table TABLE [flags]",
-		Short:   "Let one table stand still",
+		Short:   "Pause a table",
 		GroupID: groupOperate,
-		Long: `Pause a table: within seconds no worker reads its stream, copies, sweeps, verifies or publishes it, whichever machine it runs on, and
-a restart does not change that. What is under way is applied and committed first; other tables go on. status shows what is paused.
+		Long: `Pause a table on all machines within seconds: its stream, copies, sweeps, verifies and publishing.
 
-The stream keeps changes for 24 hours. What is not read by then is lost, and the table needs a load.`,
+In-flight work is applied and committed first; other tables continue. A restart does not end the
+pause. replicator status shows what is paused.
+
+The stream keeps changes for 24 hours. Changes not read by then are lost, and the table needs a
+load.`,
 		Example: `  replicator pause --table Orders --reason "target is being resized"`,
 		Args:    none,
 		RunE:    func(c *cobra.Command, _ []string) error { return p.pull(c.Context(), o, (*lever.Operator).Pause) },
@@ -45,9 +48,9 @@ func newResume(p *program) *cobra.Command {
 	var o lever.Operator
 	c := &cobra.Command{
 		Use:     "resume --table TABLE [flags]",
-		Short:   "Let a paused table go on",
+		Short:   "Resume a paused table",
 		GroupID: groupOperate,
-		Long:    `Let a paused table go on from its checkpoints. If the stream has dropped changes meanwhile, the table needs a load and says so.`,
+		Long:    `Resume a paused table from its checkpoints. If the stream dropped changes meanwhile, the table needs a load and says so.`,
 		Example: `  replicator resume --table Orders`,
 		Args:    none,
 		RunE:    func(c *cobra.Command, _ []string) error { return p.pull(c.Context(), o, (*lever.Operator).Resume) },

@@ -29,19 +29,23 @@ func newPlan(p *program) *cobra.Command {
 	var f planFlags
 	c := &cobra.Command{
 		Use:     "plan [flags]",
-		Short:   "Compare config, DynamoDB and Bigtable; list what would be created, time and cost",
+		Short:   "Compare config, DynamoDB and Bigtable; show changes, time and cost",
 		GroupID: groupPrepare,
-		Long: `Compare config, DynamoDB and Bigtable, and show what would be created, how long the copy takes and what it costs.
+		Long: `Compare config, DynamoDB and Bigtable. Show what would be created, how long the copy takes and what
+it costs.
 
-Every dependency and permission is tried, each within five seconds, and shown as ✓ or ✗ with cause and fix. A sample of each
-table's items shows their row keys, whether they can be mapped, and where a new table is split. Nothing is changed:
-reading the sample costs a few read units. --apply creates exactly what is printed, app profile included, and nothing else; if a
-run would be refused, it creates nothing.
+Every dependency and permission is tried, each within five seconds, and shown as ✓ or ✗ with cause
+and fix. A sample of each table's items shows their row keys, whether they can be mapped, and where
+a new table is split.
 
-Times and costs are estimates: DynamoDB's own counts are up to six hours old, and the unit prices are list prices of one region, of
-the printed date. --prices FILE gives your own.
+Nothing is changed; reading the sample costs a few read units. --apply creates exactly what is
+printed, the app profile included. If a run would be refused, it creates nothing.
 
---print-iam prints the least privileges for this configuration, offline: a policy for AWS, a custom role for Google Cloud.`,
+Times and costs are estimates. DynamoDB's counts are up to six hours old. Unit prices are list
+prices of one region at the printed date; --prices gives your own.
+
+--print-iam prints the least privileges for this config, offline: a policy for AWS, or a custom role
+for Google Cloud.`,
 		Example: `  replicator plan
   replicator plan --apply
   replicator plan --exit-code -o json  # status 3 if something would be created
@@ -56,8 +60,8 @@ the printed date. --prices FILE gives your own.
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.apply, "apply", false, "create what is printed")
-	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: create for a mapping that differs from the ledger's, which a run with the same flag takes up")
-	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "with --apply: create although a target table holds rows, which a run with the same flag takes up")
+	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: create for a changed mapping; run needs the flag, too")
+	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "with --apply: create although a target table holds rows; run needs the flag, too")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 if something would be created")
 	flags.IntVar(&f.sample, "sample", preflight.DefaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
 	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")

@@ -23,15 +23,18 @@ func newPreview(p *program) *cobra.Command {
 		Use:     "preview [flags]",
 		Short:   "Show the row and cells of an item",
 		GroupID: groupPrepare,
-		Long: `Show the row and the cells of an item, and the line of the configuration that decides. Nothing is written, and Bigtable is not
-contacted.
+		Long: `Show the row and cells of an item, and the config line that decides. Nothing is written, and
+Bigtable is not contacted.
 
-The item is read from the source by its key (--key), from the first items of a scan (--sample), or from a file in DynamoDB's JSON
-(--item), as "aws dynamodb get-item" prints it or an export to S3 contains it, with or without gzip. With --item and --primary-key it
-works offline, without an account. Cells show the time at which the item was read; a copy or a change writes its own time. This shows
-item data on stdout.
+The item comes from the source by its key (--key), from the first items of a scan (--sample), or
+from a file in DynamoDB's JSON (--item). The file is what "aws dynamodb get-item" prints or an
+export to S3 holds, with or without gzip.
 
-If an item cannot be mapped, the reason is shown and the exit status is 3: a migration would park it.`,
+--item with --primary-key works offline, without an account. Cells show the time at which the item
+was read; a copy or a change writes its own time. Item data is shown on stdout.
+
+If an item cannot be mapped, the reason is shown and the exit status is 3. A migration would park
+that item.`,
 		Example: `  replicator preview --table Orders --key '{"PK":"hats","SK":"fedoras"}'
   replicator preview --table Orders --sample 20 --as cbt
   replicator preview --table Orders --item item.json --primary-key PK,SK -o json
@@ -52,7 +55,7 @@ If an item cannot be mapped, the reason is shown and the exit status is 3: a mig
 	flags.StringVar(&f.Key, "key", "", preflight.KeyHelp)
 	flags.StringVar(&f.File, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
 	flags.IntVar(&f.Sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item; at most 1000")
-	flags.StringVar(&f.PrimaryKey, "primary-key", "", "`NAMES` of the partition key and the sort key, with a comma between; with --item, so that the source is not contacted")
+	flags.StringVar(&f.PrimaryKey, "primary-key", "", "`NAMES` of partition key and sort key, with a comma between; for --item, offline")
 	flags.StringVar(&f.as, "as", "text", "`FORM` of rows: text, cbt (as `cbt read` prints them) or json")
 	allowEmulatorOfReader(c)
 	return c

@@ -63,7 +63,7 @@ func referenceCLI(t *testing.T) string {
 			continue
 		}
 		var help bytes.Buffer
-		writeHelp(&help, c, 0)
+		writeHelp(&help, c, helpWidth)
 		text := help.String()
 		if c != root {
 			text, _, _ = strings.Cut(text, "\nGlobal flags\n")

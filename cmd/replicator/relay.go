@@ -9,20 +9,24 @@ func newRelay(p *program) *cobra.Command {
 		Use:     "relay [flags]",
 		Short:   "Publish changes to Pub/Sub, for run --from pubsub to apply",
 		GroupID: groupMigrate, Annotations: map[string]string{service: "true"},
-		Long: `Copy the items of the tables as run does, and publish every change of their streams to the topic of relay.pubsub_topic.
+		Long: `Copy the items of the tables as run does, and publish every change of their streams to
+relay.pubsub_topic.
 
-A change is published before the checkpoint passes it. Each is a CloudEvent in JSON with the images before and after; its ordering key is a
-hash of table and item key. After a crash changes are published again, under the same id.
+A change is published before the checkpoint passes it, as a CloudEvent in JSON with the images
+before and after. Its ordering key is a hash of table and item key. After a crash changes are
+published again, under the same id.
 
-The copy of existing items is written to the target by relay itself, and so is every later load. With --loads the items are published as well,
-each before its page counts as copied, so that a consumer of the topic gets the whole table. Give it to every process of relay, before the load begins.
+relay writes the copy of existing items, and every later load, to the target itself. --loads
+publishes those items as well, each before its page counts as copied. Give it to every relay
+process, before the load begins.
 
-Without --apply changes are written by processes of run --from pubsub, any number of them, which pull relay.subscription. It must exist before
-relay begins, or what is published before is never known to be applied. The table is in sync when all that is published is known to be applied.
-With --apply relay writes every change to the target as well, and the topic is for others.
+Without --apply, changes are written by any number of run --from pubsub processes, which pull
+relay.subscription. Create that first: earlier messages can never be confirmed as applied. The table
+is in sync when every published change is confirmed.
 
-The ledger keeps which way changes take. A command of another is refused: stop all processes of the one, and start the other with
---accept-mode-change. A table that is not applied from its topic any more needs a load.`,
+The ledger records the mode of each table. A process of another mode is refused: stop all processes
+of the old mode, and start the new one with --accept-mode-change. A table that is no longer applied
+from its topic needs a load.`,
 		Example: `  replicator relay
   replicator relay --apply
   replicator relay --apply --loads

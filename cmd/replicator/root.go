@@ -37,12 +37,12 @@ func newRoot(p *program) *cobra.Command {
 	)
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
-	flags.StringVarP(&p.configPath, "config", "c", "", "configuration `FILE`; default $REPLICATOR_CONFIG, ./replicator.yaml, /etc/replicator/replicator.yaml")
+	flags.StringVarP(&p.configPath, "config", "c", "", "configuration `FILE` (default $REPLICATOR_CONFIG, ./replicator.yaml, /etc/replicator/replicator.yaml)")
 	flags.StringVarP(&p.Output, "output", "o", "text", "output `FORMAT`: text or json")
 	flags.StringVar(&p.logLevel, "log-level", "", "`LEVEL` of the log: debug, info, warn or error")
 	flags.StringVar(&p.logFormat, "log-format", "", "`FORMAT` of the log: auto, text or json")
 	flags.BoolVar(&p.NoColor, "no-color", false, "no colours on a terminal")
-	flags.DurationVar(&p.timeout, "timeout", 0, "give up after this `DURATION`, with exit status 4; 0 is never")
+	flags.DurationVar(&p.timeout, "timeout", 0, "give up after this `DURATION` with exit status 4 (default never)")
 
 	root.AddCommand(
 		newDemo(p),

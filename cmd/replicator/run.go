@@ -40,19 +40,24 @@ func newRun(p *program) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:     "run [flags]",
-		Short:   "Copy existing items and stream changes (the long-running process)",
+		Short:   "Copy existing items and apply changes (the long-running process)",
 		GroupID: groupMigrate, Annotations: map[string]string{service: "true"},
-		Long: `Copy the items of the tables, and apply every change of their streams, until it is stopped.
+		Long: `Copy the items of the tables, then apply every change of their streams, until it is stopped.
 
-Any number of processes may run with one configuration: they share the work through leases in the state table, and take over from
-one that is gone. A restart continues where the last process stopped. First every dependency is checked, and the results are shown.
+Any number of processes may run with one config: they share the work through leases in the state
+table, and take over from one that is gone. A restart resumes where the last process stopped. Every
+dependency is checked first.
 
-The first SIGINT or SIGTERM stops it cleanly: pages that were read are applied, positions saved and leases released. The second one
-ends the process at once, which loses nothing either. SIGHUP has it read backfill.max_rows_per_second, max_read_capacity and
-pause_above_target_cpu of its configuration again; what else has changed there needs a restart, and is named in the log. On a terminal,
-with --once and with --dry-run SIGHUP stops it. A page for people, health, readiness, metrics and status are served on http.listen.
+The first SIGINT or SIGTERM stops it cleanly: pages that were read are applied, checkpoints saved
+and leases released. The second one ends it at once, which loses nothing either.
 
-Go's memory limit is the container's less a tenth, unless GOMEMLIMIT gives another.`,
+SIGHUP reads these limits of the config again: backfill.max_rows_per_second, max_read_capacity and
+pause_above_target_cpu. Other changes need a restart, and the log names them. On a terminal, with
+--once and with --dry-run, SIGHUP stops the process.
+
+The status page, health, readiness and metrics are served on http.listen. The log is on stderr: text
+on a terminal, else one JSON object a line. Go's memory limit is the container's less a tenth,
+unless GOMEMLIMIT gives another.`,
 		Example: `  replicator run
   replicator run --once                  # copy, apply what the stream holds, and end
   replicator run --from pubsub           # write what relay publishes; any number of such processes
@@ -73,7 +78,7 @@ Go's memory limit is the container's less a tenth, unless GOMEMLIMIT gives anoth
 	flags := c.Flags()
 	flags.SortFlags = false
 	f.bindOnce(flags)
-	flags.StringVar(&f.from, "from", "", "apply what relay publishes instead of reading streams: `SOURCE` is pubsub, and relay.subscription is pulled")
+	flags.StringVar(&f.from, "from", "", "apply what relay publishes instead of reading streams; `SOURCE` is pubsub")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
 	f.bind(c)
 	return c
@@ -81,21 +86,20 @@ Go's memory limit is the container's less a tenth, unless GOMEMLIMIT gives anoth
 
 // bindOnce defines the flags of a run that ends by itself.
 func (f *runFlags) bindOnce(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end: when each open shard of all tables has given 10 empty pages in a row over --idle, the last of them just now")
-	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained. DynamoDB never signals the end of a stream. "+
-		"Shards roll every four hours: with about 1,000 shards use a smaller value")
+	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end; a shard is drained after 10 empty pages over --idle")
+	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained; less for 1,000 shards and more")
 }
 
 // bind defines the flags that every worker has.
 func (f *runFlags) bind(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
-	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
-	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "go on with tables on which another of run, relay and relay --apply worked; stop its processes first")
-	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "let the first copy of a table go into a target table that holds rows; needed once, the answer is kept in the ledger")
+	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping, with a load and a sweep")
+	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "take over tables of another of run, relay and relay --apply; stop that first")
+	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "copy a table into a target table that holds rows; needed once")
 	allowFlags(c, &f.allowed)
-	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
-	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ beside health and metrics, on the loopback alone; they show stacks, and no item data")
+	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of page, health and metrics instead of http.listen; off for none")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/, on the loopback alone; they hold no item data")
 }
 
 // served is the outcome of a service that a service manager asked to end, which it did: for systemd and its like only 0 is that. It need not

@@ -30,21 +30,24 @@ func newStatus(p *program) *cobra.Command {
 		Use:     "status [flags]",
 		Short:   "Phase, lag, headroom, progress and next steps",
 		GroupID: groupOperate,
-		Long: `Show the state of the migration from the ledger: no worker needs to run, and nothing is changed. If a table is in sync and no worker
-keeps it, its target is checked for loss or a restore.
+		Long: `Show the state of the migration from the ledger. No worker needs to run, and nothing is changed.
 
-Lag is the age of the last applied change while there are more, and otherwise the time since the stream was last found empty,
-which is marked with ~. Headroom is the time left of the 24 hours that a stream keeps; < marks one that may be less, and > the lag of a
-pattern's tables that may be more, because the lag of one of them is unknown. Changes a second, and the time a copy still needs, are
-the workers' last figures. Unknown figures are -, in JSON null; figures of a silent worker are called old.
+Lag is the age of the last applied change while there are more. Otherwise it is the time since the
+stream was last found empty, marked with ~. For a pattern, > marks a lag that may be more, because
+that of one of its tables is unknown.
 
---shards draws the shards below their parents, each with its owner, its position, and why it waits: ↳ is an only child, which follows
-a shard that was rolled; ├─ and └─ are the children of a split.
+Headroom is what is left of the 24 hours that a stream keeps; < marks one that may be less. Changes
+a second, and the time a copy still needs, are the workers' last figures. Unknown figures are -, in
+JSON null; those of a silent worker are called old.
 
---watch repeats until it is interrupted: a terminal is redrawn; otherwise a block or, with -o json, a line with one document follows
-the last.
+--shards draws the shards below their parents, each with its owner, its position, and why it waits.
+↳ is an only child, which follows a shard that was rolled; ├─ and └─ are children of a split.
 
-The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document.`,
+--watch repeats until it is interrupted. A terminal is redrawn; elsewhere each reading is a block
+or, with -o json, a line with one document.
+
+A table in sync without a coordinator has its target checked for loss or a restore. The exit status
+is 0 if the ledger could be read. --schema prints the JSON Schema of the document.`,
 		Example: `  replicator status
   replicator status --table Orders --shards
   replicator status --watch --interval 5s
@@ -67,7 +70,7 @@ The exit status is 0 if the ledger could be read. --schema prints the JSON Schem
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.table, "table", "", "only this source `TABLE`")
-	flags.BoolVar(&f.shards, "shards", false, "also show every shard: lineage, owner, position, lag and why it waits; and every worker")
+	flags.BoolVar(&f.shards, "shards", false, "also show every shard and every worker")
 	flags.BoolVar(&f.watch, "watch", false, "repeat until interrupted")
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between two readings of --watch")
 	flags.BoolVar(&f.schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
@@ -77,14 +80,14 @@ The exit status is 0 if the ledger could be read. --schema prints the JSON Schem
 
 // allowFlags adds the flags by which a command that writes accepts endpoints besides those of the clouds.
 func allowFlags(c *cobra.Command, allowed *config.Allowed) {
-	c.Flags().BoolVar(&allowed.Emulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST, and an AWS endpoint that is http or none of Amazon's")
-	c.Flags().BoolVar(&allowed.Insecure, "allow-insecure-endpoint", false, "accept an AWS endpoint that is http on another host")
+	c.Flags().BoolVar(&allowed.Emulator, "allow-emulator", false, "allow the Bigtable emulator, and AWS endpoints that are plain http or not Amazon's")
+	c.Flags().BoolVar(&allowed.Insecure, "allow-insecure-endpoint", false, "allow an AWS endpoint that is plain http on another host")
 }
 
 // allowEmulatorOfReader adds a flag that commands which only read accept, so that a script can pass it to all of them, but do
 // not demand: they say EMULATOR where it matters.
 func allowEmulatorOfReader(c *cobra.Command) {
-	c.Flags().Bool("allow-emulator", false, "accepted as by run; a command that only reads names an emulator, and does not refuse it")
+	c.Flags().Bool("allow-emulator", false, "has no effect: a command that only reads allows emulators, and names them")
 }
 
 func (p *program) status(ctx context.Context, f statusFlags) error {

@@ -17,12 +17,16 @@ func newThrottle(p *program) *cobra.Command {
 		Use:     "throttle [flags]",
 		Short:   "Change rate limits of a running migration",
 		GroupID: groupOperate,
-		Long: `Change the limits of loads while they run. Workers read them from the ledger within seconds, and they stay, over those of the
-configuration, until they are changed again or --reset. Changes of the stream are never slowed.
+		Long: `Change the limits of loads while they run. Changes of the stream are never slowed.
 
---max-rows-per-second bounds each process, --max-read-capacity what all workers together read of a table: a share of its provisioned
-capacity, or read units a second. Above --pause-above-target-cpu loads wait for the target; where its CPU is unknown, as on emulators, they
-do not. Each of them takes none, which lifts the limit.`,
+Workers read the limits from the ledger within seconds. They override the config until they are
+changed again or --reset.
+
+--max-rows-per-second limits each process. --max-read-capacity limits what all workers read of a
+table: a share of its provisioned capacity, or read units a second.
+
+Loads wait above --pause-above-target-cpu, except where the CPU is unknown, as on emulators. The
+value none lifts a limit.`,
 		Example: `  replicator throttle --table Orders --max-read-capacity 10%
   replicator throttle --max-rows-per-second 500 --pause-above-target-cpu 60%
   replicator throttle --max-read-capacity none
@@ -44,8 +48,8 @@ do not. Each of them takes none, which lifts the limit.`,
 	s.flags(c, false)
 	f := c.Flags()
 	f.StringVar(&asked.MaxRowsPerSecond, "max-rows-per-second", "", "`NUMBER` of rows that each process copies in a second at most")
-	f.StringVar(&asked.MaxReadCapacity, "max-read-capacity", "", "`LIMIT` of what is read: a share of the provisioned capacity, as 25%, or read units a second")
+	f.StringVar(&asked.MaxReadCapacity, "max-read-capacity", "", "`LIMIT` of reads: a share of provisioned capacity, as 25%, or read units a second")
 	f.StringVar(&asked.PauseAboveTargetCPU, "pause-above-target-cpu", "", "`PERCENTAGE` of the target's CPU above which loads wait")
-	f.BoolVar(&reset, "reset", false, "go back to the limits of the configuration")
+	f.BoolVar(&reset, "reset", false, "return to the limits of the config")
 	return c
 }

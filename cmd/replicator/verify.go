@@ -81,24 +81,28 @@ func newVerify(p *program) *cobra.Command {
 		Use:     "verify [flags]",
 		Short:   "Compare source and target",
 		GroupID: groupMigrate,
-		Long: `Compare source and target, both ways: items without a row, rows with other cells, rows of items that are gone, and cells in the families
-of the mapping that nobody of ours wrote. Rows that several items share are compared with what all of them put there.
+		Long: `Compare source and target both ways: missing rows, rows with other cells, orphan rows, and cells not
+written by replicator.
 
-The comparison is divided into parts that this process and all workers share, so that it survives a stop of any of them: given again,
-the command goes on where it was. A table that changes little is read once on each side into sums, and only what differs is looked at; one
-that changes much is looked up page by page. Which way was taken, and why, is said.
+A row that several items share is compared with what all of them put there. All workers share the
+parts of a comparison, and the command resumes one that was stopped.
 
-A change that is under way is no difference: what differs is looked at again when everything of before is applied, and counts if it is
-as it was. Workers have to follow the table for that. The limits of backfill, and those of throttle, bound what is read.
+A table that changes little is read once on each side into checksums, and only what differs is read
+again. A table that changes much is looked up page by page. The mode and its reason are shown.
 
-With --repair what differs is mended, each row exactly as it was compared and with the item as it is then: missing and different rows are
-put, rows of items that are gone are removed. What changed since is left to its changes, and what is nobody's is left as it is, unless
-the table is owned: true. Workers may go on, and a version never falls. Only a fresh comparison says that a table is clean again.
+In-flight changes are not reported: a differing row counts only if it still differs after earlier
+changes were applied. Workers must follow the table for that. The limits of backfill and throttle
+bound what is read.
 
---report writes a line of JSON for each difference, with its key, and a page for people beside it, with keys as hashes; values are in
-neither without --show-values.
+--repair fixes differences: missing and different rows are put, orphan rows are removed. Rows that
+changed meanwhile are skipped, and so are foreign rows unless the table is owned: true. Workers may
+keep running. Run verify again to confirm.
 
-The exit status is 3 if rows differ, or are left after a repair. The result is kept, and shown by status and by verify status.`,
+--report writes one JSON line for each difference, with its key, and a page for people beside it,
+with keys as hashes. Neither has values without --show-values.
+
+The exit status is 3 if rows differ, or still differ after a repair. The result is kept, and shown
+by status and verify status.`,
 		Example: `  replicator verify
   replicator verify --table Orders --sample 1%
   replicator verify --table Orders --changed-since 10m --show-values
@@ -120,12 +124,12 @@ The exit status is 3 if rows differ, or are left after a repair. The result is k
 	f.StringVar(&v.Table, "table", "", "only this source `TABLE`")
 	f.BoolVar(&v.full, "full", false, "compare everything; this is the default")
 	f.StringVar(&v.sample, "sample", "", "compare a `SHARE` of the items, chosen by a hash of their keys, such as 1%")
-	f.StringVar(&v.change, "changed-since", "", "compare only rows with cells of the last `DURATION`, such as 10m; says what it cannot find")
-	f.BoolVar(&v.Repair, "repair", false, "mend what differs")
-	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: say what it would do, and write nothing")
-	f.StringVar(&v.Report, "report", "", "write a line of JSON for each difference to `FILE`, and a page beside it that ends in .html")
+	f.StringVar(&v.change, "changed-since", "", "compare only rows with cells of the last `DURATION`, such as 10m")
+	f.BoolVar(&v.Repair, "repair", false, "fix differences")
+	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: show what it would do, and write nothing")
+	f.StringVar(&v.Report, "report", "", "write a JSON line for each difference to `FILE`, and a .html page beside it")
 	f.BoolVar(&v.ShowValues, "show-values", false, "show keys and values of what differs, which is item data")
-	f.BoolVar(&v.Waits, "wait", true, "work on the comparison and wait for its end; --wait=false leaves it to the workers")
+	f.BoolVar(&v.Waits, "wait", true, "work on the comparison and wait for its end")
 	allowFlags(c, &v.Allowed)
 	c.AddCommand(newVerifyStatus(p), newVerifyPause(p), newVerifyResume(p), newVerifyCancel(p))
 	return c
@@ -137,11 +141,10 @@ func newVerifyStatus(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [flags]",
 		Short: "Show how far verifies are, and what they found",
-		Long: `Show how far the verify of each table is, from any machine, or what the last one came to and found. A result that is more than a day old is
-called stale: it says nothing of now.
+		Long: `Show how far the verify of each table is, or what the last one found, from any machine.
 
-The exit status is 0 if that could be read. --schema prints the JSON Schema of the document, which every verify command prints with
--o json.`,
+A result that is more than a day old is called stale. The exit status is 0 if the ledger could be
+read. --schema prints the JSON Schema of the document that every verify command prints with -o json.`,
 		Example: `  replicator verify status
   replicator verify status --table Orders --show-values
   replicator verify status -o json | jq '.tables[].result.clean'`,
@@ -176,19 +179,19 @@ func newVerifyStep(p *program, step, short, long, example string) *cobra.Command
 }
 
 func newVerifyPause(p *program) *cobra.Command {
-	return newVerifyStep(p, comparison.Pause, "Let verifies stand still",
+	return newVerifyStep(p, comparison.Pause, "Pause verifies",
 		`Pause verifies. Workers finish the pages that they hold and take no further part; a command that waits for one ends.`,
 		`  replicator verify pause --table Orders`)
 }
 
 func newVerifyResume(p *program) *cobra.Command {
-	return newVerifyStep(p, comparison.Resume, "Let paused verifies go on",
-		`Let verifies go on that are paused. Workers follow within seconds; replicator verify works on them too, and waits.`,
+	return newVerifyStep(p, comparison.Resume, "Resume paused verifies",
+		`Resume paused verifies. Workers follow within seconds; replicator verify works on them too, and waits.`,
 		`  replicator verify resume --table Orders`)
 }
 
 func newVerifyCancel(p *program) *cobra.Command {
 	return newVerifyStep(p, comparison.Cancel, "End verifies without a result",
-		`End verifies that are under way. They have no result; that of an earlier one stays.`,
+		`End running verifies. They have no result; that of an earlier one stays.`,
 		`  replicator verify cancel --table Orders`)
 }
