@@ -197,7 +197,7 @@ func (d *demo) begin(ctx context.Context) error {
 	}
 }
 
-// leave writes the evidence, which stays, and removes what is ours.
+// leave writes the evidence, which stays, and removes replicator's metadata.
 func (d *demo) leave(ctx context.Context) error {
 	kept, err := os.MkdirTemp("", "replicator-evidence-")
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // Options of a demo. Executable must be given; the other zero values are not defaults.
@@ -25,7 +27,7 @@ type Options struct {
 	Relay bool
 	// DualWrites has an application in a process of its own write both stores.
 	DualWrites bool
-	// Cutover has that application switched at the end, and what is ours removed. It needs DualWrites.
+	// Cutover has that application switched at the end, and replicator's metadata removed. It needs DualWrites.
 	Cutover bool
 	// Listen is where one of the workers serves health, metrics and status; "" is any free port.
 	Listen string
@@ -289,7 +291,7 @@ func (d *demo) copy(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began).Seconds()
-	d.say("copy done: %d items in %.1f s (%.0f items/s, workers' start included); from here on both workers follow the stream", d.Items, took, float64(d.Items)/took)
+	d.say("copy done: %d items in %.1f s (%.0f items/s, workers' start included); both workers follow the stream now", d.Items, took, float64(d.Items)/took)
 	return nil
 }
 
@@ -335,8 +337,8 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 		if !d.DualWrites { // another process counts them
 			made = fmt.Sprintf("%d changes made, ", w.total())
 		}
-		d.say("%s%.0f applied (%.0f/s), lag %s, %.0f leases", made, s.applied-before,
-			(s.applied-last)/time.Since(lastAt).Seconds(), lag, s.leases)
+		d.say("%s%.0f applied (%.0f/s), lag %s, %s", made, s.applied-before,
+			(s.applied-last)/time.Since(lastAt).Seconds(), lag, terminal.Plural(int(s.leases), "lease"))
 		last, lastAt = s.applied, time.Now()
 	}
 }

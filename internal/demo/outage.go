@@ -37,7 +37,7 @@ func (d *demo) outage(ctx context.Context, app *workload) error {
 	if err != nil {
 		return err
 	}
-	d.say("outage: all workers are stopped, and the application goes on writing and deleting")
+	d.say("outage: all workers are stopped, and the application still writes and deletes")
 	if err := app.run(ctx, d.outageTime()/2); err != nil {
 		return err
 	}
@@ -174,11 +174,11 @@ func (m *mending) step(t loadState, say func(format string, args ...any)) (over 
 	}
 	if !m.sweeping && (t.State == "sweeping" || t.State == "done") {
 		m.sweeping = true
-		say("loaded: %d items; rows that no item stands behind are left to the sweep, which begins when nothing of before the gap can land any more", t.Load.Items)
+		say("loaded: %d items; a sweep removes orphan rows, once no write from before the gap can still arrive", t.Load.Items)
 	}
 	if t.NeedsLoad || t.State != "done" {
 		return false
 	}
-	say("swept: %d rows of items that are gone were removed, %d put again", t.Load.Sweep.Removed, t.Load.Sweep.Put)
+	say("swept: %d rows of items that are gone were removed, %d were written again", t.Load.Sweep.Removed, t.Load.Sweep.Put)
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // trouble is what goes wrong while the workload runs, at fixed parts of its duration.
@@ -90,7 +91,7 @@ func (d *demo) roll(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("shard %s ends and goes on as %s", short(id), short(child))
+	d.say("shard %s ends and continues as %s", short(id), short(child))
 	return nil
 }
 
@@ -104,7 +105,7 @@ func (d *demo) crash(ctx context.Context) error {
 		}
 	}
 	victim.kill()
-	d.say("worker %s, which holds %.0f leases, is killed (SIGKILL); the other one takes over when they have expired", victim.name, most)
+	d.say("worker %s, which holds %s, is killed (SIGKILL); the other one takes over when they have expired", victim.name, terminal.Plural(int(most), "lease"))
 	return nil
 }
 
