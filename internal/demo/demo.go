@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -188,13 +189,16 @@ func (d *demo) listen() string {
 	return d.Listen
 }
 
-// start adds a worker.
-func (d *demo) start(name string) (*worker, error) {
+// start adds a worker, which lives no longer than all parts of the demo together.
+func (d *demo) start(name string) (*worker, error) { return d.startFor(name, d.life()) }
+
+// startFor adds a worker that ends by itself after life.
+func (d *demo) startFor(name string, life time.Duration) (*worker, error) {
 	command := []string{"run"}
 	if d.Relay {
 		command = []string{"relay", "--apply"}
 	}
-	w, err := startWorker(command, name, d.listen(), d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services), d.life())
+	w, err := startWorker(command, name, d.listen(), d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services), life)
 	if err != nil {
 		return nil, err
 	}
@@ -415,32 +419,49 @@ func (d *demo) running() []*worker {
 	})
 }
 
+// serveLife is how long one worker of a served demo lives; then another one follows it.
+const serveLife = 24 * time.Hour
+
 // serve leaves the services, and a worker that follows the stream, to the user until ctx ends.
 func (d *demo) serve(ctx context.Context) error {
 	d.services.dynamo.ClearFaults() // whoever uses the services from here on has not asked for trouble
-	w, err := d.start(string(rune('a' + len(d.all()))))
-	if err != nil {
-		return err
-	}
-	if err := d.until(ctx, copyStart, "worker "+w.name+"'s start", nil, func() bool { return d.observe(ctx).leases > 0 }); err != nil {
-		if ctx.Err() != nil {
-			return nil // the comparison was made, and nothing else was left to do
+	for said := false; ; said = true {
+		w, err := d.follower(ctx)
+		if err != nil || ctx.Err() != nil {
+			return err
 		}
-		return err
-	}
-	d.mu.Lock()
-	_, _ = fmt.Fprintln(d.Log, quickStart(d.Executable, d.url, d.services))
-	d.mu.Unlock()
-	select {
-	case <-ctx.Done():
-	case <-w.exited:
-		if ctx.Err() == nil {
+		if !said {
+			d.mu.Lock()
+			_, _ = fmt.Fprintln(d.Log, quickStart(d.Executable, d.url, d.services))
+			d.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.exited:
+		}
+		switch {
+		case ctx.Err() != nil:
+			if err := d.stopAll(); err != nil {
+				d.say("%v", err)
+			}
+			d.say("the page and the services end; their data is gone")
+			return nil
+		case w.cmd.ProcessState.ExitCode() != diag.ExitTimeout:
 			return w.unexpected()
 		}
+		w.ending() // its life was over
 	}
-	if err := d.stopAll(); err != nil {
-		d.say("%v", err)
+}
+
+// follower starts a worker, and returns once it follows the stream, or ctx has ended.
+func (d *demo) follower(ctx context.Context) (*worker, error) {
+	w, err := d.startFor(string(rune('a'+len(d.all()))), serveLife)
+	if err != nil {
+		return nil, err
 	}
-	d.say("the page and the services end; their data is gone")
-	return nil
+	err = d.until(ctx, copyStart, "the start of worker "+w.name, nil, func() bool { return w.observe(ctx).leases > 0 })
+	if ctx.Err() != nil {
+		return nil, nil // the comparison was made, and nothing else was left to do
+	}
+	return w, err
 }
