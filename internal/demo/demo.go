@@ -432,7 +432,7 @@ func (d *demo) serve(ctx context.Context) error {
 		}
 		if !said {
 			d.mu.Lock()
-			_, _ = fmt.Fprintln(d.Log, quickStart(d.Executable, d.url, d.services))
+			_, _ = fmt.Fprintln(d.Log, quickStart(d.Executable, d.url, minimal+d.additions(), d.services))
 			d.mu.Unlock()
 		}
 		select {

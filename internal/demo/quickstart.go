@@ -16,7 +16,7 @@ tables:
 
 // quickStart is what a user needs to go on with the services by hand. Each line works as it is
 // pasted: the commands of the vendors bring their own settings, those of the program need the exports.
-func quickStart(executable, page string, s *services) string {
+func quickStart(executable, page, configuration string, s *services) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
 The page %s, both services and a worker stay until you press Ctrl-C. Data is in memory and lost on exit.
@@ -32,9 +32,9 @@ To use replicator on this migration, paste this into another shell, in an empty 
 	for _, entry := range s.environment() {
 		fmt.Fprintf(&b, "export %s\n", entry)
 	}
-	configuration, follow := minimal, executable+" run --allow-emulator --listen 127.0.0.1:0"
+	follow := executable + " run --allow-emulator --listen 127.0.0.1:0"
 	if s.pubsub != nil {
-		configuration, follow = minimal+publishes, executable+" relay --apply --allow-emulator --listen 127.0.0.1:0"
+		follow = executable + " relay --apply --allow-emulator --listen 127.0.0.1:0"
 	}
 	fmt.Fprintf(&b, "cat > replicator.yaml <<'END'\n%sEND\n\nThen try, for example:\n\n", configuration)
 	for _, line := range []struct{ command, does string }{

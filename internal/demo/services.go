@@ -125,11 +125,8 @@ const mendsItself = `backfill:
   on_gap: load
 `
 
-// writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the AWS SDK, which would otherwise
-// read that of the user.
-func (d *demo) writeConfiguration(dir string) (string, error) {
-	o := &d.Options
-	path, text := filepath.Join(dir, "replicator.yaml"), configuration
+// additions are what the configuration has for the kind of the demo.
+func (o *Options) additions() (text string) {
 	if o.Outage {
 		text += mendsItself
 	}
@@ -139,6 +136,13 @@ func (d *demo) writeConfiguration(dir string) (string, error) {
 	if o.DualWrites {
 		text += settles
 	}
+	return text
+}
+
+// writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the AWS SDK, which would otherwise
+// read that of the user.
+func (d *demo) writeConfiguration(dir string) (string, error) {
+	path, text := filepath.Join(dir, "replicator.yaml"), configuration+d.additions()
 	if d.site != nil {
 		text += d.site.configuration()
 	}
