@@ -311,7 +311,7 @@ func TestCommandsOf(t *testing.T) {
 
 // TestLinksOfTheDocumentationResolve: every relative link leads to a file of the repository, and to a heading of it if it names one.
 func TestLinksOfTheDocumentationResolve(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	link := regexp.MustCompile(`(?:\]\(|<img src=")([^)\s"]+)[)"]`)
 	checked := 0
 	for _, p := range pages(t) {
 		for _, match := range link.FindAllStringSubmatch(p.prose(), -1) {

@@ -57,7 +57,7 @@ func TestDocumentsStayShort(t *testing.T) {
 			t.Errorf("CHANGELOG.md: an entry has more than two lines: %s", entry)
 		}
 	}
-	for _, path := range append(decisions(t), "ARCHITECTURE.md", "HAZARDS.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/explanation/glossary.md") {
+	for _, path := range append(decisions(t), "README.md", "ARCHITECTURE.md", "HAZARDS.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/explanation/glossary.md") {
 		for line := range strings.Lines(document(t, path)) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 120 && !strings.HasPrefix(line, "| ") {
 				t.Errorf("%s: %d columns: %s", path, n, line)

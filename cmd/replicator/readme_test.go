@@ -1,0 +1,127 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+const readmeBytes = 9 << 10
+
+// readme is the text of the README.
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(repository + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A stranger reads one screen, tries the first command, and looks for a way to check it.
+func TestREADMEIsShortAndBeginsWithTheDemo(t *testing.T) {
+	text := readme(t)
+	if len(text) > readmeBytes {
+		t.Errorf("README.md has %d bytes, %d are enough", len(text), readmeBytes)
+	}
+	var shells []string
+	for _, b := range (page{text: text}).blocks() {
+		if b.language == "sh" {
+			shells = append(shells, strings.TrimSpace(b.text))
+		}
+	}
+	if want := []string{"make demo", "make test"}; !slices.Equal(shells, want) {
+		t.Errorf("the README's commands are %q, want %q", shells, want)
+	}
+}
+
+// TestREADMEListsEveryCommand: the table has each command of the program once, and no other.
+func TestREADMEListsEveryCommand(t *testing.T) {
+	root := newRoot(process())
+	root.InitDefaultHelpCmd()
+	missing, groups := map[string]bool{}, map[string]bool{}
+	for _, c := range all(root)[1:] {
+		name := strings.TrimPrefix(c.CommandPath(), "replicator ")
+		if c.HasAvailableSubCommands() && !actsItself(c) {
+			groups[name] = true
+		} else if !c.Hidden {
+			missing[name] = true
+		}
+	}
+	found := listedCommands(readme(t))
+	if len(found) < 40 {
+		t.Fatalf("the README's table has only %d commands", len(found))
+	}
+	for _, name := range found {
+		if !missing[name] {
+			t.Errorf("the README lists %q twice, or the program has no such command (groups: %v)", name, groups[name])
+		}
+		delete(missing, name)
+	}
+	if len(missing) > 0 {
+		t.Errorf("the README does not list %q", slices.Sorted(maps.Keys(missing)))
+	}
+}
+
+// actsItself tells a command that also has commands below it from a group, which takes no flags.
+func actsItself(c *cobra.Command) bool { return strings.HasSuffix(c.Use, "[flags]") }
+
+// listedCommands are the commands in the first column of the table under the heading Commands. In a
+// row, a name of two words gives its first word to the single words behind it.
+func listedCommands(text string) (found []string) {
+	_, section, _ := strings.Cut(text, "\n## Commands\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	code := regexp.MustCompile("`([^`]+)`")
+	for line := range strings.Lines(section) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		group := ""
+		for _, m := range code.FindAllStringSubmatch(strings.SplitN(line, "|", 3)[1], -1) {
+			name := m[1]
+			if first, _, two := strings.Cut(name, " "); two {
+				group = first + " "
+			} else {
+				name = group + name
+			}
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+func TestListedCommands(t *testing.T) {
+	const text = "# x\n| `no` | |\n\n## Commands\n\n| command | does |\n|---|---|\n| `a`, `b` | `c` |\n| `d`, `d e`, `f` | |\n\n## Next\n| `g` | |\n"
+	if got, want := listedCommands(text), []string{"a", "b", "d", "d e", "d f"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestEveryFlagIsInAPage: whoever looks for a flag finds a page that people wrote which uses it, besides the reference.
+func TestEveryFlagIsInAPage(t *testing.T) {
+	var written strings.Builder
+	for _, p := range pages(t) {
+		if !strings.HasPrefix(p.path, "docs/reference/") && p.path != "docs/errors.md" && p.path != "CHANGELOG.md" {
+			written.WriteString(p.text)
+		}
+	}
+	absent := map[string]bool{}
+	for _, c := range all(newRoot(process())) {
+		if strings.Contains(c.CommandPath(), " completion") || c.Hidden {
+			continue // cobra's own, and what the demo calls
+		}
+		for _, f := range flagsOf(c) {
+			if name := "--" + f.Name; f.Name != "help" && !regexp.MustCompile(name+`\b`).MatchString(written.String()) {
+				absent[name+" of "+c.CommandPath()] = true
+			}
+		}
+	}
+	if len(absent) > 0 {
+		t.Errorf("no page says what these are for: %q", slices.Sorted(maps.Keys(absent)))
+	}
+}
