@@ -50,7 +50,7 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s: volume %s: %v", name, volume, err)
 			}
 		}
-		if _, tag, _ := strings.Cut(s.Image, ":"); s.Build == nil && (tag == "" || tag == "latest") {
+		if _, tag, _ := strings.Cut(s.Image, ":"); tag == "" || tag == "latest" {
 			t.Errorf("%s: image %s has no version", name, s.Image)
 		}
 	}

@@ -104,7 +104,7 @@ func dockerfile(t *testing.T, name string) (out []instruction) {
 			continue
 		}
 		name, arguments, _ := strings.Cut(line, " ")
-		if !slices.Contains([]string{"FROM", "WORKDIR", "ARG", "COPY", "RUN", "ENV", "EXPOSE", "ENTRYPOINT", "CMD"}, name) {
+		if !slices.Contains([]string{"FROM", "WORKDIR", "ARG", "COPY", "RUN", "ENV", "EXPOSE", "ENTRYPOINT", "CMD", "USER"}, name) {
 			t.Errorf("instruction %s: no test looks at it", name)
 		}
 		out = append(out, instruction{name, strings.TrimSpace(arguments)})
@@ -178,5 +178,54 @@ func TestKo(t *testing.T) {
 	if ko.DefaultBaseImage != distroless || len(ko.Builds) != 1 || ko.Builds[0].Main != "./cmd/replicator" ||
 		!slices.Equal(ko.Builds[0].Env, []string{"CGO_ENABLED=0"}) || !slices.Equal(ko.Builds[0].Flags, []string{"-trimpath"}) {
 		t.Errorf("%+v", ko)
+	}
+}
+
+// TestHooksImage: around the program it has what hooks need, a shell and flock, and runs it as the image without them does.
+func TestHooksImage(t *testing.T) {
+	last := func(name string) map[string]string {
+		out := map[string]string{}
+		for _, line := range dockerfile(t, name) {
+			if line.name == "FROM" {
+				clear(out)
+			}
+			out[line.name] = line.arguments
+		}
+		return out
+	}
+	got, want := last("hooks.Dockerfile"), last("Dockerfile")
+	for _, name := range []string{"ENV", "EXPOSE", "ENTRYPOINT", "CMD"} {
+		if got[name] != want[name] || got[name] == "" {
+			t.Errorf("%s %s, want %s", name, got[name], want[name])
+		}
+	}
+	if !strings.HasPrefix(got["FROM"], "alpine:3.") || got["USER"] != "65532:65532" { // BusyBox, which has flock
+		t.Errorf("FROM %s, USER %s", got["FROM"], got["USER"])
+	}
+}
+
+// TestNoImageIsTheLatest: what runs after a restart is what ran before it, whatever was published meanwhile.
+func TestNoImageIsTheLatest(t *testing.T) {
+	checked := 0
+	for _, dir := range []string{"deploy", "docs", "examples"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !slices.Contains([]string{".md", ".yaml", ".yml", ".tf", ".Dockerfile", ""}, filepath.Ext(path)) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			checked++
+			for _, bad := range []string{":latest", "newTag: latest", "tag: latest"} {
+				if strings.Contains(string(text), bad) {
+					t.Errorf("%s names an image %s", path, bad)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d files", checked)
 	}
 }

@@ -48,6 +48,7 @@ type built struct {
 	monitoring podMonitoring
 	scaler     autoscalingv2.HorizontalPodAutoscaler
 	job        batchv1.Job
+	claim      corev1.PersistentVolumeClaim
 	kinds      map[string]int
 }
 
@@ -64,7 +65,7 @@ func build(t *testing.T, dir string) *built {
 		b.kinds[kind]++
 		into := map[string]any{"Deployment": &b.deployment, "Service": &b.service, "ServiceAccount": &b.account, "ConfigMap": &b.config,
 			"PodDisruptionBudget": &b.budget, "NetworkPolicy": &b.policy, "Namespace": &b.namespace, "PodMonitoring": &b.monitoring,
-			"HorizontalPodAutoscaler": &b.scaler, "Job": &b.job}[kind]
+			"HorizontalPodAutoscaler": &b.scaler, "Job": &b.job, "PersistentVolumeClaim": &b.claim}[kind]
 		if kind == "ConfigMap" && strings.HasPrefix(r.GetName(), "google-federation-") {
 			into = &b.federation
 		}
@@ -104,6 +105,7 @@ func TestFilesDecodeStrictly(t *testing.T) {
 		"overlays/eks/namespace.yaml": &corev1.Namespace{}, "overlays/appliers/deployment.yaml": &appsv1.Deployment{},
 		"overlays/appliers/autoscaler.yaml": &autoscalingv2.HorizontalPodAutoscaler{}, "overlays/load/job.yaml": &batchv1.Job{},
 		"overlays/gke/namespace.yaml": &corev1.Namespace{}, "overlays/gke/podmonitoring.yaml": &podMonitoring{},
+		"components/hooks/claim.yaml": &corev1.PersistentVolumeClaim{}, "components/hooks/deployment.yaml": &appsv1.Deployment{},
 	} {
 		text, err := os.ReadFile("../kubernetes/" + name)
 		if err != nil {
@@ -186,9 +188,67 @@ func checkSecurity(t *testing.T, dir string, pod corev1.PodSpec) {
 		t.Errorf("%s: the host's namespaces", dir)
 	}
 	for _, v := range pod.Volumes {
-		if v.ConfigMap == nil && v.Projected == nil {
-			t.Errorf("%s: volume %s is neither configuration nor a projected token", dir, v.Name)
+		if v.ConfigMap == nil && v.Projected == nil && v.PersistentVolumeClaim == nil {
+			t.Errorf("%s: volume %s is neither configuration nor a projected token nor of hooks", dir, v.Name)
 		}
+	}
+	checkImage(t, dir, pod.Containers[0].Image)
+}
+
+// checkImage: an image without a version is another one after each restart.
+func checkImage(t *testing.T, dir, image string) {
+	t.Helper()
+	if dir == "base" && image == "replicator" {
+		return // overlays name the registry and the version
+	}
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	if digest := strings.Contains(image, "@sha256:"); !digest && (tag == "" || tag == "latest") {
+		t.Errorf("%s: image %s has neither a version nor a digest", dir, image)
+	}
+}
+
+// Commands of a cutover's hooks find a directory for their token that all pods share and may write; what else there is stays read-only.
+func TestHooksComponent(t *testing.T) {
+	overlay := t.TempDir()
+	root, err := filepath.Abs("../kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := filepath.Rel(overlay, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "resources: [" + to + "/overlays/gke]\ncomponents: [" + to + "/components/hooks]\n"
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, err := filepath.Rel(root, overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := build(t, from)
+	pod := b.deployment.Spec.Template.Spec
+	checkSecurity(t, "components/hooks", pod)
+	if !slices.Equal(b.claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}) {
+		t.Errorf("pods on several nodes do not share a volume of %v", b.claim.Spec.AccessModes)
+	}
+	writable := map[string]string{}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		if !m.ReadOnly {
+			writable[m.MountPath] = m.Name
+		}
+	}
+	name := writable["/var/lib/replicator"]
+	if len(writable) != 1 || name == "" {
+		t.Fatalf("what may be written: %v", writable)
+	}
+	for _, v := range pod.Volumes {
+		if v.Name == name && (v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != b.claim.Name) {
+			t.Errorf("the token is kept in %+v", v)
+		}
+	}
+	if of(of(pod.SecurityContext).FSGroup) != of(of(pod.SecurityContext).RunAsGroup) {
+		t.Error("the volume is not writable for the group of the process")
 	}
 }
 

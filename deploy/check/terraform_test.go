@@ -115,7 +115,7 @@ func TestTerraform(t *testing.T) {
 				declared = m.locals[names[1]]
 			case names[0] == "data" && len(names) > 2:
 				declared = m.blocks[strings.Join(names[:3], ".")]
-			case names[0] == "path" || names[0] == "each" || names[0] == "count" || names[0] == "column_family": // of a dynamic block
+			case names[0] == "path" || names[0] == "each" || names[0] == "count" || names[0] == "column_family" || names[0] == "statement" || names[0] == "arn": // of dynamic blocks, and of a for
 			case len(names) > 1 && strings.Contains(names[0], "_") || names[0] == "module" && len(names) > 1:
 				declared = m.blocks[strings.Join(names[:2], ".")]
 			}
@@ -186,4 +186,63 @@ func TestTrustPolicy(t *testing.T) {
 		conditions[issuer+":sub"] != "system:serviceaccount:replicator:replicator" {
 		t.Errorf("%+v", s)
 	}
+}
+
+// TestTerraformIsDocumented: deploy/terraform/README.md has a row for each variable and output of a module, as the module says it.
+func TestTerraformIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../terraform/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"modules/aws", "modules/gcp", "examples/gke-keyless"} {
+		_, section, found := strings.Cut(string(page), "\n## "+dir+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		rows := documentedRows(t, filepath.Join("../terraform", dir))
+		for _, row := range rows {
+			if !strings.Contains(section, row+"\n") {
+				t.Errorf("%s: the page lacks %s", dir, row)
+			}
+		}
+		if got := strings.Count(section, "\n| `"); !found || got != len(rows) {
+			t.Errorf("%s: the page has %d rows, want %d", dir, got, len(rows))
+		}
+	}
+}
+
+// documentedRows are the rows that a page must have of a directory's variables and outputs.
+func documentedRows(t *testing.T, dir string) (rows []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.tf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, problems := hclparse.NewParser().ParseHCL(text, name)
+		if problems.HasErrors() {
+			t.Fatal(problems)
+		}
+		for _, b := range file.Body.(*hclsyntax.Body).Blocks {
+			said := func(attribute string) string {
+				a := b.Body.Attributes[attribute]
+				if a == nil {
+					return ""
+				}
+				return string(a.Expr.Range().SliceBytes(text))
+			}
+			description := strings.Trim(said("description"), `"`)
+			switch value := said("default"); {
+			case b.Type == "variable" && value == "":
+				rows = append(rows, "| `"+b.Labels[0]+"` | "+said("type")+" | must be given | "+description+" |")
+			case b.Type == "variable":
+				rows = append(rows, "| `"+b.Labels[0]+"` | "+said("type")+" | `"+value+"` | "+description+" |")
+			case b.Type == "output" && description != "":
+				rows = append(rows, "| `"+b.Labels[0]+"` | output | | "+description+" |")
+			}
+		}
+	}
+	return rows
 }

@@ -13,7 +13,7 @@ import (
 // Source: https://www.freedesktop.org/software/systemd/man/latest/systemd.directives.html
 var directives = map[string][]string{
 	"Unit": {"Description", "Documentation", "After", "Wants"},
-	"Service": {"Type", "ExecStart", "ExecReload", "EnvironmentFile", "DynamicUser", "Restart", "RestartSec", "RestartPreventExitStatus", "TimeoutStopSec",
+	"Service": {"Type", "ExecStart", "ExecReload", "EnvironmentFile", "DynamicUser", "StateDirectory", "StateDirectoryMode", "Restart", "RestartSec", "RestartPreventExitStatus", "TimeoutStopSec",
 		"CapabilityBoundingSet", "LockPersonality", "MemoryDenyWriteExecute", "NoNewPrivileges", "PrivateDevices", "PrivateTmp", "ProtectClock",
 		"ProtectControlGroups", "ProtectHome", "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "ProtectSystem",
 		"RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "SystemCallArchitectures", "SystemCallFilter"},
@@ -54,6 +54,10 @@ func TestUnit(t *testing.T) {
 	}
 	if seconds, err := strconv.Atoi(u["TimeoutStopSec"]); err != nil || seconds < 30 {
 		t.Errorf("a clean stop has only %s s", u["TimeoutStopSec"])
+	}
+	// ProtectSystem=strict leaves hooks of a cutover no other place for the token that late calls are refused by.
+	if u["StateDirectory"] != "replicator" || u["StateDirectoryMode"] != "0700" {
+		t.Errorf("hooks cannot keep their token: StateDirectory=%s, mode %s", u["StateDirectory"], u["StateDirectoryMode"])
 	}
 	// The command line is one that the program understands: it fails for want of the file, not for the flags.
 	words := strings.Fields(u["ExecStart"])

@@ -79,7 +79,7 @@ resource "aws_iam_role_policy" "keys" {
   policy = data.aws_iam_policy_document.keys[0].json
 }
 
-# For exports of the tables, and what `backfill start --request-export` asks for.
+# For exports of the tables: to read them, and to have them written where `backfill start --request-export` asks for that.
 resource "aws_s3_bucket" "exports" {
   count         = var.export_bucket == "" ? 0 : 1
   bucket        = var.export_bucket
@@ -114,8 +114,26 @@ data "aws_iam_policy_document" "exports" {
 
   statement {
     sid       = "ReadAndWriteExports"
-    actions   = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
+    actions   = ["s3:GetObject", "s3:PutObject", "s3:PutObjectAcl", "s3:AbortMultipartUpload"]
     resources = ["${aws_s3_bucket.exports[0].arn}/*"]
+  }
+
+  dynamic "statement" {
+    for_each = length(var.export_table_arns) > 0 ? [var.export_table_arns] : []
+    content {
+      sid       = "RequestExports"
+      actions   = ["dynamodb:ExportTableToPointInTime"]
+      resources = statement.value
+    }
+  }
+
+  dynamic "statement" {
+    for_each = length(var.export_table_arns) > 0 ? [var.export_table_arns] : []
+    content {
+      sid       = "DescribeExports"
+      actions   = ["dynamodb:DescribeExport"]
+      resources = [for arn in statement.value : "${arn}/export/*"]
+    }
   }
 }
 

@@ -43,3 +43,9 @@ variable "export_bucket" {
   type        = string
   default     = ""
 }
+
+variable "export_table_arns" {
+  description = "Tables whose exports are asked for by `backfill start --request-export`; empty if exports are only read."
+  type        = list(string)
+  default     = []
+}

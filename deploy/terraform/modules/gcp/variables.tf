@@ -49,13 +49,13 @@ variable "service_account" {
 }
 
 variable "topic" {
-  description = "Topic of the changes: relay.topic; none if it is empty."
+  description = "Name of the topic of changes, of which relay.pubsub_topic is the path; none if it is empty."
   type        = string
   default     = ""
 }
 
 variable "subscription" {
-  description = "Subscription of the appliers, of the topic."
+  description = "Name of the appliers' subscription, of which relay.subscription is the path."
   type        = string
   default     = "replicator-apply"
 }
