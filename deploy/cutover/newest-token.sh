@@ -4,13 +4,14 @@
 #
 #   newest-token.sh FILE COMMAND [ARGUMENT…]
 #
-# FILE keeps the highest token that was seen. All hooks of one pipeline name the same FILE, and each
-# machine that calls them must see it: a local file if one machine does, a file system that they share
-# and whose locks hold between them if several do. Use a new FILE for a new ledger, which counts from 1 again.
+# FILE keeps the highest token that was seen, such as /var/lib/replicator/cutover.token, which the systemd
+# unit lets hooks write. All hooks of one pipeline name the same FILE, and each machine that calls them must
+# see it: a local file if one machine does, a file system that they share and whose locks hold between them
+# if several do. Use a new FILE for a new ledger, which counts from 1 again.
 #
 # In a configuration:
 #
-#   freeze_writes: ./newest-token.sh /srv/acme/cutover.token ./freeze.sh
+#   freeze_writes: ./newest-token.sh /var/lib/replicator/cutover.token ./freeze.sh
 #
 # COMMAND is not run by a probe. Otherwise its exit status is this script's: 0 done; 1 to 125 but 75 nothing was
 # done, by this call or one before it; all else not known. 75 is a late token, too: nothing was done by this

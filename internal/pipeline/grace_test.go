@@ -3,6 +3,9 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,4 +91,40 @@ type hanging struct{ *backlog }
 
 func (hanging) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: task.NewEvent(ctx).Wait(ctx)}
+}
+
+// TestPagesStateTheGrace: pages, manifests and the unit name the time that a clean stop takes, and whoever ends the process
+// gives it that much, what its endpoints need, and what a relay waits for its topic.
+func TestPagesStateTheGrace(t *testing.T) {
+	grace := Timing{}.orDefault(15 * time.Second).Grace
+	stated := regexp.MustCompile(`(?:clean stop|SIGTERM)[^|]{0,200}?\b(\d+) (?:s|seconds)\b`)
+	given := regexp.MustCompile(`(?:TimeoutStopSec=|terminationGracePeriodSeconds: )(\d+)`)
+	const others = 5*time.Second + 30*time.Second
+	for path, limits := range map[string]int{
+		"deploy/README.md": 0, "docs/how-to/kubernetes.md": 0, "docs/how-to/restart-and-upgrade.md": 0, "docs/runbooks/continuous-sync.md": 0,
+		"deploy/systemd/replicator.service": 1, "deploy/kubernetes/base/deployment.yaml": 1, "deploy/kubernetes/overlays/load/job.yaml": 1,
+	} {
+		text, err := os.ReadFile("../../" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := stated.FindAllStringSubmatch(strings.Join(strings.Fields(string(text)), " "), -1)
+		if len(said) == 0 && path != "deploy/kubernetes/overlays/load/job.yaml" {
+			t.Errorf("%s does not say how long a clean stop takes", path)
+		}
+		for _, m := range said {
+			if m[1] != strconv.Itoa(int(grace.Seconds())) {
+				t.Errorf("%s: a clean stop takes %s, not %s s: %s", path, grace, m[1], m[0])
+			}
+		}
+		ends := given.FindAllStringSubmatch(string(text), -1)
+		if len(ends) != limits {
+			t.Errorf("%s: %d limits, want %d", path, len(ends), limits)
+		}
+		for _, m := range ends {
+			if seconds, err := strconv.Atoi(m[1]); err != nil || time.Duration(seconds)*time.Second < grace+others {
+				t.Errorf("%s: %s is less than %s", path, m[0], grace+others)
+			}
+		}
+	}
 }
