@@ -2,7 +2,6 @@ package main
 
 import (
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,19 +12,9 @@ import (
 
 const readmeBytes = 9 << 10
 
-// readme is the text of the README.
-func readme(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile(repository + "/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // A stranger reads one screen, tries the first command, and looks for a way to check it.
 func TestREADMEIsShortAndBeginsWithTheDemo(t *testing.T) {
-	text := readme(t)
+	text := textOf(t, "README.md")
 	if len(text) > readmeBytes {
 		t.Errorf("README.md has %d bytes, %d are enough", len(text), readmeBytes)
 	}
@@ -53,7 +42,7 @@ func TestREADMEListsEveryCommand(t *testing.T) {
 			missing[name] = true
 		}
 	}
-	found := listedCommands(readme(t))
+	found := listedCommands(textOf(t, "README.md"))
 	if len(found) < 40 {
 		t.Fatalf("the README's table has only %d commands", len(found))
 	}
@@ -105,10 +94,8 @@ func TestListedCommands(t *testing.T) {
 // TestEveryFlagIsInAPage: whoever looks for a flag finds a page that people wrote which uses it, besides the reference.
 func TestEveryFlagIsInAPage(t *testing.T) {
 	var written strings.Builder
-	for _, p := range pages(t) {
-		if !strings.HasPrefix(p.path, "docs/reference/") && p.path != "docs/errors.md" && p.path != "CHANGELOG.md" {
-			written.WriteString(p.text)
-		}
+	for _, p := range writtenByPeople(t) {
+		written.WriteString(p.text)
 	}
 	absent := map[string]bool{}
 	for _, c := range all(newRoot(process())) {
