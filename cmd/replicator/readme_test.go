@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
 const readmeBytes = 9 << 10
@@ -26,6 +29,22 @@ func TestREADMEIsShortAndBeginsWithTheDemo(t *testing.T) {
 	}
 	if want := []string{"make demo", "make test"}; !slices.Equal(shells, want) {
 		t.Errorf("the README's commands are %q, want %q", shells, want)
+	}
+}
+
+// The versions of the section Status, and the Go that the demo needs, are those of the sources.
+func TestREADMEStatesVersions(t *testing.T) {
+	text, mod := textOf(t, "README.md"), textOf(t, "go.mod")
+	golang := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(mod)
+	client := regexp.MustCompile(`cloud\.google\.com/go/bigtable v(\d+\.\d+)`).FindStringSubmatch(mod)
+	if golang == nil || client == nil {
+		t.Fatal("go.mod names no Go, or no client of Bigtable")
+	}
+	for _, want := range []string{"It needs Go " + golang[1] + " ", "Built with\nGo " + golang[1] + " ", "Bigtable client " + client[1] + ",",
+		fmt.Sprintf("ledger formats 2 and %d.", checkpoint.Format)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the README does not say %q", want)
+		}
 	}
 }
 
