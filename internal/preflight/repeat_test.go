@@ -1,0 +1,51 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A probe repeats what may pass until its time is up, and keeps the last thing that it was told.
+func TestAProbeRepeatsWhatMayPass(t *testing.T) {
+	throttled, denied := errors.New("throttled"), errors.New("denied")
+	helps := func(err error) bool { return errors.Is(err, throttled) }
+	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	says := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	for name, c := range map[string]struct {
+		answers []func(context.Context) error // the last one again and again
+		want    error
+		asked   int // 0: more than five times
+	}{
+		"it passes":                   {[]func(context.Context) error{says(throttled), says(throttled), says(nil)}, nil, 3},
+		"it stays":                    {[]func(context.Context) error{says(throttled)}, throttled, 0},
+		"it would not pass":           {[]func(context.Context) error{says(denied)}, denied, 1},
+		"it turns out to be another":  {[]func(context.Context) error{says(throttled), says(denied)}, denied, 2},
+		"nothing is said":             {[]func(context.Context) error{silent}, context.DeadlineExceeded, 1},
+		"the time is up while asking": {[]func(context.Context) error{says(throttled), silent}, throttled, 2},
+		"an answer at the last moment": {[]func(context.Context) error{says(throttled), func(ctx context.Context) error {
+			_ = silent(ctx)
+			return nil
+		}}, nil, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), ProbeTime)
+				defer cancel()
+				began, asked := time.Now(), 0
+				err := repeat(ctx, helps, func(ctx context.Context) error {
+					asked++
+					return c.answers[min(asked, len(c.answers))-1](ctx)
+				})
+				if !errors.Is(err, c.want) || c.asked > 0 && asked != c.asked || c.asked == 0 && (asked <= 5 || asked > 20) {
+					t.Errorf("%v after %d attempts, want %v after %d", err, asked, c.want, c.asked)
+				}
+				if took := time.Since(began); took > ProbeTime {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
