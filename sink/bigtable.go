@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -67,12 +68,12 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 	opts = append(base, opts...) // the last connection wins
 	client, err := bigtable.NewClientWithConfig(ctx, in.Project, in.Instance, config, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("open Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
+		return nil, in.notOpened(err)
 	}
 	wire, err := dialWire(ctx, in, opts)
 	if err != nil {
 		_ = client.Close()
-		return nil, fmt.Errorf("open Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
+		return nil, in.notOpened(err)
 	}
 	return &Bigtable{client: client, wire: wire, tables: map[string]*bigtable.Table{}}, nil
 }
@@ -98,9 +99,27 @@ func dialEmulator() (*grpc.ClientConn, error) {
 // Close closes the connections.
 func (b *Bigtable) Close() error { return errors.Join(b.wire.close(), b.client.Close()) }
 
-// Ping returns nil when the instance answers, or *Error.
+// ping is the one request that is about the instance alone, by which Bigtable's client opens its
+// connections as well. It names the instance and the app profile, and so does the answer.
+const ping = "PingAndWarm"
+
+// notOpened is why an instance could not be opened: *Error if the service said so.
+func (in Instance) notOpened(err error) error {
+	var answer interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &answer) {
+		return classifyControl(ping, answer.GRPCStatus().Err())
+	}
+	return fmt.Errorf("open Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
+}
+
+// Ping returns nil when the instance answers, or *Error with what the service said. An instance
+// without tables is not found by a ping, and answers with that.
 func (b *Bigtable) Ping(ctx context.Context) error {
-	return classify("PingAndWarm", b.client.PingAndWarm(ctx))
+	err := b.client.PingAndWarm(ctx)
+	if ofNoTable(err) {
+		return nil
+	}
+	return classifyControl(ping, err)
 }
 
 // Open is the client's own handle of a table, for the ledger's store.

@@ -46,12 +46,21 @@ func classifyControl(op string, err error) error {
 	return failed
 }
 
-// refused is a table that could not be created. Its split keys are row keys, which the service may quote (S5).
+// ofNoTable tells whether an answer says that an instance exists and has no table. Only the words
+// tell it from an instance that does not exist.
+// Source: https://github.com/googleapis/google-cloud-go/issues/20067
+func ofNoTable(err error) bool {
+	return status.Code(err) == codes.NotFound && strings.Contains(withoutNames(status.Convert(err).Message()), "no tables found")
+}
+
+// refused is a table that could not be created. Its split keys are row keys, which the service may
+// quote (S5), but where it speaks of a quota or a permission.
 func (s TableSpec) refused(err error) error {
-	if len(s.SplitKeys) > 0 {
-		return classify("CreateTable", err)
+	switch code := status.Code(err); {
+	case len(s.SplitKeys) == 0, code == codes.ResourceExhausted, code == codes.PermissionDenied:
+		return classifyControl("CreateTable", err)
 	}
-	return classifyControl("CreateTable", err)
+	return classify("CreateTable", err)
 }
 
 // reasonOf judges a failed request. Codes as documented at
@@ -80,7 +89,10 @@ func reasonOf(code codes.Code, message string) Reason {
 }
 
 // permission is how IAM names what is missing.
-var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clusters)\.[a-zA-Z]{1,40}`)
+var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clusters)\.[a-zA-Z]{1,40}|serviceusage\.services\.use`)
+
+// noToken begins what gRPC says on this side, before any request was sent, if no token could be had.
+const noToken = "transport: per-RPC creds failed due to error: "
 
 // naming is what a message names: a resource, of which the last kind is told, in quotes or not; or text in quotes, which may be a table's
 // name or a row key.
@@ -108,10 +120,19 @@ func ofRowSize(message string) bool {
 func safeText(code codes.Code, message string) string {
 	unnamed := withoutNames(message)
 	has := func(s string) bool { return strings.Contains(unnamed, s) }
+	if strings.HasPrefix(message, noToken) {
+		return message
+	}
 	switch code {
 	case codes.PermissionDenied:
 		if p := permission.FindString(message); p != "" {
 			return "missing permission " + p
+		}
+		switch {
+		case has("has not been used in project"):
+			return "the API has not been used in this project before, or it is disabled"
+		case has("vpcservicecontrols"):
+			return "prohibited by the organization's policy (vpcServiceControls)"
 		}
 	case codes.NotFound, codes.FailedPrecondition, codes.Unknown:
 		switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -37,7 +38,11 @@ func TestH50_H65_Classify(t *testing.T) {
 		{status.Error(codes.ResourceExhausted, "table 'row size' is out of quota"), Throttled, true, "quota exceeded"},
 		{status.Error(codes.FailedPrecondition, "The row is too large: '"+secret+"'"), Permanent, false, "the row is larger than Bigtable allows"},
 		{status.Error(codes.PermissionDenied, "Access denied. Missing IAM permission: bigtable.tables.mutateRows. "+secret), Denied, true, "missing permission bigtable.tables.mutateRows"},
+		{status.Error(codes.PermissionDenied, "Cloud Bigtable API has not been used in project "+secret+" before or it is disabled."), Denied, true, "the API has not been used in this project before, or it is disabled"},
+		{status.Error(codes.PermissionDenied, "Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: "+secret), Denied, true, "prohibited by the organization's policy (vpcServiceControls)"},
+		{status.Error(codes.PermissionDenied, "Grant the caller a role with the serviceusage.services.use permission. "+secret), Denied, true, "missing permission serviceusage.services.use"},
 		{status.Error(codes.Unauthenticated, secret), Denied, true, ""},
+		{status.Error(codes.Unauthenticated, `transport: per-RPC creds failed due to error: auth: "invalid_grant"`), Denied, true, `transport: per-RPC creds failed due to error: auth: "invalid_grant"`},
 		{status.Error(codes.InvalidArgument, "Row key "+secret+" is too long"), Rejected, false, ""},
 		{status.Error(codes.OutOfRange, secret), Rejected, false, ""},
 		{status.Error(codes.NotFound, "Error while mutating the row '"+secret+"' (projects/p/instances/i/tables/t) : Requested column family not found."), Permanent, false, "a column family does not exist"},
@@ -106,10 +111,47 @@ func TestControlPlaneIsQuoted(t *testing.T) {
 		t.Error("no error became one")
 	}
 	const secret = "customer-4711"
+	split := TableSpec{Name: "t", SplitKeys: []string{secret}}
+	for code, text := range map[codes.Code]string{codes.ResourceExhausted: "Quota exceeded for 'Tables per instance'", codes.PermissionDenied: disabled} {
+		if err := split.refused(status.Error(code, text)); !strings.Contains(err.Error(), text) {
+			t.Errorf("%s of a table with split keys: %v", code, err)
+		}
+	}
 	for _, spec := range []TableSpec{{Name: "t"}, {Name: "t", SplitKeys: []string{secret}}} {
 		err := spec.refused(status.Error(codes.InvalidArgument, "split key "+secret))
 		if told := strings.Contains(err.Error(), secret); told != (len(spec.SplitKeys) == 0) {
 			t.Errorf("H65: %d split keys, and %v", len(spec.SplitKeys), err)
 		}
+	}
+}
+
+// A new instance has no table yet, which a ping does not find: it answers. What else is not found
+// stays an error, in the service's words, and so does what the client meets while it opens its
+// connections.
+func TestPingOfAnEmptyInstance(t *testing.T) {
+	for text, answers := range map[string]bool{
+		"No tables found for instance projects/p/instances/i":        true,
+		"No tables found for instance 1234/i":                        true,
+		"Instance projects/p/instances/i not found":                  false,
+		"Instance projects/p/instances/no tables found is not there": false,
+		"App profile default not found":                              false,
+		"":                                                           false,
+	} {
+		if got := ofNoTable(status.Error(codes.NotFound, text)); got != answers {
+			t.Errorf("%q answers: %v", text, got)
+		}
+	}
+	if ofNoTable(nil) || ofNoTable(status.Error(codes.PermissionDenied, "No tables found")) {
+		t.Error("only what is not found is an empty instance")
+	}
+	const disabled = "Cloud Bigtable API has not been used in project 1 before or it is disabled."
+	in := Instance{Project: "p", Instance: "i"}
+	var e *Error
+	if err := in.notOpened(fmt.Errorf("prime: %w", status.Error(codes.PermissionDenied, disabled))); !errors.As(err, &e) || e.Reason != Denied || e.Text != disabled || e.Op != "PingAndWarm" {
+		t.Errorf("%+v", err)
+	}
+	missing := &os.PathError{Op: "open", Path: "key.json", Err: os.ErrNotExist}
+	if err := in.notOpened(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%+v", err)
 	}
 }
