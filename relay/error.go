@@ -8,6 +8,7 @@ type Reason string
 // The reasons.
 const (
 	Unavailable Reason = "unavailable" // the same may succeed later
+	Throttled   Reason = "throttled"   // a quota is used up: the same may succeed later
 	NotFound    Reason = "not found"   // there is no such topic or subscription
 	Denied      Reason = "denied"      // the identity may not do this
 	Refused     Reason = "refused"     // the service takes no such request
@@ -19,7 +20,7 @@ type Error struct {
 	Name   string // of the topic or subscription
 	Reason Reason
 	Code   string // of gRPC
-	Text   string // the service's own words, where they cannot hold data
+	Text   string // the service's own words, which speak of topics, quotas and permissions
 }
 
 func (e *Error) Error() string {

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
+	pubsubapi "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,6 +29,23 @@ const (
 	publishTimeout      = 30 * time.Second
 )
 
+// connect opens a client that tries each request once. By itself it would repeat until the deadline,
+// and then say that this has passed and not what the service said; whoever calls repeats.
+func connect(ctx context.Context, project string, o ...option.ClientOption) (*pubsub.Client, error) {
+	try := []gax.CallOption{gax.WithRetry(func() gax.Retryer { return once{} })}
+	return pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{
+		TopicAdminCallOptions: &pubsubapi.TopicAdminCallOptions{Publish: try, GetTopic: try},
+		SubscriptionAdminCallOptions: &pubsubapi.SubscriptionAdminCallOptions{
+			GetSubscription: try, Pull: try, Acknowledge: try, ModifyAckDeadline: try,
+		},
+	}, o...)
+}
+
+// once is a gax.Retryer that repeats nothing.
+type once struct{}
+
+func (once) Retry(error) (time.Duration, bool) { return 0, false }
+
 // PubSub is a topic of Cloud Pub/Sub.
 type PubSub struct {
 	client    *pubsub.Client
@@ -36,7 +55,7 @@ type PubSub struct {
 
 // OpenTopic connects to a topic, projects/P/topics/T. Nothing is sent before the first call.
 func OpenTopic(ctx context.Context, project, topic string, o ...option.ClientOption) (*PubSub, error) {
-	client, err := pubsub.NewClient(ctx, project, o...)
+	client, err := connect(ctx, project, o...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +98,8 @@ func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []er
 type TopicFacts struct {
 	// Retention is how long the topic keeps messages whether acknowledged or not; 0: it does not.
 	Retention time.Duration
+	// Transformed: the topic changes messages before they are delivered.
+	Transformed bool
 }
 
 // Look asks for the topic. It fails with an Error of reason NotFound if there is none.
@@ -87,7 +108,7 @@ func (t *PubSub) Look(ctx context.Context) (TopicFacts, error) {
 	if err != nil {
 		return TopicFacts{}, explain("GetTopic", t.name, err)
 	}
-	return TopicFacts{Retention: topic.GetMessageRetentionDuration().AsDuration()}, nil
+	return TopicFacts{Retention: topic.GetMessageRetentionDuration().AsDuration(), Transformed: transforms(topic.MessageTransforms)}, nil
 }
 
 // Close sends what is under way and closes the connections.
@@ -108,7 +129,7 @@ type PubSubscription struct {
 // OpenSubscription connects to a subscription, projects/P/subscriptions/S. Nothing is sent before
 // the first call.
 func OpenSubscription(ctx context.Context, project, subscription string, o ...option.ClientOption) (*PubSubscription, error) {
-	client, err := pubsub.NewClient(ctx, project, o...)
+	client, err := connect(ctx, project, o...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,23 +178,44 @@ func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Dura
 // idsAtOnce keeps a request with ids, of some 200 bytes each, below 512 KiB.
 const idsAtOnce = 1000
 
-// SubscriptionFacts are what a service says of a subscription.
-type SubscriptionFacts struct {
-	Topic      string
-	Retention  time.Duration // how long it may still deliver a message: the topic's retention, if that is longer
-	Ordered    bool
-	DeadLetter string // topic; "" if it has none
-}
-
 // Look asks for the subscription. It fails with an Error of reason NotFound if there is none.
 func (s *PubSubscription) Look(ctx context.Context) (SubscriptionFacts, error) {
 	got, err := s.client.SubscriptionAdminClient.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.name})
 	if err != nil {
 		return SubscriptionFacts{}, explain("GetSubscription", s.name, err)
 	}
-	retention := max(got.GetMessageRetentionDuration().AsDuration(), got.GetTopicMessageRetentionDuration().AsDuration())
-	return SubscriptionFacts{Topic: got.Topic, Retention: retention, Ordered: got.EnableMessageOrdering,
-		DeadLetter: got.GetDeadLetterPolicy().GetDeadLetterTopic()}, nil
+	return factsOf(got), nil
+}
+
+func factsOf(s *pubsubpb.Subscription) SubscriptionFacts {
+	f := SubscriptionFacts{
+		Topic:       s.Topic,
+		Retention:   max(s.GetMessageRetentionDuration().AsDuration(), s.GetTopicMessageRetentionDuration().AsDuration()),
+		Ordered:     s.EnableMessageOrdering,
+		ExactlyOnce: s.EnableExactlyOnceDelivery,
+		Filtered:    s.Filter != "",
+		Detached:    s.Detached,
+		Transformed: transforms(s.MessageTransforms),
+		DeadLetter:  s.GetDeadLetterPolicy().GetDeadLetterTopic(),
+		Attempts:    int(s.GetDeadLetterPolicy().GetMaxDeliveryAttempts()),
+		BacksOff:    s.GetRetryPolicy() != nil,
+	}
+	switch {
+	case s.GetPushConfig().GetPushEndpoint() != "":
+		f.Delivers = Pushed
+	case s.GetBigqueryConfig().GetTable() != "":
+		f.Delivers = ToBigQuery
+	case s.GetCloudStorageConfig().GetBucket() != "":
+		f.Delivers = ToCloudStorage
+	case s.GetBigtableConfig().GetTable() != "":
+		f.Delivers = ToBigtable
+	}
+	return f
+}
+
+// transforms reports whether one of them is in force.
+func transforms(all []*pubsubpb.MessageTransform) bool {
+	return slices.ContainsFunc(all, func(t *pubsubpb.MessageTransform) bool { return !t.GetDisabled() })
 }
 
 // Close closes the connections.
@@ -183,22 +225,32 @@ func explain(op, name string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && status.Code(err) == codes.Unknown {
 		return err
 	}
-	e := &Error{Op: op, Name: name, Reason: Unavailable, Code: status.Code(err).String()}
+	e := &Error{Op: op, Name: name, Reason: reasonOf(status.Code(err)), Code: status.Code(err).String()}
+	if answer, ok := status.FromError(err); ok {
+		e.Text = answer.Message()
+	}
 	var paused pubsub.ErrPublishingPaused
 	switch {
 	case errors.As(err, &paused):
 		e.Code = "Paused" // behind a failed message of its key
 	case errors.Is(err, pubsub.ErrOversizedMessage):
 		e.Code, e.Reason = "Oversized", Refused
-	default:
-		switch status.Code(err) {
-		case codes.NotFound:
-			e.Reason = NotFound
-		case codes.PermissionDenied, codes.Unauthenticated:
-			e.Reason, e.Text = Denied, status.Convert(err).Message()
-		case codes.InvalidArgument:
-			e.Reason = Refused
-		}
 	}
 	return e
+}
+
+// reasonOf judges a failed request by its code.
+// Source: https://cloud.google.com/pubsub/docs/reference/error-codes
+func reasonOf(code codes.Code) Reason {
+	switch code {
+	case codes.NotFound:
+		return NotFound
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return Denied
+	case codes.ResourceExhausted:
+		return Throttled
+	case codes.InvalidArgument:
+		return Refused
+	}
+	return Unavailable
 }

@@ -21,3 +21,30 @@ type Subscription interface {
 	// Extend sets the deadlines of deliveries to so long from now; 0 gives them back.
 	Extend(ctx context.Context, ids []string, by time.Duration) error
 }
+
+// Destination is where a subscription delivers messages by itself, in words for the operator.
+type Destination string
+
+// The destinations.
+const (
+	Pulled         Destination = "" // nowhere: they are pulled
+	Pushed         Destination = "an endpoint"
+	ToBigQuery     Destination = "BigQuery"
+	ToCloudStorage Destination = "Cloud Storage"
+	ToBigtable     Destination = "Bigtable"
+)
+
+// SubscriptionFacts are what a service says of a subscription.
+type SubscriptionFacts struct {
+	Topic       string
+	Retention   time.Duration // how long it may still deliver a message: the topic's retention, if that is longer
+	Ordered     bool
+	ExactlyOnce bool
+	Filtered    bool        // it delivers only some of the messages
+	Detached    bool        // from its topic: it delivers none
+	Transformed bool        // it changes messages before it delivers them
+	Delivers    Destination // by itself
+	DeadLetter  string      // topic; "" if it has none
+	Attempts    int         // of a delivery, before the dead letter takes the message
+	BacksOff    bool        // between attempts
+}

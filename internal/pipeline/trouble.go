@@ -9,12 +9,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -24,24 +26,30 @@ const (
 	limitUnits  = "read capacity"      // backfill.max_read_capacity
 	limitSource = "DynamoDB throttles" // the stream or the table
 	limitTarget = "Bigtable throttles"
+	limitTopic  = "Pub/Sub throttles"
 )
 
 // limitOf tells whether a failed step was refused for want of capacity, and by whom.
 func limitOf(err error) (string, bool) {
 	var read *cdc.Error
+	var topic *relay.Error
 	switch {
 	case errors.As(err, &read):
 		return limitSource, read.Reason == cdc.Throttled
+	case errors.As(err, &topic):
+		return limitTopic, topic.Reason == relay.Throttled
 	case sink.Is(err, sink.Throttled):
 		return limitTarget, true
 	}
 	return "", false
 }
 
-// causeOf is why a step failed, in fixed words that can be stored and shown.
+// causeOf is why a step failed, in words that can be stored and shown: fixed ones, and those of a
+// service where they hold nothing of items.
 func causeOf(err error) string {
 	var read *cdc.Error
 	var write *sink.Error
+	var topic *relay.Error
 	var file *exports.Error
 	var hole *checkpoint.NotAdmissible
 	switch {
@@ -54,13 +62,30 @@ func causeOf(err error) string {
 	case errors.As(err, &read):
 		return "DynamoDB: " + read.Reason.String()
 	case errors.As(err, &write):
-		return "Bigtable: " + write.Reason.String() + " (" + write.Code + ")"
+		return quoting("Bigtable: "+write.Reason.String()+" ("+write.Code+")", write.Text)
+	case errors.As(err, &topic):
+		return quoting("Pub/Sub: "+string(topic.Reason)+" ("+topic.Code+")", topic.Text)
 	case errors.Is(err, backfill.ErrProgress):
 		return "the ledger does not hold the progress of a copy that this version can read"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	}
 	return "failed; the worker's log says why"
+}
+
+// mostQuoted is how much of a service's words is kept, in bytes: they are stored with the lease.
+const mostQuoted = 300
+
+// quoting adds the words of a service to a cause, in one line.
+func quoting(cause, words string) string {
+	words = strings.Join(strings.FieldsFunc(words, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }), " ")
+	if words == "" {
+		return cause
+	}
+	if len(words) > mostQuoted {
+		words = strings.ToValidUTF8(words[:mostQuoted], "") + "…"
+	}
+	return cause + ": " + words
 }
 
 // notes lets two loops that run side by side under one lease tell of their troubles: that of the

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -110,7 +112,9 @@ func TestWaitsAndReadsSideBySide(t *testing.T) {
 	}
 }
 
-func TestCausesAreFixedWords(t *testing.T) {
+// A cause has the words of a service where they hold nothing of items, in one line and of bounded
+// length: that a topic is out of quota is not "no answer in time".
+func TestCausesQuoteServices(t *testing.T) {
 	secret := errors.New("secret")
 	for _, c := range []struct {
 		err   error
@@ -122,6 +126,13 @@ func TestCausesAreFixedWords(t *testing.T) {
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: fmt.Errorf("read: %w", cdc.ErrChecksum)}, "DynamoDB: an answer does not have its checksum; does a proxy change answers?", ""},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Throttled, Code: "ResourceExhausted"}, "Bigtable: throttled (ResourceExhausted)", limitTarget},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}, "Bigtable: outcome unknown (Unavailable)", ""},
+		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied, Code: "PermissionDenied", Text: "missing permission bigtable.tables.mutateRows"},
+			"Bigtable: denied (PermissionDenied): missing permission bigtable.tables.mutateRows", ""},
+		{&relay.Error{Op: "Publish", Reason: relay.Throttled, Code: "ResourceExhausted", Text: "Quota exceeded\nfor \x1bpublishers"},
+			"Pub/Sub: throttled (ResourceExhausted): Quota exceeded for publishers", limitTopic},
+		{&relay.Error{Op: "Publish", Reason: relay.Unavailable, Code: "FailedPrecondition", Text: strings.Repeat("ü", 200)},
+			"Pub/Sub: unavailable (FailedPrecondition): " + strings.Repeat("ü", 150) + "…", ""},
+		{&relay.Error{Op: "Pull", Reason: relay.Denied, Code: "PermissionDenied"}, "Pub/Sub: denied (PermissionDenied)", ""},
 		{context.DeadlineExceeded, "no answer in time", ""},
 		{secret, "failed; the worker's log says why", ""},
 	} {
