@@ -39,7 +39,8 @@ func withSubscription(ts *testscript.TestScript, _ bool, args []string) {
 	s := &pubsubpb.Subscription{Name: args[0], Topic: args[1], AckDeadlineSeconds: 60, MessageRetentionDuration: durationpb.New(7 * 24 * time.Hour)}
 	for _, option := range args[2:] {
 		if dead, ok := strings.CutPrefix(option, "dead="); ok {
-			s.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 5}
+			s.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 20}
+			s.RetryPolicy = &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second)}
 		}
 		s.EnableMessageOrdering = s.EnableMessageOrdering || option == "ordered"
 	}

@@ -73,6 +73,7 @@ const (
 	ViewMissing          = "R1309"
 	TopicUnusable        = "R1310"
 	SubscriptionUnfit    = "R1311"
+	QuotaExceeded        = "R1312"
 	ViewDiffers          = "R1351"
 	FamilyAges           = "R1352"
 	FenceWithheld        = "R1353"
@@ -281,7 +282,7 @@ var registry = []Entry{
 		"None of the places the AWS SDK looks at gives credentials: environment, web identity token, shared profile, container or instance role. There are no key fields in the configuration on purpose. The exit status asks a service manager to start the process again: credentials may be mounted late. A process that runs asks again until they are there.",
 		"run `aws sts get-caller-identity` in the same environment until it answers", ExitFailed},
 	{NoGCPCredentials, "no Google credentials",
-		"Application Default Credentials were not found: neither `GOOGLE_APPLICATION_CREDENTIALS`, nor the gcloud file, nor a metadata server. The exit status asks a service manager to start the process again.",
+		"Application Default Credentials were not found, cannot be read, or give no token: `GOOGLE_APPLICATION_CREDENTIALS`, then the file of gcloud, then a metadata server. The exit status asks a service manager to start the process again.",
 		"run `gcloud auth application-default login`, or attach a service account", ExitFailed},
 	{CannotListen, "the HTTP address cannot be opened",
 		"Health, metrics and status are served on `http.listen`; another process holds the address, or it does not belong to this machine.",
@@ -290,7 +291,7 @@ var registry = []Entry{
 		"An endpoint of AWS is redirected to `http://` on a host that is not this one. Items and session tokens would cross the network for all to read.",
 		"write the endpoint with https://, or pass --allow-insecure-endpoint where the network is private", ExitUsage},
 	{ClockWrong, "the clock of this host is wrong",
-		"DynamoDB's answers say what time it is, and this host's clock is more than ten minutes off. DynamoDB refuses requests that such a clock dates, and every time that the worker tells would be wrong. A clock that goes wrong while a worker runs does not stop it: the log, `status` and the metric report it (`replicator_clock_offset_seconds`).",
+		"DynamoDB's answers say what time it is, and this host's clock is more than ten minutes off; or Google issues no token to it for that reason. DynamoDB refuses requests that such a clock dates, and every time that the worker tells would be wrong. A clock that goes wrong while a worker runs does not stop it: the log, `status` and the metric report it (`replicator_clock_offset_seconds`).",
 		"set the clock, by NTP for example (timedatectl set-ntp true), and start again", ExitUsage},
 
 	{SourceNotFound, "source table not found",
@@ -364,8 +365,11 @@ var registry = []Entry{
 		"`relay` publishes to the topic of `relay.pubsub_topic`, `run --from pubsub` pulls `relay.subscription`, and parked items are published to the topic of `errors.park_to`. It does not exist, the identity may not look at it or use it, or Pub/Sub cannot be reached. Nothing passes the checkpoint before it is published.",
 		"check relay.pubsub_topic, relay.subscription and errors.park_to; create it with `gcloud pubsub topics create TOPIC --message-retention-duration=7d`; grant what `replicator plan --print-iam gcp` prints", ExitFailed},
 	{SubscriptionUnfit, "the subscription is not fit for applying changes",
-		"`run --from pubsub` needs a subscription of the topic that `relay` publishes to, without ordering, that keeps messages for at least four days less than `state.tombstone_age`: the row of a removed item refuses older images only for that long.",
-		"create another subscription, or change its retention", ExitFailed},
+		"`run --from pubsub` pulls a subscription of the topic that `relay` publishes to, and needs each of its messages as it was published. So it has no ordering, no exactly-once delivery, no filter and no transform, is attached to its topic, and delivers nothing by itself: to an endpoint, BigQuery, Cloud Storage or Bigtable. It keeps messages for a day or more, and for at least four days less than `state.tombstone_age`: the row of a removed item refuses older images only for that long. With a dead letter it allows 20 delivery attempts or more, with a retry policy between them: restarts of appliers use up attempts as well.",
+		"create another subscription, or change this one as the message says", ExitFailed},
+	{QuotaExceeded, "a quota of Google Cloud is used up",
+		"Bigtable or Pub/Sub refuses a request for want of capacity, or because of a quota or a limit of the project. A start asks again for five seconds. A running worker repeats without end, and passes no checkpoint meanwhile.",
+		"wait and start again; if it stays, add nodes to the cluster, or raise the quota in the console under IAM & Admin, Quotas", ExitFailed},
 	{ViewDiffers, "the authorized view shows other families than the mapping writes (warning)",
 		"The view of `target.view` exists and is never altered. Readers who use it miss families that the mapping writes, or see those with which the program marks rows of removed items.",
 		"update the view's families, or name another view in target.view", ExitDone},

@@ -43,6 +43,8 @@ type Input struct {
 	cluster cost.Cluster
 	profile string // the cluster of the app profile that would be created; "" if it exists or is unknown
 	routed  string // the cluster that the app profile leads to; "" if it does not exist or is unknown
+	// notFound is what a ping did not find: the instance or the app profile; nil if it answers.
+	notFound error
 }
 
 // source is one source table.

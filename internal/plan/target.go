@@ -22,10 +22,6 @@ import (
 
 // examineInstance looks at everything of the target but its tables; false if it cannot be reached.
 func (in *Input) examineInstance(ctx context.Context) bool {
-	var err error
-	if in.Target, err = preflight.ConnectTarget(context.WithoutCancel(ctx), in.Cfg); err != nil {
-		return in.Ask(ctx, preflight.ProbeTime, preflight.TargetName(in.Cfg), func(context.Context) (string, error) { return "", err })
-	}
 	if !in.Ask(ctx, preflight.ProbeTime, preflight.TargetName(in.Cfg), in.examineEndpoint) {
 		return false
 	}
@@ -52,10 +48,10 @@ func (in *Input) examineLoad(ctx context.Context) (string, error) {
 // examineEndpoint is a ping, which says at once why the service cannot be reached, where other
 // calls repeat until their time is up. It is sent through the app profile, so not found may mean
 // that one: what follows decides.
-func (in *Input) examineEndpoint(ctx context.Context) (string, error) {
-	err := in.Target.Ping(ctx, in.Cfg)
-	if diag.Has(err, diag.TargetNotFound) {
-		err = nil
+func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
+	in.Target, err = preflight.Reach(ctx, in.Cfg)
+	if in.Target != nil && diag.Has(err, diag.TargetNotFound) {
+		in.notFound, err = err, nil
 	}
 	return "answers", err
 }
@@ -64,7 +60,7 @@ func (in *Input) examineEndpoint(ctx context.Context) (string, error) {
 // cluster that it leads to.
 func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	name := in.Cfg.Target.AppProfile
-	profile, err := in.Target.Admin.Profile(ctx)
+	profile, err := in.Target.Profile(ctx)
 	var unfit *sink.ProfileError
 	absent := errors.As(err, &unfit) && unfit.Problem == sink.MissingProfile && name != "default"
 	if err != nil && !absent {
@@ -76,6 +72,9 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 		return "", preflight.ExplainTarget("neither app profile "+name+" nor the clusters of instance "+in.Cfg.Target.Instance+" can be found", clustersErr)
 	case absent:
 		return in.planProfile(clusters, note, err)
+	}
+	if profile.Note != "" && in.notFound != nil { // nothing else says what was not found
+		return "", in.notFound
 	}
 	in.routed = profile.Cluster
 	if i := slices.IndexFunc(clusters, func(c sink.Cluster) bool { return c.Name == profile.Cluster }); i >= 0 {
@@ -148,7 +147,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 			name = "state table " + spec.Name
 		}
 		in.Ask(ctx, 2*preflight.ProbeTime, name, func(ctx context.Context) (string, error) {
-			lacks, err := in.Target.Admin.Lacks(ctx, spec)
+			lacks, err := in.Target.Lacks(ctx, spec)
 			if err != nil {
 				return "", preflight.ExplainTarget(name+" is not as it must be", err)
 			}

@@ -140,13 +140,52 @@ func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	in := sink.Instance{Project: cfg.Target.Project, Instance: cfg.Target.Instance, AppProfile: cfg.Target.AppProfile}
 	data, err := sink.Connect(ctx, in)
 	if err != nil {
-		return nil, ExplainTarget("cannot connect to "+TargetName(cfg), err)
+		return nil, notConnected(cfg, err)
 	}
 	admin, err := sink.ConnectAdmin(ctx, in)
 	if err != nil {
-		return nil, errors.Join(ExplainTarget("cannot connect to "+TargetName(cfg), err), data.Close())
+		return nil, errors.Join(notConnected(cfg, err), data.Close())
 	}
 	return &Target{data, data, admin}, nil
+}
+
+// notConnected explains why Bigtable's clients could not be opened. They send a first request with
+// the credentials that they find.
+func notConnected(cfg *config.Config, err error) error {
+	what := "cannot connect to " + TargetName(cfg)
+	if answer := (*sink.Error)(nil); errors.As(err, &answer) {
+		return ExplainTarget(what, err)
+	}
+	return bigtableService.notOpened(&diag.Error{Code: diag.TargetUnreachable, What: what, Err: err})
+}
+
+// Reach connects and asks whether the instance answers, again while that may help, until ctx ends.
+// The connections outlive ctx. With an error the target may be there, and is to be closed.
+func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
+	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
+		if t == nil {
+			if t, err = connectWithin(ctx, cfg); err != nil {
+				return err
+			}
+		}
+		return t.Ping(ctx, cfg)
+	})
+	return t, err
+}
+
+// connectWithin connects before ctx ends. Bigtable's client waits for its first answer under the
+// context that its connections live under, which is another one.
+func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	t, err := ConnectTarget(life, cfg)
+	if stop() {
+		return t, err
+	}
+	if t != nil {
+		_ = t.Close() // its connections have ended
+	}
+	return nil, ExplainTarget("cannot connect to "+TargetName(cfg), context.Cause(ctx))
 }
 
 // SameCluster refuses another cluster than the one that the ledger was kept in: what is written
@@ -174,16 +213,31 @@ func (t *Target) Ping(ctx context.Context, cfg *config.Config) error {
 
 // OpenTarget connects for a command that only reads, and asks whether the instance answers.
 func OpenTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
-	t, err := ConnectTarget(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
 	limited, cancel := context.WithTimeout(ctx, ProbeTime)
 	defer cancel()
-	if err := t.Ping(limited, cfg); err != nil {
+	t, err := Reach(limited, cfg)
+	if err != nil && t != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	return t, nil
+	return t, err
+}
+
+// Profile looks at the app profile, again while that may help.
+func (t *Target) Profile(ctx context.Context) (profile sink.Profile, err error) {
+	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
+		profile, err = t.Admin.Profile(ctx)
+		return err
+	})
+	return profile, err
+}
+
+// Lacks looks what a table lacks, again while that may help.
+func (t *Target) Lacks(ctx context.Context, spec sink.TableSpec) (lacks sink.Lacks, err error) {
+	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
+		lacks, err = t.Admin.Lacks(ctx, spec)
+		return err
+	})
+	return lacks, err
 }
 
 // Close closes the connections.

@@ -68,7 +68,7 @@ func Explain(what string, err error) error {
 	}
 	var topic *relay.Error
 	if errors.As(err, &topic) {
-		return &diag.Error{Code: diag.TopicUnusable, What: what, Cause: topic.Error(), Err: err}
+		return explainTopic(what, err)
 	}
 	var bad *sink.BadItem
 	if errors.As(err, &bad) {
@@ -134,35 +134,39 @@ func ExplainTarget(what string, err error) error {
 	case errors.As(err, &schema):
 		e.Code = schemaCodes[schema.Problem]
 		e.Fix = schemaFix(schema)
+		return e
 	case errors.As(err, &profile):
 		e.Code = profileCodes[profile.Problem]
 		e.Fix = profileFix(profile)
+		return e
 	case errors.As(err, &failed):
-		switch failed.Reason {
-		case sink.Denied:
-			e.Code = diag.TargetDenied
-		case sink.Permanent:
-			e.Code = codeOf(codeNumbers[failed.Code])
-		}
-		if refused := failed.Reason == sink.Permanent || failed.Reason == sink.Rejected; refused && !ofRows(failed.Op) && e.Code != diag.TargetNotFound {
-			e.Code, e.Fix = diag.TargetUnreachable, "fix the cause that Bigtable reports, and repeat the command"
-		}
-	case strings.Contains(err.Error(), "could not find default credentials"):
-		e.Code = diag.NoGCPCredentials
+		e.Code, e.Fix = ofRequest(failed)
 	default:
 		// The ledger's store passes on what the client said; its rows hold no item data.
 		e.Code = codeOf(status.Code(err))
 	}
-	return e
+	return bigtableService.remedied(e)
 }
 
-// ofRows tells whether a request goes through the app profile, to rows, and not to the control plane.
-func ofRows(op string) bool {
-	return op == "CheckAndMutateRow" || op == "ReadRows" || op == "PingAndWarm"
+// ofRequest is what a failed request means for an operator; the fix is "" if it is that of the code.
+func ofRequest(failed *sink.Error) (code, fix string) {
+	switch {
+	case failed.Reason == sink.Denied:
+		return diag.TargetDenied, ""
+	case failed.Reason == sink.Throttled:
+		return diag.QuotaExceeded, ""
+	case failed.Code == codes.NotFound.String():
+		return diag.TargetNotFound, ""
+	case failed.Code == codes.FailedPrecondition.String() && ofRows(failed.Op):
+		return diag.ProfileNoTxn, ""
+	case failed.Reason == sink.Permanent, failed.Reason == sink.Rejected:
+		return diag.TargetUnreachable, "fix the cause that Bigtable reports, and repeat the command"
+	}
+	return diag.TargetUnreachable, ""
 }
 
-// codeNumbers gives back the code of the name that a sink.Error has of it.
-var codeNumbers = map[string]codes.Code{codes.NotFound.String(): codes.NotFound, codes.FailedPrecondition.String(): codes.FailedPrecondition}
+// ofRows tells whether a request goes through the app profile, to rows.
+func ofRows(op string) bool { return op == "CheckAndMutateRow" || op == "ReadRows" }
 
 // codeOf is what a gRPC status means for an operator. Bigtable answers FailedPrecondition to a conditional write through an app
 // profile that does not allow single-row transactions.
@@ -174,9 +178,25 @@ func codeOf(code codes.Code) string {
 		return diag.TargetNotFound
 	case codes.FailedPrecondition:
 		return diag.ProfileNoTxn
+	case codes.ResourceExhausted:
+		return diag.QuotaExceeded
 	default:
 		return diag.TargetUnreachable
 	}
+}
+
+// explainTopic is for errors of Pub/Sub.
+func explainTopic(what string, err error) error {
+	e := &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+	var failed *relay.Error
+	if !errors.As(err, &failed) {
+		return pubsubService.notOpened(e)
+	}
+	e.Cause = failed.Error()
+	if failed.Reason == relay.Throttled {
+		e.Code = diag.QuotaExceeded
+	}
+	return pubsubService.remedied(e)
 }
 
 // ExplainLedger is for errors of the ledger, which may be the service's or the ledger's own.

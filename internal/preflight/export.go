@@ -32,7 +32,7 @@ func OpenExport(ctx context.Context, s *Source, env config.Lookup, address strin
 			options = append(options, option.WithEndpoint("http://"+host+"/storage/v1/"), option.WithoutAuthentication())
 		}
 		if store, err = bucket.NewCloudStorage(ctx, p, options...); err != nil {
-			return nil, err
+			return nil, storageService.notOpened(&diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address, Err: err})
 		}
 	default:
 		store = exports.Folder(p.Root)
@@ -42,6 +42,9 @@ func OpenExport(ctx context.Context, s *Source, env config.Lookup, address strin
 
 // ExportFailed explains why an export cannot be read.
 func ExportFailed(address string, err error) error {
+	if told := (*diag.Error)(nil); errors.As(err, &told) {
+		return err
+	}
 	out := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address, Err: err, Fix: "name the folder of one export: a directory, s3:// or gs://, …/AWSDynamoDB/<export id>"}
 	var fault *exports.Error
 	switch {
@@ -49,6 +52,9 @@ func ExportFailed(address string, err error) error {
 		out.Fix = fault.Fix
 	case errors.Is(err, fs.ErrPermission):
 		out.Fix = "allow this identity, and that of the workers, to read the objects of the export: s3:GetObject, or storage.objects.get"
+	}
+	if p, err := bucket.Parse(address); err == nil && p.Scheme == bucket.CloudStorage {
+		return storageService.remedied(out)
 	}
 	return out
 }

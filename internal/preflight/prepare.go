@@ -82,7 +82,7 @@ func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 			p.noteLacks(spec, sink.Lacks{Ageing: made.Ageing, NoViews: len(made.NoViews) > 0})
 			continue
 		}
-		l, err := p.Target.Admin.Lacks(ctx, spec)
+		l, err := p.Target.Lacks(ctx, spec)
 		if err != nil {
 			return nil, ExplainTarget(what, err)
 		}

@@ -151,7 +151,7 @@ func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, ques
 	if err != nil {
 		mark, color = "✗", "\x1b[31m"
 		if errors.As(err, &known) {
-			if errors.Is(limited.Err(), context.DeadlineExceeded) {
+			if errors.Is(limited.Err(), context.DeadlineExceeded) && unanswered(known) {
 				known.Cause = fmt.Sprintf("no answer within %s", config.FormatDuration(limit))
 			}
 			detail = known.Code + ", see below"
@@ -252,17 +252,14 @@ func (p *Prober) Stream(ctx context.Context, t Table) (string, error) {
 	return string(info.View), nil
 }
 
-// reach connects to Bigtable. The clients outlive the probe, so they are not made under its context.
-func (p *Prober) reach(ctx context.Context) (string, error) {
-	var err error
-	if p.Target, err = ConnectTarget(context.WithoutCancel(ctx), p.Cfg); err != nil {
-		return "", err
-	}
-	return "answers", p.Target.Ping(ctx, p.Cfg)
+// reach connects to Bigtable. The clients outlive the probe.
+func (p *Prober) reach(ctx context.Context) (_ string, err error) {
+	p.Target, err = Reach(ctx, p.Cfg)
+	return "answers", err
 }
 
 func (p *Prober) Profile(ctx context.Context) (string, error) {
-	profile, err := p.Target.Admin.Profile(ctx)
+	profile, err := p.Target.Profile(ctx)
 	if err != nil {
 		return "", ExplainTarget("cannot use app profile "+p.Cfg.Target.AppProfile, err)
 	}

@@ -3,9 +3,13 @@ package preflight
 import (
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // A probe repeats what may pass until its time is up, and keeps the last thing that it was told.
@@ -46,6 +50,30 @@ func TestAProbeRepeatsWhatMayPass(t *testing.T) {
 					t.Errorf("it took %s", took)
 				}
 			})
+		})
+	}
+}
+
+// What was said counts, although the time of the probe ended while it was asked again; and where
+// nothing was said, that is told.
+func TestAProbeTellsWhatWasSaid(t *testing.T) {
+	busy := &sink.Error{Op: "GetTable", Reason: sink.Throttled, Code: "ResourceExhausted", Text: "busy"}
+	silent := &sink.Error{Op: "GetTable", Code: "DeadlineExceeded"}
+	for want, first := range map[string]error{"throttled (ResourceExhausted): busy": busy, "no answer within 5s": silent} {
+		synctest.Test(t, func(t *testing.T) {
+			p, asked := &Prober{Out: io.Discard}, 0
+			p.Ask(t.Context(), ProbeTime, "table", func(ctx context.Context) (string, error) {
+				return "", ExplainTarget("cannot read the table", repeat(ctx, mayPass, func(ctx context.Context) error {
+					if asked++; asked == 1 && first == busy {
+						return busy
+					}
+					<-ctx.Done()
+					return silent
+				}))
+			})
+			if len(p.Failed) != 1 || !strings.Contains(p.Failed[0].Error(), want) {
+				t.Errorf("%v, want %q", p.Failed, want)
+			}
 		})
 	}
 }

@@ -2,10 +2,9 @@ package preflight
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/relay"
@@ -54,9 +53,7 @@ func subscriptionName(cfg *config.Config) string {
 	return shortName(cfg.Relay.Subscription)
 }
 
-// AskSubscription connects to the subscription of the configuration, and asks whether it is fit: one
-// with ordering would wait for single items, and one that keeps messages for longer than removed
-// rows are remembered might bring items back.
+// AskSubscription connects to the subscription of the configuration, and asks whether it is fit.
 func (p *Prober) AskSubscription(ctx context.Context) {
 	if p.Cfg.Relay.Subscription == "" {
 		p.Failed = append(p.Failed, &diag.Error{Code: diag.TopicUnset, What: "relay.subscription is not set", Pos: p.Cfg.Where("relay"),
@@ -72,67 +69,69 @@ func (p *Prober) AskSubscription(ctx context.Context) {
 	}
 }
 
-// margin is how much longer removed rows are remembered than messages are kept.
-const margin = 4 * 24 * time.Hour
-
-func (p *Prober) subscription(ctx context.Context) (string, error) {
-	what := "cannot use subscription " + p.Cfg.Relay.Subscription
-	_, rest, _ := strings.Cut(p.Cfg.Relay.Subscription, "/")
-	project, _, _ := strings.Cut(rest, "/")
-	var err error
-	if p.Subscription, err = relay.OpenSubscription(context.WithoutCancel(ctx), project, p.Cfg.Relay.Subscription); err != nil {
-		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
-	}
-	facts, err := p.Subscription.Look(ctx)
-	refuse := func(cause, fix string) (string, error) {
-		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: cause, Fix: fix}
+func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
+	name := p.Cfg.Relay.Subscription
+	what := "cannot use subscription " + name
+	var facts relay.SubscriptionFacts
+	if p.Subscription, facts, err = openSubscription(ctx, what, name); err != nil {
+		return "", err
 	}
 	p.Retention, p.deadTopic = facts.Retention, facts.DeadLetter
-	switch {
-	case err != nil:
-		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
-	case p.Cfg.Relay.Topic != "" && facts.Topic != p.Cfg.Relay.Topic:
-		return refuse("it is of topic "+facts.Topic, "name a subscription of "+p.Cfg.Relay.Topic)
-	case facts.Ordered:
-		return refuse("it has ordering, which holds every later message of an item back behind one that waits", "create one without --enable-message-ordering")
-	case facts.Retention+margin > p.Cfg.State.TombstoneAge:
-		return refuse(fmt.Sprintf("it keeps messages for %s, and removed rows are remembered for %s: %s more are needed, or a message that comes late brings an item back",
-			config.FormatDuration(facts.Retention), config.FormatDuration(p.Cfg.State.TombstoneAge), config.FormatDuration(margin)),
-			"raise state.tombstone_age to "+config.FormatDuration(facts.Retention+margin)+", or keep messages for less")
-	case facts.DeadLetter == "":
-		return "keeps messages for " + config.FormatDuration(facts.Retention) + "; no dead letter: what cannot be read comes again and again", nil
-	case p.Cfg.Relay.DeadLetter == "":
-		return "keeps messages for " + config.FormatDuration(facts.Retention) + "; nobody watches its dead letter (relay.dead_letter)", nil
+	if u := unfit(p.Cfg, facts); u != nil {
+		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: u.cause, Fix: u.fix}
 	}
-	return "keeps messages for " + config.FormatDuration(facts.Retention), nil
+	detail = "keeps messages for " + config.FormatDuration(facts.Retention)
+	switch {
+	case facts.DeadLetter == "":
+		detail += "; no dead letter: what cannot be read comes again and again"
+	case p.Cfg.Relay.DeadLetter == "":
+		detail += "; nobody watches its dead letter (relay.dead_letter)"
+	}
+	return detail, nil
+}
+
+// openSubscription connects, and asks for the subscription. The client outlives the probe, so it is
+// not made under its context.
+func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscription, relay.SubscriptionFacts, error) {
+	s, err := relay.OpenSubscription(context.WithoutCancel(ctx), projectOf(name), name)
+	if err != nil {
+		return nil, relay.SubscriptionFacts{}, explainTopic(what, err)
+	}
+	var facts relay.SubscriptionFacts
+	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
+		facts, err = s.Look(ctx)
+		return err
+	})
+	if err != nil {
+		return s, facts, explainTopic(what, err)
+	}
+	return s, facts, nil
 }
 
 // deadLetter asks for the subscription by which the dead letter is watched: of another topic it
 // would show nothing, or what nobody need mind.
-func (p *Prober) deadLetter(ctx context.Context) (string, error) {
-	what := "cannot watch the dead letter through " + p.Cfg.Relay.DeadLetter
-	_, rest, _ := strings.Cut(p.Cfg.Relay.DeadLetter, "/")
-	project, _, _ := strings.Cut(rest, "/")
-	var err error
-	if p.DeadLetter, err = relay.OpenSubscription(context.WithoutCancel(ctx), project, p.Cfg.Relay.DeadLetter); err != nil {
-		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
+	name := p.Cfg.Relay.DeadLetter
+	what := "cannot watch the dead letter through " + name
+	var facts relay.SubscriptionFacts
+	if p.DeadLetter, facts, err = openSubscription(ctx, what, name); err != nil {
+		return "", err
 	}
-	facts, err := p.DeadLetter.Look(ctx)
-	switch {
-	case err != nil:
-		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
-	case p.deadTopic == "":
-		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: subscriptionName(p.Cfg) + " has no dead letter",
-			Fix: "give it one: gcloud pubsub subscriptions update " + subscriptionName(p.Cfg) + " --dead-letter-topic=" + shortName(facts.Topic)}
-	case facts.Topic != p.deadTopic:
-		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: "it is of topic " + facts.Topic + ", and the dead letter is " + p.deadTopic,
-			Fix: "name a subscription of " + p.deadTopic}
+	if u := unwatchable(p.Cfg, p.deadTopic, facts); u != nil {
+		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: u.cause, Fix: u.fix}
 	}
 	return "is watched", nil
 }
 
 // shortName is a topic or a subscription without its project.
 func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// projectOf is the project of projects/PROJECT/….
+func projectOf(name string) string {
+	_, rest, _ := strings.Cut(name, "/")
+	project, _, _ := strings.Cut(rest, "/")
+	return project
+}
 
 // AskTopic connects to the topic of the configuration, and asks whether it exists.
 func (p *Prober) AskTopic(ctx context.Context) {
@@ -160,39 +159,51 @@ func (p *Prober) appliedOnce() bool {
 }
 
 func (p *Prober) topic(ctx context.Context) (detail string, err error) {
-	p.Topic, detail, err = lookAtTopic(ctx, p.Cfg.Relay.Topic)
-	return detail, err
+	var facts relay.TopicFacts
+	if p.Topic, facts, err = openTopic(ctx, p.Cfg.Relay.Topic); err != nil {
+		return "", err
+	}
+	if facts.Transformed && p.Mode == checkpoint.Topic {
+		return "", &diag.Error{Code: diag.TopicUnusable, What: "cannot use topic " + p.Cfg.Relay.Topic,
+			Cause: "it transforms messages: appliers would not get what is published",
+			Fix:   "gcloud pubsub topics update " + p.Cfg.Relay.Topic + " --clear-message-transforms"}
+	}
+	return retention(facts), nil
 }
 
 // AskParkTopic asks the same of the topic to which parked items are published, if there is one.
 func (p *Prober) AskParkTopic(ctx context.Context) {
 	if topic := p.Cfg.Errors.Topic(); topic != "" {
-		p.Ask(ctx, ProbeTime, "topic "+shortName(topic), func(ctx context.Context) (detail string, err error) {
-			p.ParkTopic, detail, err = lookAtTopic(ctx, topic)
-			return detail, err
+		p.Ask(ctx, ProbeTime, "topic "+shortName(topic), func(ctx context.Context) (_ string, err error) {
+			var facts relay.TopicFacts
+			p.ParkTopic, facts, err = openTopic(ctx, topic)
+			return retention(facts), err
 		})
 	}
 }
 
-// lookAtTopic connects. The client outlives the probe, so it is not made under its context.
-func lookAtTopic(ctx context.Context, name string) (*relay.PubSub, string, error) {
-	_, rest, _ := strings.Cut(name, "/")
-	project, _, _ := strings.Cut(rest, "/")
-	topic, err := relay.OpenTopic(context.WithoutCancel(ctx), project, name)
+// openTopic connects, and asks for the topic. The client outlives the probe, so it is not made under
+// its context.
+func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFacts, error) {
+	what := "cannot use topic " + name
+	topic, err := relay.OpenTopic(context.WithoutCancel(ctx), projectOf(name), name)
 	if err != nil {
-		return nil, "", &diag.Error{Code: diag.TopicUnusable, What: "cannot use topic " + name, Err: err}
+		return nil, relay.TopicFacts{}, explainTopic(what, err)
 	}
-	detail, err := retention(ctx, topic, name)
-	return topic, detail, err
+	var facts relay.TopicFacts
+	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
+		facts, err = topic.Look(ctx)
+		return err
+	})
+	if err != nil {
+		return topic, facts, explainTopic(what, err)
+	}
+	return topic, facts, nil
 }
 
-func retention(ctx context.Context, topic *relay.PubSub, name string) (string, error) {
-	facts, err := topic.Look(ctx)
-	switch {
-	case err != nil:
-		return "", &diag.Error{Code: diag.TopicUnusable, What: "cannot use topic " + name, Err: err}
-	case facts.Retention == 0:
-		return "exists; it keeps nothing for later subscribers", nil
+func retention(facts relay.TopicFacts) string {
+	if facts.Retention == 0 {
+		return "exists; it keeps nothing for later subscribers"
 	}
-	return "keeps messages for " + config.FormatDuration(facts.Retention), nil
+	return "keeps messages for " + config.FormatDuration(facts.Retention)
 }

@@ -1,0 +1,142 @@
+package preflight
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// service is one of Google's, with the APIs that have to be enabled for it.
+type service struct{ name, apis string }
+
+var (
+	bigtableService = service{"Bigtable", "bigtable.googleapis.com bigtableadmin.googleapis.com"}
+	pubsubService   = service{"Pub/Sub", "pubsub.googleapis.com"}
+	storageService  = service{"Cloud Storage", "storage.googleapis.com"}
+)
+
+// remedy is what to do about a cause that Google's services and libraries have in common.
+type remedy struct {
+	cause string // for readers of this table
+	met   func(err error, said string) bool
+	code  string // "": that of what failed
+	fix   string // {apis} stands for those of the service
+	where place
+}
+
+// place is where a cause lies.
+type place uint8
+
+const (
+	anywhere place = iota
+	inFile         // in the file of credentials, which the error may not name
+	atFile         // the same, but only while a client is opened: later, other files are read
+)
+
+// credentialsVariable names the file of credentials, for Google's libraries.
+const credentialsVariable = "GOOGLE_APPLICATION_CREDENTIALS"
+
+// remedies are tried in order: the first that is met counts.
+var remedies = []remedy{
+	{"file of credentials missing", isFile(fs.ErrNotExist, "no such file or directory"), diag.NoGCPCredentials,
+		"correct " + credentialsVariable + ", or unset it and run `gcloud auth application-default login`", atFile},
+	{"file of credentials unreadable", isFile(fs.ErrPermission, "permission denied"), diag.NoGCPCredentials,
+		"allow this user to read the file that " + credentialsVariable + " names", atFile},
+	{"file of credentials is a folder", says("is a directory"), diag.NoGCPCredentials,
+		"set " + credentialsVariable + " to the file, not to its folder", atFile},
+	{"file of credentials cut off", isJSON, diag.NoGCPCredentials,
+		"download or mount the file again: it is no whole JSON document", atFile},
+	{"file of credentials of an unknown kind", says("unsupported unidentified file type", "unsupported filetype", "unknown credential type",
+		"missing 'type' field in credentials", "could not parse key", "failed to parse private key", "private key should be a pem"),
+		diag.NoGCPCredentials, "name a file that Google Cloud made: the key of a service account, or what `gcloud auth application-default login` writes", inFile},
+	{"no credentials at all", says("could not find default credentials"), diag.NoGCPCredentials, "", anywhere},
+	{"wrong clock", says("reasonable timeframe", "short-lived token", "certificate has expired or is not yet valid", "token used too early"), diag.ClockWrong,
+		"compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate", anywhere},
+	{"login or key revoked", says("invalid_grant", "invalid_rapt", "account_not_found", "deleted_client"), diag.NoGCPCredentials,
+		"run `gcloud auth application-default login` again, or create a new key; compare the clock of this host too", anywhere},
+	{"metadata server", says("computemetadata", "metadata.google.internal", "169.254.169.254", "metadata: gce metadata"), diag.NoGCPCredentials,
+		"allow this host to reach its metadata server (169.254.169.254), with a service account attached; elsewhere set " + credentialsVariable, anywhere},
+	{"no token service", tokenServiceAway, diag.NoGCPCredentials,
+		"allow this host to reach the service that issues tokens, named above; behind a proxy set HTTPS_PROXY", anywhere},
+	{"unknown authority", says("certificate signed by unknown authority"), "",
+		"install the certificate authority of the proxy on this host, or name its file in SSL_CERT_FILE", anywhere},
+	{"no quota project", says("requires a quota project"), "",
+		"gcloud auth application-default set-quota-project PROJECT", anywhere},
+	{"API not enabled", says("has not been used in", "service_disabled", "or it is disabled"), "",
+		"gcloud services enable {apis} --project=PROJECT, and wait some minutes", anywhere},
+	{"project may not be used", says("serviceusage", "user_project_denied", "permission to use project"), "",
+		"grant roles/serviceusage.serviceUsageConsumer on the project that the cause names", anywhere},
+	{"service perimeter", says("vpcservicecontrols", "prohibited by organization's policy", "prohibited by the organization's policy"), "",
+		"ask who administers VPC Service Controls to admit this identity and network; the identifier above finds the denial in the audit log", anywhere},
+	{"billing", says("billing to be enabled", "billing account", "billing_disabled", "billing is disabled"), "",
+		"enable billing for the project: gcloud billing projects link PROJECT --billing-account=ACCOUNT", anywhere},
+	{"too many tables", says("tables per instance"), "",
+		"remove tables that nobody needs, or use another instance; the console shows quotas under IAM & Admin, Quotas", anywhere},
+	{"quota", says("quota exceeded", "quota metric", "rate_limit_exceeded"), "",
+		"wait, or raise the quota that the cause names: in the console under IAM & Admin, Quotas", anywhere},
+	{"credentials not accepted", says("invalid authentication credentials"), "",
+		"check that the key still exists (gcloud iam service-accounts keys list), and compare the clock of this host", anywhere},
+}
+
+// remedied gives an error of a service the code and the fix of its cause, if that is a known one.
+func (s service) remedied(e *diag.Error) *diag.Error { return s.remedy(e, false) }
+
+// notOpened is the same for an error of opening a client, which reads the file of credentials.
+func (s service) notOpened(e *diag.Error) *diag.Error { return s.remedy(e, true) }
+
+func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
+	said := e.Err.Error()
+	for _, r := range remedies {
+		if r.where == atFile && !opening || !r.met(e.Err, strings.ToLower(said)) {
+			continue
+		}
+		if r.code != "" {
+			e.Code = r.code
+		}
+		e.Fix = strings.ReplaceAll(r.fix, "{apis}", s.apis)
+		if path := os.Getenv(credentialsVariable); r.where != anywhere && path != "" {
+			e.Cause = said + " (" + credentialsVariable + " is " + path + ")"
+		}
+		return e
+	}
+	return e
+}
+
+// says tells whether one of the words is said.
+func says(words ...string) func(error, string) bool {
+	return func(_ error, said string) bool {
+		for _, w := range words {
+			if strings.Contains(said, w) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// isFile tells whether a file cannot be opened, by the reason or, where a library hands on nothing but
+// text, by its words.
+func isFile(reason error, words string) func(error, string) bool {
+	return func(err error, said string) bool {
+		var path *fs.PathError
+		return errors.As(err, &path) && errors.Is(path, reason) || strings.Contains(said, words)
+	}
+}
+
+// isJSON tells whether what should be JSON is not.
+func isJSON(err error, said string) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	return errors.As(err, &syntax) || errors.As(err, &kind) || says("end of json input", "cannot unmarshal", "invalid character")(err, said)
+}
+
+// tokenServiceAway tells whether a service that issues tokens could not be reached.
+func tokenServiceAway(_ error, said string) bool {
+	issuer := says("oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com")
+	away := says("dial tcp", "proxyconnect", "no such host", "timeout", "deadline exceeded", "connection refused", "eof")
+	return issuer(nil, said) && away(nil, said)
+}

@@ -1,0 +1,106 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+const (
+	// margin is how much longer removed rows are remembered than messages are kept.
+	margin = 4 * 24 * time.Hour
+	// leastAttempts is how many deliveries a dead letter has to allow. Each restart of an applier
+	// uses up one of every message that it holds. The service allows 100 at most, and 5 if nothing
+	// is said.
+	leastAttempts = 20
+)
+
+// fault is why a subscription cannot serve, and what to do about it.
+type fault struct{ cause, fix string }
+
+// setting is a fault that a subscription has or has not.
+type setting struct {
+	is bool
+	fault
+}
+
+// unfit is the first reason for which appliers cannot use a subscription; nil if they can. They need
+// every message of the topic as it was published.
+func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
+	name := cfg.Relay.Subscription
+	kept, remembered := config.FormatDuration(f.Retention), config.FormatDuration(cfg.State.TombstoneAge)
+	return first(append(unpulled(name, f), []setting{
+		{cfg.Relay.Topic != "" && f.Topic != cfg.Relay.Topic, fault{"it is of topic " + f.Topic, "name a subscription of " + cfg.Relay.Topic}},
+		{f.Ordered, fault{"it has ordering, which holds every later message of an item back behind one that waits",
+			"create one without --enable-message-ordering: " + another(f)}},
+		{f.ExactlyOnce, fault{"it has exactly-once delivery, which refuses to acknowledge messages after their deadline", update(name, "--no-enable-exactly-once-delivery")}},
+		{f.Transformed, fault{"it transforms messages: appliers would not get what is published", update(name, "--clear-message-transforms")}},
+		{f.Retention < cdc.Retention, fault{"it keeps messages for " + kept + ": what appliers cannot write in that time is lost",
+			update(name, "--message-retention-duration=7d")}},
+		{f.Retention+margin > cfg.State.TombstoneAge, fault{fmt.Sprintf("it keeps messages for %s, and removed rows are remembered for %s: %s more are needed, or a message that comes late brings an item back",
+			kept, remembered, config.FormatDuration(margin)),
+			"raise state.tombstone_age to " + config.FormatDuration(f.Retention+margin) + ", or keep messages for less"}},
+		{f.DeadLetter != "" && f.Attempts < leastAttempts, fault{fmt.Sprintf("its dead letter takes a message after %d deliveries, and restarts of appliers use up deliveries: %d are needed",
+			f.Attempts, leastAttempts), update(name, fmt.Sprintf("--dead-letter-topic=%s --max-delivery-attempts=%d", f.DeadLetter, leastAttempts))}},
+		{f.DeadLetter != "" && !f.BacksOff, fault{"it has a dead letter and no retry policy: its delivery attempts are used up within seconds",
+			update(name, "--min-retry-delay=5s --max-retry-delay=60s")}},
+	}...))
+}
+
+// unwatchable is the first reason for which a subscription does not show what is in the dead letter
+// of the given topic; nil if it does.
+func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts) *fault {
+	name := cfg.Relay.DeadLetter
+	return first(append([]setting{
+		{deadTopic == "", fault{subscriptionName(cfg) + " has no dead letter", "give it one: " + update(cfg.Relay.Subscription,
+			fmt.Sprintf("--dead-letter-topic=%s --max-delivery-attempts=%d --min-retry-delay=5s --max-retry-delay=60s", f.Topic, leastAttempts))}},
+		{f.Topic != deadTopic, fault{"it is of topic " + f.Topic + ", and the dead letter is " + deadTopic, "name a subscription of " + deadTopic}},
+		{f.DeadLetter != "", fault{"it has a dead letter itself, which would take away what is looked at", update(name, "--clear-dead-letter-policy")}},
+	}, unpulled(name, f)...))
+}
+
+// deletedTopic is what the service calls a topic that is gone.
+const deletedTopic = "_deleted-topic_"
+
+// unpulled are the settings with which a pull does not give every message.
+func unpulled(name string, f relay.SubscriptionFacts) []setting {
+	return []setting{
+		{f.Topic == deletedTopic, fault{"its topic was deleted: it gets no messages, whatever topic has that name now",
+			"gcloud pubsub subscriptions create NAME --topic=TOPIC --message-retention-duration=7d, and name it in the configuration"}},
+		{f.Detached, fault{"it is detached from its topic: it gets no messages, and cannot be attached again", another(f)}},
+		{f.Delivers == relay.Pushed, fault{"it pushes messages to " + string(f.Delivers) + ", so that none can be pulled",
+			"gcloud pubsub subscriptions modify-push-config " + name + " --push-endpoint=''"}},
+		{f.Delivers != relay.Pulled, fault{"it exports messages to " + string(f.Delivers) + ", so that none can be pulled", update(name, clears[f.Delivers])}},
+		{f.Filtered, fault{"it has a filter, which cannot be removed: messages that do not match are never delivered", another(f)}},
+	}
+}
+
+// clears are the flags that end an export.
+var clears = map[relay.Destination]string{
+	relay.ToBigQuery:     "--clear-bigquery-config",
+	relay.ToCloudStorage: "--clear-cloud-storage-config",
+	relay.ToBigtable:     "--clear-bigtable-config",
+}
+
+func first(settings []setting) *fault {
+	for _, s := range settings {
+		if s.is {
+			return &s.fault
+		}
+	}
+	return nil
+}
+
+func update(name, flags string) string {
+	return "gcloud pubsub subscriptions update " + name + " " + flags
+}
+
+// another creates a subscription in place of one that cannot be changed. What was published before
+// never reaches it.
+func another(f relay.SubscriptionFacts) string {
+	return "gcloud pubsub subscriptions create NAME --topic=" + f.Topic +
+		" --message-retention-duration=7d, name it in the configuration, and load tables again that were followed already"
+}
