@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
+	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"cloud.google.com/go/iam/apiv1/iampb"
 	longrunning "cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -22,6 +23,7 @@ import (
 type cloud struct {
 	mu       sync.Mutex
 	on       bool
+	empty    bool // the instance has no table yet
 	clusters []string
 	denied   []string
 	profiles map[string]*adminpb.AppProfile
@@ -29,7 +31,7 @@ type cloud struct {
 	splits   map[string][]string // of the tables that were created
 }
 
-// withCloud is `cloud`, and with a word one of: clusters NAME…, deny PERMISSION…, profile NAME, view TABLE VIEW FAMILY, tables, splits TABLE.
+// withCloud is `cloud`, and with a word one of: empty, clusters NAME…, deny PERMISSION…, profile NAME, view TABLE VIEW FAMILY, tables, splits TABLE.
 func withCloud(ts *testscript.TestScript, _ bool, args []string) {
 	c := servicesOf(ts).cloud
 	c.mu.Lock()
@@ -42,6 +44,8 @@ func withCloud(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	switch args[0] {
+	case "empty": // a new instance, which a ping does not find until it has a table
+		c.empty = true
 	case "clusters":
 		c.clusters = args[1:]
 	case "deny":
@@ -79,6 +83,8 @@ func (c *cloud) answer(req any) (answer any, err error, known bool) {
 	}
 	absent := status.Error(codes.NotFound, "not found")
 	switch r := req.(type) {
+	case *bigtablepb.PingAndWarmRequest:
+		return nil, status.Error(codes.NotFound, "No tables found for instance "+r.Name), c.empty
 	case *iampb.TestIamPermissionsRequest:
 		has := slices.DeleteFunc(slices.Clone(r.Permissions), func(p string) bool { return slices.Contains(c.denied, p) })
 		return &iampb.TestIamPermissionsResponse{Permissions: has}, nil, true
@@ -106,6 +112,7 @@ func (c *cloud) answer(req any) (answer any, err error, known bool) {
 		c.views[r.Parent+"/authorizedViews/"+r.AuthorizedViewId] = r.AuthorizedView
 		return &longrunning.Operation{Done: true}, nil, true
 	case *adminpb.CreateTableRequest:
+		c.empty = false
 		c.splits[r.TableId] = []string{}
 		for _, s := range r.InitialSplits {
 			c.splits[r.TableId] = append(c.splits[r.TableId], string(s.Key))
