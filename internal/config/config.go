@@ -239,7 +239,7 @@ type CutoverHooks struct {
 // Relay is the topic to which `replicator relay` publishes changes, and the subscription from which others apply them.
 type Relay struct {
 	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                // projects/PROJECT/topics/TOPIC
-	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"` // of the topic: what run --from pubsub pulls; without ordering
+	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"` // of the topic: what run --from pubsub pulls; R1311 says which settings it may not have
 	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead letter is not watched"`     // of its dead-letter topic: while a message stands there no table is in sync
 	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                  // of the messages: CloudEvents 1.0 in structured mode
 }

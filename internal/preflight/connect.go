@@ -168,7 +168,7 @@ func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 				return err
 			}
 		}
-		return t.Ping(ctx, cfg)
+		return t.ping(ctx, cfg)
 	})
 	return t, err
 }
@@ -202,9 +202,9 @@ func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(contex
 	return err
 }
 
-// Ping returns nil if the instance answers. Bigtable's client repeats reads of an unreachable instance until the context ends,
+// ping returns nil if the instance answers. Bigtable's client repeats reads of an unreachable instance until the context ends,
 // and says only that it did; a ping says why at once.
-func (t *Target) Ping(ctx context.Context, cfg *config.Config) error {
+func (t *Target) ping(ctx context.Context, cfg *config.Config) error {
 	if err := t.Data.Ping(ctx); err != nil {
 		return ExplainTarget("cannot reach "+TargetName(cfg), err)
 	}

@@ -16,6 +16,9 @@ const (
 	// uses up one of every message that it holds. The service allows 100 at most, and 5 if nothing
 	// is said.
 	leastAttempts = 20
+	// manyAttempts and backsOff are the flags of what is advised.
+	manyAttempts = "--max-delivery-attempts=100"
+	backsOff     = "--min-retry-delay=10s --max-retry-delay=600s"
 )
 
 // fault is why a subscription cannot serve, and what to do about it.
@@ -44,9 +47,9 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 			kept, remembered, config.FormatDuration(margin)),
 			"raise state.tombstone_age to " + config.FormatDuration(f.Retention+margin) + ", or keep messages for less"}},
 		{f.DeadLetter != "" && f.Attempts < leastAttempts, fault{fmt.Sprintf("its dead letter takes a message after %d deliveries, and restarts of appliers use up deliveries: %d are needed",
-			f.Attempts, leastAttempts), update(name, fmt.Sprintf("--dead-letter-topic=%s --max-delivery-attempts=%d", f.DeadLetter, leastAttempts))}},
+			f.Attempts, leastAttempts), update(name, "--dead-letter-topic="+f.DeadLetter+" "+manyAttempts)}},
 		{f.DeadLetter != "" && !f.BacksOff, fault{"it has a dead letter and no retry policy: its delivery attempts are used up within seconds",
-			update(name, "--min-retry-delay=5s --max-retry-delay=60s")}},
+			update(name, backsOff)}},
 	}...))
 }
 
@@ -56,7 +59,7 @@ func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts
 	name := cfg.Relay.DeadLetter
 	return first(append([]setting{
 		{deadTopic == "", fault{subscriptionName(cfg) + " has no dead letter", "give it one: " + update(cfg.Relay.Subscription,
-			fmt.Sprintf("--dead-letter-topic=%s --max-delivery-attempts=%d --min-retry-delay=5s --max-retry-delay=60s", f.Topic, leastAttempts))}},
+			"--dead-letter-topic="+f.Topic+" "+manyAttempts+" "+backsOff)}},
 		{f.Topic != deadTopic, fault{"it is of topic " + f.Topic + ", and the dead letter is " + deadTopic, "name a subscription of " + deadTopic}},
 		{f.DeadLetter != "", fault{"it has a dead letter itself, which would take away what is looked at", update(name, "--clear-dead-letter-policy")}},
 	}, unpulled(name, f)...))

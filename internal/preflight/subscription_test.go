@@ -36,8 +36,8 @@ func TestASubscriptionThatCannotServe(t *testing.T) {
 		"kept briefly":   {func(f *relay.SubscriptionFacts) { f.Retention = day - time.Second }, "keeps messages for 23h59m59s", "--message-retention-duration=7d"},
 		"kept a day":     {func(f *relay.SubscriptionFacts) { f.Retention = day }, "", ""},
 		"kept long":      {func(f *relay.SubscriptionFacts) { f.Retention = 11 * day }, "4d more are needed", "raise state.tombstone_age to 15d"},
-		"few attempts":   {func(f *relay.SubscriptionFacts) { f.Attempts = 19 }, "after 19 deliveries", "--dead-letter-topic=projects/p/topics/dead --max-delivery-attempts=20"},
-		"no retry":       {func(f *relay.SubscriptionFacts) { f.BacksOff = false }, "no retry policy", "--min-retry-delay=5s --max-retry-delay=60s"},
+		"few attempts":   {func(f *relay.SubscriptionFacts) { f.Attempts = 19 }, "after 19 deliveries", "--dead-letter-topic=projects/p/topics/dead --max-delivery-attempts=100"},
+		"no retry":       {func(f *relay.SubscriptionFacts) { f.BacksOff = false }, "no retry policy", "--min-retry-delay=10s --max-retry-delay=600s"},
 	} {
 		f := relay.SubscriptionFacts{Topic: cfg.Relay.Topic, Retention: 7 * day, DeadLetter: "projects/p/topics/dead", Attempts: 20, BacksOff: true}
 		c.change(&f)
@@ -55,7 +55,7 @@ func TestASubscriptionThatCannotServe(t *testing.T) {
 		cause, fix string
 	}{
 		"fit":            {"projects/p/topics/dead", func(*relay.SubscriptionFacts) {}, "", ""},
-		"no dead letter": {"", func(*relay.SubscriptionFacts) {}, "s has no dead letter", "update " + name + " --dead-letter-topic=projects/p/topics/dead --max-delivery-attempts=20"},
+		"no dead letter": {"", func(*relay.SubscriptionFacts) {}, "s has no dead letter", "update " + name + " --dead-letter-topic=projects/p/topics/dead --max-delivery-attempts=100"},
 		"other topic":    {"projects/p/topics/other", func(*relay.SubscriptionFacts) {}, "the dead letter is projects/p/topics/other", "name a subscription of"},
 		"push":           {"projects/p/topics/dead", func(f *relay.SubscriptionFacts) { f.Delivers = relay.Pushed }, "pushes", "modify-push-config projects/p/subscriptions/dead"},
 		"filter":         {"projects/p/topics/dead", func(f *relay.SubscriptionFacts) { f.Filtered = true }, "a filter", "create"},

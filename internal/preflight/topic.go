@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/relay"
@@ -163,7 +162,7 @@ func (p *Prober) topic(ctx context.Context) (detail string, err error) {
 	if p.Topic, facts, err = openTopic(ctx, p.Cfg.Relay.Topic); err != nil {
 		return "", err
 	}
-	if facts.Transformed && p.Mode == checkpoint.Topic {
+	if facts.Transformed && p.Cfg.Relay.Subscription != "" {
 		return "", &diag.Error{Code: diag.TopicUnusable, What: "cannot use topic " + p.Cfg.Relay.Topic,
 			Cause: "it transforms messages: appliers would not get what is published",
 			Fix:   "gcloud pubsub topics update " + p.Cfg.Relay.Topic + " --clear-message-transforms"}

@@ -54,7 +54,8 @@ func servePubSub() (string, error) {
 		}
 	}
 	for _, s := range []*pubsubpb.Subscription{
-		{Name: appliersPull, Topic: changesTopic, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: deadTopic, MaxDeliveryAttempts: 10}},
+		{Name: appliersPull, Topic: changesTopic, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: deadTopic, MaxDeliveryAttempts: 20},
+			RetryPolicy: &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second)}},
 		{Name: deadLetterPull, Topic: deadTopic},
 	} {
 		s.AckDeadlineSeconds, s.MessageRetentionDuration = int32(ackDeadline/time.Second), durationpb.New(7*24*time.Hour)
