@@ -58,7 +58,7 @@ var remedies = []remedy{
 		"compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate", anywhere},
 	{"login or key revoked", says("invalid_grant", "invalid_rapt", "account_not_found", "deleted_client"), diag.NoGCPCredentials,
 		"run `gcloud auth application-default login` again, or create a new key; compare the clock of this host too", anywhere},
-	{"metadata server", says("computemetadata", "metadata.google.internal", "169.254.169.254", "metadata: gce metadata"), diag.NoGCPCredentials,
+	{"metadata server", says("computemetadata", "compute: received", "metadata.google.internal", "169.254.169.254", "metadata: gce metadata"), diag.NoGCPCredentials,
 		"allow this host to reach its metadata server (169.254.169.254), with a service account attached; elsewhere set " + credentialsVariable, anywhere},
 	{"no token service", tokenServiceAway, diag.NoGCPCredentials,
 		"allow this host to reach the service that issues tokens, named above; behind a proxy set HTTPS_PROXY", anywhere},
@@ -138,5 +138,5 @@ func isJSON(err error, said string) bool {
 func tokenServiceAway(_ error, said string) bool {
 	issuer := says("oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com")
 	away := says("dial tcp", "proxyconnect", "no such host", "timeout", "deadline exceeded", "connection refused", "eof")
-	return issuer(nil, said) && away(nil, said)
+	return strings.Contains(said, "no token from") || issuer(nil, said) && away(nil, said)
 }

@@ -36,6 +36,7 @@ func TestTheFixFitsTheCause(t *testing.T) {
 		{`auth: "invalid_grant" "Token has been expired or revoked."`, diag.NoGCPCredentials, "application-default login"},
 		{`auth: "invalid_grant" "Invalid JWT Signature."`, diag.NoGCPCredentials, "create a new key"},
 		{`Get "http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/token": dial tcp 169.254.169.254:80: i/o timeout`, diag.NoGCPCredentials, "metadata server"},
+		{"transport: per-RPC creds failed due to error: credentials: cannot fetch token: compute: Received 403 `Unable to generate access token`", diag.NoGCPCredentials, "metadata server"},
 		{`metadata: GCE metadata "instance/service-accounts/default/token" not defined`, diag.NoGCPCredentials, "metadata server"},
 		{`Post "https://oauth2.googleapis.com/token": proxyconnect tcp: dial tcp 10.0.0.1:3128: connect: connection refused`, diag.NoGCPCredentials, "HTTPS_PROXY"},
 		{"credentials: could not find default credentials", diag.NoGCPCredentials, ""},

@@ -176,7 +176,8 @@ func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 // connectWithin connects before ctx ends. Bigtable's client waits for its first answer under the
 // context that its connections live under, which is another one.
 func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	outlives := context.WithoutCancel(ctx)
+	life, end := context.WithCancel(outlives)
 	stop := context.AfterFunc(ctx, end)
 	t, err := ConnectTarget(life, cfg)
 	if stop() {
@@ -185,7 +186,10 @@ func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 	if t != nil {
 		_ = t.Close() // its connections have ended
 	}
-	return nil, ExplainTarget("cannot connect to "+TargetName(cfg), context.Cause(ctx))
+	if err = noToken(outlives); err == nil {
+		err = fmt.Errorf("no answer in time: %w", context.Cause(ctx))
+	}
+	return nil, ExplainTarget("cannot connect to "+TargetName(cfg), err)
 }
 
 // SameCluster refuses another cluster than the one that the ledger was kept in: what is written
