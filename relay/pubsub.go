@@ -11,7 +11,9 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -124,6 +126,7 @@ const pullTime = 5 * time.Second
 type PubSubscription struct {
 	client *pubsub.Client
 	name   string
+	wait   time.Duration // pullTime
 }
 
 // OpenSubscription connects to a subscription, projects/P/subscriptions/S. Nothing is sent before
@@ -133,16 +136,19 @@ func OpenSubscription(ctx context.Context, project, subscription string, o ...op
 	if err != nil {
 		return nil, err
 	}
-	return &PubSubscription{client, subscription}, nil
+	return &PubSubscription{client, subscription, pullTime}, nil
 }
 
 // Pull is Subscription's.
 func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error) {
-	limited, cancel := task.WithTimeout(ctx, pullTime)
+	limited, cancel := task.WithTimeout(ctx, s.wait)
 	defer cancel()
-	answer, err := s.client.SubscriptionAdminClient.Pull(limited, &pubsubpb.PullRequest{Subscription: s.name, MaxMessages: int32(most)})
+	var sentTo peer.Peer
+	answer, err := s.client.SubscriptionAdminClient.Pull(limited, &pubsubpb.PullRequest{Subscription: s.name, MaxMessages: int32(most)},
+		gax.WithGRPCOptions(grpc.Peer(&sentTo)))
 	if err != nil {
-		if ctx.Err() == nil && limited.Err() != nil {
+		// A pull that could not even be sent has not found that there is nothing.
+		if ctx.Err() == nil && limited.Err() != nil && sentTo.Addr != nil {
 			return nil, nil
 		}
 		return nil, explain("Pull", s.name, err)

@@ -33,14 +33,17 @@ func withTopic(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// subscription NAME TOPIC [ordered] [dead=TOPIC] creates a subscription that keeps messages for
-// seven days.
+// subscription NAME TOPIC [ordered] [dead=TOPIC] [few] creates a subscription that keeps messages for
+// seven days. Few are the delivery attempts of gcloud.
 func withSubscription(ts *testscript.TestScript, _ bool, args []string) {
 	s := &pubsubpb.Subscription{Name: args[0], Topic: args[1], AckDeadlineSeconds: 60, MessageRetentionDuration: durationpb.New(7 * 24 * time.Hour)}
 	for _, option := range args[2:] {
 		if dead, ok := strings.CutPrefix(option, "dead="); ok {
 			s.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 20}
 			s.RetryPolicy = &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second)}
+		}
+		if option == "few" {
+			s.DeadLetterPolicy.MaxDeliveryAttempts = 5
 		}
 		s.EnableMessageOrdering = s.EnableMessageOrdering || option == "ordered"
 	}

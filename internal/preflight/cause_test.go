@@ -148,6 +148,11 @@ func TestWhatMayPass(t *testing.T) {
 		{&relay.Error{Reason: relay.Unavailable, Code: "Unavailable", Text: "name resolver error: produced zero addresses"}, false, false},
 		{&relay.Error{Reason: relay.NotFound, Code: "NotFound"}, false, false},
 		{&relay.Error{Reason: relay.Unavailable, Code: "DeadlineExceeded"}, true, true},
+		{status.Error(codes.ResourceExhausted, "busy"), true, false},
+		{status.Error(codes.Unavailable, "busy"), true, false},
+		{status.Error(codes.Unavailable, `connection error: desc = "refused"`), false, false},
+		{status.Error(codes.DeadlineExceeded, "late"), true, true},
+		{status.Error(codes.NotFound, "no table"), false, false},
 		{context.DeadlineExceeded, false, true},
 		{errors.New("other"), false, false},
 	} {

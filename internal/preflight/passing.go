@@ -7,10 +7,22 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
+
+// again is a question that is asked again while that may help.
+func again(question func(context.Context) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (text string, err error) {
+		err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
+			text, err = question(ctx)
+			return err
+		})
+		return text, err
+	}
+}
 
 // mayPass tells whether Bigtable or Pub/Sub throttles, or fails for the moment. Where no connection
 // could be made nobody answered: whoever started waits for nothing, and sees it at once.
@@ -20,7 +32,16 @@ func mayPass(err error) bool {
 		return target.Reason == sink.Throttled || target.Reason == sink.Unknown && !neverSent(target.Text)
 	}
 	var topic *relay.Error
-	return errors.As(err, &topic) && (topic.Reason == relay.Throttled || topic.Reason == relay.Unavailable && !neverSent(topic.Text))
+	if errors.As(err, &topic) {
+		return topic.Reason == relay.Throttled || topic.Reason == relay.Unavailable && !neverSent(topic.Text)
+	}
+	switch status.Code(err) { // of the ledger's store
+	case codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.DeadlineExceeded:
+		return true
+	case codes.Unavailable:
+		return !neverSent(err.Error())
+	}
+	return false
 }
 
 // neverSent recognizes what gRPC says on this side if it cannot connect.
@@ -40,6 +61,9 @@ func unanswered(err error) bool {
 	var topic *relay.Error
 	if errors.As(err, &topic) {
 		return late(topic.Code)
+	}
+	if status.Code(err) == codes.DeadlineExceeded {
+		return true
 	}
 	var slow net.Error // context.DeadlineExceeded is one
 	return errors.As(err, &slow) && slow.Timeout() || errors.Is(err, context.Canceled)

@@ -28,9 +28,9 @@ func (p *Prober) tables(ctx context.Context) {
 	if begun && !p.Dry && p.cutOver(ctx) {
 		return
 	}
-	state := func() { p.Ask(ctx, ProbeTime, "state table "+p.Cfg.State.Table, p.state) }
+	state := func() { p.Ask(ctx, ProbeTime, "state table "+p.Cfg.State.Table, again(p.state)) }
 	if begun && len(p.Failed) == 0 && !p.Dry {
-		p.Ask(ctx, ProbeTime, "ledger of "+p.Cfg.Name, p.ledger)
+		p.Ask(ctx, ProbeTime, "ledger of "+p.Cfg.Name, again(p.ledger))
 	}
 	if begun && len(p.Failed) == 0 {
 		state()

@@ -314,7 +314,7 @@ func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 }
 
 // state tries what the ledger lives on: a conditional write, and reading it back. It also shows, where the app profile could
-// not be looked at, that single-row transactions are allowed.
+// not be looked at, that single-row transactions are allowed. What an earlier attempt left is taken up.
 func (p *Prober) state(ctx context.Context) (string, error) {
 	if p.Dry {
 		return "not tried in a dry run", nil
@@ -322,7 +322,13 @@ func (p *Prober) state(ctx context.Context) (string, error) {
 	store := p.ledgerStore()
 	key := p.Cfg.Name + "/probe/" + p.Worker
 	what := "cannot read and write the state table " + p.Cfg.State.Table
-	if ok, err := store.Swap(ctx, key, 0, 1, []byte(`{}`)); err != nil || !ok {
+	before := uint64(0)
+	if rows, err := store.Read(ctx, key); err != nil {
+		return "", ExplainTarget(what, err)
+	} else if len(rows) == 1 {
+		before = rows[0].Counter
+	}
+	if ok, err := store.Swap(ctx, key, before, before+1, []byte(`{}`)); err != nil || !ok {
 		return "", ExplainTarget(what, orUnexpected(err))
 	}
 	rows, err := store.Read(ctx, key)
