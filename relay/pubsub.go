@@ -32,7 +32,7 @@ const (
 )
 
 // connect opens a client that tries each request once. By itself it would repeat until the deadline,
-// and then say that this has passed and not what the service said; whoever calls repeats.
+// and then say that this has passed and not what the service said. The caller repeats.
 func connect(ctx context.Context, project string, o ...option.ClientOption) (*pubsub.Client, error) {
 	try := []gax.CallOption{gax.WithRetry(func() gax.Retryer { return once{} })}
 	return pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{

@@ -24,10 +24,10 @@ func (h held) React(any) (bool, any, error) {
 	return true, &pubsubpb.PullResponse{}, nil
 }
 
-// A pull that waits for messages and gets none has found nothing. One that fails, or that nobody
-// takes, has not: an applier that cannot reach Pub/Sub would look like one without work.
+// A pull that waits for messages and gets none has found nothing. One that fails, or that
+// cannot be sent, has not: an applier that cannot reach Pub/Sub would look like one without work.
 func TestAPullThatFindsNothing(t *testing.T) {
-	deaf, err := net.Listen("tcp", "127.0.0.1:0") // which nobody accepts from
+	deaf, err := net.Listen("tcp", "127.0.0.1:0") // it accepts no connection
 	if err != nil {
 		t.Fatal(err)
 	}

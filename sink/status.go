@@ -46,7 +46,7 @@ func classifyControl(op string, err error) error {
 	return failed
 }
 
-// ofNoTable tells whether an answer says that an instance exists and has no table. Only the words
+// ofNoTable reports whether an answer says that an instance exists and has no table. Only the words
 // tell it from an instance that does not exist.
 // Source: https://github.com/googleapis/google-cloud-go/issues/20067
 func ofNoTable(err error) bool {

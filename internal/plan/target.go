@@ -118,7 +118,7 @@ func (in *Input) examinePermissions(ctx context.Context) (string, error) {
 	if in.question.Apply {
 		role = policy.GooglePlanner(in.Cfg)
 	}
-	has, note, err := in.Target.Admin.Permissions(ctx, role.IncludedPermissions)
+	has, note, err := in.Target.Permissions(ctx, role.IncludedPermissions)
 	if err != nil {
 		return "", preflight.ExplainTarget("cannot read the permissions on "+preflight.TargetName(in.Cfg), err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // What a ping does not find is the app profile or the instance. Where the profile cannot be looked
-// at, nothing else says which, and it is told.
+// at, nothing else says which, and plan reports it.
 func TestWhatAPingDoesNotFindIsTold(t *testing.T) {
 	server, err := bttest.NewServer("127.0.0.1:0")
 	if err != nil {

@@ -75,7 +75,7 @@ var remedies = []remedy{
 	{"billing", says("billing to be enabled", "billing account", "billing_disabled", "billing is disabled"), "",
 		"enable billing for the project: gcloud billing projects link PROJECT --billing-account=ACCOUNT", anywhere},
 	{"too many tables", says("tables per instance"), "",
-		"remove tables that nobody needs, or use another instance; the console shows quotas under IAM & Admin, Quotas", anywhere},
+		"remove unused tables, or use another instance; the console shows quotas under IAM & Admin, Quotas", anywhere},
 	{"quota", says("quota exceeded", "quota metric", "rate_limit_exceeded"), "",
 		"wait, or raise the quota that the cause names: in the console under IAM & Admin, Quotas", anywhere},
 	{"credentials not accepted", says("invalid authentication credentials"), "",
@@ -106,7 +106,7 @@ func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
 	return e
 }
 
-// says tells whether one of the words is said.
+// says reports whether one of the words is said.
 func says(words ...string) func(error, string) bool {
 	return func(_ error, said string) bool {
 		for _, w := range words {
@@ -118,7 +118,7 @@ func says(words ...string) func(error, string) bool {
 	}
 }
 
-// isFile tells whether a file cannot be opened, by the reason or, where a library hands on nothing but
+// isFile reports whether a file cannot be opened, by the reason or, where a library hands on nothing but
 // text, by its words.
 func isFile(reason error, words string) func(error, string) bool {
 	return func(err error, said string) bool {
@@ -127,14 +127,14 @@ func isFile(reason error, words string) func(error, string) bool {
 	}
 }
 
-// isJSON tells whether what should be JSON is not.
+// isJSON reports whether what should be JSON is not.
 func isJSON(err error, said string) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	return errors.As(err, &syntax) || errors.As(err, &kind) || says("end of json input", "cannot unmarshal", "invalid character")(err, said)
 }
 
-// tokenServiceAway tells whether a service that issues tokens could not be reached.
+// tokenServiceAway reports whether a service that issues tokens could not be reached.
 func tokenServiceAway(_ error, said string) bool {
 	issuer := says("oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com")
 	away := says("dial tcp", "proxyconnect", "no such host", "timeout", "deadline exceeded", "connection refused", "eof")

@@ -27,7 +27,7 @@ func TestTheFixFitsTheCause(t *testing.T) {
 		{"Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: abc", "", "VPC Service Controls"},
 		{"This API method requires billing to be enabled. Please enable billing on project #1.", "", "gcloud billing projects link"},
 		{"The pubsub.googleapis.com API requires a quota project, which is not set by default.", "", "set-quota-project"},
-		{"Quota exceeded for quota metric 'Tables per instance'", "", "remove tables"},
+		{"Quota exceeded for quota metric 'Tables per instance'", "", "remove unused tables"},
 		{"Quota exceeded for quota metric 'Regional publisher throughput, kB'", "", "raise the quota"},
 		{"Request had invalid authentication credentials. Expected OAuth 2 access token.", "", "keys list"},
 		{"transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority", "", "SSL_CERT_FILE"},
@@ -63,8 +63,8 @@ func TestTheFixFitsTheCause(t *testing.T) {
 	}
 }
 
-// A file of credentials that cannot be used is told as that by all three clients, and never with the
-// advice to look at the network.
+// All three clients report a file of credentials that cannot be used as that, and never advise to
+// check the network.
 func TestFilesOfCredentials(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) string {

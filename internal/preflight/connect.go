@@ -227,21 +227,23 @@ func OpenTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 }
 
 // Profile looks at the app profile, again while that may help.
-func (t *Target) Profile(ctx context.Context) (profile sink.Profile, err error) {
-	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
-		profile, err = t.Admin.Profile(ctx)
-		return err
-	})
-	return profile, err
+func (t *Target) Profile(ctx context.Context) (sink.Profile, error) {
+	return askAgain(ctx, t.Admin.Profile)
 }
 
 // Lacks looks what a table lacks, again while that may help.
-func (t *Target) Lacks(ctx context.Context, spec sink.TableSpec) (lacks sink.Lacks, err error) {
-	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
-		lacks, err = t.Admin.Lacks(ctx, spec)
-		return err
+func (t *Target) Lacks(ctx context.Context, spec sink.TableSpec) (sink.Lacks, error) {
+	return askAgain(ctx, func(ctx context.Context) (sink.Lacks, error) { return t.Admin.Lacks(ctx, spec) })
+}
+
+// Permissions are those of the wanted ones that the identity has, or a note why that is unknown. It
+// asks again while that may help.
+func (t *Target) Permissions(ctx context.Context, wanted []string) (has []string, note string, err error) {
+	has, err = askAgain(ctx, func(ctx context.Context) (has []string, err error) {
+		has, note, err = t.Admin.Permissions(ctx, wanted)
+		return has, err
 	})
-	return lacks, err
+	return has, note, err
 }
 
 // Close closes the connections.

@@ -165,7 +165,7 @@ func ofRequest(failed *sink.Error) (code, fix string) {
 	return diag.TargetUnreachable, ""
 }
 
-// ofRows tells whether a request goes through the app profile, to rows.
+// ofRows reports whether a request goes through the app profile, to rows.
 func ofRows(op string) bool { return op == "CheckAndMutateRow" || op == "ReadRows" }
 
 // codeOf is what a gRPC status means for an operator. Bigtable answers FailedPrecondition to a conditional write through an app

@@ -13,19 +13,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// again is a question that is asked again while that may help.
-func again(question func(context.Context) (string, error)) func(context.Context) (string, error) {
-	return func(ctx context.Context) (text string, err error) {
-		err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
-			text, err = question(ctx)
-			return err
-		})
-		return text, err
-	}
+// askAgain asks a service, again while that may help, until ctx ends.
+func askAgain[T any](ctx context.Context, ask func(context.Context) (T, error)) (answer T, err error) {
+	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
+		answer, err = ask(ctx)
+		return err
+	})
+	return answer, err
 }
 
-// mayPass tells whether Bigtable or Pub/Sub throttles, or fails for the moment. Where no connection
-// could be made nobody answered: whoever started waits for nothing, and sees it at once.
+// again is a question that is asked again while that may help.
+func again(question func(context.Context) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) { return askAgain(ctx, question) }
+}
+
+// mayPass reports whether Bigtable or Pub/Sub throttles, or fails for the moment. A connection that
+// cannot be made is no answer of a service: that shows at once.
 func mayPass(err error) bool {
 	var target *sink.Error
 	if errors.As(err, &target) {
@@ -49,7 +52,7 @@ func neverSent(text string) bool {
 	return strings.Contains(text, "connection error: desc = ") || strings.Contains(text, "name resolver error: ")
 }
 
-// unanswered tells whether a request had no answer in its time, rather than one that came late.
+// unanswered reports whether a request had no answer in its time, rather than one that came late.
 func unanswered(err error) bool {
 	late := func(code string) bool {
 		return code == codes.DeadlineExceeded.String() || code == codes.Canceled.String()

@@ -75,7 +75,9 @@ func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 	what := "the tables of " + TargetName(p.Cfg) + " are not as they must be"
 	for _, spec := range Specs(p.Cfg) {
 		if !p.Cfg.Target.CreateMissing {
-			made, err := p.Target.Admin.Prepare(ctx, []sink.TableSpec{spec}, false)
+			made, err := askAgain(ctx, func(ctx context.Context) (sink.Made, error) {
+				return p.Target.Admin.Prepare(ctx, []sink.TableSpec{spec}, false)
+			})
 			if err != nil {
 				return nil, ExplainTarget(what, err)
 			}

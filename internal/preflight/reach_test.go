@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A start does not end because Bigtable throttles or fails once. What stays is told as it was said,
-// and what no repetition helps is told at once.
+// A start does not end because Bigtable throttles or fails once. An answer that stays is quoted,
+// and one that no repetition changes ends the start at once.
 func TestReachAsksAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer error

@@ -54,8 +54,8 @@ func TestAProbeRepeatsWhatMayPass(t *testing.T) {
 	}
 }
 
-// What was said counts, although the time of the probe ended while it was asked again; and where
-// nothing was said, that is told.
+// The last answer counts, although the time of the probe ended while it asked again. Without an
+// answer it says so.
 func TestAProbeTellsWhatWasSaid(t *testing.T) {
 	busy := &sink.Error{Op: "GetTable", Reason: sink.Throttled, Code: "ResourceExhausted", Text: "busy"}
 	silent := &sink.Error{Op: "GetTable", Code: "DeadlineExceeded"}

@@ -96,11 +96,7 @@ func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscri
 	if err != nil {
 		return nil, relay.SubscriptionFacts{}, explainTopic(what, err)
 	}
-	var facts relay.SubscriptionFacts
-	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
-		facts, err = s.Look(ctx)
-		return err
-	})
+	facts, err := askAgain(ctx, s.Look)
 	if err != nil {
 		return s, facts, explainTopic(what, err)
 	}
@@ -189,11 +185,7 @@ func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFact
 	if err != nil {
 		return nil, relay.TopicFacts{}, explainTopic(what, err)
 	}
-	var facts relay.TopicFacts
-	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
-		facts, err = topic.Look(ctx)
-		return err
-	})
+	facts, err := askAgain(ctx, topic.Look)
 	if err != nil {
 		return topic, facts, explainTopic(what, err)
 	}
