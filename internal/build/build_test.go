@@ -54,7 +54,7 @@ func TestIdentifyDate(t *testing.T) {
 // What builds the program hands it what Identify expects.
 func TestBuildsAreStamped(t *testing.T) {
 	for path, want := range map[string]string{
-		"../../Makefile":                    `(?m)^STAMP = -X main\.version=\$\(VERSION\) -X main\.revision=\$\(REVISION\) -X main\.date=\$\(DATE\)$[\s\S]*\$\(GO\) build -trimpath -ldflags "\$\(STAMP\)"`,
+		"../../Makefile":                    `(?m)^STAMP = -X main\.version=\$\(VERSION\) -X main\.revision=\$\(REVISION\) -X main\.date=\$\(DATE\)$[\s\S]*\$\(GO\) build -ldflags "\$\(STAMP\)"`,
 		"../../deploy/container/Dockerfile": `(?m)^ARG VERSION=""$\n^ARG REVISION=""$\n^ARG DATE=""$\n^RUN .*go build .*-X main\.version=\$\{VERSION\} -X main\.revision=\$\{REVISION\} -X main\.date=\$\{DATE\}`,
 		"../../deploy/container/.ko.yaml":   `ldflags: .*-X main\.revision=\{\{\.Git\.FullCommit\}\}.*-X main\.date=\{\{\.Git\.CommitDate\}\}`,
 		"../../.goreleaser.yaml":            `(?m)^ +- -s -w -X main\.version=v\{\{ \.Version \}\} -X main\.revision=\{\{ \.FullCommit \}\}.* -X main\.date=\{\{ \.CommitDate \}\}$`,
@@ -63,5 +63,20 @@ func TestBuildsAreStamped(t *testing.T) {
 		if err != nil || !regexp.MustCompile(want).Match(text) {
 			t.Errorf("%s: no %s, %v", path, want, err)
 		}
+	}
+}
+
+// What make builds is compiled once: releases alone trim paths, which compiles everything anew, and
+// nothing but the race detector needs C.
+func TestMakeBuildsOneFlavour(t *testing.T) {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if regexp.MustCompile(`-trimpath|-gcflags`).Match(text) || !regexp.MustCompile(`(?m)^export CGO_ENABLED = 0$`).Match(text) {
+		t.Error("the Makefile builds with flags of its own, or with C")
+	}
+	if !regexp.MustCompile(`(?m)^demo: build\b.*\n\tbin/replicator demo$`).Match(text) {
+		t.Error("make demo does not run what make build builds")
 	}
 }
