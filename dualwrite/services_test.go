@@ -103,7 +103,7 @@ func (s *services) run(ctx context.Context, cfg *config.Config) (string, error) 
 	var log strings.Builder
 	w := worker.New(worker.Options{
 		Config: cfg, AcceptMapping: true, Console: &terminal.Console{Stdout: io.Discard, Stderr: &log, Env: os.LookupEnv}, Log: slog.New(slog.NewTextHandler(&log, nil)),
-		Lines: backfill.NewRenderer(io.Discard, nil), Allowed: config.Anything, Once: true, Idle: 50 * time.Millisecond,
+		Lines: backfill.NewRenderer(io.Discard, nil), Once: true, Idle: 50 * time.Millisecond,
 	})
 	err := w.Run(ctx)
 	return log.String(), err

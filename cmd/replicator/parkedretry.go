@@ -55,12 +55,9 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 }
 
 // connecting connects to the source when a retry needs it.
-func (p *program) connecting(cfg *config.Config, allowed config.Allowed) func(context.Context) (repair.Source, error) {
+func connecting(cfg *config.Config) func(context.Context) (repair.Source, error) {
 	return func(ctx context.Context) (repair.Source, error) {
 		src, err := preflight.ConnectSource(ctx, cfg)
-		if err == nil {
-			err = src.CheckEndpoints(p.Env, allowed)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +75,7 @@ func (p *program) decide(ctx context.Context, s *parked.Selection, allowed confi
 		if err != nil {
 			return err
 		}
-		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Log: log, Connect: p.connecting(cfg, allowed)}
+		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Log: log, Connect: connecting(cfg)}
 		return d.Decide(ctx, s, act)
 	})
 }

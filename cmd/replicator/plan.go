@@ -98,9 +98,6 @@ func (p *program) plan(ctx context.Context, f planFlags) error {
 		return err
 	}
 	source, err := preflight.ConnectSource(ctx, cfg)
-	if err == nil {
-		err = source.CheckEndpoints(p.Env, f.allowed)
-	}
 	if err != nil {
 		return err
 	}

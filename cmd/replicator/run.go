@@ -177,7 +177,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	}
 	w := worker.New(worker.Options{
 		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Records: p.said, Build: thisBuild(), Hints: p.withConfig(),
-		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
+		Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
 		Publish: f.publish, NoWrite: f.noWrite, Loads: f.loads, FromTopic: f.from == fromPubSub, AcceptMode: f.acceptMode,
 		Serve: !f.off(), Profile: f.pprof, Rereads: rereads,
 		Reread:   func() (*config.Config, error) { return p.read(overrides...) },

@@ -18,27 +18,6 @@ type Allowed struct {
 // Anything is for commands that only read: they name an emulator, and do not refuse it.
 var Anything = Allowed{Emulator: true, Insecure: true}
 
-// serviceEndpoints are the variables that redirect the services that are asked here: data, streams, and those that give credentials.
-// Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
-var serviceEndpoints = []string{awsEndpoint, tableEndpoint, streamsEndpoint,
-	"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL_SSO", "AWS_ENDPOINT_URL_SSO_OIDC", "AWS_ENDPOINT_URL_SIGNIN"}
-
-// awsDomains are Amazon's, under which the endpoints of its services and VPC endpoints have their names.
-// Source: https://docs.aws.amazon.com/general/latest/gr/ddb.html and https://docs.aws.amazon.com/general/latest/gr/rande.html
-var awsDomains = []string{"amazonaws.com", "amazonaws.com.cn", "api.aws", "api.amazonwebservices.com.cn", "on.aws",
-	"amazonaws.eu", "c2s.ic.gov", "sc2s.sgov.gov", "cloud.adc-e.uk", "csp.hci.ic.gov"}
-
-// IsAWSHost tells whether a host is in a domain of Amazon's.
-func IsAWSHost(host string) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	for _, domain := range awsDomains {
-		if strings.HasSuffix(host, "."+domain) {
-			return true
-		}
-	}
-	return false
-}
-
 // isLoopback tells whether a host is this machine by definition: an address of the loopback, or a name that is reserved for it (RFC 6761).
 func isLoopback(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
@@ -49,8 +28,8 @@ func isLoopback(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// CheckEndpoint judges an endpoint that replaces one of Amazon's; where is the setting that names it.
-func CheckEndpoint(where, endpoint string, allowed Allowed) diag.List {
+// checkEndpoint judges an endpoint that replaces one of Amazon's; where is the setting that names it.
+func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {

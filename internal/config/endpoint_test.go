@@ -1,6 +1,9 @@
 package config
 
 import (
+	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,6 +20,10 @@ func TestCheckEndpoint(t *testing.T) {
 		"https://111122223333.ddb.eu-west-1.amazonaws.com":         "",
 		"https://dynamodb.eu-west-1.api.aws:443/":                  "",
 		"https://DYNAMODB.EU-WEST-1.AMAZONAWS.COM.":                "",
+		"https://us-east-1.signin.aws.amazon.com":                  "",
+		"https://dynamodb.eu-isoe-west-1.api.cloud-aws.adc-e.uk":   "",
+		"https://x.lambda-url.eu-west-1.on.aws":                    emulator,
+		"https://amazonaws.com":                                    emulator,
 		"http://dynamodb.eu-west-1.amazonaws.com":                  emulator + " " + insecure,
 		"https://dynamodb.eu-west-1.amazonaws.com.example.org":     emulator,
 		"https://notamazonaws.com":                                 emulator,
@@ -39,7 +46,7 @@ func TestCheckEndpoint(t *testing.T) {
 				}
 			}
 			var got []string
-			for _, e := range CheckEndpoint("AWS_ENDPOINT_URL", endpoint, allowed) {
+			for _, e := range checkEndpoint("AWS_ENDPOINT_URL", endpoint, allowed) {
 				got = append(got, e.Code)
 				if strings.Contains(e.Error()+e.Fix, "secret") {
 					t.Errorf("%s: the error tells a password: %v", endpoint, e)
@@ -52,19 +59,78 @@ func TestCheckEndpoint(t *testing.T) {
 	}
 }
 
-// Each variable by which the SDK redirects a service that is asked is looked at, unless the SDK is set to ignore them.
-func TestEachEndpointVariableIsJudged(t *testing.T) {
-	for _, name := range serviceEndpoints {
-		env := map[string]string{name: "https://example.org", tableEndpoint: "https://dynamodb.eu-west-1.amazonaws.com",
-			streamsEndpoint: "https://streams.dynamodb.eu-west-1.amazonaws.com"}
-		env[name] = "https://example.org"
-		found := CheckEnvironment(lookup(env), Allowed{})
-		if len(found) != 1 || found[0].Code != diag.EmulatorNotAllowed || !strings.HasPrefix(found[0].What, name+" ") {
-			t.Errorf("%s: %v", name, found)
+// Each setting by which the SDK redirects a service that is asked is looked at, of the environment
+// and of its profile, unless the SDK is set to ignore them.
+func TestEachEndpointSettingIsJudged(t *testing.T) {
+	const elsewhere, tables, streams = "https://example.org", "https://dynamodb.eu-west-1.amazonaws.com", "https://streams.dynamodb.eu-west-1.amazonaws.com"
+	for _, service := range append([]string{""}, awsServices...) {
+		variable, profile := anyService, "endpoint_url = "+elsewhere+"\n"
+		if service != "" {
+			variable = ownVariable(service)
+			profile = "services = s\n[services s]\n" + strings.ToLower(strings.ReplaceAll(service, " ", "_")) + " =\n  endpoint_url = " + elsewhere + "\n"
 		}
-		env["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
-		if found := CheckEnvironment(lookup(env), Allowed{}); len(found) > 0 {
-			t.Errorf("%s is ignored, and refused: %v", name, found)
+		for name, env := range map[string]map[string]string{
+			variable: {ownVariable(tableService): tables, ownVariable(streamsService): streams, variable: elsewhere, "AWS_CONFIG_FILE": os.DevNull},
+			profile: {ownVariable(tableService): tables, ownVariable(streamsService): streams, "AWS_PROFILE": "p",
+				"AWS_CONFIG_FILE": profileFile(t, "[profile p]\n"+profile)},
+		} {
+			env["AWS_SHARED_CREDENTIALS_FILE"] = os.DevNull
+			if name == profile && (service == tableService || service == streamsService) {
+				delete(env, ownVariable(service))
+			}
+			found := CheckEnvironment(lookup(env), Allowed{})
+			if len(found) != 1 || found[0].Code != diag.EmulatorNotAllowed {
+				t.Errorf("%s: %v", name, found)
+			}
+			env["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
+			if found := CheckEnvironment(lookup(env), Allowed{}); len(found) > 0 {
+				t.Errorf("%s is ignored, and refused: %v", name, found)
+			}
 		}
 	}
+}
+
+// One endpoint without the other is refused wherever it is set.
+func TestH67OneEndpointOfAProfile(t *testing.T) {
+	const local = "http://localhost:8000"
+	service := func(names ...string) string {
+		text := "services = s\n[services s]\n"
+		for _, name := range names {
+			text += name + " =\n  endpoint_url = " + local + "\n"
+		}
+		return text
+	}
+	for _, c := range []struct {
+		name, profile string
+		env           map[string]string
+		want          string
+	}{
+		{"tables of a profile", service("dynamodb"), nil, "endpoint_url of dynamodb in the services of AWS profile default is set, but endpoint_url of dynamodb_streams in"},
+		{"streams of a profile", service("dynamodb_streams"), nil, "endpoint_url of dynamodb_streams in the services of AWS profile default is set, but endpoint_url of dynamodb in"},
+		{"both of a profile", service("dynamodb", "dynamodb_streams"), nil, ""},
+		{"all of a profile", "endpoint_url = " + local, nil, ""},
+		{"one of each", service("dynamodb_streams"), map[string]string{ownVariable(tableService): local}, ""},
+		{"one of the environment", "", map[string]string{ownVariable(tableService): local}, "AWS_ENDPOINT_URL_DYNAMODB is set, but AWS_ENDPOINT_URL_DYNAMODB_STREAMS is not"},
+		{"ignored by the environment", service("dynamodb"), map[string]string{"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "TRUE"}, ""},
+		{"ignored by the profile", "ignore_configured_endpoint_urls = true", map[string]string{ownVariable(tableService): local}, ""},
+		{"ignored by the profile, not by the environment", "ignore_configured_endpoint_urls = true",
+			map[string]string{ownVariable(tableService): local, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false"}, "AWS_ENDPOINT_URL_DYNAMODB is set, but"},
+	} {
+		env := map[string]string{"AWS_CONFIG_FILE": profileFile(t, "[default]\n"+c.profile+"\n"), "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
+		maps.Copy(env, c.env)
+		found := CheckEnvironment(lookup(env), Anything)
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Code != diag.OneEndpoint || !strings.HasPrefix(found[0].What, c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, found, c.want)
+		}
+	}
+}
+
+// profileFile is the file of an AWS profile.
+func profileFile(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

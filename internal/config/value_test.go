@@ -163,7 +163,7 @@ func TestH67StrayEmulatorVariable(t *testing.T) {
 		{"both emulators", map[string]string{bigtable: "localhost:8086", pubsub: "localhost:8085"}, false, []string{diag.EmulatorNotAllowed, diag.EmulatorNotAllowed}},
 		{"allowed", map[string]string{bigtable: "localhost:8086", pubsub: "localhost:8085"}, true, nil},
 	} {
-		found := CheckEnvironment(lookup(c.env), Allowed{Emulator: c.allow})
+		found := CheckEnvironment(noProfile(c.env), Allowed{Emulator: c.allow})
 		var codes []string
 		for _, e := range found {
 			codes = append(codes, e.Code)

@@ -47,9 +47,6 @@ func (o *Operator) prepareExport(ctx context.Context, in *Input, r Request) (*re
 		return nil, err
 	}
 	source, err := preflight.ConnectSource(ctx, o.Cfg)
-	if err == nil {
-		err = source.CheckEndpoints(o.Env, o.Allowed)
-	}
 	if err != nil {
 		return nil, err
 	}

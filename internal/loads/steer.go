@@ -142,9 +142,6 @@ func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
 	if r.export == nil && r.wish == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
 		src, err := preflight.ConnectSource(ctx, o.Cfg)
 		if err == nil {
-			err = src.CheckEndpoints(o.Env, o.Allowed)
-		}
-		if err == nil {
 			err = in.estimateAll(ctx, src.Tables, prices, decided)
 		}
 		if err != nil {

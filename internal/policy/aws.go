@@ -94,13 +94,7 @@ func document(statements ...Statement) Policy {
 // tableARN is arn:PARTITION:dynamodb:REGION:ACCOUNT:table/NAME, with * for what is not known.
 // Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html
 func tableARN(role, region, table string) string {
-	partition, account := "aws", "*"
-	switch {
-	case strings.HasPrefix(region, "cn-"):
-		partition = "aws-cn"
-	case strings.HasPrefix(region, "us-gov-"):
-		partition = "aws-us-gov"
-	}
+	partition, account := config.Partition(region), "*"
 	if parts := strings.SplitN(role, ":", 6); len(parts) == 6 { // arn:PARTITION:iam::ACCOUNT:role/NAME
 		partition, account = parts[1], parts[4]
 	}

@@ -63,26 +63,6 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	}, nil
 }
 
-// CheckEndpoints judges where the clients lead, which AWS profiles decide too. What the environment decides is judged with it.
-func (s *Source) CheckEndpoints(env config.Lookup, allowed config.Allowed) error {
-	var found diag.List
-	for _, client := range []struct {
-		service, variable string
-		endpoint          *string
-	}{
-		{"dynamodb", "AWS_ENDPOINT_URL_DYNAMODB", s.client.Options().BaseEndpoint},
-		{"dynamodb_streams", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", s.streams.Options().BaseEndpoint},
-		{"sts", "AWS_ENDPOINT_URL_STS", sts.NewFromConfig(s.config).Options().BaseEndpoint},
-	} {
-		general, _ := env("AWS_ENDPOINT_URL")
-		if own, _ := env(client.variable); client.endpoint == nil || *client.endpoint == own || *client.endpoint == general {
-			continue // Amazon's, or judged before
-		}
-		found = append(found, config.CheckEndpoint("endpoint_url of the AWS profile for "+client.service, *client.endpoint, allowed)...)
-	}
-	return found.Err()
-}
-
 // Client is the client of DynamoDB itself.
 func (s *Source) Client() *dynamodb.Client { return s.client }
 
@@ -256,8 +236,12 @@ func TargetName(cfg *config.Config) string {
 // BothEnds names what is read and what is written in one line, so that nobody finds out later that it was something else.
 func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	from := "DynamoDB " + region
-	if endpoint := awsEndpoint(env); endpoint != "" {
-		from += " at " + endpoint
+	tables, streams := config.SourceEndpoints(env)
+	if tables != "" {
+		from += " at " + endpointName(tables)
+	}
+	if streams != tables && streams != "" {
+		from += ", streams at " + endpointName(streams)
 	}
 	to := TargetName(cfg)
 	if host, _ := env("BIGTABLE_EMULATOR_HOST"); host != "" {
@@ -266,24 +250,17 @@ func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	return from + " → " + to
 }
 
-// awsEndpoint describes where the environment redirects the DynamoDB clients to; "" if it does not. Anything that is no
-// service of Amazon's is called an emulator: VPC endpoints have names below amazonaws.com as well.
-func awsEndpoint(env config.Lookup) string {
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
-		value, _ := env(name)
-		if value == "" {
-			continue
-		}
-		u, err := url.Parse(value)
-		if err != nil {
-			return "the endpoint of " + name
-		}
-		if config.IsAWSHost(u.Hostname()) {
-			return u.Host
-		}
-		return "EMULATOR " + u.Host
+// endpointName describes an endpoint that a client is redirected to. Anything that is no service of
+// Amazon's is called an emulator; VPC endpoints have names in Amazon's domains.
+func endpointName(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "an endpoint that is no URL"
 	}
-	return ""
+	if config.IsAWSHost(u.Hostname()) {
+		return u.Host
+	}
+	return "EMULATOR " + u.Host
 }
 
 // Ledger is where the ledger is in the state table.

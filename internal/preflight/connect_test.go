@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -129,5 +130,50 @@ func TestSourceRequestsKeepTheirOwnBounds(t *testing.T) {
 	}
 	if client, ok := s.config.HTTPClient.(*awshttp.BuildableClient); !ok || client.GetTimeout() != FetchTime {
 		t.Errorf("requests for credentials are sent by a %T", s.config.HTTPClient)
+	}
+}
+
+// Where the clients lead is what is judged, and told, before there are clients: whatever the environment and its profile set.
+func TestEndpointsAreThoseOfTheClients(t *testing.T) {
+	const unset = "unset"
+	own := []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS"}
+	awsEnvironment(t, map[string]string{"AWS_PROFILE": "p", "AWS_REGION": "eu-west-1"})
+	cases := 0
+	for _, profile := range []string{"", "endpoint_url = https://any.profile", "services = s", "endpoint_url = https://any.profile\nservices = s"} {
+		for _, ignored := range []string{"", "ignore_configured_endpoint_urls = true"} {
+			file := filepath.Join(t.TempDir(), "config")
+			content := "[profile p]\n" + profile + "\n" + ignored + "\n[services s]\ndynamodb =\n  endpoint_url = https://tables.profile\n"
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("AWS_CONFIG_FILE", file)
+			for _, general := range []string{unset, "", "https://any.env"} {
+				for _, specific := range []string{unset, "", "https://own.env"} {
+					for _, ignore := range []string{"", "false", "True"} {
+						for name, value := range map[string]string{"AWS_ENDPOINT_URL": general, own[0]: specific, own[1]: specific, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": ignore} {
+							t.Setenv(name, value)
+							if value == unset {
+								os.Unsetenv(name)
+							}
+						}
+						source, err := ConnectSource(t.Context(), &config.Config{})
+						if err != nil {
+							t.Fatal(err)
+						}
+						tables, streams := config.SourceEndpoints(os.LookupEnv)
+						if want := aws.ToString(source.client.Options().BaseEndpoint); tables != want {
+							t.Errorf("%s\n%q %q %q: tables at %q, want %q", content, general, specific, ignore, tables, want)
+						}
+						if want := aws.ToString(source.streams.Options().BaseEndpoint); streams != want {
+							t.Errorf("%s\n%q %q %q: streams at %q, want %q", content, general, specific, ignore, streams, want)
+						}
+						cases++
+					}
+				}
+			}
+		}
+	}
+	if cases != 4*2*27 {
+		t.Errorf("%d cases", cases)
 	}
 }

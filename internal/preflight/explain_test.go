@@ -3,6 +3,9 @@ package preflight
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +14,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -119,16 +123,31 @@ func TestExplainLedger(t *testing.T) {
 	}
 }
 
-func TestAWSEndpoint(t *testing.T) {
-	for value, want := range map[string]string{
-		"":                      "",
-		"http://localhost:8000": "EMULATOR localhost:8000",
-		"https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com": "vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com",
-		"http://amazonaws.com.example":                         "EMULATOR amazonaws.com.example",
+// The line that a run begins with names both services if they lead to different places, and says EMULATOR where Amazon's is none.
+func TestBothEndsNameEndpoints(t *testing.T) {
+	const tables, streams, vpc = "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", "https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"
+	cfg := &config.Config{Target: config.Target{Project: "p", Instance: "i"}}
+	profile := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(profile, []byte("[default]\nendpoint_url = http://localhost:8000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{nil, ""},
+		{map[string]string{tables: "http://localhost:8000", streams: "http://localhost:8000"}, " at EMULATOR localhost:8000"},
+		{map[string]string{"AWS_ENDPOINT_URL": "http://amazonaws.com.example"}, " at EMULATOR amazonaws.com.example"},
+		{map[string]string{tables: vpc, streams: vpc}, " at vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"},
+		{map[string]string{tables: vpc, streams: "http://localhost:8000"}, " at vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com, streams at EMULATOR localhost:8000"},
+		{map[string]string{"AWS_CONFIG_FILE": profile}, " at EMULATOR localhost:8000"},
+		{map[string]string{"AWS_CONFIG_FILE": profile, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, ""},
 	} {
-		got := awsEndpoint(func(name string) (string, bool) { return value, name == "AWS_ENDPOINT_URL_DYNAMODB" && value != "" })
-		if got != want {
-			t.Errorf("%q: %q, want %q", value, got, want)
+		env := map[string]string{"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
+		maps.Copy(env, c.env)
+		got := BothEnds(cfg, "eu-west-1", func(name string) (string, bool) { value, ok := env[name]; return value, ok })
+		if want := "DynamoDB eu-west-1" + c.want + " → Bigtable p/i"; got != want {
+			t.Errorf("%v: %s, want %s", c.env, got, want)
 		}
 	}
 }

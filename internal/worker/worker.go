@@ -36,7 +36,6 @@ type Options struct {
 	Build   build.Info
 	Hints   string // the flags with which next steps find the configuration
 
-	Allowed       config.Allowed
 	Once          bool                           // end when every open shard is drained
 	Idle          time.Duration                  // with Once: how long a shard must be empty
 	NoCopy        bool                           // only follow the streams
@@ -98,9 +97,6 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) connect(ctx context.Context, dry bool) error {
 	var err error
 	if w.source, err = preflight.ConnectSource(ctx, w.Config); err != nil {
-		return err
-	}
-	if err = w.source.CheckEndpoints(w.Console.Env, w.Allowed); err != nil {
 		return err
 	}
 	out := w.Console.Stderr
