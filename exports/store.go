@@ -40,11 +40,11 @@ const (
 )
 
 // Split divides the place of an export, the name of its folder or of the manifest-summary.json in
-// it, into the root of its Store and the folder below that: a window's data lies beside its folder.
+// it, into the root of its Store, up to and with the slash before the folder, and the folder below
+// that: a window's data lies beside its folder. A root is kept as it is: to a bucket, a//b, a/./b and
+// a/b are three keys.
 func Split(place string) (root, folder string) {
-	place = path.Clean(strings.TrimSuffix(place, summaryName))
-	root, folder = path.Split(place)
-	return strings.TrimSuffix(root, "/"), folder
+	return path.Split(strings.TrimRight(strings.TrimSuffix(place, summaryName), "/"))
 }
 
 // resolve gives the name below the store's root of an object that a manifest names. A manifest

@@ -25,7 +25,7 @@ const (
 type Place struct {
 	Scheme Scheme
 	Bucket string // "" for files
-	Root   string // of the store: a directory, or a prefix of keys without a slash at its end
+	Root   string // of the store: a directory, or a prefix of keys, with the slash at its end; "" for a whole bucket
 	Folder string // of the export, below Root
 }
 
@@ -42,7 +42,7 @@ func Parse(address string) (Place, error) {
 			return Place{}, err
 		}
 		root, folder := exports.Split(filepath.ToSlash(whole))
-		return Place{Root: filepath.FromSlash(root + "/"), Folder: folder}, nil
+		return Place{Root: filepath.FromSlash(root), Folder: folder}, nil
 	}
 	p := Place{Scheme: Scheme(scheme)}
 	if p.Scheme != S3 && p.Scheme != CloudStorage {
@@ -50,8 +50,8 @@ func Parse(address string) (Place, error) {
 	}
 	bucket, key, _ := strings.Cut(rest, "/")
 	p.Bucket = bucket
-	p.Root, p.Folder = exports.Split(strings.Trim(key, "/"))
-	if bucket == "" || key == "" || p.Folder == "." {
+	p.Root, p.Folder = exports.Split(key)
+	if bucket == "" || p.Folder == "" || p.Folder == "." || p.Folder == ".." {
 		return Place{}, fmt.Errorf("it does not name a folder: %s://bucket/prefix/AWSDynamoDB/export-id is expected", scheme)
 	}
 	return p, nil
@@ -62,8 +62,5 @@ func (p Place) String() string {
 	if p.Scheme == Files {
 		return filepath.Join(p.Root, p.Folder)
 	}
-	return string(p.Scheme) + "://" + p.Bucket + "/" + key(p.Root, p.Folder)
+	return string(p.Scheme) + "://" + p.Bucket + "/" + p.Root + p.Folder
 }
-
-// key is the name of an object in its bucket.
-func key(root, name string) string { return strings.TrimPrefix(root+"/"+name, "/") }

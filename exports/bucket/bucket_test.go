@@ -2,17 +2,22 @@ package bucket
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"io"
 	"io/fs"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -28,8 +33,11 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]Place{
-		"s3://b/p/AWSDynamoDB/01-a":                     {S3, "b", "p/AWSDynamoDB", "01-a"},
-		"s3://b/AWSDynamoDB/01-a/manifest-summary.json": {S3, "b", "AWSDynamoDB", "01-a"},
+		"s3://b/p/AWSDynamoDB/01-a":                            {S3, "b", "p/AWSDynamoDB/", "01-a"},
+		"s3://b/AWSDynamoDB/01-a/manifest-summary.json":        {S3, "b", "AWSDynamoDB/", "01-a"},
+		"s3://b/p//AWSDynamoDB/01-a":                           {S3, "b", "p//AWSDynamoDB/", "01-a"},
+		"gs://b//AWSDynamoDB/01-a//":                           {CloudStorage, "b", "/AWSDynamoDB/", "01-a"},
+		"gs://b/a/./b/../c d%20+?#/01-a/manifest-summary.json": {CloudStorage, "b", "a/./b/../c d%20+?#/", "01-a"},
 		"gs://b/01-a/":           {CloudStorage, "b", "", "01-a"},
 		"/data/AWSDynamoDB/01-a": {Files, "", "/data/AWSDynamoDB/", "01-a"},
 		"x":                      {Files, "", filepath.Dir(here) + "/", "x"},
@@ -39,7 +47,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %+v, %v", address, got, err)
 		}
 	}
-	for _, address := range []string{"", "s3://b", "s3://b/", "s3:///x", "http://b/x", "gs://b/manifest-summary.json"} {
+	for _, address := range []string{"", "s3://b", "s3://b/", "s3:///x", "http://b/x", "gs://b/manifest-summary.json", "s3://b//", "s3://b/x/..", "gs://b/x/./"} {
 		if p, err := Parse(address); err == nil {
 			t.Errorf("%q: %+v", address, p)
 		}
@@ -123,7 +131,7 @@ func TestS3(t *testing.T) {
 	if len(found) != 2 || found["a"] != "2" || found["b"] != "1" {
 		t.Errorf("the chain holds %v", found)
 	}
-	if _, err := exports.Read(ctx, NewS3(cfg, Place{S3, "exports", "a", ""}, pathStyle), "none"); !errors.Is(err, fs.ErrNotExist) && !strings.Contains(err.Error(), "no such file") {
+	if _, err := exports.Read(ctx, NewS3(cfg, Place{S3, "exports", "a/", ""}, pathStyle), "none"); !errors.Is(err, fs.ErrNotExist) && !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
 	}
 }
@@ -150,7 +158,7 @@ func TestS3Answers(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	answers(t, NewS3(config(server.URL), Place{S3, "b", "root", "x"}, pathStyle))
+	answers(t, NewS3(config(server.URL), Place{S3, "b", "root/", "x"}, pathStyle))
 }
 
 func answers(t *testing.T, store exports.Store) {
@@ -188,9 +196,95 @@ func TestCloudStorageAnswers(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	store, err := NewCloudStorage(t.Context(), Place{CloudStorage, "b", "root", "x"}, option.WithEndpoint(server.URL+"/"), option.WithoutAuthentication())
+	store, err := NewCloudStorage(t.Context(), Place{CloudStorage, "b", "root/", "x"}, option.WithEndpoint(server.URL+"/"), option.WithoutAuthentication())
 	if err != nil {
 		t.Fatal(err)
 	}
 	answers(t, store)
+}
+
+// TestKeysAreKept: whatever stands in a key is asked for, letter by letter. To a bucket a//b and a/b
+// are two objects.
+func TestKeysAreKept(t *testing.T) {
+	asked := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.RequestURI
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	ctx := t.Context()
+	for _, folder := range []string{"dir//AWSDynamoDB/01-a", "/AWSDynamoDB/01-a", "a/./b/../01-a", "a b/c+d/e%20f/g?h#i/ü/01-a", "//01-a"} {
+		key := folder + "/manifest-summary.json"
+		s3Place, err := Parse("s3://bucket/" + folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = NewS3(config(server.URL), s3Place, pathStyle).Open(ctx, s3Place.Folder+"/manifest-summary.json")
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "s3://bucket/"+key) {
+			t.Error(err)
+		}
+		if got, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(<-asked, "?x-id=GetObject"), "/bucket/")); got != key || err != nil {
+			t.Errorf("S3 is asked for %s, want %s: %v", got, key, err)
+		}
+		gsPlace, err := Parse("gs://bucket/" + key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := NewCloudStorage(ctx, gsPlace, option.WithEndpoint(server.URL+"/"), option.WithoutAuthentication())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = store.Open(ctx, gsPlace.Folder+"/manifest-summary.json")
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "gs://bucket/"+key) {
+			t.Error(err)
+		}
+		uri, _, _ := strings.Cut(<-asked, "?")
+		if got, err := url.PathUnescape(strings.TrimPrefix(uri, "/b/bucket/o/")); got != key || err != nil {
+			t.Errorf("Cloud Storage is asked for %s, want %s: %v", got, key, err)
+		}
+		if s3Place.String() != "s3://bucket/"+folder || gsPlace.String() != "gs://bucket/"+folder {
+			t.Errorf("%s is told as %s and %s", folder, s3Place, gsPlace)
+		}
+	}
+}
+
+// TestS3TrustsTheBundle: certificates of AWS_CA_BUNDLE and of a profile's ca_bundle hold for exports,
+// as they do for DynamoDB; so does a proxy of the environment.
+func TestS3TrustsTheBundle(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "content") }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer server.Close()
+	bundle := filepath.Join(t.TempDir(), "bundle.pem")
+	profile := filepath.Join(t.TempDir(), "config")
+	for file, content := range map[string][]byte{
+		bundle:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		profile: []byte("[default]\nca_bundle = " + bundle + "\n"),
+	} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	for name, c := range map[string]struct {
+		bundle, file string
+		trusted      bool
+	}{"neither": {"", os.DevNull, false}, "the environment": {bundle, os.DevNull, true}, "a profile": {"", profile, true}} {
+		t.Setenv("AWS_CA_BUNDLE", c.bundle)
+		t.Setenv("AWS_CONFIG_FILE", c.file)
+		cfg, err := awsconfig.LoadDefaultConfig(t.Context(), awsconfig.WithCredentialsProvider(config("").Credentials), awsconfig.WithRegion("us-east-1"),
+			awsconfig.WithBaseEndpoint(server.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := NewS3(cfg, Place{S3, "b", "", "x"}, pathStyle).Open(t.Context(), "here")
+		if (err == nil) != c.trusted {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			_ = in.Close()
+		}
+		if transportOf(cfg).Proxy == nil {
+			t.Errorf("%s: there is no proxy", name)
+		}
+	}
 }

@@ -24,7 +24,7 @@ type CloudStore struct {
 // the environment unless an option says otherwise.
 func NewCloudStorage(ctx context.Context, p Place, options ...option.ClientOption) (*CloudStore, error) {
 	options = append([]option.ClientOption{option.WithScopes(storage.DevstorageReadOnlyScope)}, options...)
-	authorized, err := transport.NewTransport(ctx, newTransport(), options...)
+	authorized, err := transport.NewTransport(ctx, watchSilence(http.DefaultTransport.(*http.Transport).Clone()), options...)
 	if err != nil {
 		return nil, fmt.Errorf("gs://%s: %w", p.Bucket, err)
 	}
@@ -39,7 +39,7 @@ func NewCloudStorage(ctx context.Context, p Place, options ...option.ClientOptio
 // Open gets an object. The error wraps fs.ErrNotExist if there is none, and fs.ErrPermission if it
 // must not be read.
 func (s *CloudStore) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	object := key(s.root, name)
+	object := s.root + name
 	answer, err := s.objects.Get(s.bucket, object).Context(ctx).Download()
 	if err == nil {
 		return answer.Body, nil

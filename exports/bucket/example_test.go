@@ -19,6 +19,6 @@ func ExampleParse() {
 		fmt.Println(place.Scheme, place.Bucket, place.Root, place.Folder)
 	}
 	// Output:
-	// s3 backups daily/AWSDynamoDB 01700000000000-aaaaaaaa
-	// gs backups AWSDynamoDB 01700000000000-aaaaaaaa
+	// s3 backups daily/AWSDynamoDB/ 01700000000000-aaaaaaaa
+	// gs backups AWSDynamoDB/ 01700000000000-aaaaaaaa
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -24,7 +25,7 @@ type S3Store struct {
 // client's is found.
 func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
 	return &S3Store{s3.NewFromConfig(cfg, append([]func(*s3.Options){func(o *s3.Options) {
-		o.HTTPClient = &http.Client{Transport: newTransport()}
+		o.HTTPClient = &http.Client{Transport: watchSilence(transportOf(cfg))}
 		o.UsePathStyle = o.BaseEndpoint != nil // no server but Amazon's has a name for each bucket
 		o.RetryMaxAttempts = 1                 // the caller retries, and attempts would multiply
 		// Manifests have checksums of their own, and composite ones of S3 cannot be checked.
@@ -32,10 +33,19 @@ func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
 	}}, options...)...), p.Bucket, p.Root}
 }
 
+// transportOf is the configuration's transport, which has the certificates of AWS_CA_BUNDLE or of a
+// profile's ca_bundle, but not its limit of time: it holds for requests that take seconds.
+func transportOf(cfg aws.Config) *http.Transport {
+	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
+		return client.GetTransport()
+	}
+	return awshttp.NewBuildableClient().GetTransport()
+}
+
 // Open gets an object. The error wraps fs.ErrNotExist if there is none, and fs.ErrPermission if it
 // must not be read, or may not exist: S3 answers so to who must not list the bucket.
 func (s *S3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(key(s.root, name))}
+	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(s.root + name)}
 	out, err := s.client.GetObject(ctx, in)
 	if region := elsewhere(err); region != "" {
 		out, err = s.client.GetObject(ctx, in, func(o *s3.Options) { o.Region = region })

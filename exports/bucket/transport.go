@@ -11,9 +11,8 @@ import (
 // time of a request as a whole is no bound.
 const silence = time.Minute
 
-// newTransport gives connections that fail when they bring nothing for long.
-func newTransport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
+// watchSilence lets connections of a transport fail when they bring nothing for long.
+func watchSilence(t *http.Transport) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)

@@ -2,8 +2,10 @@ package config
 
 import (
 	"fmt"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -19,9 +21,9 @@ const (
 // images is the form of what checkImages takes, as far as editors can tell.
 var images = regexp.MustCompile(`^(?:scan|/.*|(?:s3|gs)://[^/]+/.+)$`)
 
-// bucketFolder is the address of a folder in a bucket. The services' own rules for names are
-// narrower.
-var bucketFolder = regexp.MustCompile(`^(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,221}(?:/[^/\s]+)+/?$`)
+// bucketFolder is the address of a folder in a bucket. The services' own rules for names of buckets
+// are narrower; a key may hold any character, and several slashes in a row.
+var bucketFolder = regexp.MustCompile(`^(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,221}/.*[^/\s]/*$`)
 
 // checkImages takes scan, or where an export lies.
 func checkImages(s string) *fault {
@@ -34,7 +36,7 @@ func checkImages(s string) *fault {
 		return &fault{diag.InvalidValue, "", "of what stands in braces, " + ofTable + " alone is known: the name of the source table", fix}
 	case remote && scheme != "s3" && scheme != "gs":
 		return &fault{diag.InvalidValue, "", "there are exports in s3://, gs:// and directories, and none in " + scheme + "://", fix}
-	case remote && !bucketFolder.MatchString(plain):
+	case remote && (!bucketFolder.MatchString(plain) || slices.Contains([]string{".", ".."}, path.Base(plain))):
 		return &fault{diag.InvalidValue, "", "it does not name the folder of an export within a bucket", fix}
 	case !remote && !filepath.IsAbs(plain):
 		return &fault{diag.InvalidValue, "", "neither scan nor where an export lies: workers on several machines read it, so that a directory begins with /", fix}

@@ -33,7 +33,7 @@ func Destination(address string) (string, error) {
 	if !ok || bucket == "" {
 		return "", diag.BadUsage("DynamoDB exports to S3, and "+fmt.Sprintf("%q", address)+" names no bucket there", "write --export s3://BUCKET or s3://BUCKET/PREFIX")
 	}
-	if prefix = strings.Trim(prefix, "/"); prefix == "" {
+	if prefix = strings.TrimRight(prefix, "/"); prefix == "" {
 		return "s3://" + bucket, nil
 	}
 	return "s3://" + bucket + "/" + prefix, nil

@@ -167,7 +167,7 @@ func (c *conductor) followExport(ctx context.Context, r checkpoint.ExportRequest
 	case c.exports.open == nil:
 		return errNoExports
 	}
-	address := "s3://" + report.Bucket + "/" + path.Dir(report.Manifest)
+	address := "s3://" + report.Bucket + "/" + strings.TrimSuffix(report.Manifest, "/"+path.Base(report.Manifest))
 	e, err := c.exports.open(ctx, address)
 	var fault *exports.Error
 	switch {

@@ -63,7 +63,7 @@ func (a *archive) Report(ctx context.Context, arn string) (backfill.ExportReport
 
 // open is how a worker reads the exports.
 func (a *archive) open(ctx context.Context, address string) (*exports.Export, error) {
-	id, ok := strings.CutPrefix(address, "s3://bucket/deep/AWSDynamoDB/")
+	id, ok := strings.CutPrefix(address, "s3://bucket/deep//er/AWSDynamoDB/")
 	if !ok {
 		return nil, errors.New("another address")
 	}
@@ -84,7 +84,7 @@ func (s *loadScene) wishes(ctx context.Context, a *archive) *archive {
 	s.Exporter, s.Options.Exports = a, a.open
 	s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, task.Now(ctx) })
 	s.pass(ctx, 2*checkpoint.Slack)
-	_, err := s.Ledger.RequestExport(ctx, "Orders", true, checkpoint.ExportRequest{To: "s3://bucket/deep", NotBefore: task.Now(ctx)})
+	_, err := s.Ledger.RequestExport(ctx, "Orders", true, checkpoint.ExportRequest{To: "s3://bucket/deep//er", NotBefore: task.Now(ctx)})
 	s.check(err)
 	return a
 }
@@ -126,7 +126,7 @@ func TestAnExportThatIsAskedFor(t *testing.T) {
 			t.Errorf("under way: %+v", state.Load)
 		}
 		state := s.conducts(ctx, 20*time.Minute)
-		if !state.Loaded() || state.Load.Source != "export" || state.Load.Export.Address != "s3://bucket/deep/AWSDynamoDB/1" || len(s.live(ctx)) != 12 || s.shop.reads != 0 {
+		if !state.Loaded() || state.Load.Source != "export" || state.Load.Export.Address != "s3://bucket/deep//er/AWSDynamoDB/1" || len(s.live(ctx)) != 12 || s.shop.reads != 0 {
 			t.Errorf("%+v, %d rows", state.Load, len(s.live(ctx)))
 		}
 		if len(a.orders) != 1 || a.calls < 3 || a.orders[0].At.Nanosecond() != 0 || a.orders[0].At.Before(state.AdoptedAt) || a.orders[0].Bucket != "bucket" {
@@ -155,7 +155,7 @@ func TestH106_AnExportOfBeforeARaiseIsAskedForAgain(t *testing.T) {
 			t.Errorf("%d exports, %+v", len(a.orders), state.Load)
 		}
 		// An operator may ask once more; it is another export, not one of those.
-		_, err := s.Ledger.RequestExport(ctx, "Orders", true, checkpoint.ExportRequest{To: "s3://bucket/deep"})
+		_, err := s.Ledger.RequestExport(ctx, "Orders", true, checkpoint.ExportRequest{To: "s3://bucket/deep//er"})
 		s.check(err)
 		if state := s.conducts(ctx, 2*time.Hour); len(a.orders) != 4 || !state.Loaded() {
 			t.Errorf("%d exports, %+v", len(a.orders), state.Load)
