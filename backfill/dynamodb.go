@@ -387,7 +387,7 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 		if reason == cdc.Malformed && keyed {
 			return fail(reason, fmt.Errorf("%s; its text is withheld because it may quote the item's key", answer.ErrorCode()))
 		}
-		return fail(reason, fmt.Errorf("%s: %s", answer.ErrorCode(), answer.ErrorMessage()))
+		return fail(reason, told{answer.ErrorCode() + ": " + answer.ErrorMessage(), err})
 	}
 	if errors.Is(err, errUnknownType) {
 		return fail(cdc.Malformed, errUnknownType)
@@ -398,7 +398,7 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	}
 	if answered != nil && status/100 != 2 {
 		// No error of the service's own form: something between it and us has answered.
-		return fail(cdc.ReasonOf("", status), fmt.Errorf("an answer with HTTP status %d", status))
+		return fail(cdc.ReasonOf("", status), told{fmt.Sprintf("an answer with HTTP status %d", status), err})
 	}
 	var undecoded *smithy.DeserializationError
 	if errors.As(err, &undecoded) {
@@ -410,6 +410,16 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	}
 	return fail(cdc.Denied, err) // the request never left: there are no credentials, no region or no endpoint
 }
+
+// told is an error of the client in fewer words.
+type told struct {
+	text string
+	err  error
+}
+
+func (t told) Error() string { return t.text }
+
+func (t told) Unwrap() error { return t.err }
 
 // connections is how many are kept open: one for each part, or most would dial anew for each page.
 const connections = 64

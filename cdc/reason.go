@@ -32,6 +32,11 @@ var reasonsOfCodes = map[string]Reason{
 	"NotAuthorized":              Denied,
 	"OptInRequired":              Denied,
 	"RequestExpired":             Denied,
+	"RequestTimeTooSkewed":       Denied,
+	"TokenRefreshRequired":       Denied,
+	"InvalidToken":               Denied,
+	"InvalidAccessKeyId":         Denied,
+	"SubscriptionRequired":       Denied,
 
 	"InternalServerError": Unavailable,
 	"InternalFailure":     Unavailable,
@@ -46,10 +51,22 @@ var reasonsOfCodes = map[string]Reason{
 // it has none) and HTTP status (0 if unknown). Most codes come with status 400, so that the code
 // decides where it is known.
 func ReasonOf(code string, status int) Reason {
-	if reason, ok := reasonsOfCodes[strings.TrimSuffix(code, "Exception")]; ok {
+	code = strings.TrimSuffix(code, "Exception")
+	if reason, ok := reasonsOfCodes[code]; ok {
 		return reason
 	}
+	if strings.HasPrefix(code, "KMS") { // of the key that a table is encrypted with; status 400
+		return reasonOfKey(code)
+	}
 	return reasonOfStatus(status)
+}
+
+// reasonOfKey says what an answer about a key of KMS means: that it is denied, disabled or gone.
+func reasonOfKey(code string) Reason {
+	if strings.Contains(code, "Throttling") {
+		return Throttled
+	}
+	return Denied
 }
 
 // reasonOfStatus says what an answer without a known error code means. What the service refuses for reasons unknown to us

@@ -65,7 +65,7 @@ func (s *S3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 			reason = fs.ErrNotExist
 		}
 	case http.StatusForbidden:
-		reason = fmt.Errorf("%s: %w", said.ErrorCode(), fs.ErrPermission)
+		reason = forbidden{err, said.ErrorCode() + ": " + said.ErrorMessage()}
 	}
 	return nil, fmt.Errorf("s3://%s/%s: %w", s.bucket, *in.Key, reason)
 }
@@ -81,3 +81,13 @@ func elsewhere(err error) string {
 	}
 	return answer.Response.Header.Get("X-Amz-Bucket-Region")
 }
+
+// forbidden is S3's answer that an object must not be read.
+type forbidden struct {
+	error
+	said string
+}
+
+func (f forbidden) Error() string { return f.said }
+
+func (f forbidden) Unwrap() []error { return []error{fs.ErrPermission, f.error} }

@@ -175,7 +175,7 @@ func (in *Input) recovery(ctx context.Context, out *source) (string, error) {
 	case cdc.Is(err, cdc.Denied):
 		return "", preflight.Untold("unknown: this identity may not ask, which takes dynamodb:DescribeContinuousBackups")
 	case err != nil:
-		return "", preflight.Untold("unknown: " + err.Error())
+		return "", errors.Join(preflight.Untold("unknown: "+err.Error()), err) // asked again if that may help
 	case r.On:
 		return "on", nil
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 
@@ -53,6 +55,10 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 		return nil, &diag.Error{Code: diag.NoRegion, What: "no AWS region is configured",
 			Cause: "neither source.region, AWS_REGION nor the AWS profile names one"}
 	}
+	if strings.ContainsFunc(ac.Region, unicode.IsSpace) {
+		return nil, &diag.Error{Code: diag.NoRegion, What: fmt.Sprintf("the AWS region %q contains a blank or a newline", ac.Region),
+			Cause: "source.region, AWS_REGION or the AWS profile has it", Fix: "write the region alone, such as eu-west-1"}
+	}
 	watch := &clock.Watch{}
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
 	return &Source{
@@ -98,10 +104,17 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 		options = append(options, awsconfig.WithRegion(cfg.Source.Region))
 	}
 	ac, err := awsconfig.LoadDefaultConfig(ctx, options...)
-	if err == nil && cfg.Source.RoleARN != "" {
-		ac.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(ac), cfg.Source.RoleARN), early)
+	if err != nil {
+		return ac, err
 	}
-	return ac, err
+	if ac.Credentials != nil {
+		ac.Credentials = checkedCredentials{ac.Credentials}
+	}
+	if cfg.Source.RoleARN != "" {
+		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(ac), cfg.Source.RoleARN)
+		ac.Credentials = checkedCredentials{aws.NewCredentialsCache(role, early)}
+	}
+	return ac, nil
 }
 
 // Stream is the source of one stream.

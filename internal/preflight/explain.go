@@ -3,10 +3,8 @@ package preflight
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
-	"github.com/aws/smithy-go"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -87,39 +85,6 @@ func Explain(what string, err error) error {
 		return ExplainTarget(what, err)
 	}
 	return err
-}
-
-// ExplainSource is for errors of DynamoDB. Table is the table that was asked for, "" if the error is about none or about more.
-func ExplainSource(what, table string, err error) error {
-	e := &diag.Error{Code: diag.SourceUnreachable, What: what, Err: err}
-	switch {
-	case cdc.Is(err, cdc.NotFound) && table != "":
-		e.Code = diag.SourceNotFound
-	case cdc.Is(err, cdc.Denied):
-		e.Code = diag.SourceDenied
-	case cdc.Is(err, cdc.Malformed):
-		e.Code = diag.SourceMalformed
-	}
-	return e
-}
-
-// explainCredentials tells credentials that nobody configured from those that a service did not give.
-func explainCredentials(err error) error {
-	e := &diag.Error{Code: diag.NoAWSCredentials, What: "no AWS credentials could be had", Err: err}
-	var (
-		asked  *smithy.OperationError
-		broken net.Error
-		answer smithy.APIError
-	)
-	switch {
-	case strings.Contains(err.Error(), "no EC2 IMDS role found"):
-		// The last place that is looked at, also where there is no such service: nothing else was configured.
-	case errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultClient && !strings.Contains(answer.ErrorCode(), "Throttl"):
-		e.Code, e.Fix = diag.SourceDenied, "compare the trust policy of the role (source.role_arn, AWS_ROLE_ARN) with the identity that asks for it"
-	case errors.As(err, &asked), errors.As(err, &broken):
-		e.Code, e.Fix = diag.SourceUnreachable, "check the network and AWS_ENDPOINT_URL_STS; the service that gives the credentials is asked again with the next start"
-	}
-	return e
 }
 
 // ExplainTarget is for errors of Bigtable.

@@ -37,7 +37,7 @@ func TestExplainCredentials(t *testing.T) {
 		{"an instance's role", fmt.Errorf("failed to get r EC2 IMDS role credentials, %w", operation("ec2imds", silent)), diag.SourceUnreachable, 1},
 		{"a container's endpoint", fmt.Errorf("failed to load credentials, %w", silent), diag.SourceUnreachable, 1},
 	} {
-		if err := explainCredentials(c.err); !diag.Has(err, c.code) || diag.ExitCode(err) != c.exit {
+		if err := explainCredentials("cannot get AWS credentials", c.err); !diag.Has(err, c.code) || diag.ExitCode(err) != c.exit {
 			t.Errorf("%s: exit status %d, want %d: %v", c.name, diag.ExitCode(err), c.exit, err)
 		}
 	}

@@ -53,8 +53,11 @@ func ExportFailed(address string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		out.Fix = "allow this identity, and that of the workers, to read the objects of the export: s3:GetObject, or storage.objects.get"
 	}
-	if p, err := bucket.Parse(address); err == nil && p.Scheme == bucket.CloudStorage {
+	switch p, _ := bucket.Parse(address); p.Scheme {
+	case bucket.CloudStorage:
 		return storageService.remedied(out)
+	case bucket.S3:
+		remediedByAWS(out)
 	}
 	return out
 }

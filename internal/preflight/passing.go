@@ -6,9 +6,11 @@ import (
 	"net"
 	"strings"
 
+	"github.com/aws/smithy-go"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -45,6 +47,25 @@ func mayPass(err error) bool {
 		return !neverSent(err.Error())
 	}
 	return false
+}
+
+// mayPassAtAWS is the same of AWS. Unlike Google's clients, which wait for a connection, those of AWS
+// are asked once, so that a probe repeats whatever it asks.
+func mayPassAtAWS(err error) bool {
+	var dialled *net.OpError
+	if errors.As(err, &dialled) && dialled.Op == "dial" {
+		return false
+	}
+	var noKey *credentialsError
+	if !errors.As(err, &noKey) {
+		return cdc.Is(err, cdc.Throttled) || cdc.Is(err, cdc.Unavailable)
+	}
+	var answer smithy.APIError
+	if errors.As(err, &answer) {
+		return answer.ErrorFault() == smithy.FaultServer || cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled
+	}
+	var broken *net.OpError
+	return errors.As(err, &broken)
 }
 
 // neverSent recognizes what gRPC says on this side if it cannot connect.

@@ -140,7 +140,11 @@ func (u Untold) Error() string { return string(u) }
 func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	detail, err := question(limited)
+	var detail string
+	err := repeat(limited, mayPassAtAWS, func(ctx context.Context) (err error) {
+		detail, err = question(ctx)
+		return err
+	})
 	mark, color := "✓", "\x1b[32m"
 	var known *diag.Error
 	ok := err == nil
@@ -202,7 +206,7 @@ func (p *Prober) Credentials(ctx context.Context) (string, error) {
 	}
 	c, err := p.Source.config.Credentials.Retrieve(ctx)
 	if err != nil {
-		return "", explainCredentials(err)
+		return "", explainCredentials("cannot get AWS credentials", err)
 	}
 	return "from " + c.Source, nil
 }

@@ -1,0 +1,90 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// awsRemedies are tried in order, on what AWS answered: its error code, a colon and its message. The
+// first that is met counts. Which kind of policy denies a request is told by the message alone, in
+// words that are the same for all services. A policy above the identity's own goes first, whatever
+// it denies: nothing in the identity's policy helps there.
+// Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html,
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html,
+// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
+// https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
+var awsRemedies = []remedy{
+	{"wrong clock", both(hasCode("InvalidSignature", "SignatureDoesNotMatch"), says("signature expired", "signature not yet current")), diag.ClockWrong, "", anywhere},
+	{"wrong clock", hasCode("RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"), diag.ClockWrong, "", anywhere},
+	{"web identity token expired", both(hasCode("ExpiredToken"), says("must be before the expiration")), "",
+		"renew the file of AWS_WEB_IDENTITY_TOKEN_FILE: Kubernetes does so for a projected token, but not for a copy of it", anywhere},
+	{"token expired", hasCode("ExpiredToken", "TokenRefreshRequired"), "",
+		"get new credentials: AWS_SESSION_TOKEN and tokens in files are never renewed; a role, SSO or credential_process renews them", anywhere},
+	{"login expired", says("sso session has expired", "cached sso token is expired", "session token not found or invalid"), "", "run `aws sso login` again, with the same AWS_PROFILE", anywhere},
+	{"unknown key", hasCode("UnrecognizedClient", "InvalidClientTokenId", "InvalidAccessKeyId", "InvalidToken"), "",
+		"use an access key that is active: `aws sts get-caller-identity` shows whether it is. One that begins with ASIA needs its AWS_SESSION_TOKEN. " +
+			"A key of another partition (China, GovCloud) and one in a region that the account has not enabled are unknown too", anywhere},
+	{"wrong secret", hasCode("InvalidSignature", "SignatureDoesNotMatch"), "",
+		"copy the secret access key again: it is not that of the access key ID. If it is right, a proxy changes requests", anywhere},
+	{"no signature", hasCode("IncompleteSignature", "MissingAuthenticationToken"), "",
+		"look at the proxy of HTTPS_PROXY and at AWS_ENDPOINT_URL…: the signature is lost on the way", anywhere},
+	{"account not ready", hasCode("OptInRequired", "SubscriptionRequired"), "",
+		"finish the account's registration for this service, or enable the region for the account", anywhere},
+	{"policy of a VPC endpoint", says("vpc endpoint policy"), "",
+		"allow the action in the policy of the VPC endpoint that this host uses: aws ec2 modify-vpc-endpoint --vpc-endpoint-id ID --policy-document …; DynamoDB, its streams and S3 may have an endpoint each", anywhere},
+	{"service control policy", says("service control policy"), "",
+		"ask who administers the AWS organization: a service control policy (SCP) refuses the action to the account, and no policy of the identity outweighs it", anywhere},
+	{"resource control policy", says("resource control policy"), "",
+		"ask who administers the AWS organization: a resource control policy (RCP) refuses the action on the resource, and no policy of the identity outweighs it", anywhere},
+	{"permissions boundary", says("permissions boundary"), "",
+		"allow the action in the permissions boundary of the role or user as well: aws iam get-role --role-name ROLE names it", anywhere},
+	{"session policy", says("session policy"), "",
+		"begin the session without a policy of its own, or allow the action in it: it is given with AssumeRole", anywhere},
+	{"KMS key disabled", both(aboutKMS, says("disabledexception", "is disabled", "pending deletion", "pendingdeletion", "invalidstate", "kms.disabled", "kmsdisabled")), "",
+		"enable the table's or bucket's KMS key again: aws kms enable-key --key-id KEY; if it is to be deleted: aws kms cancel-key-deletion --key-id KEY", anywhere},
+	{"KMS key denied", aboutKMS, "",
+		"allow the action on the KMS key, kms:Decrypt if none is named, to this identity: in its policy, and in the policy of the key", anywhere},
+	{"resource denies", says("explicit deny in a resource-based policy"), "",
+		"remove the Deny from the policy of the table, stream or bucket: aws dynamodb get-resource-policy --resource-arn ARN, aws s3api get-bucket-policy --bucket BUCKET", anywhere},
+	{"role not to be assumed", says("sts:assumerole"), "",
+		"allow sts:AssumeRole on the role to this identity, and this identity in the trust policy of the role (source.role_arn, AWS_ROLE_ARN)", anywhere},
+	{"resource does not allow", says("no resource-based policy allows"), "",
+		"allow the action to this identity in the policy of the table, stream or bucket: it belongs to another account", anywhere},
+	{"explicit deny", says("explicit deny"), "",
+		"remove the Deny statement from the policies of the identity, or meet its condition (network, VPC endpoint, MFA, tag): no Allow outweighs it", anywhere},
+}
+
+const loginFix = "run `aws sso login` again, with the same AWS_PROFILE"
+
+// awsFailures are tried where AWS answered nothing, on the text of the error.
+var awsFailures = []remedy{
+	{"login expired", says("sso session has expired", "cached sso token is expired", "sso token is expired", "failed to read cached sso token"), "", loginFix, anywhere},
+	{"login expired", says("please reauthenticate"), "", "run `aws login` again, with the same AWS_PROFILE", anywhere},
+	{"output of a process", says("credential_process"), "",
+		"run the credential_process of the AWS profile by hand: it must write one JSON document with Version 1, AccessKeyId and SecretAccessKey", anywhere},
+	{"wrong clock", says("certificate has expired or is not yet valid"), diag.ClockWrong,
+		"compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate", anywhere},
+	{"unknown authority", says("certificate signed by unknown authority"), "",
+		"name the file of the proxy's certificate authority in AWS_CA_BUNDLE, or as ca_bundle of the AWS profile", anywhere},
+	{"proxy", says("proxyconnect", "proxy authentication required"), "",
+		"check HTTPS_PROXY, its user and password included, and NO_PROXY", anywhere},
+}
+
+// aboutKMS tells whether an answer is about the key that a table, a stream or an object is encrypted with.
+func aboutKMS(_ error, said string) bool {
+	return strings.HasPrefix(said, "kms") || says("kms:", "kms key", ".kms.", "customer master key")(nil, said)
+}
+
+// hasCode tells whether an answer has one of the error codes, with Exception at its end or without.
+func hasCode(codes ...string) func(error, string) bool {
+	return func(_ error, said string) bool {
+		code, _, _ := strings.Cut(said, ":")
+		return slices.ContainsFunc(codes, func(c string) bool { return strings.TrimSuffix(code, "exception") == strings.ToLower(c) })
+	}
+}
+
+func both(a, b func(error, string) bool) func(error, string) bool {
+	return func(err error, said string) bool { return a(err, said) && b(err, said) }
+}

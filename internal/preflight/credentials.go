@@ -1,0 +1,93 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
+)
+
+// checkedCredentials gives the credentials of a provider, unless no request could carry them. Each of
+// its errors is a *credentialsError.
+type checkedCredentials struct{ aws.CredentialsProvider }
+
+// Retrieve implements aws.CredentialsProvider.
+func (c checkedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	found, err := c.CredentialsProvider.Retrieve(ctx)
+	if err == nil {
+		err = checkCredentials(found)
+	}
+	if err != nil {
+		return aws.Credentials{}, &credentialsError{withoutOutput(err)}
+	}
+	return found, nil
+}
+
+// withoutOutput is an error without the output of a credential_process: the SDK tells all of it, the
+// secret included, where it cannot read it.
+func withoutOutput(err error) error {
+	var process *processcreds.ProviderError
+	if !errors.As(err, &process) || !strings.HasPrefix(process.Err.Error(), "parse failed") {
+		return err
+	}
+	return fmt.Errorf("the output of credential_process cannot be read: %w", errors.Unwrap(process.Err))
+}
+
+// credentialsError is why a request had no credentials.
+type credentialsError struct{ err error }
+
+func (e *credentialsError) Error() string { return e.err.Error() }
+
+func (e *credentialsError) Unwrap() error { return e.err }
+
+// strangeCredentials says what is wrong with a part of credentials, without telling the part.
+type strangeCredentials struct{ part, source, fault string }
+
+func (e *strangeCredentials) Error() string {
+	return "the " + e.part + " from " + e.source + " " + e.fault
+}
+
+func (e *strangeCredentials) fix() string {
+	return "write the " + e.part + " again, alone: a Kubernetes secret made from a file or by echo keeps the newline at the end, one by printf or --from-literal has none"
+}
+
+// checkCredentials fails with an *strangeCredentials if a part holds what no key has. With a newline in
+// the access key or the token no request can be sent, and in the secret it makes every signature wrong.
+func checkCredentials(c aws.Credentials) error {
+	for _, part := range []struct{ name, value string }{
+		{"access key ID", c.AccessKeyID}, {"secret access key", c.SecretAccessKey}, {"session token", c.SessionToken},
+	} {
+		if fault := strangeIn(part.value); fault != "" {
+			return &strangeCredentials{part.name, c.Source, fault}
+		}
+	}
+	return nil
+}
+
+// strangeIn says what a part of credentials holds that none has; "" if nothing.
+func strangeIn(value string) string {
+	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\'' }
+	at := strings.IndexFunc(value, bad)
+	if at < 0 {
+		return ""
+	}
+	where := "contains "
+	switch {
+	case strings.TrimLeftFunc(value[at:], bad) == "":
+		where = "ends with "
+	case at == 0:
+		where = "begins with "
+	}
+	switch value[at] {
+	case '\n', '\r':
+		return where + "a newline"
+	case ' ', '\t':
+		return where + "a blank"
+	case '"', '\'':
+		return where + "a quotation mark"
+	}
+	return where + "a character that no key has"
+}

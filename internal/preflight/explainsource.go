@@ -1,0 +1,126 @@
+package preflight
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/clock"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// ExplainSource is for errors of DynamoDB. Table is the table that was asked for, "" if the error is about none or about more.
+func ExplainSource(what, table string, err error) error {
+	var noKey *credentialsError
+	if errors.As(err, &noKey) {
+		e := explainCredentials(what, noKey)
+		e.Err = err
+		return e
+	}
+	e := &diag.Error{Code: diag.SourceUnreachable, What: what, Err: err}
+	switch {
+	case cdc.Is(err, cdc.NotFound) && table != "":
+		e.Code = diag.SourceNotFound
+	case cdc.Is(err, cdc.Malformed):
+		e.Code = diag.SourceMalformed
+	case cdc.Is(err, cdc.Throttled):
+		e.Fix = throttledFix
+	case cdc.Is(err, cdc.Denied):
+		e.Code = diag.SourceDenied
+		notByAWS(e)
+		remediedByAWS(e)
+	default:
+		remediedByAWS(e)
+	}
+	return e
+}
+
+const throttledFix = "wait a moment, and start again; an account has 10 calls of DescribeStream a second, and a table its read capacity"
+
+// notByAWS corrects the advice about a refusal that does not come from the service.
+func notByAWS(e *diag.Error) {
+	var (
+		answer   smithy.APIError
+		response *smithyhttp.ResponseError
+		call     *smithy.OperationError
+	)
+	switch {
+	case errors.As(e.Err, &answer):
+	case errors.As(e.Err, &response):
+		e.Fix = "look at what answers in place of AWS: the proxy of HTTPS_PROXY, or the host of AWS_ENDPOINT_URL…"
+	case errors.As(e.Err, &call): // the client sent nothing
+		e.Code, e.Fix = diag.SourceUnreachable, "correct what the cause names: the region, AWS_USE_FIPS_ENDPOINT or AWS_USE_DUALSTACK_ENDPOINT"
+	}
+}
+
+// explainCredentials tells credentials that nobody configured from those that a service did not give,
+// and from those that no request can carry.
+func explainCredentials(what string, err error) *diag.Error {
+	e := &diag.Error{Code: diag.NoAWSCredentials, What: what, Cause: err.Error(), Err: err}
+	var (
+		strange *strangeCredentials
+		asked   *smithy.OperationError
+		broken  net.Error
+		answer  smithy.APIError
+	)
+	switch {
+	case errors.As(err, &strange):
+		e.Cause, e.Fix = strange.Error(), strange.fix()
+	case strings.Contains(err.Error(), "no EC2 IMDS role found"):
+		// The last place that is looked at, also where there is no such service: nothing else was configured.
+	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
+		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, and start again: the service that gives the credentials throttles"
+	case errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultClient:
+		e.Code, e.Fix = diag.SourceDenied, "compare the trust policy of the role (source.role_arn, AWS_ROLE_ARN) with the identity that asks for it"
+		remediedByAWS(e)
+	case errors.As(err, &asked), errors.As(err, &broken):
+		e.Code, e.Fix = diag.SourceUnreachable, "check the network and AWS_ENDPOINT_URL_STS; the service that gives the credentials is asked again with the next start"
+		remediedByAWS(e)
+	default:
+		remediedByAWS(e)
+	}
+	return e
+}
+
+// remediedByAWS gives an error the code and the fix of its cause, if that is a known one.
+func remediedByAWS(e *diag.Error) {
+	said, known := e.Err.Error(), awsFailures
+	var answer smithy.APIError
+	if errors.As(e.Err, &answer) {
+		said, known = answer.ErrorCode()+": "+answer.ErrorMessage(), awsRemedies
+	}
+	for _, r := range known {
+		if !r.met(e.Err, strings.ToLower(said)) {
+			continue
+		}
+		e.Fix = r.fix
+		if r.code != "" {
+			e.Code = r.code
+		}
+		if e.Code == diag.ClockWrong {
+			e.Cause = clockCause(e.Err, said)
+		}
+		return
+	}
+}
+
+// clockCause says by how much the clock of this host is wrong, if the answer tells the time.
+func clockCause(err error, said string) string {
+	var response *smithyhttp.ResponseError
+	if !errors.As(err, &response) || response.Response == nil {
+		return said
+	}
+	at, parsing := http.ParseTime(response.Response.Header.Get("Date"))
+	offset := time.Since(at)
+	if parsing != nil || offset.Abs() < time.Minute { // a proxy may have written the Date
+		return said
+	}
+	return fmt.Sprintf("this host's clock is %s AWS's: %s", clock.Text(offset), said)
+}
