@@ -161,6 +161,9 @@ func TestTableARN(t *testing.T) {
 		{"", "eu-west-1", "arn:aws:dynamodb:eu-west-1:*:table/T"},
 		{"", "cn-north-1", "arn:aws-cn:dynamodb:cn-north-1:*:table/T"},
 		{"", "us-gov-west-1", "arn:aws-us-gov:dynamodb:us-gov-west-1:*:table/T"},
+		{"", "eusc-de-east-1", "arn:aws-eusc:dynamodb:eusc-de-east-1:*:table/T"},
+		{"", "eu-isoe-west-1", "arn:aws-iso-e:dynamodb:eu-isoe-west-1:*:table/T"},
+		{"", "us-isof-south-1", "arn:aws-iso-f:dynamodb:us-isof-south-1:*:table/T"},
 		{role, "", "arn:aws-us-gov:dynamodb:*:111122223333:table/T"},
 		{role, "us-gov-west-1", "arn:aws-us-gov:dynamodb:us-gov-west-1:111122223333:table/T"},
 	} {

@@ -205,10 +205,19 @@ func TestCredentialsWithNewlines(t *testing.T) {
 	}
 }
 
-// A region with a newline is told as that, too.
-func TestRegionWithANewline(t *testing.T) {
+// A region with a newline is told as that, too. One that the SDK takes for an emulator of tables
+// without streams needs the endpoint of both.
+func TestRegionsThatAreNone(t *testing.T) {
 	awsEnvironment(t, map[string]string{"AWS_REGION": "eu-west-1\n"})
 	if _, err := ConnectSource(t.Context(), &config.Config{}); !diag.Has(err, diag.NoRegion) || !strings.Contains(err.Error(), "newline") {
+		t.Error(err)
+	}
+	t.Setenv("AWS_REGION", "local")
+	if _, err := ConnectSource(t.Context(), &config.Config{}); !diag.Has(err, diag.OneEndpoint) {
+		t.Error(err)
+	}
+	t.Setenv("AWS_ENDPOINT_URL", "http://localhost:8000")
+	if _, err := ConnectSource(t.Context(), &config.Config{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -44,6 +44,9 @@ type Source struct {
 	clock    *clock.Watch
 }
 
+// localRegion leads the SDK's client of tables, and that alone, to an emulator at this machine.
+const localRegion = "local"
+
 // ConnectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
 // honours AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE, the web identity variables and so on.
 func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
@@ -61,6 +64,10 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	}
 	watch := &clock.Watch{}
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
+	if ac.Region == localRegion && client.Options().BaseEndpoint == nil {
+		return nil, &diag.Error{Code: diag.OneEndpoint, What: "the AWS region is " + localRegion, Cause: "to the AWS SDK it means http://localhost:8000 for tables, and nothing for streams",
+			Fix: "set AWS_ENDPOINT_URL to the emulator's address, or name a region of AWS"}
+	}
 	return &Source{
 		Region: ac.Region, config: ac, client: client,
 		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client), Exporter: backfill.NewExporter(client),

@@ -19,9 +19,16 @@ type Describer interface {
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
-// DescribeTable asks DynamoDB for a table of the configuration and makes its mapping.
+// DescribeTable asks DynamoDB for a table of the configuration and makes its mapping. It asks again
+// while that may help, for as long as a probe may take.
 func DescribeTable(ctx context.Context, tables Describer, t config.Table) (Table, error) {
-	d, err := tables.Describe(ctx, t.From)
+	limited, cancel := context.WithTimeout(ctx, ProbeTime)
+	defer cancel()
+	var d backfill.Description
+	err := repeat(limited, mayPassAtAWS, func(ctx context.Context) (err error) {
+		d, err = tables.Describe(ctx, t.From)
+		return err
+	})
 	if err != nil {
 		return Table{}, ExplainSource("cannot read table "+t.From, t.From, err)
 	}
