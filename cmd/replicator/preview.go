@@ -27,8 +27,8 @@ func newPreview(p *program) *cobra.Command {
 Bigtable is not contacted.
 
 The item comes from the source by its key (--key), from the first items of a scan (--sample), or
-from a file in DynamoDB's JSON (--item). The file is what "aws dynamodb get-item" prints or an
-export to S3 holds, with or without gzip.
+from a file in DynamoDB's JSON (--item). The file is what "aws dynamodb get-item" or "scan" prints
+or an export to S3 holds, with or without gzip.
 
 --item with --primary-key works offline, without an account. Cells show the time at which the item
 was read; a copy or a change writes its own time. Item data is shown on stdout.

@@ -129,7 +129,7 @@ func readItems(path string, limit int) ([]attribute.Item, error) {
 		case errors.As(err, &known):
 			fix = known.Fix
 		case errors.Is(err, itemfile.ErrTooLarge):
-			fix = "show its first items: --sample 20"
+			fix = "show fewer items: --sample 20"
 		}
 		return nil, &diag.Error{Code: diag.Usage, What: "cannot read the item in " + path, Cause: err.Error(), Fix: fix}
 	}

@@ -1,18 +1,21 @@
-// Package itemfile reads items from files in DynamoDB's JSON: one after the other, plain, or below "Item" as exports to S3 and
-// `aws dynamodb get-item` have them, or below "Items" as `aws dynamodb scan` prints them. Files may be packed by gzip, as those of exports
-// are. Amazon Ion, the other format of exports, and incremental exports are refused by name.
+// Package itemfile reads items from files as people have them: DynamoDB's JSON, one item after the other, bare,
+// below "Item" as exports to S3 and `aws dynamodb get-item` have them, below "Items" as `aws dynamodb scan` prints them, or
+// as a list, which its option --query Items prints. A file may be packed by gzip, as those of exports are, be UTF-16 or
+// UTF-32, and have byte order marks. What is known and cannot be read is refused by name, such as Amazon Ion,
+// incremental exports and JSON without DynamoDB's types.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
 package itemfile
 
 import (
-	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
@@ -31,79 +34,102 @@ func (e *FormatError) Error() string { return e.What }
 // ErrTooLarge is returned for what goes on behind maxBytes.
 var ErrTooLarge = fmt.Errorf("it has more than %d MiB", maxBytes>>20)
 
-// plain gives the text of a file, unpacked if it is packed.
-func plain(in io.Reader) (*bufio.Reader, error) {
-	text := bufio.NewReader(in)
-	if begins(text, "\x1f\x8b") {
-		unpacked, err := gzip.NewReader(text)
-		if err != nil {
-			return nil, errors.New("it is damaged: it begins like a gzip file, and is none")
-		}
-		text = bufio.NewReader(unpacked)
-	}
-	if begins(text, "$ion_1_0") || begins(text, "\xe0\x01\x00\xea") {
-		return nil, &FormatError{"it is Amazon Ion, and items are read in DynamoDB's JSON alone",
-			"export again in the other format: aws dynamodb export-table-to-point-in-time --export-format DYNAMODB_JSON"}
-	}
-	return text, nil
-}
-
-func begins(text *bufio.Reader, magic string) bool {
-	head, _ := text.Peek(len(magic)) // a shorter file begins otherwise
-	return string(head) == magic
-}
-
 // Read gives the first items of a file, all of them if limit is 0. It reads no further than it must, so that a small limit
-// serves for a file of any size. An error is without item data.
+// serves for a file of any size with an item a line. An error is without item data.
 func Read(in io.Reader, limit int) ([]attribute.Item, error) {
-	text, err := plain(in)
-	if err != nil {
-		return nil, err
-	}
-	counted := &io.LimitedReader{R: text, N: maxBytes + 1}
-	decoder := json.NewDecoder(counted)
 	var items []attribute.Item
-	for entry := 1; limit == 0 || len(items) < limit; entry++ {
-		var document json.RawMessage
-		switch err := decoder.Decode(&document); {
-		case counted.N == 0:
-			return nil, ErrTooLarge
-		case err == io.EOF:
-			return items, nil
-		case err != nil && (errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader)):
-			return nil, errors.New("it is damaged: its checksum is not that of its contents")
-		case err != nil:
-			return nil, fmt.Errorf("entry %d is not JSON, or it is cut off", entry)
-		}
-		found, err := itemsOf(document)
+	entry := 0
+	for document, err := range Documents(in) {
 		if err != nil {
-			return nil, fmt.Errorf("entry %d: %w", entry, err)
+			return nil, err
 		}
-		items = append(items, found...)
+		entry++
+		found, err := itemsOf(document, fmt.Sprintf("entry %d", entry))
+		if err != nil {
+			return nil, err
+		}
+		if items = append(items, found...); limit > 0 && len(items) >= limit {
+			return items[:limit], nil
+		}
 	}
-	return items[:limit], nil
+	return items, nil
 }
 
-// itemsOf are those of one document.
-func itemsOf(document json.RawMessage) ([]attribute.Item, error) {
+// Documents gives the JSON values of a file, one after the other, and stops at the first error, which names the entry and
+// holds nothing of its data.
+func Documents(in io.Reader) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		text, err := Text(in)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		counted := &io.LimitedReader{R: &jsonText{in: text}, N: maxBytes + 1}
+		decoder := json.NewDecoder(counted)
+		for entry := 1; ; entry++ {
+			var document json.RawMessage
+			err := decoder.Decode(&document)
+			switch {
+			case counted.N == 0 && entry == 1:
+				err = &FormatError{ErrTooLarge.Error() + " in one entry", "write one item a line, for example: jq -c '.Items[]' FILE"}
+			case counted.N == 0:
+				err = ErrTooLarge
+			case err == io.EOF:
+				return
+			case err != nil:
+				err = unreadable(entry, err)
+			}
+			if !yield(document, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// unreadable says why an entry is none.
+func unreadable(entry int, err error) error {
+	var known *FormatError
+	var packing flate.CorruptInputError
+	switch {
+	case errors.As(err, &known):
+		return fmt.Errorf("entry %d: %w", entry, known)
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &packing):
+		return errors.New("it is damaged: gzip cannot unpack it")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("entry %d is cut off: the file ends within it", entry)
+	}
+	return fmt.Errorf("entry %d is not JSON", entry)
+}
+
+// itemsOf are those of one document, or of an element of a list, at the named place.
+func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
+	if isList(document) {
+		return elements(document, place)
+	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) == nil {
 		if incremental(members) {
-			return nil, &FormatError{"it is an incremental export, whose lines are changes",
-				"use a full export: aws dynamodb export-table-to-point-in-time --export-type FULL_EXPORT"}
+			return nil, fmt.Errorf("%s: %w", place, &FormatError{"it is an incremental export, whose lines are changes",
+				"use a full export: aws dynamodb export-table-to-point-in-time --export-type FULL_EXPORT"})
 		}
 		if item, err := attribute.UnmarshalItem(members["Item"]); err == nil && item.Exists() {
 			return []attribute.Item{item}, nil
 		}
-		if items, ok := scanned(members["Items"]); ok {
-			return items, nil
+		if isList(members["Items"]) {
+			return elements(members["Items"], place)
 		}
 	}
 	item, err := attribute.UnmarshalItem(document)
-	if err == nil && !item.Exists() {
+	switch {
+	case err == nil && !item.Exists():
 		err = errors.New("an item without attributes")
+	case err != nil && untyped(members):
+		err = &FormatError{"JSON without DynamoDB's types", `give each attribute its type, as aws dynamodb get-item prints it: {"id":{"S":"a"},"n":{"N":"1"}}`}
 	}
-	return []attribute.Item{item}, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	return []attribute.Item{item}, nil
 }
 
 // incremental tells whether a document is a line of an incremental export.
@@ -114,19 +140,40 @@ func incremental(members map[string]json.RawMessage) bool {
 	return members["Keys"] != nil && json.Unmarshal(members["Metadata"], &metadata) == nil && metadata.WriteTimestampMicros != nil
 }
 
-// scanned are the items of a page of a scan.
-func scanned(list json.RawMessage) ([]attribute.Item, bool) {
-	var texts []json.RawMessage
-	if !bytes.HasPrefix(list, []byte("[")) || json.Unmarshal(list, &texts) != nil {
-		return nil, false
+// isList tells whether a document is a list, which no item and no value of an attribute is.
+func isList(document json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(document), []byte("["))
+}
+
+// elements are the items of a list.
+func elements(list json.RawMessage, place string) ([]attribute.Item, error) {
+	var documents []json.RawMessage
+	if err := json.Unmarshal(list, &documents); err != nil {
+		return nil, fmt.Errorf("%s is not JSON", place)
 	}
 	var items []attribute.Item
-	for _, text := range texts {
-		item, err := attribute.UnmarshalItem(text)
-		if err != nil || !item.Exists() {
-			return nil, false
+	for i, document := range documents {
+		found, err := itemsOf(document, fmt.Sprintf("%s, item %d", place, i+1))
+		if err != nil {
+			return nil, err
 		}
-		items = append(items, item)
+		items = append(items, found...)
 	}
-	return items, true
+	return items, nil
+}
+
+// untyped tells whether no attribute of a document has a type, so that it is not DynamoDB's JSON at all.
+func untyped(members map[string]json.RawMessage) bool {
+	for _, text := range members {
+		var value map[string]json.RawMessage
+		if json.Unmarshal(text, &value) != nil {
+			continue
+		}
+		for kind := attribute.KindS; kind <= attribute.KindBS; kind++ {
+			if _, ok := value[kind.String()]; ok {
+				return false
+			}
+		}
+	}
+	return len(members) > 0
 }

@@ -33,6 +33,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -175,12 +176,8 @@ func folderTexts(files fs.FS, folder string) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, err := io.ReadAll(io.LimitReader(file, maxPart+1))
-		err = errors.Join(err, file.Close())
-		if err == nil && len(text) > maxPart {
-			err = fmt.Errorf("%s has more than %d MiB", name, maxPart>>20)
-		}
-		if err != nil {
+		text, err := readPart(name, file)
+		if err = errors.Join(err, file.Close()); err != nil {
 			return nil, err
 		}
 		texts[name] = text
@@ -189,7 +186,7 @@ func folderTexts(files fs.FS, folder string) (map[string][]byte, error) {
 }
 
 func (e *Example) readArchive(texts map[string][]byte) error {
-	text, err := os.ReadFile(e.Path)
+	text, err := readText(e.Path)
 	if err != nil {
 		return err
 	}
@@ -204,6 +201,29 @@ func (e *Example) readArchive(texts map[string][]byte) error {
 		texts[f.Name] = append([]byte{}, f.Data...)
 	}
 	return e.readHead(string(e.archive.Comment))
+}
+
+// readText is the text of a file, in whatever encoding of Unicode it is.
+func readText(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := itemfile.Text(file)
+	if err != nil {
+		return nil, err
+	}
+	return readPart(path, text)
+}
+
+// readPart reads what is at most maxPart long.
+func readPart(name string, in io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxPart+1))
+	if err == nil && len(text) > maxPart {
+		err = fmt.Errorf("%s has more than %d MiB", name, maxPart>>20)
+	}
+	return text, err
 }
 
 // readHead reads what stands before the parts of a file.
@@ -250,7 +270,14 @@ func (e *Example) readTable(text []byte) error {
 		KeySchema            []struct{ AttributeName, KeyType string }
 		AttributeDefinitions []struct{ AttributeName, AttributeType string }
 	}
-	if err := json.Unmarshal(text, &table); err != nil {
+	said, err := documents(tablePart, text)
+	if err != nil {
+		return err
+	}
+	if len(said) != 1 {
+		return fmt.Errorf("%s has %d tables, not one", tablePart, len(said))
+	}
+	if err := json.Unmarshal(said[0], &table); err != nil {
 		return fmt.Errorf("%s: %w", tablePart, err)
 	}
 	e.Table = table.TableName
@@ -283,18 +310,14 @@ func (e *Example) Update(got string) error {
 	return os.WriteFile(e.Path, txtar.Format(e.archive), 0o644)
 }
 
-// documents are the JSON values of a text, one after the other.
+// documents are the JSON values of a part, one after the other.
 func documents(name string, text []byte) ([]json.RawMessage, error) {
 	var found []json.RawMessage
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var one json.RawMessage
-		switch err := decoder.Decode(&one); {
-		case errors.Is(err, io.EOF):
-			return found, nil
-		case err != nil:
-			return nil, fmt.Errorf("%s: entry %d is not JSON", name, len(found)+1)
+	for document, err := range itemfile.Documents(bytes.NewReader(text)) {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		found = append(found, one)
+		found = append(found, document)
 	}
+	return found, nil
 }

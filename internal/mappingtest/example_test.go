@@ -2,10 +2,12 @@ package mappingtest
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
@@ -58,6 +60,29 @@ func TestRefusedExamples(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s\ngives %v, not %s", text, err, want)
+		}
+	}
+}
+
+// Editors and shells of Windows leave byte order marks, and write UTF-16: an example is the same, and so are its parts.
+func TestExamplesInOtherEncodings(t *testing.T) {
+	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mark = "\ufeff"
+	text := mark + "primary_key: pk S\r\n-- items.jsonl --\r\n" + mark + "{\"pk\":{\"S\":\"a\"}}\r\n-- changes.jsonl --\r\n" + mark + "{\"delete\":{\"pk\":{\"S\":\"a\"}}}\r\n"
+	var wide []byte
+	for _, unit := range utf16.Encode([]rune(text)) {
+		wide = binary.LittleEndian.AppendUint16(wide, unit)
+	}
+	for _, file := range []string{text, string(wide)} {
+		e, err := read(t, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.Run(context.Background(), &c.Tables[0]); err != nil || !strings.Contains(got, "after the changes") {
+			t.Errorf("%q, %v", got, err)
 		}
 	}
 }

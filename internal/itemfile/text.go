@@ -1,0 +1,202 @@
+package itemfile
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// formats are what people have beside JSON, by the first bytes, unpacked. Each is refused by name.
+var formats = []struct{ magic, what, fix string }{
+	{"$ion_1_0", ion, exportJSON},
+	{"\xe0\x01\x00\xea", ion, exportJSON},
+	{"\x1f\x8b", "it is packed by gzip twice", "unpack it once: gzip -d"},
+	{"PK\x03\x04", "it is a zip archive", "unpack it, and give the file with the items"},
+	{"\x28\xb5\x2f\xfd", "it is packed by zstd", "unpack it: zstd -d"},
+	{"BZh", "it is packed by bzip2", "unpack it: bzip2 -d"},
+	{"\xfd7zXZ\x00", "it is packed by xz", "unpack it: xz -d"},
+	{"PAR1", "it is Apache Parquet, not DynamoDB's JSON", exportJSON},
+	{"Obj\x01", "it is Apache Avro, not DynamoDB's JSON", exportJSON},
+}
+
+const (
+	ion        = "it is Amazon Ion, not DynamoDB's JSON"
+	exportJSON = "export again in the other format: aws dynamodb export-table-to-point-in-time --export-format DYNAMODB_JSON"
+)
+
+// Text gives the text of a file as UTF-8 without a byte order mark. The file may be packed by gzip,
+// and may be UTF-16 or UTF-32. It returns a *FormatError for a file that is of a known other format;
+// so do reads of the text where the file turns out to be damaged.
+func Text(in io.Reader) (*bufio.Reader, error) {
+	text := bufio.NewReader(in)
+	if begins(text, "\x1f\x8b") {
+		unpacked, err := gzip.NewReader(text)
+		if err != nil {
+			return nil, errors.New("it is damaged: it begins like a gzip file, and is none")
+		}
+		text = bufio.NewReader(unpacked)
+	}
+	text = inUTF8(text)
+	for _, f := range formats {
+		if begins(text, f.magic) {
+			return nil, &FormatError{f.what, f.fix}
+		}
+	}
+	return text, nil
+}
+
+func begins(text *bufio.Reader, magic string) bool {
+	head, _ := text.Peek(len(magic)) // a shorter file begins otherwise
+	return string(head) == magic
+}
+
+// encodings are the encodings beside UTF-8: the marks that name them, longer ones first, and how JSON
+// looks in them without a mark. J stands for a character that JSON may begin with, * for any byte.
+// Source: https://www.rfc-editor.org/rfc/rfc4627#section-3
+var encodings = []struct {
+	mark, begin string
+	name        string
+	order       binary.ByteOrder
+	width       int
+}{
+	{"\xff\xfe\x00\x00", "J\x00\x00\x00", "UTF-32", binary.LittleEndian, 4},
+	{"\x00\x00\xfe\xff", "\x00\x00\x00J", "UTF-32", binary.BigEndian, 4},
+	{"\xff\xfe", "J\x00*\x00", "UTF-16", binary.LittleEndian, 2},
+	{"\xfe\xff", "\x00J\x00*", "UTF-16", binary.BigEndian, 2},
+}
+
+const byteOrderMark = "\xef\xbb\xbf" // in UTF-8
+
+// inUTF8 decodes what is in another encoding of Unicode, and drops the byte order mark.
+func inUTF8(text *bufio.Reader) *bufio.Reader {
+	if begins(text, byteOrderMark) {
+		_, _ = text.Discard(len(byteOrderMark)) // these bytes were seen
+		return text
+	}
+	head, _ := text.Peek(4) // a shorter file is UTF-8, or has a mark
+	for _, e := range encodings {
+		marked := bytes.HasPrefix(head, []byte(e.mark))
+		if marked {
+			_, _ = text.Discard(len(e.mark))
+		}
+		if marked || looksLike(head, e.begin) {
+			return bufio.NewReader(&decoder{in: text, name: e.name, order: e.order, width: e.width})
+		}
+	}
+	return text
+}
+
+func looksLike(head []byte, begin string) bool {
+	if len(head) < len(begin) {
+		return false
+	}
+	for i, c := range []byte(begin) {
+		switch {
+		case c == 'J' && strings.IndexByte("{[ \t\r\n", head[i]) < 0, c == '*' && head[i] == 0, c == 0 && head[i] != 0:
+			return false
+		}
+	}
+	return true
+}
+
+// decoder reads UTF-16 or UTF-32 as UTF-8. Half characters are errors: another character in their
+// place would be another item.
+type decoder struct {
+	in    *bufio.Reader
+	name  string
+	order binary.ByteOrder
+	width int    // bytes of a unit
+	ready []byte // decoded and not yet read
+	err   error  // that ended the text; readers may ask for it again
+}
+
+func (d *decoder) Read(p []byte) (n int, _ error) {
+	for n < len(p) && d.err == nil {
+		if len(d.ready) == 0 {
+			var r rune
+			if r, d.err = d.character(); d.err == nil {
+				d.ready = utf8.AppendRune(d.ready, r)
+			}
+		}
+		copied := copy(p[n:], d.ready)
+		n, d.ready = n+copied, d.ready[copied:]
+	}
+	return n, d.err
+}
+
+func (d *decoder) character() (rune, error) {
+	r, err := d.unit()
+	if err != nil {
+		return 0, err
+	}
+	if d.width == 2 && utf16.IsSurrogate(r) {
+		low, err := d.unit()
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return 0, err
+		}
+		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
+			return 0, d.damaged()
+		}
+	}
+	if !utf8.ValidRune(r) {
+		return 0, d.damaged()
+	}
+	return r, nil
+}
+
+func (d *decoder) unit() (rune, error) {
+	var b [4]byte
+	if _, err := io.ReadFull(d.in, b[:d.width]); err != nil {
+		return 0, err
+	}
+	if d.width == 2 {
+		return rune(d.order.Uint16(b[:])), nil
+	}
+	return rune(d.order.Uint32(b[:])), nil
+}
+
+func (d *decoder) damaged() error {
+	return &FormatError{fmt.Sprintf("it is damaged: it begins as %s, and not all of it is", d.name), "write the file again, in UTF-8"}
+}
+
+// jsonText is JSON without what tools leave in it: byte order marks between values, as files have
+// that were joined. In strings they are data, and stay. It refuses NUL bytes by name.
+type jsonText struct {
+	in              *bufio.Reader
+	quoted, escaped bool // the place is in a string, behind a backslash
+}
+
+func (j *jsonText) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		c, err := j.in.ReadByte()
+		switch {
+		case err != nil:
+			return n, err
+		case c == 0:
+			_ = j.in.UnreadByte() // readers may ask again
+			return n, &FormatError{"a NUL byte, which text never has: the file is damaged, or of another format", "write the file again, in UTF-8"}
+		case !j.quoted && c == byteOrderMark[0] && begins(j.in, byteOrderMark[1:]):
+			_, _ = j.in.Discard(len(byteOrderMark) - 1) // these bytes were seen
+			continue
+		case j.escaped:
+			j.escaped = false
+		case j.quoted && c == '\\':
+			j.escaped = true
+		case c == '"':
+			j.quoted = !j.quoted
+		}
+		p[n] = c
+		n++
+	}
+	return n, nil
+}
