@@ -66,5 +66,5 @@ func (p *program) explain(ctx context.Context, table, key string, values bool) e
 	if p.AsJSON() {
 		return p.WriteJSON(e)
 	}
-	return e.Render(p.Stdout)
+	return p.Show(p.Stdout, e.Render)
 }

@@ -85,7 +85,7 @@ func (p *program) lint(allowed config.Allowed) error {
 		if err := p.findings(found); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(p.Stdout, "%s: %s, %s\n", path, terminal.Plural(report.Errors, "error"), terminal.Plural(report.Warnings, "warning")); err != nil {
+		if _, err := fmt.Fprintf(p.Stdout, "%s: %s, %s\n", diag.Printable(path), terminal.Plural(report.Errors, "error"), terminal.Plural(report.Warnings, "warning")); err != nil {
 			return err
 		}
 		for _, w := range report.DualWrites {

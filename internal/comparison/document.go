@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -158,7 +159,7 @@ func KeyHash(m *transform.Mapping, f verify.Finding) string {
 func findingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
 	out := Finding{Kind: string(f.Kind), Target: f.Table, KeyHash: KeyHash(m, f), Columns: []Column{}, Reason: known(f.Reason)}
 	if values {
-		key := printable([]byte(f.Row))
+		key := diag.Quoted(f.Row)
 		if f.Keys.Exists() {
 			if text, err := attribute.MarshalItem(f.Keys); err == nil {
 				key = string(text)
@@ -167,7 +168,7 @@ func findingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
 		out.Key = &key
 	}
 	for _, c := range f.Columns {
-		column := Column{Column: c.Family + ":" + printable([]byte(c.Qualifier)), WantHash: known(c.Want), HaveHash: known(c.Have)}
+		column := Column{Column: columnName(c.Family, c.Qualifier), WantHash: known(c.Want), HaveHash: known(c.Have)}
 		if want, have, there := c.Values(); values && there {
 			column.WantValue, column.HaveValue = printed(want), printed(have)
 		}
@@ -180,16 +181,16 @@ func printed(value []byte) *string {
 	if value == nil {
 		return nil
 	}
-	text := printable(value)
+	text := diag.Quoted(string(value))
 	return &text
 }
 
-// printable is text as it is, and anything else quoted.
-func printable(b []byte) string {
-	if quoted := fmt.Sprintf("%q", b); quoted != `"`+string(b)+`"` {
-		return quoted
+// columnName is a column as people see it; an empty qualifier is nothing.
+func columnName(family, qualifier string) string {
+	if qualifier == "" {
+		return family + ":"
 	}
-	return string(b)
+	return family + ":" + diag.Quoted(qualifier)
 }
 
 func known(text string) *string {
@@ -325,7 +326,7 @@ func (f Finding) details() string {
 		text = "  " + strings.Join(columns, ", ")
 	}
 	if f.Reason != nil {
-		text += "  (" + *f.Reason + ")"
+		text += "  (" + diag.Printable(*f.Reason) + ")"
 	}
 	return text
 }

@@ -105,7 +105,7 @@ func (o *Operator) lines(w io.Writer) error {
 		}
 		for _, f := range t.list {
 			shown := findingOf(t.mapping, f, true)
-			line := line{Schema: lineSchema, Source: t.config.From, Kind: shown.Kind, Target: shown.Target, Row: printable([]byte(f.Row)), KeyHash: shown.KeyHash,
+			line := line{Schema: lineSchema, Source: t.config.From, Kind: shown.Kind, Target: shown.Target, Row: diag.Quoted(f.Row), KeyHash: shown.KeyHash,
 				Version: string(f.Version), Columns: shown.Columns, Reason: f.Reason}
 			if f.Keys.Exists() {
 				line.Key = *shown.Key

@@ -325,26 +325,12 @@ func collect(err error) (found List, foreign []error) {
 	return nil, []error{err}
 }
 
-func oneLine(s string) string { return printable(strings.Join(strings.Fields(s), " ")) }
+func oneLine(s string) string { return Printable(strings.Join(strings.Fields(s), " ")) }
 
 func indented(s string) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	for i, line := range lines {
-		lines[i] = printable(strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), " \r"))
+		lines[i] = Printable(strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), " \r"))
 	}
 	return strings.Join(lines, "\n         ")
-}
-
-// printable escapes what a terminal would not show as it is: control characters, escape sequences, direction marks.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
 }

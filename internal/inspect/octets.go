@@ -3,10 +3,9 @@ package inspect
 import (
 	"encoding/base64"
 	"encoding/json"
-	"strconv"
-	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
 // Octets are bytes as documents for programs hold them: text where they are UTF-8, otherwise
@@ -21,12 +20,5 @@ func (o Octets) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString(o)})
 }
 
-// String is for people: the text as it is if all of it can be printed, otherwise quoted.
-func (o Octets) String() string {
-	text := string(o)
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	if utf8.ValidString(text) && strings.IndexFunc(text, unprintable) < 0 && text != "" {
-		return text
-	}
-	return strconv.Quote(text)
-}
+// String is for people.
+func (o Octets) String() string { return diag.Quoted(string(o)) }

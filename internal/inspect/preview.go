@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -128,7 +129,7 @@ func ShowPreviews(p *terminal.Console, previews []Preview, as string) error {
 				_, err = fmt.Fprintln(p.Stdout)
 			}
 			if err == nil {
-				err = previews[i].write(p.Stdout, as)
+				err = p.Show(p.Stdout, func(w io.Writer) error { return previews[i].write(w, as) })
 			}
 		}
 	}

@@ -1,8 +1,12 @@
 package inspect
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -41,6 +45,32 @@ func TestOctets(t *testing.T) {
 		document, err := Octets(text).MarshalJSON()
 		if Octets(text).String() != want[0] || string(document) != want[1] || err != nil {
 			t.Errorf("%q: %s, %s, %v", text, Octets(text), document, err)
+		}
+	}
+}
+
+// Keys, columns, values and reasons are data of others: in no form can they clear a terminal or forge a line.
+func TestHostileItems(t *testing.T) {
+	for _, hostile := range []string{"\x1b[2J\x1b[1;31mall good", "a\n----\nforged", "\u009b2J", "a\rforged", "\u202eforged", "a\u2028forged"} {
+		reason := "the attribute " + hostile
+		previews := []Preview{{Source: "Orders", Rule: rule{hostile, hostile, 1}, OnDelete: "removes the row", Unmappable: &reason,
+			Rows: []previewRow{{Table: "orders", Row: Octets(hostile), Cells: []previewCell{{Family: "d", Qualifier: Octets(hostile), Value: Octets(hostile)}}}}}}
+		explained := &Explanation{Table: "Orders", Rule: previews[0].Rule, Rows: []explainedRow{{Table: "orders", Row: Octets(hostile),
+			Differs: []differingAt{{Column: Octets("d:" + hostile), Want: Octets(hostile), WantBytes: new(int), HaveBytes: new(int)}}}}}
+		explained.Source.Unmappable = &reason
+		for _, as := range []string{"text", "cbt", "json", "explain"} {
+			var out bytes.Buffer
+			console := &terminal.Console{Stdout: &out, Env: func(string) (string, bool) { return "", false }}
+			if as == "explain" {
+				if err := explained.Render(&out); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := ShowPreviews(console, previews, as); !diag.Has(err, diag.ItemsParked) {
+				t.Fatal(err)
+			}
+			if shown := out.String(); diag.PrintableLines(shown) != shown || strings.Contains(shown, "\nforged") {
+				t.Errorf("%q, %s: %q", hostile, as, shown)
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -23,7 +24,7 @@ func (e *Explanation) Render(w io.Writer) error {
 	}
 	line("mapping", "%s", e.Rule)
 	if e.Source.Unmappable != nil {
-		line("", "cannot be mapped: %s", *e.Source.Unmappable)
+		line("", "cannot be mapped: %s", diag.Printable(*e.Source.Unmappable))
 	}
 	for _, row := range e.Rows {
 		line("row", "%s  %s", row.Table, row.Row)
@@ -33,7 +34,7 @@ func (e *Explanation) Render(w io.Writer) error {
 		}
 	}
 	for _, record := range e.Parked {
-		line("parked", "%s: %s", record.Ref, record.Reason)
+		line("parked", "%s: %s", record.Ref, diag.Printable(record.Reason))
 	}
 	if text := e.Shard.String(); text != "" {
 		line("shard", "%s", text)
@@ -117,7 +118,7 @@ func (s *Preview) write(w io.Writer, as string) error {
 		fmt.Fprintln(&b, "ignored: the item is not copied")
 	}
 	if s.Unmappable != nil {
-		fmt.Fprintf(&b, "cannot be mapped: %s\n", *s.Unmappable)
+		fmt.Fprintf(&b, "cannot be mapped: %s\n", diag.Printable(*s.Unmappable))
 	}
 	if as == "text" {
 		fmt.Fprintf(&b, "on delete: %s\n", s.OnDelete)
@@ -138,11 +139,12 @@ func (r *previewRow) writeText(b *strings.Builder) {
 	}
 }
 
-// writeCBT writes a row as `cbt read` of the Google Cloud CLI prints it, times in UTC.
+// writeCBT writes a row as `cbt read` of the Google Cloud CLI prints it, times in UTC. What cannot be
+// printed is quoted, as in text: cbt itself writes it as it is.
 func (r *previewRow) writeCBT(b *strings.Builder) {
-	fmt.Fprintf(b, "%s\n%s\n", strings.Repeat("-", 40), []byte(r.Row))
+	fmt.Fprintf(b, "%s\n%s\n", strings.Repeat("-", 40), r.Row)
 	for _, c := range r.Cells {
-		fmt.Fprintf(b, "  %-40s @ %s\n    %q\n", c.Family+":"+string(c.Qualifier), c.Time.Format("2006/01/02-15:04:05.000000"), []byte(c.Value))
+		fmt.Fprintf(b, "  %-40s @ %s\n    %q\n", c.column(), c.Time.Format("2006/01/02-15:04:05.000000"), []byte(c.Value))
 	}
 }
 

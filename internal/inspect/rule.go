@@ -36,4 +36,6 @@ func ruleOf(cfg *config.Config, t config.Table, placed transform.Placement) rule
 	return rule{"default mapping", table.File, table.Line}
 }
 
-func (r rule) String() string { return fmt.Sprintf("%s (%s:%d)", r.Name, r.File, r.Line) }
+func (r rule) String() string {
+	return diag.Printable(fmt.Sprintf("%s (%s:%d)", r.Name, r.File, r.Line))
+}

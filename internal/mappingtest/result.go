@@ -163,12 +163,12 @@ func (r Results) Render(c *terminal.Console, explain func(error) error) error {
 
 // write says one result in a line, and how it differs below.
 func (r *Result) write(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%-8s %s\n", r.Result, r.Path); err != nil || r.Diff == nil {
+	if _, err := fmt.Fprintf(w, "%-8s %s\n", r.Result, diag.Printable(r.Path)); err != nil || r.Diff == nil {
 		return err
 	}
 	_, lines, _ := strings.Cut(*r.Diff, "--- ")
 	for line := range strings.Lines("--- " + lines) {
-		if _, err := fmt.Fprintf(w, "  %s", line); err != nil {
+		if _, err := fmt.Fprintf(w, "  %s", diag.PrintableLines(line)); err != nil {
 			return err
 		}
 	}

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -242,8 +243,8 @@ func writeRow(out *strings.Builder, row sink.Row) {
 
 // show is text as it is, and quoted if it cannot be printed, or a line of it would begin a part of the file.
 func show(text string) string {
-	if text == "" || strings.HasPrefix(text, "-- ") || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Sprintf("%q", text)
+	if strings.HasPrefix(text, "-- ") {
+		return strconv.Quote(text)
 	}
-	return text
+	return diag.Quoted(text)
 }

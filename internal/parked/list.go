@@ -67,7 +67,7 @@ func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 		_, err := fmt.Fprintln(p.Stdout, s.nothing())
 		return err
 	}
-	return writeEntries(p.Stdout, entries)
+	return p.Show(p.Stdout, func(w io.Writer) error { return writeEntries(w, entries) })
 }
 
 // The list fits terminals of listWidth columns: names of tables are cut, and reasons go on below themselves.
@@ -88,7 +88,7 @@ func writeEntries(w io.Writer, entries []Entry) error {
 	tab := tabwriter.NewWriter(w, 0, 0, betweenCols, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tKEY HASH\tTIME\tREASON")
 	for _, e := range entries {
-		first, rest, more := strings.Cut(terminal.Wrap(e.Reason, room), "\n")
+		first, rest, more := strings.Cut(terminal.Wrap(diag.Printable(e.Reason), room), "\n")
 		_, _ = fmt.Fprintf(tab, "%s\t%.*s\t%s\t%s\n", shortTable(e.Table), shownHash, e.KeyHash, e.Time.Format(time.RFC3339), first)
 		for more {
 			first, rest, more = strings.Cut(rest, "\n")

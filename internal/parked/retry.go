@@ -158,7 +158,7 @@ func (d *Decision) writeRetried(results []retried, chosen int) error {
 	for _, r := range results {
 		_, _ = fmt.Fprintf(tab, "%s/%s\t%s", r.Table, r.KeyHash, words[r.Outcome])
 		if r.Reason != nil {
-			_, _ = fmt.Fprintf(tab, ": %s", *r.Reason)
+			_, _ = fmt.Fprintf(tab, ": %s", diag.Printable(*r.Reason))
 		}
 		_, _ = fmt.Fprintln(tab)
 	}

@@ -38,6 +38,15 @@ func TestReferencesNameRecords(t *testing.T) {
 	}
 }
 
+// A reason may quote what a remote end said: it stays in its column, and acts on no terminal.
+func TestTheListEscapesReasons(t *testing.T) {
+	var out bytes.Buffer
+	err := writeEntries(&out, []Entry{{Table: "Orders", KeyHash: "00", Reason: "too large\n\nOrders  forged \x1b[2J"}})
+	if got := out.String(); err != nil || strings.Contains(got, "\x1b") || strings.Contains(got, "\n\n") || strings.Contains(got, "\nOrders  forged") {
+		t.Errorf("%v: %q", err, got)
+	}
+}
+
 // The list fits 100 columns, whatever the names and the reasons are, and no word of a reason is lost.
 func TestTheListFitsATerminal(t *testing.T) {
 	reason := strings.TrimSpace(strings.Repeat("an attribute name of 17408 bytes cannot be a column; ", 5))

@@ -3,11 +3,9 @@ package plan
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -112,16 +110,6 @@ func copyTime(seconds float64) string {
 		return "less than a minute"
 	}
 	return "about " + backfill.FormatDuration(time.Duration(seconds*float64(time.Second)))
-}
-
-// shownKey is a row key for a terminal and for JSON: as it is if it is printable text, else with
-// the rest escaped.
-func shownKey(key string) string {
-	if utf8.ValidString(key) && strings.IndexFunc(key, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 {
-		return key
-	}
-	quoted := strconv.Quote(key)
-	return quoted[1 : len(quoted)-1]
 }
 
 func writeCost(w io.Writer, r *Document) {

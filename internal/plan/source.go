@@ -193,7 +193,7 @@ func (out *source) addSample(s preflight.Sampled) {
 			of = table + ": "
 		}
 		for i := range min(shownKeys, len(rows)) {
-			out.RowKeys = append(out.RowKeys, of+shownKey(rows[i*len(rows)/min(shownKeys, len(rows))]))
+			out.RowKeys = append(out.RowKeys, of+diag.Printable(rows[i*len(rows)/min(shownKeys, len(rows))]))
 		}
 	}
 	slices.Sort(out.RowKeys)

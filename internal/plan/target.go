@@ -282,7 +282,7 @@ func (in *Input) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 			c.View, c.Shows = spec.View, spec.MappedFamilies()
 		}
 		for _, key := range spec.SplitKeys {
-			c.SplitKeys = append(c.SplitKeys, shownKey(key))
+			c.SplitKeys = append(c.SplitKeys, diag.Printable(key))
 		}
 		in.create = append(in.create, c)
 	case len(l.Families) == 0 && !l.View && len(l.Ageing) > 0:

@@ -181,6 +181,7 @@ func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, ques
 			}
 		}
 	}
+	detail = diag.Printable(detail)
 	answer := Answer{name, answered, detail, known}
 	p.Told = append(p.Told, answer)
 	if p.Record != nil {

@@ -17,7 +17,7 @@ import (
 // Documents writes each finding as a line of JSON, in the form that `lint -o json` has too.
 func Documents(w io.Writer, found diag.List) error {
 	few, rest := found.Few()
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(diag.PrintableJSON(w))
 	encoder.SetEscapeHTML(false)
 	for _, e := range few {
 		if err := encoder.Encode(e); err != nil {

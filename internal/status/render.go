@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -87,7 +88,7 @@ func (m *Document) notes() []string {
 		if t.Paused != nil {
 			reason := ""
 			if t.Paused.Reason != nil {
-				reason = ": " + *t.Paused.Reason
+				reason = ": " + diag.Printable(*t.Paused.Reason)
 			}
 			add("%s is paused since %s%s", t.Source, t.Paused.Since.Format(time.RFC3339), reason)
 		}

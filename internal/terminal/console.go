@@ -45,7 +45,7 @@ func (c *Console) AsJSON() bool { return c.Output == "json" }
 
 // WriteJSON writes one document to stdout.
 func (c *Console) WriteJSON(document any) error {
-	encoder := json.NewEncoder(c.Stdout)
+	encoder := json.NewEncoder(diag.PrintableJSON(c.Stdout))
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(document)

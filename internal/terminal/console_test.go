@@ -50,6 +50,16 @@ func TestShow(t *testing.T) {
 	if err := console.Show(&out, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil || out.String() != text {
 		t.Errorf("%v: %q", err, out.String())
 	}
+	// What a document holds of others cannot act on the terminal: neither in text nor in JSON, which stays equal.
+	out.Reset()
+	console.Stdout = &out
+	if err := console.Show(&out, func(w io.Writer) error { _, err := io.WriteString(w, "a\x1b[2J\u009b\rb\n"); return err }); err != nil || out.String() != `a\x1b[2J\u009b\rb`+"\n" {
+		t.Errorf("%v: %q", err, out.String())
+	}
+	out.Reset()
+	if err := console.WriteJSON("a\u009b\x7f<"); err != nil || out.String() != `"a\u009b\u007f<"`+"\n" {
+		t.Errorf("%v: %q", err, out.String())
+	}
 	painted := string(Paint([]byte(text)))
 	for _, want := range []string{"\x1b[31merror R1204\x1b[0m: cannot", "\x1b[32mclean\x1b[0m, 4m ago", "\x1b[31m2 rows differ\x1b[0m\n", "\x1b[32m✓\x1b[0m copy", "\x1b[31mnot ready\x1b[0m:"} {
 		if !strings.Contains(painted, want) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
 // Colours of a terminal.
@@ -33,15 +35,17 @@ func Paint(text []byte) []byte {
 	return text
 }
 
-// Show writes what render writes: with colours, if it goes to a terminal and nobody objects.
+// Show writes what render writes, without what a terminal would act upon: a document holds texts of
+// others. It has colours if it goes to a terminal and nobody objects.
 func (c *Console) Show(to io.Writer, render func(io.Writer) error) error {
-	if !c.Colored(to) {
-		return render(to)
-	}
 	var text bytes.Buffer
 	if err := render(&text); err != nil {
 		return err
 	}
-	_, err := to.Write(Paint(text.Bytes()))
+	shown := []byte(diag.PrintableLines(text.String()))
+	if c.Colored(to) {
+		shown = Paint(shown)
+	}
+	_, err := to.Write(shown)
 	return err
 }

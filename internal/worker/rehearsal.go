@@ -101,7 +101,7 @@ func writeRehearsal(c *terminal.Console, reports []Rehearsal) error {
 	}
 	for _, r := range reports {
 		for _, reason := range slices.Sorted(maps.Keys(r.Unmappable)) {
-			_, _ = fmt.Fprintf(c.Stdout, "%s: %d unmappable: %s\n", r.Source, r.Unmappable[reason], reason)
+			_, _ = fmt.Fprintf(c.Stdout, "%s: %d unmappable: %s\n", r.Source, r.Unmappable[reason], diag.Printable(reason))
 		}
 	}
 	_, err := fmt.Fprintln(c.Stdout, "nothing was written")

@@ -1,0 +1,83 @@
+package diag
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Printable is text of others, such as names, reasons and answers of remote ends, for one line of a
+// terminal or of a log: what a terminal would act upon is escaped, such as control characters, escape
+// sequences, direction marks and line ends, and so are bytes that are not UTF-8.
+func Printable(s string) string { return escaped(s, "") }
+
+// PrintableLines is the same for text of several lines: its line ends and tabs stay.
+func PrintableLines(s string) string { return escaped(s, "\n\t") }
+
+// Quoted is a key, a column or a value as people see it: as it is if all of it can be printed,
+// otherwise quoted.
+func Quoted(s string) string {
+	if s == "" || Printable(s) != s {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// escaped escapes what cannot be printed and is not among the characters to keep.
+func escaped(s, keep string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
+				fmt.Fprintf(&b, `\x%02x`, s[i])
+				continue
+			}
+		}
+		if strconv.IsPrint(r) || strings.ContainsRune(keep, r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+// PrintableJSON gives a writer of JSON documents, one or more in each Write, that escapes in their
+// strings what Printable escapes. JSON itself leaves most of it as it is. The documents stay equal.
+func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
+
+type printableJSON struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (p printableJSON) Write(text []byte) (int, error) {
+	if _, err := p.w.Write(escapedJSON(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+func escapedJSON(text []byte) []byte {
+	// Outside of strings JSON is ASCII, and there are no control characters but line ends.
+	actedUpon := func(r rune) bool { return !strconv.IsPrint(r) && r != '\n' && r != '\t' && r != '\r' }
+	if bytes.IndexFunc(text, actedUpon) < 0 {
+		return text
+	}
+	var b []byte
+	for _, r := range string(text) {
+		switch {
+		case !actedUpon(r):
+			b = utf8.AppendRune(b, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+	}
+	return b
+}
