@@ -64,3 +64,30 @@ tables:
 		t.Error(err)
 	}
 }
+
+// Rules without families write family d, as a table without rules does, and as the reference says; the lint knows it too.
+func TestRulesWithoutFamilies(t *testing.T) {
+	for rule, ok := range map[string]bool{
+		"row_key: '{id}'":                      true,
+		"columns: {'*': d}":                    true,
+		"columns: {'*': d, n: 'd:other'}":      true,
+		"columns: {'*': e}":                    false,
+		"cell: {to: 'e:x', as: json}":          false,
+		"cell: {to: 'd:x', as: json}":          true,
+		"columns: {'*': d}, row_key: 'a#{id}'": true,
+	} {
+		c, err := Parse("f", []byte("version: 1\ntarget: {project: p, instance: i}\ntables:\n  - {from: Orders, rules: [{"+rule+"}]}\n"), testEnv)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", rule, err)
+		}
+		if err != nil {
+			continue
+		}
+		if _, err := c.Tables[0].Mapping([]transform.KeyAttribute{{Name: "id", Type: attribute.KindS}}); err != nil {
+			t.Errorf("%s: %v", rule, err)
+		}
+		if targets := c.Tables[0].Targets(); len(targets) != 1 || len(targets[0].Families) != 1 || targets[0].Families[0].Name != "d" || targets[0].Families[0].Rule() != "maxversions=1" {
+			t.Errorf("%s: %v", rule, targets)
+		}
+	}
+}

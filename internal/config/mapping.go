@@ -140,7 +140,7 @@ func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 	case len(b.spec.Families) > 0:
 	case t.Preset != "":
 		b.spec.Families = []transform.Family{{Name: transform.UtilityFamily, GC: transform.GC{Versions: 1}}}
-	case len(t.Rules) == 0:
+	default:
 		b.spec.Families = []transform.Family{{Name: DataFamily, GC: transform.GC{Versions: 1}}}
 	}
 	if (t.TTL.Attribute == "") != (t.TTL.Expire == "") {

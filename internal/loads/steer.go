@@ -83,6 +83,9 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 		return err
 	}
 	decided := in.decideAll(r)
+	if err := o.warnOfShares(ctx, r, decided); err != nil {
+		return err
+	}
 	if err := in.carryOut(ctx, r, decided); err != nil {
 		return err
 	}
@@ -138,6 +141,9 @@ func (o *Operator) write(d *Document) error {
 // rehearse says what the request would do, and what a load is expected to take.
 func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
 	decided := in.decideAll(r)
+	if err := o.warnOfShares(ctx, r, decided); err != nil {
+		return err
+	}
 	prices := cost.Default()
 	if r.export == nil && r.wish == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
 		src, err := preflight.ConnectSource(ctx, o.Cfg)

@@ -47,9 +47,9 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 	if e := preflight.ExplainExpiry(found); e != nil {
 		out.warn(e)
 	}
-	if limit := in.Cfg.Backfill.MaxReadCapacity; limit.IsShare() && found.Description.ReadCapacity == 0 {
-		out.warn(&diag.Error{Code: diag.InvalidValue, Pos: in.Cfg.Where("backfill.max_read_capacity"), What: fmt.Sprintf("backfill.max_read_capacity: %s of table %s is no limit", limit, t.From),
-			Cause: "the table is billed per request and has no provisioned read capacity", Fix: "write read units a second, such as 1000"})
+	if e := preflight.ExplainShare("backfill.max_read_capacity", in.Cfg.Backfill.MaxReadCapacity, t.From, found.Description); e != nil {
+		e.Pos = in.Cfg.Where("backfill.max_read_capacity")
+		out.warn(e)
 	}
 	if t.ExpiresByGC() {
 		in.Ask(ctx, preflight.ProbeTime, "time to live of "+t.From, func(ctx context.Context) (string, error) { return in.expiry(ctx, &out), nil })

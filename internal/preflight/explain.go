@@ -8,8 +8,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/relay"
@@ -198,6 +200,16 @@ func ExplainExpiry(t Table) *diag.Error {
 		Cause: "it is a global table with replicas in " + strings.Join(t.Description.Replicas, ", ") +
 			"; only the region that removes an expired item marks that in its stream",
 		Fix: "write expire: follow_deletes"}
+}
+
+// ExplainShare warns of a limit that is a share of what a table has provisioned, where that is nothing;
+// nil if the limit is one. It was set by the option of this name.
+func ExplainShare(option string, limit config.Capacity, table string, d backfill.Description) *diag.Error {
+	if !limit.IsShare() || d.ReadCapacity > 0 {
+		return nil
+	}
+	return &diag.Error{Code: diag.InvalidValue, Warning: true, What: fmt.Sprintf("%s: %s of table %s is no limit", option, limit, table),
+		Cause: "the table is billed per request and has no provisioned read capacity", Fix: "write read units a second, such as 1000"}
 }
 
 // ExplainAgeing warns of a family whose rule takes away what items hold.

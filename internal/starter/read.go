@@ -2,13 +2,16 @@ package starter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -81,13 +84,27 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 	return names, nil
 }
 
+// streamProblem is why a table's stream cannot be read by what is proposed, whose row keys rest on the primary
+// key alone; nil if it can.
+func streamProblem(d backfill.Description) *diag.Error {
+	err := pipeline.CheckStream(d, true)
+	if err == nil {
+		return nil
+	}
+	var known *diag.Error
+	if errors.As(preflight.Explain("the stream of table "+d.Name+" cannot be used", err), &known) {
+		return known
+	}
+	return &diag.Error{Code: diag.StreamViewUnusable, What: "the stream of table " + d.Name + " cannot be used", Cause: err.Error()}
+}
+
 // readTable reads what a proposal is made of.
 func readTable(ctx context.Context, s *preflight.Source, name string, minimal bool) (Table, error) {
 	d, err := s.Tables.Describe(ctx, name)
 	if err != nil {
 		return Table{}, preflight.ExplainSource("cannot read table "+name, name, err)
 	}
-	t := Table{Name: name, PrimaryKey: d.PrimaryKey, Stream: d.StreamEnabled, Count: d.Items}
+	t := Table{Name: name, PrimaryKey: d.PrimaryKey, Stream: streamProblem(d), Count: d.Items}
 	if minimal {
 		return t, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -23,9 +24,9 @@ type Table struct {
 	// TimeToLive is the attribute by which items expire; "" if they do not, or if that is not known.
 	TimeToLive        string
 	TimeToLiveUnknown bool
-	// Stream tells whether the table's stream is on; Count is how many items it has, by DynamoDB's own count.
-	Stream bool
-	Count  int64
+	// Stream is why the table's stream cannot be read, and what to do; nil if it can.
+	Stream *diag.Error
+	Count  int64            // of items, by DynamoDB's own count
 	Items  []attribute.Item // a sample
 }
 

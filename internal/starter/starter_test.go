@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -52,8 +53,34 @@ func accepted(t *testing.T, text string, tables ...Table) *config.Config {
 	return c
 }
 
+// A stream that cannot be read is told with the commands that mend it, as plan tells it, whatever is wrong with it.
+func TestStreamsThatCannotBeRead(t *testing.T) {
+	for view, want := range map[string][]string{
+		"":                   {"table Orders has no stream", "--table-name Orders --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"},
+		"KEYS_ONLY":          {"view type KEYS_ONLY", "StreamEnabled=false", "StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"},
+		"OLD_IMAGE":          {"view type OLD_IMAGE", "StreamEnabled=false", "StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"},
+		"NEW_IMAGE":          nil,
+		"NEW_AND_OLD_IMAGES": nil,
+	} {
+		problem := streamProblem(backfill.Description{Name: "Orders", StreamEnabled: view != "", ViewType: view})
+		for _, minimal := range []bool{false, true} {
+			source := Table{Name: "Orders", PrimaryKey: stringKey("id"), Stream: problem}
+			text := Propose("", Target{}, []Table{source}, minimal).Config
+			accepted(t, text, source)
+			for _, part := range want {
+				if !strings.Contains(text, part) {
+					t.Errorf("%s: no %q in\n%s", view, part, text)
+				}
+			}
+			if want == nil && strings.Contains(text, "stream") {
+				t.Errorf("%s:\n%s", view, text)
+			}
+		}
+	}
+}
+
 func videos() Table {
-	t := Table{Name: "VideoApp", PrimaryKey: stringKey("PK", "SK"), Stream: true}
+	t := Table{Name: "VideoApp", PrimaryKey: stringKey("PK", "SK")}
 	for i := range 5 {
 		id := fmt.Sprintf("VIDEO#%d", i)
 		t.Items = append(t.Items, item("PK", id, "SK", "META"), item("PK", id, "SK", fmt.Sprintf("COMMENT#%d", 7*i)), item("PK", id, "SK", "STATS"))
@@ -63,7 +90,7 @@ func videos() Table {
 }
 
 func TestOneFormOfKeysIsAnOrdinaryTable(t *testing.T) {
-	orders := Table{Name: "Shop", PrimaryKey: stringKey("customer", "order"), Stream: true}
+	orders := Table{Name: "Shop", PrimaryKey: stringKey("customer", "order")}
 	for i := range 20 {
 		orders.Items = append(orders.Items, item("customer", fmt.Sprintf("eu#%d", i%5), "order", fmt.Sprintf("order#%d", i)))
 	}
@@ -75,7 +102,7 @@ func TestOneFormOfKeysIsAnOrdinaryTable(t *testing.T) {
 
 // billing is an adjacency list: invoices and payments, and items that link them.
 func billing() Table {
-	t := Table{Name: "Billing", PrimaryKey: stringKey("PK", "SK"), Stream: true}
+	t := Table{Name: "Billing", PrimaryKey: stringKey("PK", "SK")}
 	for i := range 4 {
 		invoice, payment := fmt.Sprintf("INVOICE#%d", i), fmt.Sprintf("PAYMENT#%d", 10+i)
 		t.Items = append(t.Items, item("PK", invoice, "SK", invoice), item("PK", payment, "SK", payment), item("PK", invoice, "SK", payment))
@@ -129,7 +156,7 @@ func TestAdjacencyList(t *testing.T) {
 
 // A key with many beginnings has customers' names there, or the like: they are not shown.
 func TestManyPrefixesAreNoTypes(t *testing.T) {
-	source := Table{Name: "Notes", PrimaryKey: stringKey("PK", "SK"), Stream: true}
+	source := Table{Name: "Notes", PrimaryKey: stringKey("PK", "SK")}
 	for i := range 60 {
 		name := "customer" + string(rune('a'+i/4))
 		source.Items = append(source.Items, item("PK", fmt.Sprintf("%s#%d", name, i), "SK", "NOTE"))
@@ -156,7 +183,7 @@ func TestHotKeys(t *testing.T) {
 		}, ""},
 		"emails": {func(i int) attribute.Value { return attribute.String(fmt.Sprintf("%c@example.com", 'a'+i)) }, ""},
 	} {
-		source := Table{Name: "Events", Stream: true}
+		source := Table{Name: "Events"}
 		for i := range 20 {
 			v := want.value(i)
 			source.PrimaryKey = []transform.KeyAttribute{{Name: "id", Type: v.Kind()}, {Name: "at", Type: attribute.KindS}}
@@ -195,7 +222,7 @@ func TestNamesOfTables(t *testing.T) {
 			t.Errorf("%s: from %s, series %q", tables[i].Name, c.Tables[i].From, p.Tables[i].Series)
 		}
 	}
-	if !strings.Contains(p.Config, "from: Keyword_iPhone_{year:4}_{month:2}") || !strings.Contains(p.Config, "Its stream is off") {
+	if !strings.Contains(p.Config, "from: Keyword_iPhone_{year:4}_{month:2}") {
 		t.Error(p.Config)
 	}
 	minimal := Propose("", Target{}, tables, true)

@@ -104,9 +104,11 @@ func (w *writer) table(t *Table) Recognised {
 	if to := targetName(t.Name, w.taken); to != "" {
 		w.line("    to: %s", quoted(to))
 	}
-	if !t.Stream {
-		w.note("    # Its stream is off. Turn it on: aws dynamodb update-table --table-name %s \\", t.Name)
-		w.note("    #   --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES")
+	if e := t.Stream; e != nil {
+		w.line("    # Before a run: %s: %s.", e.What, e.Cause)
+		for line := range strings.Lines(e.Fix) {
+			w.line("    #   %s", strings.TrimSpace(line))
+		}
 	}
 	if w.minimal {
 		return found

@@ -1,0 +1,47 @@
+package loads
+
+import (
+	"context"
+	"io"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+)
+
+// warnOfShares says on stderr which of the limits that are asked for limit nothing. A limit is set
+// whether DynamoDB answers or not, so without an answer nothing is said.
+func (o *Operator) warnOfShares(ctx context.Context, r Request, decided []Decided) error {
+	if r.Limits.Read == nil || r.Limits.Read.Share == 0 {
+		return nil
+	}
+	source, err := preflight.ConnectSource(ctx, o.Cfg)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	defer cancel()
+	found := idleShares(ctx, source.Tables, config.Capacity(percent(r.Limits.Read.Share)), decided)
+	if len(found) == 0 {
+		return nil
+	}
+	return o.Console.Show(o.Stderr, func(w io.Writer) error { return found.Render(w) })
+}
+
+// idleShares are warnings of the tables of which a share is no limit.
+func idleShares(ctx context.Context, tables preflight.Describer, limit config.Capacity, decided []Decided) diag.List {
+	var found diag.List
+	for _, d := range decided {
+		if !d.acts() {
+			continue
+		}
+		description, err := tables.Describe(ctx, d.Source)
+		if err != nil {
+			continue
+		}
+		if e := preflight.ExplainShare("--max-read-capacity", limit, d.Source, description); e != nil {
+			found = append(found, e)
+		}
+	}
+	return found
+}
