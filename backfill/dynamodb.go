@@ -85,6 +85,9 @@ func (t *Tables) Describe(ctx context.Context, table string) (Description, error
 	if s := d.StreamSpecification; s != nil && aws.ToBool(s.StreamEnabled) {
 		desc.StreamEnabled, desc.ViewType = true, string(s.StreamViewType)
 	}
+	if d.SSEDescription != nil {
+		desc.KeyARN = aws.ToString(d.SSEDescription.KMSMasterKeyArn)
+	}
 	for _, r := range d.Replicas {
 		desc.Replicas = append(desc.Replicas, aws.ToString(r.RegionName))
 	}

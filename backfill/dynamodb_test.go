@@ -276,6 +276,18 @@ func TestAStreamThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// The key of an encrypted table is told, since reading takes the right to use it.
+func TestTheKeyOfATable(t *testing.T) {
+	const key = "arn:aws:kms:eu-west-1:111122223333:key/1"
+	for encryption, want := range map[string]string{"": "", `,"SSEDescription":{"Status":"ENABLED","SSEType":"KMS","KMSMasterKeyArn":"` + key + `"}`: key} {
+		d, err := tables(t, answer(200, `{"Table":{"TableName":"T","TableStatus":"ACTIVE","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],
+			"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}]`+encryption+`}}`)).Describe(context.Background(), "T")
+		if err != nil || d.KeyARN != want {
+			t.Errorf("%q, want %q; %v", d.KeyARN, want, err)
+		}
+	}
+}
+
 // TestAgainstTheEmbeddedService describes and loads a table of the embedded DynamoDB, with faults on the way.
 func TestAgainstTheEmbeddedService(t *testing.T) {
 	ctx := context.Background()

@@ -33,6 +33,8 @@ type Description struct {
 	BillingMode string
 	// ReadCapacity is the provisioned read capacity in units a second, 0 if the table is billed per request.
 	ReadCapacity int64
+	// KeyARN names the KMS key that encrypts the table; "" if that is DynamoDB's own.
+	KeyARN string
 	// Replicas are the other regions of a global table, sorted.
 	Replicas []string
 	// At is the service's own clock when it answered, zero if it did not say.

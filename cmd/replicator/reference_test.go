@@ -98,21 +98,16 @@ func referenceExitCodes(*testing.T) string {
 func referencePermissions(*testing.T) string {
 	b := reference("Permissions", "Every operation that the program can send, and what it takes. `replicator plan --print-iam aws` and\n"+
 		"`replicator plan --print-iam gcp` print the least privileges for a configuration, offline; examples are in [deploy/policies](../../deploy/policies).")
-	when := map[policy.Use]string{policy.Always: "always", policy.Creating: "`target.create_missing`", policy.Viewing: "`target.view`",
-		policy.Finding:  "a pattern of tables",
-		policy.MakeView: "`target.view` with `target.create_missing`", policy.Assuming: "`source.role_arn`, by the identity that assumes it",
-		policy.Planning: "`plan`", policy.Applying: "`plan --apply`", policy.Importing: "`run` and `backfill start`, for exports",
-		policy.Exporting: "`run`, for `backfill start --request-export`", policy.Recovering: "`plan` and `backfill start --request-export`", policy.Expiring: "`plan`, with `expire: gc`, and `init`",
-		policy.Watching: "`backfill.pause_above_target_cpu`, by `run` and `plan`, in the project"}
 	b.WriteString("\n| service | operation | permission | when |\n|---|---|---|---|\n")
 	for _, o := range policy.Operations() {
 		permission := "none"
 		if len(o.Permissions) > 0 {
 			permission = "`" + strings.Join(o.Permissions, "`, `") + "`"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", o.Service, o.Name, permission, when[o.Use])
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", o.Service, o.Name, permission, o.Use)
 	}
-	b.WriteString("\nThe app profile must have single-cluster routing and allow single-row transactions.\n")
+	b.WriteString("\nOperations of kms are sent by DynamoDB and S3, in the name of the identity that reads or exports. For the keys that AWS\n" +
+		"manages in your account (`aws/dynamodb`, `aws/s3`) nothing need be granted.\n\nThe app profile must have single-cluster routing and allow single-row transactions.\n")
 	return b.String()
 }
 

@@ -52,6 +52,7 @@ type Table struct {
 	Items      int64          `json:"items"` // DynamoDB's count, up to six hours old
 	Bytes      int64          `json:"bytes"`
 	Billing    string         `json:"billing"`
+	Key        string         `json:"key,omitempty"` // ARN of the KMS key that encrypts the table; left out if that is DynamoDB's own
 	OpenShards *int           `json:"open_shards"` // null if the stream could not be listed
 	Sampled    int            `json:"sampled"`
 	RowKeys    []string       `json:"row_keys"`            // ten of the sample

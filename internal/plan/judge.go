@@ -95,13 +95,25 @@ func (d *Document) round() {
 func (in *Input) privileges() *MissingPrivileges {
 	m := MissingPrivileges{GCP: in.lacks}
 	if slices.ContainsFunc(in.Told, func(a preflight.Answer) bool { return a.Error != nil && a.Error.Code == diag.SourceDenied }) {
-		p := policy.AWS(in.Cfg, in.Source.Region)
+		p := policy.AWS(in.Cfg, in.Source.Region).WithKeys(in.keys())
 		m.AWS = &p
 	}
 	if m.AWS == nil && m.GCP == nil {
 		return nil
 	}
 	return &m
+}
+
+// keys are those that encrypt the tables, as far as DynamoDB told them.
+func (in *Input) keys() []string {
+	var keys []string
+	for _, s := range in.sources {
+		if s.Key != "" {
+			keys = append(keys, s.Key)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // refusal is why a run would be refused, of what a plan only warns of; nil if it would not. Nothing

@@ -60,7 +60,11 @@ func TestPrivilegesThatAreMissing(t *testing.T) {
 	if got := in.Judge().Missing; got != nil {
 		t.Errorf("nothing was refused: %+v", got)
 	}
+	in.sources[0].Key = "arn:aws:kms:eu-west-1:111122223333:key/1"
 	in.Told = []preflight.Answer{{Name: "records of A", Error: &diag.Error{Code: diag.SourceDenied}}}
+	if got := in.Judge().Missing; got == nil || got.AWS == nil || got.AWS.Statement[len(got.AWS.Statement)-1].Resource[0] != in.sources[0].Key {
+		t.Errorf("a key is left out: %+v", got)
+	}
 	if got := in.Judge().Missing; got == nil || got.AWS == nil || got.GCP != nil {
 		t.Errorf("DynamoDB refused: %+v", got)
 	}

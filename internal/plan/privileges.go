@@ -36,13 +36,23 @@ func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) erro
 	}
 	more := policy.GoogleFailover().Lacking(worker.IncludedPermissions)
 	_, _ = fmt.Fprintln(p.Stderr, "whoever runs `replicator failover` needs besides: "+strings.Join(more, ", "))
+	writeAdditions(p.Stderr, policy.GoogleAdditions(cfg))
 	return nil
+}
+
+// writeAdditions says what the document leaves out, because only the operator knows whether it is needed.
+func writeAdditions(w io.Writer, additions []policy.Addition) {
+	_, _ = fmt.Fprintln(w, "not in the document, and needed besides for")
+	for _, a := range additions {
+		_, _ = fmt.Fprintf(w, "  %s: %s on %s\n", a.When, strings.Join(a.Actions, ", "), a.On)
+	}
 }
 
 func printAWS(p *terminal.Console, cfg *config.Config) error {
 	if err := writePolicy(p.Stdout, policy.AWS(cfg, region(p.Env, cfg))); err != nil {
 		return err
 	}
+	writeAdditions(p.Stderr, policy.AWSAdditions(cfg, region(p.Env, cfg)))
 	if assume, ok := policy.AssumeRole(cfg); ok {
 		_, _ = fmt.Fprintln(p.Stderr, "attach this to the role "+cfg.Source.RoleARN+"; the identity that assumes it needs:")
 		return writePolicy(p.Stderr, assume)

@@ -70,6 +70,9 @@ func writePlanTable(w io.Writer, t Table) {
 		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("items", "about %s, %s (DynamoDB's count, up to 6 hours old), %s", backfill.FormatCount(float64(t.Items)), cost.Size(t.Bytes), t.Billing)
+	if t.Key != "" {
+		row("encrypted by", "%s; if it is customer managed, reading takes kms:Decrypt and kms:DescribeKey on it", t.Key)
+	}
 	if e := t.Export; e != nil {
 		row("copied from", "%s, as of %s: %s in %s", e.Address, e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Files, "file"))
 	}

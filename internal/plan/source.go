@@ -32,7 +32,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 		return
 	}
 	out := source{found: found, Table: Table{Source: t.From, Target: t.TargetNames(), Items: found.Description.Items, Bytes: found.Description.Bytes,
-		Billing: found.Description.BillingMode, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{},
+		Billing: found.Description.BillingMode, Key: found.Description.KeyARN, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{},
 		NoWayBack: append([]string{}, preflight.WayBack(t, found.Mapping)...)}}
 	if way, ok := in.Cfg.DualWay(t); ok {
 		out.DualWrites = &way

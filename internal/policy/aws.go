@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -66,16 +67,23 @@ func importing(cfg *config.Config, region string) (statements []Statement) {
 		arn := tableARN(cfg.Source.RoleARN, region, t.Glob())
 		exports = append(exports, arn+"/export/*")
 		if folder, ok := strings.CutPrefix(address, "s3://"); ok {
-			objects = append(objects, strings.Join([]string{"arn", strings.Split(arn, ":")[1], "s3", "", "", strings.TrimSuffix(folder, "/") + "/*"}, ":"))
+			bucket, _, _ := strings.Cut(folder, "/")
+			objects = append(objects, bucketARN(arn, strings.TrimSuffix(folder, "/")+"/*"), bucketARN(arn, bucket))
 		}
 	}
 	if len(exports) > 0 {
 		statements = append(statements, Statement{"DescribeExports", "Allow", permissions([]string{"dynamodb"}, Importing), exports})
 	}
 	if len(objects) > 0 {
-		statements = append(statements, Statement{"ReadExports", "Allow", permissions([]string{"s3"}, Importing), objects})
+		slices.Sort(objects)
+		statements = append(statements, Statement{"ReadExports", "Allow", permissions([]string{"s3"}, Importing), slices.Compact(objects)})
 	}
 	return statements
+}
+
+// bucketARN is the name of a bucket, or of objects in it, in the partition of a table.
+func bucketARN(table, name string) string {
+	return strings.Join([]string{"arn", strings.Split(table, ":")[1], "s3", "", "", name}, ":")
 }
 
 // AssumeRole is what the identity that assumes source.role_arn needs besides, and that role's trust in it; false if no role is

@@ -26,31 +26,75 @@ type Predefined struct {
 	Name        string
 	Permissions []string
 	For         string
+	Bucket      string // that the role is granted on; "" for the project
 }
 
-// besides are the roles of a worker in the project: time series and topics belong to no instance.
-func besides(cfg *config.Config) []Predefined {
+// granted is the command that grants the role.
+func (p Predefined) granted(project string) string {
+	if p.Bucket != "" {
+		return "gcloud storage buckets add-iam-policy-binding gs://" + p.Bucket
+	}
+	return "gcloud projects add-iam-policy-binding " + project
+}
+
+// looking are the roles besides the instance's of whoever looks at what the configuration names, as `plan` and a worker do:
+// time series, topics and buckets belong to no instance.
+func looking(cfg *config.Config) []Predefined {
 	var out []Predefined
+	add := func(name, key, bucket string, permissions ...string) {
+		out = append(out, Predefined{name, permissions, key, bucket})
+	}
 	if cfg.Backfill.PauseAboveTargetCPU != "" {
-		out = append(out, Predefined{"roles/monitoring.viewer", permissions([]string{"monitoring"}, Watching), "backfill.pause_above_target_cpu"})
+		add("roles/monitoring.viewer", "backfill.pause_above_target_cpu", "", permissions([]string{"monitoring"}, Watching)...)
 	}
 	if cfg.Relay.Topic != "" {
-		out = append(out,
-			Predefined{"roles/pubsub.publisher", []string{"pubsub.topics.publish"}, "relay.pubsub_topic"},
-			Predefined{"roles/pubsub.viewer", []string{"pubsub.subscriptions.get", "pubsub.topics.get"}, "relay.pubsub_topic"})
+		add("roles/pubsub.viewer", "relay.pubsub_topic", "", "pubsub.subscriptions.get", "pubsub.topics.get")
 	}
 	if cfg.Errors.Topic() != "" {
-		out = append(out,
-			Predefined{"roles/pubsub.publisher", []string{"pubsub.topics.publish"}, "errors.park_to"},
-			Predefined{"roles/pubsub.viewer", []string{"pubsub.topics.get"}, "errors.park_to"})
+		add("roles/pubsub.viewer", "errors.park_to", "", "pubsub.topics.get")
 	}
-	if cfg.Relay.Subscription != "" {
-		out = append(out, Predefined{"roles/pubsub.subscriber", []string{"pubsub.subscriptions.consume"}, "relay.subscription"})
+	var buckets []string
+	for _, address := range exportsOf(cfg) {
+		if folder, ok := strings.CutPrefix(address, "gs://"); ok {
+			bucket, _, _ := strings.Cut(folder, "/")
+			buckets = append(buckets, bucket)
+		}
 	}
-	if cfg.Relay.DeadLetter != "" {
-		out = append(out, Predefined{"roles/pubsub.subscriber", []string{"pubsub.subscriptions.consume"}, "relay.dead_letter"})
+	slices.Sort(buckets)
+	for _, bucket := range slices.Compact(buckets) {
+		add("roles/storage.objectViewer", "backfill.from", bucket, permissions([]string{"storage"}, Importing)...)
 	}
 	return out
+}
+
+// besides are the roles of a worker besides the instance's.
+func besides(cfg *config.Config) []Predefined {
+	out := looking(cfg)
+	add := func(name, key, permission string) {
+		out = append(out, Predefined{Name: name, Permissions: []string{permission}, For: key})
+	}
+	if cfg.Relay.Topic != "" {
+		add("roles/pubsub.publisher", "relay.pubsub_topic", "pubsub.topics.publish")
+	}
+	if cfg.Errors.Topic() != "" {
+		add("roles/pubsub.publisher", "errors.park_to", "pubsub.topics.publish")
+	}
+	if cfg.Relay.Subscription != "" {
+		add("roles/pubsub.subscriber", "relay.subscription", "pubsub.subscriptions.consume")
+	}
+	if cfg.Relay.DeadLetter != "" {
+		add("roles/pubsub.subscriber", "relay.dead_letter", "pubsub.subscriptions.consume")
+	}
+	return out
+}
+
+// GoogleAdditions are what the identity of `run` needs besides for flags of commands.
+func GoogleAdditions(cfg *config.Config) []Addition {
+	var additions []Addition
+	if cfg.Backfill.PauseAboveTargetCPU == "" {
+		additions = append(additions, Addition{"`throttle --pause-above-target-cpu`", permissions([]string{"monitoring"}, Watching), "the project (roles/monitoring.viewer)"})
+	}
+	return append(additions, Addition{"`backfill start --export gs://BUCKET/FOLDER`", permissions([]string{"storage"}, Importing), "the bucket (roles/storage.objectViewer)"})
 }
 
 // GoogleWorker is what the identity of `run` needs.
@@ -67,7 +111,7 @@ func GooglePlanner(cfg *config.Config) Role {
 		uses = append(uses, Viewing, MakeView)
 	}
 	return Role{"replicatorPlan", "replicator plan", "Prepares a copy of DynamoDB tables to Bigtable: creates what is missing.", "GA",
-		permissions([]string{"bigtable"}, uses...), nil}
+		permissions([]string{"bigtable"}, uses...), looking(cfg)}
 }
 
 // GoogleFinalizer is what whoever runs `finalize` needs: what a worker needs, and the removal of the
@@ -94,8 +138,8 @@ func (r Role) Write(w io.Writer, project, instance string) error {
 	fmt.Fprintf(&b, "# gcloud bigtable instances add-iam-policy-binding %s --project=%s --member=serviceAccount:EMAIL --role=projects/%s/roles/%s\n",
 		instance, project, project, r.ID)
 	for _, p := range r.Besides {
-		fmt.Fprintf(&b, "# gcloud projects add-iam-policy-binding %s --member=serviceAccount:EMAIL --role=%s  # %s needs %s\n",
-			project, p.Name, p.For, strings.Join(p.Permissions, ", "))
+		fmt.Fprintf(&b, "# %s --member=serviceAccount:EMAIL --role=%s  # %s needs %s\n",
+			p.granted(project), p.Name, p.For, strings.Join(p.Permissions, ", "))
 	}
 	fmt.Fprintf(&b, "title: %s\ndescription: \"%s\"\nstage: %s\nincludedPermissions:\n", r.Title, r.Description, r.Stage)
 	for _, p := range r.IncludedPermissions {

@@ -11,7 +11,8 @@ import (
 
 // Operation is a request that the program can send.
 type Operation struct {
-	// Service is "dynamodb", "dynamodbstreams", "s3", "sts", "bigtable", "pubsub" or "monitoring"; Name is the operation as the service's reference calls it.
+	// Service is "dynamodb", "dynamodbstreams", "s3", "sts", "kms", "bigtable", "pubsub", "storage" or "monitoring"; Name is the
+	// operation as the service's reference calls it. Those of kms are sent by DynamoDB and S3, in the caller's name.
 	Service, Name string
 	// Permissions are what it takes; none if it needs none.
 	Permissions []string
@@ -42,7 +43,35 @@ const (
 	FailingOver            // by `failover`
 	Recovering             // by `plan` and `backfill start --request-export`
 	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
+	Decrypting             // for tables and buckets that a customer managed key encrypts
+	Encrypting             // by `run`, for an export into such a bucket
 )
+
+// String says when, for the reference.
+func (u Use) String() string { return useTexts[u] }
+
+var useTexts = [...]string{
+	Always:      "always",
+	Creating:    "`target.create_missing`",
+	Viewing:     "`target.view`",
+	MakeView:    "`target.view` with `target.create_missing`",
+	Finding:     "a pattern of tables, and `init`",
+	Assuming:    "`source.role_arn`, by the identity that assumes it",
+	Planning:    "`plan`",
+	Applying:    "`plan --apply`",
+	Watching:    "`backfill.pause_above_target_cpu` and `throttle --pause-above-target-cpu`, by `run` and `plan`, in the project",
+	Relaying:    "`relay`, and `run --from pubsub`; with `errors.park_to` a topic, `run`",
+	FromTopic:   "`run --from pubsub`, and `relay dead-letter`",
+	CuttingOver: "`cutover.hooks`, by the process that drives the cutover",
+	Finalizing:  "`finalize`",
+	Importing:   "`run` and `backfill start`, for exports",
+	Exporting:   "`run`, for `backfill start --request-export`",
+	FailingOver: "`failover`",
+	Recovering:  "`plan` and `backfill start --request-export`",
+	Expiring:    "`plan`, with `expire: gc`, and `init`",
+	Decrypting:  "tables and buckets that a customer managed key encrypts",
+	Encrypting:  "`run`, for `backfill start --request-export` into a bucket that a customer managed key encrypts",
+}
 
 // operations are all that the program can send. Sources: for AWS the service authorization reference
 // (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html), in which the operations of streams have
@@ -62,11 +91,19 @@ var operations = []Operation{
 	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
 	{"dynamodb", "ExportTableToPointInTime", []string{"dynamodb:ExportTableToPointInTime", "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"}, Exporting},
 	{"dynamodb", "DescribeExport", []string{"dynamodb:DescribeExport"}, Importing},
-	{"s3", "GetObject", []string{"s3:GetObject"}, Importing},
+	// Without s3:ListBucket an object that does not exist is answered as one that is denied; so is it without storage.objects.list.
+	// Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html and https://cloud.google.com/storage/docs/json_api/v1/status-codes
+	{"s3", "GetObject", []string{"s3:GetObject", "s3:ListBucket"}, Importing},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},
 	{"sts", "AssumeRole", []string{"sts:AssumeRole"}, Assuming},
+	// DynamoDB and S3 decrypt with a customer managed key in the name of who reads. That to use a key takes to see it is as the AWS CDK
+	// grants it. An upload in parts takes both.
+	// Sources: https://docs.aws.amazon.com/kms/latest/developerguide/services-dynamodb.html and
+	// https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+	{"kms", "Decrypt", []string{"kms:Decrypt", "kms:DescribeKey"}, Decrypting},
+	{"kms", "GenerateDataKey", []string{"kms:GenerateDataKey"}, Encrypting},
 
 	{"bigtable", "PingAndWarm", []string{"bigtable.instances.ping"}, Always},
 	{"bigtable", "ReadRows", []string{"bigtable.tables.readRows"}, Always},
@@ -91,6 +128,8 @@ var operations = []Operation{
 	{"pubsub", "Pull", []string{"pubsub.subscriptions.consume"}, FromTopic},
 	{"pubsub", "Acknowledge", []string{"pubsub.subscriptions.consume"}, FromTopic},
 	{"pubsub", "ModifyAckDeadline", []string{"pubsub.subscriptions.consume"}, FromTopic},
+
+	{"storage", "objects.get", []string{"storage.objects.get", "storage.objects.list"}, Importing},
 
 	{"monitoring", "ListTimeSeries", []string{"monitoring.timeSeries.list"}, Watching},
 }

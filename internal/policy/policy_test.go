@@ -96,8 +96,8 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	}
 	needed := map[string]bool{}
 	for _, o := range Operations() {
-		if o.Use == Importing || o.Use == Exporting {
-			continue // the configuration does not name the bucket
+		if slices.Contains([]Use{Importing, Exporting, Decrypting, Encrypting}, o.Use) {
+			continue // TestExportsAndKeys: this configuration names no bucket, and none a key
 		}
 		for _, permission := range o.Permissions {
 			needed[permission] = true
@@ -149,8 +149,9 @@ func TestTargetLoadIsReadWhereItCounts(t *testing.T) {
 			t.Errorf("%q: %v\n%s", set, err, text.String())
 		}
 	}
-	if len(GooglePlanner(cfg).Besides) != 0 {
-		t.Error("a plan reads it")
+	cfg.Backfill.PauseAboveTargetCPU = "70%"
+	if b := GooglePlanner(cfg).Besides; len(b) != 1 || b[0].Name != "roles/monitoring.viewer" {
+		t.Errorf("a plan shows it: %v", b)
 	}
 }
 
@@ -170,6 +171,100 @@ func TestTableARN(t *testing.T) {
 		if got := tableARN(c.role, c.region, "T"); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
+	}
+}
+
+// Every use of an operation is told in the reference.
+func TestEveryUseHasItsText(t *testing.T) {
+	seen := map[string]bool{}
+	for _, o := range Operations() {
+		seen[o.Use.String()] = true
+		if o.Use.String() == "" || o.Service == "" || o.Name == "" || len(o.Permissions) == 0 && o.Name != "TestIamPermissions" {
+			t.Errorf("%+v", o)
+		}
+	}
+	if len(seen) != len(useTexts) {
+		t.Errorf("%d texts are used, of %d", len(seen), len(useTexts))
+	}
+}
+
+const exports = `version: 1
+target: { project: p, instance: i }
+backfill: { from: "s3://exports/AWSDynamoDB/1/" }
+tables:
+  - { from: Orders }
+  - { from: Parts, backfill_from: "gs://copies/parts/AWSDynamoDB/2" }
+  - { from: Bills, backfill_from: "gs://copies/bills/AWSDynamoDB/3" }
+`
+
+// What exports and keys take is granted where the configuration, or DynamoDB, tells of them, and said where only the operator knows.
+func TestExportsAndKeys(t *testing.T) {
+	cfg, err := config.Parse("replicator.yaml", []byte(exports), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = "arn:aws-cn:kms:cn-north-1:111122223333:key/1"
+	var read, keys *Statement
+	statements := AWS(cfg, "cn-north-1").WithKeys([]string{key}).Statement
+	for i, s := range statements {
+		switch s.Sid {
+		case "ReadExports":
+			read = &statements[i]
+		case "DecryptTables":
+			keys = &statements[i]
+		}
+	}
+	want := &Statement{"ReadExports", "Allow", []string{"s3:GetObject", "s3:ListBucket"}, []string{"arn:aws-cn:s3:::exports", "arn:aws-cn:s3:::exports/AWSDynamoDB/1/*"}}
+	if diff := cmp.Diff(want, read); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&Statement{"DecryptTables", "Allow", []string{"kms:Decrypt", "kms:DescribeKey"}, []string{key}}, keys); diff != "" {
+		t.Error(diff)
+	}
+	said := map[string]bool{}
+	for _, a := range AWSAdditions(cfg, "cn-north-1") {
+		for _, action := range a.Actions {
+			said[action] = true
+		}
+		if a.When == "" || !strings.HasPrefix(a.On, "arn:aws-cn:") {
+			t.Errorf("%+v", a)
+		}
+	}
+	for _, o := range Operations() {
+		for _, action := range o.Permissions {
+			if slices.Contains([]Use{Importing, Exporting, Decrypting, Encrypting}, o.Use) && o.Service != "storage" && !said[action] {
+				t.Errorf("%s is not said", action)
+			}
+		}
+	}
+	for name, role := range map[string]Role{"worker": GoogleWorker(cfg), "plan": GooglePlanner(cfg)} {
+		var text bytes.Buffer
+		if err := role.Write(&text, "p", "i"); err != nil {
+			t.Fatal(err)
+		}
+		const command = "# gcloud storage buckets add-iam-policy-binding gs://copies --member=serviceAccount:EMAIL --role=roles/storage.objectViewer" +
+			"  # backfill.from needs storage.objects.get, storage.objects.list\n"
+		if strings.Count(text.String(), command) != 1 {
+			t.Errorf("%s:\n%s", name, text.String())
+		}
+	}
+}
+
+// Messages are published, pulled and given up with the roles of their own resources.
+func TestTopicsAreGranted(t *testing.T) {
+	cfg := example(t)
+	cfg.Relay = config.Relay{Topic: "projects/p/topics/changes", Subscription: "projects/p/subscriptions/appliers", DeadLetter: "projects/p/subscriptions/dead"}
+	var worker, plan []string
+	for _, b := range GoogleWorker(cfg).Besides {
+		worker = append(worker, b.For+" "+b.Name)
+	}
+	for _, b := range GooglePlanner(cfg).Besides {
+		plan = append(plan, b.For+" "+b.Name)
+	}
+	want := []string{"relay.pubsub_topic roles/pubsub.viewer", "relay.pubsub_topic roles/pubsub.publisher",
+		"relay.subscription roles/pubsub.subscriber", "relay.dead_letter roles/pubsub.subscriber"}
+	if !slices.Equal(worker, want) || !slices.Equal(plan, want[:1]) {
+		t.Errorf("%q, %q", worker, plan)
 	}
 }
 

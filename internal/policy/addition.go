@@ -1,0 +1,74 @@
+package policy
+
+import (
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// Addition is what an identity needs besides, of which the configuration does not tell whether it applies: that rests on
+// keys, and on flags of commands.
+type Addition struct {
+	When    string
+	Actions []string
+	On      string // the resource, with names in capitals in place of what is not known
+}
+
+// WithKeys is the policy, and the use of the keys that encrypt its tables.
+func (p Policy) WithKeys(keys []string) Policy {
+	if len(keys) == 0 {
+		return p
+	}
+	p.Statement = append(p.Statement[:len(p.Statement):len(p.Statement)], Statement{"DecryptTables", "Allow", permissions([]string{"kms"}, Decrypting), keys})
+	return p
+}
+
+// AWSAdditions are those of the identity that reads DynamoDB.
+func AWSAdditions(cfg *config.Config, region string) []Addition {
+	table := tableARN(cfg.Source.RoleARN, region, "TABLE")
+	key := strings.Replace(strings.Replace(table, ":dynamodb:", ":kms:", 1), ":table/TABLE", ":key/KEY_ID", 1)
+	decrypt := permissions([]string{"kms"}, Decrypting)
+	const byExport, byRequest = "`backfill start --export s3://BUCKET/FOLDER`", "`backfill start --request-export s3://BUCKET`"
+	const encrypted = ", if a customer managed key encrypts the bucket"
+	var request, write []string
+	for _, action := range permissions([]string{"dynamodb"}, Exporting) {
+		if strings.HasPrefix(action, "s3:") {
+			write = append(write, action)
+		} else {
+			request = append(request, action)
+		}
+	}
+	additions := []Addition{{"tables that a customer managed key encrypts", decrypt, key}}
+	if copiesFrom(cfg, "s3://") {
+		additions = append(additions, Addition{"the exports" + encrypted, decrypt, key})
+	}
+	read := bucketARN(table, "BUCKET") + " and " + bucketARN(table, "BUCKET/*")
+	return append(additions,
+		Addition{byExport, permissions([]string{"dynamodb"}, Importing), table + "/export/*"},
+		Addition{byExport, permissions([]string{"s3"}, Importing), read},
+		Addition{byExport + encrypted, decrypt, key},
+		Addition{byRequest + ", besides those", request, table},
+		Addition{byRequest + ", besides those", write, bucketARN(table, "BUCKET/*")},
+		Addition{byRequest + encrypted, permissions([]string{"kms"}, Encrypting), key})
+}
+
+// copiesFrom tells whether a table is copied from an export in stores of this scheme.
+func copiesFrom(cfg *config.Config, scheme string) bool {
+	for _, address := range exportsOf(cfg) {
+		if strings.HasPrefix(address, scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+// exportsOf are the addresses of the exports that the configuration names, of tables of patterns with * for what is not known.
+func exportsOf(cfg *config.Config) (addresses []string) {
+	for _, t := range cfg.Tables {
+		t.From = t.Glob()
+		if address := cfg.Export(t); address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
