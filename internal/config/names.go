@@ -152,3 +152,9 @@ func checkListen(s string) *fault {
 	}
 	return nil
 }
+
+// unnamed is the name of a migration whose configuration gives none.
+const unnamed = "default"
+
+// Unnamed tells whether the configuration leaves its migration the default name, as others may.
+func (c *Config) Unnamed() bool { return c.Name == unnamed }

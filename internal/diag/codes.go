@@ -87,6 +87,7 @@ const (
 	TargetHoldsRows      = "R1408"
 	OtherMode            = "R1409"
 	RanksForGood         = "R1410"
+	LedgerShared         = "R1411"
 	ParkedLimit          = "R1501"
 	BadItemStop          = "R1502"
 	NeedsLoad            = "R1503"
@@ -411,6 +412,9 @@ var registry = []Entry{
 	{RanksForGood, "dual_writes.version_attribute cannot be switched off",
 		"The versions in the rows begin with the application's own number. They rank above every version without one, so whatever is written without numbers would be refused by those rows for ever.",
 		"restore dual_writes.version_attribute; or copy again under another `name` into another `to`", ExitUsage},
+	{LedgerShared, "the ledger belongs to another migration",
+		"The name of a migration leads every key of its ledger. Configurations without `name` share the ledger of the name `default` if they have the state table in common: status counts the workers of both, and a cutover or a failover of one concerns the other.",
+		"set `name` in one of the configurations; workers of one migration share one name", ExitUsage},
 	{ParkedLimit, "too many parked items",
 		"More items than `errors.stop_above` could not be mapped or stored. So many are rarely single bad items; the mapping or the target needs attention. Nothing was skipped: parked items are kept, and the checkpoint has not passed what is not applied.",
 		"look at them with `replicator parked list`; raise errors.stop_above only if they are expected", ExitFailed},

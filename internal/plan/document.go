@@ -53,7 +53,7 @@ type Table struct {
 	Bytes      int64          `json:"bytes"`
 	Billing    string         `json:"billing"`
 	Key        string         `json:"key,omitempty"` // ARN of the KMS key that encrypts the table; left out if that is DynamoDB's own
-	OpenShards *int           `json:"open_shards"` // null if the stream could not be listed
+	OpenShards *int           `json:"open_shards"`   // null if the stream could not be listed
 	Sampled    int            `json:"sampled"`
 	RowKeys    []string       `json:"row_keys"`            // ten of the sample
 	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason

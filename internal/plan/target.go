@@ -210,6 +210,15 @@ func (in *Input) examineLedger(ctx context.Context) error {
 			return err
 		}
 	}
+	if l.Begun {
+		states, err := l.Ledger.Tables(ctx)
+		if err != nil {
+			return preflight.ReadingFailed(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, err)
+		}
+		if e := preflight.ExplainShared(in.Cfg, states); e != nil {
+			warn(&in.targets, e)
+		}
+	}
 	for i, t := range l.Tables {
 		if why := withheld(l.Inputs[i].Targets); why != "" {
 			warn(&in.targets, &diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes of table " + t.From + " are not refused", Cause: why})
@@ -221,16 +230,16 @@ func (in *Input) examineLedger(ctx context.Context) error {
 		}
 		switch state := l.Inputs[i].State; {
 		case l.MappingDiffers(i):
-			warn(&in.targets, &diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + status.DifferentMapping,
-				Cause: "rows that the former mapping wrote stay as they are until everything is loaded again and the rest is swept"})
+			warn(&in.targets, preflight.SuggestName(in.Cfg, &diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + status.DifferentMapping,
+				Cause: "rows that the former mapping wrote stay as they are until everything is loaded again and the rest is swept"}))
 			for n := range in.sources {
 				if s := &in.sources[n]; s.Source == t.From {
 					s.MappingChange = changeOf(state, s.found.Mapping, s.items)
 				}
 			}
 		case pipeline.CheckSource(in.described(t.From), state.StreamARN) != nil:
-			warn(&in.targets, &diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
-				Cause: pipeline.CheckSource(in.described(t.From), state.StreamARN).Error()})
+			warn(&in.targets, preflight.SuggestName(in.Cfg, &diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
+				Cause: pipeline.CheckSource(in.described(t.From), state.StreamARN).Error()}))
 		case state.NeedsLoad:
 			warn(&in.targets, &diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: status.OrDash(loads.Known(state.Reason))})
 		}

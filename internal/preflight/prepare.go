@@ -64,7 +64,7 @@ func (p *Prober) cutOver(ctx context.Context) bool {
 	}
 	p.Failed = nil
 	p.Ask(ctx, ProbeTime, "ledger of "+p.Cfg.Name, func(context.Context) (string, error) {
-		return "", Explain("the tables of "+p.Cfg.Name+" are cut over", checkpoint.ErrCutOver)
+		return "", p.refused("the tables of "+p.Cfg.Name+" are cut over", checkpoint.ErrCutOver)
 	})
 	return true
 }
@@ -285,14 +285,27 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 		if err == nil {
 			err = states[i].Admits(p.Mode, p.AcceptMode)
 		}
-		err = Explain("table "+t.Config.From+" cannot go on", err)
+		err = p.refused("table "+t.Config.From+" cannot go on", err)
 		if errors.As(err, &e) {
 			refused = append(refused, e)
 		} else if err != nil {
 			return "", err
 		}
 	}
+	if p.Found.Shared = ExplainShared(p.Cfg, states); p.Found.Shared != nil {
+		return "goes on; it is another migration's, see " + p.Found.Shared.Code, refused.Err()
+	}
 	return "goes on", refused.Err()
+}
+
+// refused explains what the ledger refuses, which may be for want of a name.
+func (p *Prober) refused(what string, err error) error {
+	err = Explain(what, err)
+	var e *diag.Error
+	if errors.As(err, &e) {
+		return SuggestName(p.Cfg, e)
+	}
+	return err
 }
 
 // Lacking is a target table of which something is missing, with what its creation needs.

@@ -37,8 +37,9 @@ type Found struct {
 	Tables    []Table
 	Cluster   string // that the app profile routes to; "" if it cannot be told
 	Ageing    []*sink.SchemaError
-	Made      []string // target tables that were created
-	Suspended []string // tables of patterns with which something is wrong
+	Made      []string    // target tables that were created
+	Suspended []string    // tables of patterns with which something is wrong
+	Shared    *diag.Error // the ledger is another migration's; nil if it is not
 }
 
 // Table is one table of the configuration with what DynamoDB says of it.

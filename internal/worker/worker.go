@@ -126,6 +126,9 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 		e := preflight.ExplainAgeing(family)
 		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTarget, family.Table, admin.KeyCause, e.Cause)
 	}
+	if e := w.found.Shared; e != nil {
+		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyReason, e.Cause, admin.KeyFix, e.Fix)
+	}
 	for _, t := range w.found.Tables {
 		w.warnExpiry(t)
 	}
