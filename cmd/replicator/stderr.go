@@ -68,11 +68,11 @@ func (p *program) inRecords(level string) error {
 	if p.plain == nil {
 		p.plain = p.Stderr
 	}
-	log, err := admin.Log{Format: "json", Level: level}.New(p.plain)
+	log, err := newLog(admin.Log{Format: "json", Level: level}, p.plain)
 	if err != nil {
 		return err
 	}
-	all, err := admin.Log{Format: "json", Level: "info"}.New(p.plain)
+	all, err := newLog(admin.Log{Format: "json", Level: "info"}, p.plain)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,12 @@ func (p *program) logger(cfg *config.Config, out io.Writer) (*slog.Logger, error
 	if p.records != nil {
 		return p.records, nil
 	}
-	return admin.Log{Format: "text", Level: cfg.Log.Level, Terminal: p.onTerminal()}.New(out)
+	return newLog(admin.Log{Format: "text", Level: cfg.Log.Level, Terminal: p.onTerminal()}, out)
+}
+
+// newLog is a log that may be read on a terminal in either form.
+func newLog(l admin.Log, out io.Writer) (*slog.Logger, error) {
+	return l.New(diag.PrintableJSON(out))
 }
 
 // tell says what is wrong on stderr, in the form that was asked for.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -45,6 +46,21 @@ func said(records []map[string]any, part string) bool {
 		}
 	}
 	return false
+}
+
+// Logs are read on terminals in either form, and errors quote what remote ends said.
+func TestLogsEscape(t *testing.T) {
+	for _, format := range []string{"json", "text"} {
+		var b strings.Builder
+		log, err := newLog(admin.Log{Format: format, Level: "info"}, &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("retrying", admin.KeyError, "a\x1b[2J\u009b2J\x7f\u202e\nforged")
+		if got := b.String(); diag.PrintableLines(got) != got || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: %q", format, got)
+		}
+	}
 }
 
 // Where stderr is no terminal, with log.format json, and with -o json, each line of stderr is a document, from the probes to the end, and an

@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
 // Keys of log lines. Dashboards and queries rest on them: they are fixed, and there are no others. None of them may carry item
@@ -94,7 +92,7 @@ func (l Log) New(out io.Writer) (*slog.Logger, error) {
 	var h slog.Handler
 	switch l.Format {
 	case "json":
-		h = slog.NewJSONHandler(diag.PrintableJSON(out), &slog.HandlerOptions{Level: level, ReplaceAttr: cloudNames})
+		h = slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudNames})
 	case "text":
 		options := &slog.HandlerOptions{Level: level}
 		if l.Terminal {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
 func TestLogForms(t *testing.T) {
@@ -39,21 +37,6 @@ func TestLogForms(t *testing.T) {
 		log.Error("gap", KeyReason, "trimmed", slog.Group("more", slog.String("time", "kept"), slog.Duration("wait", time.Second)))
 	}
 	golden(t, "testdata/log.txt", b.String())
-}
-
-// Logs are read on terminals in either form, and errors quote what remote ends said.
-func TestLogsEscape(t *testing.T) {
-	for _, format := range []string{"json", "text"} {
-		var b strings.Builder
-		log, err := Log{Format: format, Level: "info"}.New(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		log.Info("retrying", KeyError, "a\x1b[2J\u009b2J\x7f\u202e\nforged")
-		if got := b.String(); diag.PrintableLines(got) != got || strings.Count(got, "\n") != 1 {
-			t.Errorf("%s: %q", format, got)
-		}
-	}
 }
 
 func TestLogRefusesUnknownForms(t *testing.T) {
