@@ -65,7 +65,8 @@ tables:
 	}
 }
 
-// Rules without families write family d, as a table without rules does, and as the reference says; the lint knows it too.
+// Rules without families write family d, as a table without rules does, and as the reference says;
+// the lint knows it too.
 func TestRulesWithoutFamilies(t *testing.T) {
 	for rule, ok := range map[string]bool{
 		"row_key: '{id}'":                      true,

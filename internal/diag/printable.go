@@ -11,8 +11,8 @@ import (
 )
 
 // Printable is text of others, such as names, reasons and answers of remote ends, for one line of a
-// terminal or of a log: what a terminal would act upon is escaped, such as control characters, escape
-// sequences, direction marks and line ends, and so are bytes that are not UTF-8.
+// terminal or of a log: what a terminal would act upon is escaped, such as control characters,
+// escape sequences, direction marks and line ends, and so are bytes that are not UTF-8.
 func Printable(s string) string { return escaped(s, "") }
 
 // PrintableLines is the same for text of several lines: its line ends and tabs stay.

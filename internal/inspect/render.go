@@ -139,8 +139,8 @@ func (r *previewRow) writeText(b *strings.Builder) {
 	}
 }
 
-// writeCBT writes a row as `cbt read` of the Google Cloud CLI prints it, times in UTC. What cannot be
-// printed is quoted, as in text: cbt itself writes it as it is.
+// writeCBT writes a row as `cbt read` of the Google Cloud CLI prints it, times in UTC. What cannot
+// be printed is quoted, as in text: cbt itself writes it as it is.
 func (r *previewRow) writeCBT(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n%s\n", strings.Repeat("-", 40), r.Row)
 	for _, c := range r.Cells {

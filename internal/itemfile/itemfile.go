@@ -1,8 +1,9 @@
-// Package itemfile reads items from files as people have them: DynamoDB's JSON, one item after the other, bare,
-// below "Item" as exports to S3 and `aws dynamodb get-item` have them, below "Items" as `aws dynamodb scan` prints them, or
-// as a list, which its option --query Items prints. A file may be packed by gzip, as those of exports are, be UTF-16 or
-// UTF-32, and have byte order marks. What is known and cannot be read is refused by name, such as Amazon Ion,
-// incremental exports and JSON without DynamoDB's types.
+// Package itemfile reads items from files as people have them: DynamoDB's JSON, one item after the
+// other, bare, below "Item" as exports to S3 and `aws dynamodb get-item` have them, below "Items" as
+// `aws dynamodb scan` prints them, or as a list, which its option --query Items prints. A file may be
+// packed by gzip, as those of exports are, be UTF-16 or UTF-32, and have byte order marks. What is
+// known and cannot be read is refused by name, such as Amazon Ion, incremental exports and JSON
+// without DynamoDB's types.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
 package itemfile
@@ -34,8 +35,9 @@ func (e *FormatError) Error() string { return e.What }
 // ErrTooLarge is returned for what goes on behind maxBytes.
 var ErrTooLarge = fmt.Errorf("it has more than %d MiB", maxBytes>>20)
 
-// Read gives the first items of a file, all of them if limit is 0. It reads no further than it must, so that a small limit
-// serves for a file of any size with an item a line. An error is without item data.
+// Read gives the first items of a file, all of them if limit is 0. It reads no further than it
+// must, so that a small limit serves for a file of any size with an item a line. An error is
+// without item data.
 func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	var items []attribute.Item
 	entry := 0
@@ -55,8 +57,8 @@ func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	return items, nil
 }
 
-// Documents gives the JSON values of a file, one after the other, and stops at the first error, which names the entry and
-// holds nothing of its data.
+// Documents gives the JSON values of a file, one after the other, and stops at the first error,
+// which names the entry and holds nothing of its data.
 func Documents(in io.Reader) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		text, err := Text(in)
@@ -162,7 +164,8 @@ func elements(list json.RawMessage, place string) ([]attribute.Item, error) {
 	return items, nil
 }
 
-// untyped tells whether no attribute of a document has a type, so that it is not DynamoDB's JSON at all.
+// untyped tells whether no attribute of a document has a type, so that it is not DynamoDB's JSON at
+// all.
 func untyped(members map[string]json.RawMessage) bool {
 	for _, text := range members {
 		var value map[string]json.RawMessage

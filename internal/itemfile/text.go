@@ -32,8 +32,8 @@ const (
 )
 
 // Text gives the text of a file as UTF-8 without a byte order mark. The file may be packed by gzip,
-// and may be UTF-16 or UTF-32. It returns a *FormatError for a file that is of a known other format;
-// so do reads of the text where the file turns out to be damaged.
+// and may be UTF-16 or UTF-32. It returns a *FormatError for a file that is of a known other
+// format; so do reads of the text where the file turns out to be damaged.
 func Text(in io.Reader) (*bufio.Reader, error) {
 	text := bufio.NewReader(in)
 	if begins(text, "\x1f\x8b") {
@@ -57,8 +57,9 @@ func begins(text *bufio.Reader, magic string) bool {
 	return string(head) == magic
 }
 
-// encodings are the encodings beside UTF-8: the marks that name them, longer ones first, and how JSON
-// looks in them without a mark. J stands for a character that JSON may begin with, * for any byte.
+// encodings are the encodings beside UTF-8: the marks that name them, longer ones first, and how
+// JSON looks in them without a mark. J stands for a character that JSON may begin with, * for any
+// byte.
 // Source: https://www.rfc-editor.org/rfc/rfc4627#section-3
 var encodings = []struct {
 	mark, begin string
@@ -166,7 +167,7 @@ func (d *decoder) unit() (rune, error) {
 }
 
 func (d *decoder) damaged() error {
-	return &FormatError{fmt.Sprintf("it is damaged: it begins as %s, and not all of it is", d.name), "write the file again, in UTF-8"}
+	return &FormatError{fmt.Sprintf("it is damaged: it begins as %s, but not all of it is valid", d.name), "write the file again, in UTF-8"}
 }
 
 // jsonText is JSON without what tools leave in it: byte order marks between values, as files have

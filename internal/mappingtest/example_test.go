@@ -64,7 +64,8 @@ func TestRefusedExamples(t *testing.T) {
 	}
 }
 
-// Editors and shells of Windows leave byte order marks, and write UTF-16: an example is the same, and so are its parts.
+// Editors and shells of Windows leave byte order marks, and write UTF-16: an example is the same,
+// and so are its parts.
 func TestExamplesInOtherEncodings(t *testing.T) {
 	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
 	if err != nil {

@@ -1,8 +1,11 @@
 package plan
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 	"testing"
+	"text/tabwriter"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -91,5 +94,16 @@ func TestH99_APlanKnowsWhatARunRefuses(t *testing.T) {
 		if err := d.refusal(Question{AcceptMapping: c.accept, AdoptRows: c.accept}); (err != nil) != c.refused || !d.Warnings[0].Warning {
 			t.Errorf("%s, accepted: %t: %v", c.code, c.accept, err)
 		}
+	}
+}
+
+// The columns of the former mapping come from the ledger: they cannot forge a line of the plan.
+func TestColumnsOfAMappingChangeAreEscaped(t *testing.T) {
+	var out bytes.Buffer
+	tab := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	(&MappingChange{Kept: true, FormerColumns: []string{"orders d:a\n\x1b[2Jforged"}}).write(tab, 1)
+	_ = tab.Flush() // a buffer takes everything
+	if got := out.String(); diag.PrintableLines(got) != got || strings.Contains(got, "\nforged") || !strings.Contains(got, `d:a\n\x1b[2Jforged`) {
+		t.Errorf("%q", got)
 	}
 }

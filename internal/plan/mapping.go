@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -108,6 +109,6 @@ func (c *MappingChange) lines(items int64) [][2]string {
 
 func (c *MappingChange) write(tab *tabwriter.Writer, items int64) {
 	for _, line := range c.lines(items) {
-		_, _ = io.WriteString(tab, "  "+line[0]+"\t"+line[1]+"\n")
+		_, _ = io.WriteString(tab, "  "+line[0]+"\t"+diag.Printable(line[1])+"\n")
 	}
 }

@@ -40,9 +40,10 @@ func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) erro
 	return nil
 }
 
-// writeAdditions says what the document leaves out, because only the operator knows whether it is needed.
+// writeAdditions says what the document leaves out, because only the operator knows whether it is
+// needed.
 func writeAdditions(w io.Writer, additions []policy.Addition) {
-	_, _ = fmt.Fprintln(w, "not in the document, and needed besides for")
+	_, _ = fmt.Fprintln(w, "additional permissions, where they apply:")
 	for _, a := range additions {
 		_, _ = fmt.Fprintf(w, "  %s: %s on %s\n", a.When, strings.Join(a.Actions, ", "), a.On)
 	}

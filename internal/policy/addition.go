@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// Addition is what an identity needs besides, of which the configuration does not tell whether it applies: that rests on
-// keys, and on flags of commands.
+// Addition is what an identity needs besides, of which the configuration does not tell whether it
+// applies: that rests on keys, and on flags of commands.
 type Addition struct {
 	When    string
 	Actions []string
@@ -62,7 +62,8 @@ func copiesFrom(cfg *config.Config, scheme string) bool {
 	return false
 }
 
-// exportsOf are the addresses of the exports that the configuration names, of tables of patterns with * for what is not known.
+// exportsOf are the addresses of the exports that the configuration names, of tables of patterns
+// with * for what is not known.
 func exportsOf(cfg *config.Config) (addresses []string) {
 	for _, t := range cfg.Tables {
 		t.From = t.Glob()

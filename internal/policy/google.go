@@ -37,8 +37,8 @@ func (p Predefined) granted(project string) string {
 	return "gcloud projects add-iam-policy-binding " + project
 }
 
-// looking are the roles besides the instance's of whoever looks at what the configuration names, as `plan` and a worker do:
-// time series, topics and buckets belong to no instance.
+// looking are the roles besides the instance's of whoever looks at what the configuration names, as
+// `plan` and a worker do: time series, topics and buckets belong to no instance.
 func looking(cfg *config.Config) []Predefined {
 	var out []Predefined
 	add := func(name, key, bucket string, permissions ...string) {

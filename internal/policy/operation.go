@@ -11,8 +11,9 @@ import (
 
 // Operation is a request that the program can send.
 type Operation struct {
-	// Service is "dynamodb", "dynamodbstreams", "s3", "sts", "kms", "bigtable", "pubsub", "storage" or "monitoring"; Name is the
-	// operation as the service's reference calls it. Those of kms are sent by DynamoDB and S3, in the caller's name.
+	// Service is "dynamodb", "dynamodbstreams", "s3", "sts", "kms", "bigtable", "pubsub", "storage"
+	// or "monitoring"; Name is the operation as the service's reference calls it. Those of kms are
+	// sent by DynamoDB and S3, in the caller's name.
 	Service, Name string
 	// Permissions are what it takes; none if it needs none.
 	Permissions []string
@@ -91,15 +92,17 @@ var operations = []Operation{
 	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
 	{"dynamodb", "ExportTableToPointInTime", []string{"dynamodb:ExportTableToPointInTime", "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"}, Exporting},
 	{"dynamodb", "DescribeExport", []string{"dynamodb:DescribeExport"}, Importing},
-	// Without s3:ListBucket an object that does not exist is answered as one that is denied; so is it without storage.objects.list.
-	// Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html and https://cloud.google.com/storage/docs/json_api/v1/status-codes
+	// Without s3:ListBucket an object that does not exist is answered as one that is denied; so is
+	// it without storage.objects.list.
+	// Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html and
+	// https://cloud.google.com/storage/docs/json_api/v1/status-codes
 	{"s3", "GetObject", []string{"s3:GetObject", "s3:ListBucket"}, Importing},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},
 	{"sts", "AssumeRole", []string{"sts:AssumeRole"}, Assuming},
-	// DynamoDB and S3 decrypt with a customer managed key in the name of who reads. That to use a key takes to see it is as the AWS CDK
-	// grants it. An upload in parts takes both.
+	// DynamoDB and S3 decrypt with a customer managed key in the name of who reads. That to use a
+	// key takes to see it is as the AWS CDK grants it. An upload in parts takes both.
 	// Sources: https://docs.aws.amazon.com/kms/latest/developerguide/services-dynamodb.html and
 	// https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 	{"kms", "Decrypt", []string{"kms:Decrypt", "kms:DescribeKey"}, Decrypting},

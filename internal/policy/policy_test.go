@@ -197,7 +197,8 @@ tables:
   - { from: Bills, backfill_from: "gs://copies/bills/AWSDynamoDB/3" }
 `
 
-// What exports and keys take is granted where the configuration, or DynamoDB, tells of them, and said where only the operator knows.
+// What exports and keys take is granted where the configuration, or DynamoDB, tells of them, and
+// said where only the operator knows.
 func TestExportsAndKeys(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte(exports), func(string) (string, bool) { return "", false })
 	if err != nil {

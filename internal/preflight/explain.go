@@ -202,8 +202,8 @@ func ExplainExpiry(t Table) *diag.Error {
 		Fix: "write expire: follow_deletes"}
 }
 
-// ExplainShare warns of a limit that is a share of what a table has provisioned, where that is nothing;
-// nil if the limit is one. It was set by the option of this name.
+// ExplainShare warns of a limit that is a share of what a table has provisioned, where that is
+// nothing; nil if the limit is one. It was set by the option of this name.
 func ExplainShare(option string, limit config.Capacity, table string, d backfill.Description) *diag.Error {
 	if !limit.IsShare() || d.ReadCapacity > 0 {
 		return nil

@@ -16,8 +16,8 @@ import (
 // refusedByLedger are the codes of what looks like that.
 var refusedByLedger = []string{diag.MappingChanged, diag.SourceMoved, diag.CutOver}
 
-// SuggestName adds to an error of the ledger that the configuration may need a name of its own, if it
-// has none. Other errors stay as they are.
+// SuggestName adds to an error of the ledger that the configuration may need a name of its own, if
+// it has none. Other errors stay as they are.
 func SuggestName(cfg *config.Config, e *diag.Error) *diag.Error {
 	if e == nil || !cfg.Unnamed() || !slices.Contains(refusedByLedger, e.Code) {
 		return e

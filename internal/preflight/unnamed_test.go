@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Two configurations without a name meet in one ledger: both are told to set one, in whatever way they meet. A name of its own, or a
-// table in common, is no such case.
+// Two configurations without a name meet in one ledger: both are told to set one, in whatever way
+// they meet. A name of its own, or a table in common, is no such case.
 func TestConfigurationsWithoutAName(t *testing.T) {
 	parse := func(name string) *config.Config {
 		c, err := config.Parse("f", []byte("version: 1\n"+name+"target: { project: p, instance: i }\ntables: [{ from: Orders }, { from: 'Log_{year:4}', to: logs, "+

@@ -84,8 +84,8 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 	return names, nil
 }
 
-// streamProblem is why a table's stream cannot be read by what is proposed, whose row keys rest on the primary
-// key alone; nil if it can.
+// streamProblem is why a table's stream cannot be read by what is proposed, whose row keys rest on
+// the primary key alone; nil if it can.
 func streamProblem(d backfill.Description) *diag.Error {
 	err := pipeline.CheckStream(d, true)
 	if err == nil {

@@ -53,7 +53,8 @@ func accepted(t *testing.T, text string, tables ...Table) *config.Config {
 	return c
 }
 
-// A stream that cannot be read is told with the commands that mend it, as plan tells it, whatever is wrong with it.
+// A stream that cannot be read is told with the commands that mend it, as plan tells it, whatever
+// is wrong with it.
 func TestStreamsThatCannotBeRead(t *testing.T) {
 	for view, want := range map[string][]string{
 		"":                   {"table Orders has no stream", "--table-name Orders --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"},

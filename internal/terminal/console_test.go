@@ -50,7 +50,8 @@ func TestShow(t *testing.T) {
 	if err := console.Show(&out, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil || out.String() != text {
 		t.Errorf("%v: %q", err, out.String())
 	}
-	// What a document holds of others cannot act on the terminal: neither in text nor in JSON, which stays equal.
+	// What a document holds of others cannot act on the terminal: neither in text nor in JSON,
+	// which stays equal.
 	out.Reset()
 	console.Stdout = &out
 	if err := console.Show(&out, func(w io.Writer) error { _, err := io.WriteString(w, "a\x1b[2J\u009b\rb\n"); return err }); err != nil || out.String() != `a\x1b[2J\u009b\rb`+"\n" {
