@@ -45,7 +45,7 @@ Times and costs are estimates. DynamoDB's counts are up to six hours old. Unit p
 prices of one region at the printed date; --prices gives your own.
 
 --print-iam prints the least privileges for this config, offline: a policy for AWS, or a custom role
-for Google Cloud.`,
+for Google Cloud. Stderr lists what other commands and customer managed keys need besides.`,
 		Example: `  replicator plan
   replicator plan --apply
   replicator plan --exit-code -o json  # status 3 if something would be created
