@@ -1,0 +1,21 @@
+package comparison
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// Keys, columns, values and reasons of what differs are data of others: --show-values cannot clear a
+// terminal, and no finding takes two lines.
+func TestFindingsAreEscaped(t *testing.T) {
+	const hostile = "a\n\x1b[2Jforged\u009b"
+	f := Finding{Columns: []Column{{Column: columnName("d", hostile), WantValue: printed([]byte(hostile)), HaveValue: printed([]byte("\xff\n"))}}, Reason: known(hostile)}
+	if got := f.details(); diag.Printable(got) != got || !strings.Contains(got, `forged`) {
+		t.Errorf("%q", got)
+	}
+	if got := columnName("d", ""); got != "d:" {
+		t.Errorf("the empty qualifier is %q", got)
+	}
+}
