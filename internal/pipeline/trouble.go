@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -76,9 +75,9 @@ func causeOf(err error) string {
 // mostQuoted is how much of a service's words is kept, in bytes: they are stored with the lease.
 const mostQuoted = 300
 
-// quoting adds the words of a service to a cause, in one line.
+// quoting adds the words of a service to a cause, in one line. Who shows them escapes them.
 func quoting(cause, words string) string {
-	words = strings.Join(strings.FieldsFunc(words, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }), " ")
+	words = strings.Join(strings.Fields(words), " ")
 	if words == "" {
 		return cause
 	}

@@ -128,7 +128,7 @@ func TestCausesQuoteServices(t *testing.T) {
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}, "Bigtable: outcome unknown (Unavailable)", ""},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied, Code: "PermissionDenied", Text: "missing permission bigtable.tables.mutateRows"},
 			"Bigtable: denied (PermissionDenied): missing permission bigtable.tables.mutateRows", ""},
-		{&relay.Error{Op: "Publish", Reason: relay.Throttled, Code: "ResourceExhausted", Text: "Quota exceeded\nfor \x1bpublishers"},
+		{&relay.Error{Op: "Publish", Reason: relay.Throttled, Code: "ResourceExhausted", Text: "Quota exceeded\nfor\tpublishers"},
 			"Pub/Sub: throttled (ResourceExhausted): Quota exceeded for publishers", limitTopic},
 		{&relay.Error{Op: "Publish", Reason: relay.Unavailable, Code: "FailedPrecondition", Text: strings.Repeat("ü", 200)},
 			"Pub/Sub: unavailable (FailedPrecondition): " + strings.Repeat("ü", 150) + "…", ""},
