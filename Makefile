@@ -89,9 +89,9 @@ race: ## the tests of RACED packages under the race detector; needs a C compiler
 	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -short -vet=off $(LIMIT) -skip '$(LONG)' $(RACED)
 
 # UNGUIDED packages (all: every one) are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new:
-# building that takes minutes where a package imports Bigtable's client. SHARE=K/N takes every Nth target, from the Kth on.
-fuzz: ## every fuzz target for FUZZTIME (default 20000x: so many texts); those of UNGUIDED packages without guidance by coverage; SHARE=K/N of them
-	GO="$(GO)" UNGUIDED="$(UNGUIDED)" ./test/fuzz $(FUZZTIME) $(SHARE)
+# building that takes minutes where a package imports Bigtable's client.
+fuzz: ## every fuzz target for FUZZTIME (default 20000x: so many texts); those of UNGUIDED packages without guidance by coverage
+	GO="$(GO)" UNGUIDED="$(UNGUIDED)" ./test/fuzz $(FUZZTIME)
 
 # A module of its own, because promtool brings two hundred modules that the product does not need. Without the discovery of clouds, which
 # checking rules does not need either, the first build takes a minute or two; after that Go's build cache has it.
