@@ -56,7 +56,7 @@ build: ## the binary, in bin/
 	$(GO) build -ldflags "$(STAMP)" -o bin/replicator ./cmd/replicator
 
 # Tests that wait for processes, or look at the whole tree: make test leaves them to make prove, and to the turns of test/gate.
-LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestRounds|TestRelay|TestDualWrites|TestCutover)$$
+LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestSettlingCostsTwiceAndHoldsNothingUp|TestRounds|TestRelay|TestDualWrites|TestCutover)$$
 
 # A limit for a test that hangs. None is that long, however busy the machine is.
 LIMIT = -timeout 60m
@@ -86,7 +86,7 @@ RACED ?= ./backfill/... ./checkpoint/... ./cdc/... ./dualwrite/... ./dynamodbtes
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
 race: ## the tests of RACED packages under the race detector; needs a C compiler
-	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -short -vet=off $(LIMIT) -skip '$(LONG)' $(RACED)
+	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off $(LIMIT) -skip '$(LONG)' $(RACED)
 
 # UNGUIDED packages (all: every one) are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new:
 # building that takes minutes where a package imports Bigtable's client.

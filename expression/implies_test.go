@@ -119,7 +119,7 @@ func TestWhatIsImpliedFollows(t *testing.T) {
 			}
 		}
 	})
-	if follows == 0 {
+	if follows == 0 && !testing.Short() { // which draws a fifth
 		t.Error("nothing followed from anything")
 	}
 }
