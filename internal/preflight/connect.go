@@ -76,6 +76,11 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	}, nil
 }
 
+// Describe describes a table.
+func (s *Source) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	return s.Tables.Describe(ctx, table)
+}
+
 // Client is the client of DynamoDB itself.
 func (s *Source) Client() *dynamodb.Client { return s.client }
 
@@ -263,11 +268,17 @@ func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	if streams != tables && streams != "" {
 		from += ", streams at " + endpointName(streams)
 	}
-	to := TargetName(cfg)
-	if host, _ := env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		to += " EMULATOR at " + host
-	}
+	to, _ := TargetEnd(cfg, env)
 	return from + " → " + to
+}
+
+// TargetEnd names what is written, and tells whether it is an emulator.
+func TargetEnd(cfg *config.Config, env config.Lookup) (name string, emulator bool) {
+	host, _ := env("BIGTABLE_EMULATOR_HOST")
+	if host == "" {
+		return TargetName(cfg), false
+	}
+	return TargetName(cfg) + " EMULATOR at " + host, true
 }
 
 // endpointName describes an endpoint that a client is redirected to. Anything that is no service of

@@ -166,8 +166,12 @@ func explainTopic(what string, err error) error {
 	return pubsubService.remedied(e)
 }
 
-// ExplainLedger is for errors of the ledger, which may be the service's or the ledger's own.
+// ExplainLedger is for errors of the ledger, which may be the service's or the ledger's own. One that
+// is explained already stays.
 func ExplainLedger(what string, err error) error {
+	if known := (*diag.Error)(nil); errors.As(err, &known) {
+		return err
+	}
 	if explained := Explain(what, err); explained != err {
 		return explained
 	}

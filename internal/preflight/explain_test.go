@@ -111,6 +111,10 @@ func TestExplainLedger(t *testing.T) {
 			t.Errorf("%s: %v, want %s", code, err, want)
 		}
 	}
+	known := &diag.Error{Code: diag.CutoverRefused, What: "said"}
+	if err := ExplainLedger("what", known); err != error(known) {
+		t.Errorf("an error that is explained already becomes %v", err)
+	}
 	if err := ExplainLedger("what", checkpoint.ErrFormat); !diag.Has(err, diag.LedgerUnreadable) {
 		t.Errorf("a newer format: %v", err)
 	}
