@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"internal/canary":     {"attribute", "cdc", "transform"},
 	"internal/cutover":    {"attribute", "backfill", "cdc", "checkpoint", "sink", "transform", "internal/canary", "internal/fence", "internal/task"},
 	"internal/hook":       {"internal/cutover"},
+	"internal/desk":       {"checkpoint", "internal/config", "internal/diag", "internal/pipeline", "internal/preflight", "internal/terminal"},
 	"internal/page":       {},
 	"internal/evidence":   {"checkpoint", "internal/page"},
 	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "exports", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},

@@ -1,0 +1,195 @@
+// Package desk opens a migration for the commands of operators: one function connects, reads the
+// ledger and refuses, so that every command refuses alike. What each command demands is a table.
+package desk
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// Request is what an operator asks for.
+type Request struct {
+	Command string // as in commands
+	Table   string // of the source; "" for all
+	Allowed config.Allowed
+	With    string // flags of the commands that are named
+	Version string // of the program
+}
+
+// Migration is a migration that was opened for one command.
+type Migration struct {
+	// Ledger is nil where the migration is not started, and the command does not demand it.
+	Ledger *checkpoint.Ledger
+	// Tables are the table that was asked for, or all: of patterns those that the ledger knows. They
+	// have a description and a mapping once the source was asked.
+	Tables []preflight.Table
+	// Target and Source are nil where other ends than those of the configuration were given; Source
+	// is nil before it was asked, too.
+	Target *preflight.Target
+	Source *preflight.Source
+
+	ends    Ends
+	env     config.Lookup
+	cfg     *config.Config
+	request Request
+	needs   Needs
+	reached Target
+	asked   bool // the source
+}
+
+// Open opens a migration for a command, in this order: the table is known, the environment leads
+// where it may, the target answers, the ledger is there, the cluster is its own, no cutover forbids
+// the command, the mapping is that of the rows, the source has the tables that are followed. A
+// target that is an emulator is named on stderr. What is refused is a *diag.Error.
+func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.Config, r Request) (*Migration, error) {
+	needs, known := commands[r.Command]
+	if !known {
+		return nil, fmt.Errorf("desk: no command %q opens a migration", r.Command)
+	}
+	if err := preflight.KnownTable(cfg, r.Table); err != nil {
+		return nil, err
+	}
+	m := &Migration{ends: e, env: console.Env, cfg: cfg, request: r, needs: needs}
+	if needs.Write || needs.Source {
+		if err := config.CheckEnvironment(m.env, r.Allowed).Err(); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if m.reached, err = e.target(ctx, cfg); err != nil {
+		return nil, err
+	}
+	m.Target, _ = m.reached.(*preflight.Target)
+	if name, emulated := preflight.TargetEnd(cfg, m.env); emulated {
+		_, _ = fmt.Fprintln(console.Stderr, name)
+	}
+	if err = m.read(ctx); err == nil && needs.Source {
+		err = m.Connect(ctx)
+	}
+	if err != nil {
+		_ = m.Close() // what was refused is said
+		return nil, err
+	}
+	return m, nil
+}
+
+// Close closes the connections.
+func (m *Migration) Close() error { return m.reached.Close() }
+
+// read opens the ledger, refuses what it forbids, and reads which tables it has.
+func (m *Migration) read(ctx context.Context) error {
+	ctx, cancel := preflight.Reading(ctx)
+	defer cancel()
+	what := "cannot read the ledger in table " + m.cfg.State.Table
+	ledger, err := preflight.OpenLedger(ctx, m.reached.Ledger(m.cfg.State.Table), m.cfg, m.needs.Role, m.request.Version)
+	if err != nil {
+		return preflight.ReadingFailed(ctx, what, err)
+	}
+	m.Ledger = ledger
+	if ledger == nil && m.needs.Begun != "" {
+		return m.NotStarted(m.request.Table)
+	}
+	if ledger != nil {
+		if err := m.permitted(ctx); err != nil {
+			return preflight.ReadingFailed(ctx, m.refused(m.request.Table), err)
+		}
+	}
+	tables, err := preflight.LedgerTables(ctx, m.cfg, ledger, m.request.Table)
+	if err != nil {
+		return preflight.ReadingFailed(ctx, what, err)
+	}
+	for _, t := range tables {
+		m.Tables = append(m.Tables, preflight.Table{Config: t})
+	}
+	return m.sameMapping(ctx)
+}
+
+// permitted refuses another cluster than the ledger's, and a cutover that is too far.
+func (m *Migration) permitted(ctx context.Context) error {
+	if m.needs.Cluster {
+		if err := preflight.SameCluster(ctx, m.Ledger, m.reached.Cluster); err != nil {
+			return err
+		}
+	}
+	if m.needs.Cutover == Whenever {
+		return nil
+	}
+	c, err := m.Ledger.Cutover(ctx)
+	if err != nil {
+		return err
+	}
+	return m.early(c.Step)
+}
+
+// sameMapping refuses a table whose rows are written under another mapping than the configuration's,
+// as run does. A table that no worker has met has no rows.
+func (m *Migration) sameMapping(ctx context.Context) error {
+	if !m.needs.Mapping {
+		return nil
+	}
+	for _, t := range m.Tables {
+		state, found, err := m.Ledger.Table(ctx, t.Config.From)
+		if err == nil && found && state.Generation > 0 && state.MappingHash != m.cfg.Hash(t.Config) {
+			err = checkpoint.ErrMappingChanged
+		}
+		if err != nil {
+			return preflight.ReadingFailed(ctx, m.refused(t.Config.From), err)
+		}
+	}
+	return nil
+}
+
+// Connect asks the source for the tables: for their keys, which are part of their mappings, and for
+// its time. It refuses a table in another region or account than the one that is followed. Open has
+// done so for commands that need it; for others, which only read, emulators are allowed.
+func (m *Migration) Connect(ctx context.Context) error {
+	if m.asked {
+		return nil
+	}
+	if !m.needs.Write && !m.needs.Source {
+		if err := config.CheckEnvironment(m.env, config.Anything).Err(); err != nil {
+			return err
+		}
+	}
+	source, err := m.ends.source(ctx, m.cfg)
+	if err != nil {
+		return err
+	}
+	m.Source, _ = source.(*preflight.Source)
+	for i := range m.Tables {
+		if err := m.describe(ctx, source, &m.Tables[i]); err != nil {
+			return err
+		}
+	}
+	m.asked = true
+	return nil
+}
+
+// describe asks the source for one table.
+func (m *Migration) describe(ctx context.Context, source Source, t *preflight.Table) error {
+	found, err := preflight.DescribeTable(ctx, source, t.Config)
+	if err != nil {
+		return err
+	}
+	*t = found
+	if m.Ledger == nil {
+		return nil
+	}
+	m.Ledger.Heard(ctx, found.Description.At)
+	ctx, cancel := preflight.Reading(ctx)
+	defer cancel()
+	state, _, err := m.Ledger.Table(ctx, t.Config.From)
+	if err == nil {
+		err = pipeline.CheckSource(found.Description, state.StreamARN)
+	}
+	if err != nil {
+		return preflight.ReadingFailed(ctx, m.refused(t.Config.From), err)
+	}
+	return nil
+}

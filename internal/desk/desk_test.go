@@ -1,0 +1,330 @@
+package desk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
+const ofHere = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders/stream/L"
+
+// scene is a migration of the tables Orders and Parts, with both ends in memory.
+type scene struct {
+	*testing.T
+	store   *checkpointtest.Memory
+	cluster string // where the app profile leads
+	stream  string // of every source table
+	calls   []string
+	env     map[string]string
+	stderr  bytes.Buffer
+	cfg     *config.Config
+	ledger  *checkpoint.Ledger
+}
+
+func (s *scene) Ledger(string) checkpoint.Store { return s.store }
+func (s *scene) Cluster(context.Context) (string, error) {
+	s.calls = append(s.calls, "cluster")
+	return s.cluster, nil
+}
+func (s *scene) Close() error { s.calls = append(s.calls, "close"); return nil }
+
+func (s *scene) Describe(_ context.Context, table string) (backfill.Description, error) {
+	s.calls = append(s.calls, "describe "+table)
+	return backfill.Description{Name: table, StreamARN: s.stream, At: noon, PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}, nil
+}
+
+// newScene is a scene in which nothing is started yet.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}, {from: Parts}]\n"),
+		func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scene{T: t, store: &checkpointtest.Memory{}, cluster: "c1", stream: ofHere, env: map[string]string{}, cfg: cfg}
+}
+
+// started is a scene in which a worker follows Orders in cluster c1.
+func started(t *testing.T) *scene {
+	t.Helper()
+	s := newScene(t)
+	var err error
+	if s.ledger, err = checkpoint.Open(t.Context(), s.store, "test", checkpoint.Options{Worker: "w", ID: "l"}); err == nil {
+		err = s.ledger.CheckCluster(t.Context(), "c1")
+	}
+	if err == nil {
+		orders, _ := s.cfg.Table("Orders")
+		_, err = s.ledger.UpdateTable(t.Context(), "Orders", func(state *checkpoint.TableState) error {
+			state.StreamARN, state.Label, state.MappingHash, state.Generation = ofHere, "L", s.cfg.Hash(orders), 1
+			return nil
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// stands sets where the cutover is.
+func (s *scene) stands(step checkpoint.CutoverStep) {
+	s.Helper()
+	if _, err := s.ledger.UpdateCutover(s.Context(), func(c *checkpoint.Cutover) error {
+		c.Attempt, c.Step = 1, step
+		return nil
+	}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *scene) ends() Ends {
+	return Ends{
+		Target: func(context.Context, *config.Config) (Target, error) {
+			s.calls = append(s.calls, "target")
+			return s, nil
+		},
+		Source: func(context.Context, *config.Config) (Source, error) {
+			s.calls = append(s.calls, "source")
+			return s, nil
+		},
+	}
+}
+
+func (s *scene) open(r Request) (*Migration, error) {
+	s.calls = nil
+	s.stderr.Reset()
+	r.With = " -c f"
+	console := &terminal.Console{Stderr: &s.stderr, Env: func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }}
+	return s.ends().Open(s.Context(), console, s.cfg, r)
+}
+
+// codeOf is the code of a refusal, "" of none.
+func (s *scene) codeOf(err error) string {
+	s.Helper()
+	var told *diag.Error
+	if err != nil && !errors.As(err, &told) {
+		s.Fatalf("an operator reads %v", err)
+	}
+	if told == nil {
+		return ""
+	}
+	return told.Code
+}
+
+// demand is what becomes of a command, by the code of its refusal; "" is none.
+type demand struct{ unstarted, elsewhere, requested, frozen, over, mapping, region, emulator string }
+
+// What each command that opens a migration demands of it.
+func TestWhatCommandsDemand(t *testing.T) {
+	load := demand{diag.LoadRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
+	verify := demand{diag.VerifyRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
+	step := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", diag.SourceMoved, diag.EmulatorNotAllowed}
+	record := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", ""}
+	parked := demand{"", diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
+	demands := map[string]demand{
+		"backfill status": {}, "verify status": {}, "parked list": {}, "parked show": {},
+		"backfill start": load, "backfill pause": load, "backfill resume": load, "backfill redo": load,
+		"throttle":      {diag.LoadRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
+		"pause":         {diag.LoadRefused, diag.ClusterChanged, diag.CutoverRefused, diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed},
+		"resume":        {diag.LoadRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
+		"failover":      {diag.FailoverRefused, "", "", "", "", "", "", diag.EmulatorNotAllowed},
+		"verify":        {diag.VerifyRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
+		"verify pause":  verify,
+		"verify cancel": verify,
+		"verify resume": {diag.VerifyRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
+		"verify --repair": {diag.VerifyRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, diag.MappingChanged, diag.SourceMoved,
+			diag.EmulatorNotAllowed},
+		"parked retry": parked, "parked drop": parked,
+		"cutover check":   {diag.CutoverRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
+		"cutover start":   {diag.CutoverRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
+		"cutover approve": step, "cutover postpone": step, "cutover cancel": step, "cutover resolve": step,
+		"cutover status": record, "cutover evidence": record,
+		"finalize": {diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
+	}
+	for command := range commands {
+		want, listed := demands[command]
+		if !listed {
+			t.Errorf("%s is not in this table", command)
+			continue
+		}
+		t.Run(command, func(t *testing.T) {
+			got := func(s *scene) string {
+				t.Helper()
+				m, err := s.open(Request{Command: command})
+				if opened := slices.Contains(s.calls, "target"); err != nil && opened != slices.Contains(s.calls, "close") {
+					t.Errorf("refused after %v: %v", s.calls, err)
+				}
+				if err == nil && m.Close() != nil {
+					t.Error("it does not close")
+				}
+				return s.codeOf(err)
+			}
+			cutover := func(step checkpoint.CutoverStep) string { s := started(t); s.stands(step); return got(s) }
+			have := demand{unstarted: got(newScene(t)), requested: cutover(checkpoint.CutoverRequested), frozen: cutover(checkpoint.CutoverVerify), over: cutover(checkpoint.CutoverDone)}
+			s := started(t)
+			s.cluster = "c2"
+			have.elsewhere = got(s)
+			s = started(t)
+			if _, err := s.ledger.UpdateTable(t.Context(), "Orders", func(state *checkpoint.TableState) error { state.MappingHash = "another"; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			have.mapping = got(s)
+			s = started(t)
+			s.stream = strings.Replace(ofHere, "eu-west-1", "us-east-1", 1)
+			have.region = got(s)
+			s = started(t)
+			s.env["BIGTABLE_EMULATOR_HOST"] = "localhost:1"
+			have.emulator = got(s)
+			if have != want {
+				t.Errorf("refusals are %+v, want %+v", have, want)
+			}
+			if code := got(started(t)); code != "" {
+				t.Errorf("a migration in order is refused: %s", code)
+			}
+			for _, over := range []checkpoint.CutoverStep{checkpoint.CutoverCancelled, checkpoint.CutoverRehearsed} {
+				if code := cutover(over); code != "" {
+					t.Errorf("after a cutover that was %s it is refused: %s", over, code)
+				}
+			}
+		})
+	}
+}
+
+// Every step at which the application stands still, or is being moved, refuses what would change
+// what is compared; before it nothing is refused that makes the gates ready.
+func TestStepsOfACutover(t *testing.T) {
+	for step, want := range map[checkpoint.CutoverStep][2]string{ // of backfill start, of pause
+		checkpoint.CutoverRequested: {"", diag.CutoverRefused}, checkpoint.CutoverChecks: {"", diag.CutoverRefused},
+		checkpoint.CutoverFreeze: {diag.CutoverRefused, diag.CutoverRefused}, checkpoint.CutoverDrain: {diag.CutoverRefused, diag.CutoverRefused},
+		checkpoint.CutoverVerify: {diag.CutoverRefused, diag.CutoverRefused}, checkpoint.CutoverFence: {diag.CutoverRefused, diag.CutoverRefused},
+		checkpoint.CutoverSwitching: {diag.CutoverRefused, diag.CutoverRefused}, checkpoint.CutoverCancelling: {diag.CutoverRefused, diag.CutoverRefused},
+		checkpoint.CutoverWatching: {diag.CutOver, diag.CutOver}, checkpoint.CutoverDone: {diag.CutOver, diag.CutOver},
+	} {
+		s := started(t)
+		s.stands(step)
+		for i, command := range []string{"backfill start", "pause"} {
+			_, err := s.open(Request{Command: command, Table: "Orders"})
+			if got := s.codeOf(err); got != want[i] {
+				t.Errorf("%s at %s: %q, want %q", command, step, got, want[i])
+			}
+			if cancels := err != nil && strings.Contains(err.(*diag.Error).Fix, "cutover cancel -c f"); cancels != (want[i] == diag.CutoverRefused && step.Cancellable()) {
+				t.Errorf("%s at %s: %v", command, step, err)
+			}
+		}
+	}
+}
+
+// The checks come in one order: what is refused first is never hidden by what comes later.
+func TestOrderOfTheChecks(t *testing.T) {
+	s := started(t)
+	s.env["BIGTABLE_EMULATOR_HOST"] = "localhost:1"
+	expect := func(r Request, code, calls, stderr string) {
+		t.Helper()
+		_, err := s.open(r)
+		if got := s.codeOf(err); got != code || strings.Join(s.calls, ", ") != calls || s.stderr.String() != stderr {
+			t.Errorf("%q after %v\n%s", got, s.calls, &s.stderr)
+		}
+	}
+	const named = "Bigtable p/i EMULATOR at localhost:1\n"
+	start := Request{Command: "cutover start", Table: "Order"}
+	expect(start, diag.Usage, "", "")
+	start.Table = "Orders"
+	expect(start, diag.EmulatorNotAllowed, "", "")
+	start.Allowed.Emulator = true
+	s.cluster, s.stream = "c2", "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/L"
+	expect(start, diag.ClusterChanged, "target, cluster, close", named)
+	s.cluster = "c1"
+	was := s.cfg.Tables[0]
+	s.cfg.Tables[0].To = "elsewhere"
+	expect(start, diag.MappingChanged, "target, cluster, close", named)
+	s.cfg.Tables[0] = was
+	s.stream = ofHere
+	_, err := s.open(start)
+	if err != nil || strings.Join(s.calls, ", ") != "target, cluster, source, describe Orders" || s.stderr.String() != named {
+		t.Errorf("%v after %v\n%s", err, s.calls, &s.stderr)
+	}
+}
+
+// A migration that is open has what the command asked for: the ledger, the tables, and what the
+// source says of them. A reader may ask the source later.
+func TestWhatIsOpen(t *testing.T) {
+	s := started(t)
+	m, err := s.open(Request{Command: "verify"})
+	if err != nil || m.Ledger == nil || len(m.Tables) != 2 || m.Tables[0].Mapping == nil || m.Tables[1].Description.Name != "Parts" || m.Ledger.ServiceTime(t.Context()).IsZero() {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if !strings.HasPrefix(m.Ledger.Worker(), "verify-") {
+		t.Errorf("it writes as %s", m.Ledger.Worker())
+	}
+	if m, err = s.open(Request{Command: "verify status", Table: "Parts"}); err != nil || len(m.Tables) != 1 || m.Tables[0].Mapping != nil {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	s.env["AWS_ENDPOINT_URL_DYNAMODB"] = "https://dynamodb.us-east-1.amazonaws.com"
+	if err := m.Connect(t.Context()); s.codeOf(err) != diag.OneEndpoint {
+		t.Errorf("with one of two endpoints: %v", err)
+	}
+	s.env["AWS_ENDPOINT_URL_DYNAMODB_STREAMS"] = "http://localhost:8000" // an emulator, which a reader may read
+	for range 2 {
+		if err := m.Connect(t.Context()); err != nil || m.Tables[0].Mapping == nil || strings.Join(s.calls, ", ") != "target, source, describe Parts" {
+			t.Errorf("%v after %v", err, s.calls)
+		}
+	}
+	s = newScene(t)
+	if m, err = s.open(Request{Command: "backfill status"}); err != nil || m.Ledger != nil || len(m.Tables) != 2 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// What is not started yet is said in the same words of the migration and of a table.
+func TestNotStarted(t *testing.T) {
+	s := newScene(t)
+	for table, what := range map[string]string{"": "the migration is not started yet", "Parts": "table Parts is not started yet"} {
+		_, err := s.open(Request{Command: "pause", Table: table})
+		var told *diag.Error
+		if !errors.Is(err, errNotStarted) || !errors.As(err, &told) || told.What != what || told.Cause != "no ledger of the name test is in table replicator_state" ||
+			told.Fix != "start the workers: replicator run -c f" {
+			t.Errorf("%v", err)
+		}
+	}
+	s = started(t)
+	m, err := s.open(Request{Command: "pause", Table: "Parts"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.NotStarted("Parts"); s.codeOf(err) != diag.LoadRefused || err.(*diag.Error).Cause != "no record of it is in ledger test of table replicator_state" {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.open(Request{Command: "no such command"}); err == nil {
+		t.Error("a command without demands is opened")
+	}
+}
+
+// A refusal names what was to be done, and to what.
+func TestRefusalsNameTheCommand(t *testing.T) {
+	for r, want := range map[Request]string{
+		{Command: "verify pause"}:                 "cannot pause the verify of test",
+		{Command: "parked drop", Table: "Orders"}: "cannot drop parked items of table Orders",
+	} {
+		s := started(t)
+		s.cluster = "c2"
+		_, err := s.open(r)
+		var told *diag.Error
+		if !errors.As(err, &told) || told.What != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

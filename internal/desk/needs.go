@@ -1,0 +1,95 @@
+package desk
+
+import "github.com/dynamodb-bigtable/replicator/internal/diag"
+
+// Needs is what a command demands of the migration that it opens.
+type Needs struct {
+	// Does is what the command does to a table or a migration, whose name takes the place of %s; a
+	// refusal begins with it.
+	Does string
+	// Role begins the id under which the command writes the ledger.
+	Role string
+	// Begun is the code of the error where the migration is not started yet; "" where that is no
+	// error.
+	Begun string
+	// Hint is what to do where the migration is not started yet; "": start a worker. The flags of
+	// the configuration are added.
+	Hint string
+	// Write: the command changes something, so that emulators must be allowed.
+	Write bool
+	// Cluster: the app profile must lead to the cluster of the ledger.
+	Cluster bool
+	// Cutover is how far a cutover may be.
+	Cutover Stage
+	// Mapping: rows must be written under the mapping of this configuration.
+	Mapping bool
+	// Source: every table is described, and must be the one that the ledger follows.
+	Source bool
+}
+
+// Stage is how far a cutover may be when a command is given.
+type Stage uint8
+
+// The stages. From the freeze on the tables stand still and are compared, and after the switch the
+// target is the application's.
+const (
+	Whenever     Stage = iota
+	BeforeFreeze       // refused while the application stands still, and after the switch
+	Unrequested        // refused while a cutover is under way, and after the switch
+)
+
+// commands are all commands that open a migration, with what they demand.
+var commands = map[string]Needs{
+	"backfill status": {Role: "operator"},
+	"backfill start":  load("start the load of %s"),
+	"backfill pause":  load("pause the load of %s"),
+	"backfill resume": load("resume the load of %s"),
+	"backfill redo":   load("redo the load of %s"),
+	"throttle":        {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true},
+	"pause":           {Does: "pause %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: Unrequested},
+	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true},
+	// Another cluster is what it is for.
+	"failover": {Does: "fail over %s", Role: "failover", Begun: diag.FailoverRefused, Write: true,
+		Hint: "where it was kept in another cluster and never came here, begin anew: replicator run"},
+
+	"verify status": {Does: "verify %s", Role: "verify"},
+	"verify":        compare(Whenever),
+	// A repair writes rows, which are the application's after the switch.
+	"verify --repair": compare(BeforeFreeze),
+	// The final verify of a cutover is not paused or cancelled: the cutover is.
+	"verify pause":  {Does: "pause the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
+	"verify cancel": {Does: "cancel the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
+	"verify resume": {Does: "resume the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true},
+
+	"parked list":  {Role: "parked"},
+	"parked show":  {Role: "parked"},
+	"parked retry": {Does: "retry parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
+	// The evidence of a cutover names what was parked.
+	"parked drop": {Does: "drop parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
+
+	"cutover check":    {Does: "check the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true, Mapping: true, Source: true},
+	"cutover start":    {Does: "start the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true, Mapping: true, Source: true},
+	"cutover approve":  steer("approve the cutover of %s"),
+	"cutover postpone": steer("postpone the cutover of %s"),
+	"cutover cancel":   steer("cancel the cutover of %s"),
+	"cutover resolve":  steer("resolve the cutover of %s"),
+	"cutover status":   {Does: "show the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true},
+	"cutover evidence": {Does: "write the evidence of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true},
+	"finalize":         {Does: "finalize %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true},
+}
+
+// load is what a command demands that changes loads.
+func load(does string) Needs {
+	return Needs{Does: does, Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeFreeze}
+}
+
+// compare is what a verify demands that begins.
+func compare(until Stage) Needs {
+	return Needs{Does: "verify %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: until, Mapping: true, Source: true}
+}
+
+// steer is what a step of a cutover that was begun demands. It must be possible with every mapping:
+// the application may stand still.
+func steer(does string) Needs {
+	return Needs{Does: does, Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true, Source: true}
+}

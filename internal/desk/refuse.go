@@ -1,0 +1,54 @@
+package desk
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// errNotStarted is in the error of a migration, or of a table, that is not started yet.
+var errNotStarted = errors.New(terminal.NotStarted)
+
+// NotStarted is the error of a table that the ledger does not know; of the migration if it is "".
+func (m *Migration) NotStarted(table string) error {
+	what, cause := "the migration is ", "no ledger of the name "+m.cfg.Name+" is in table "+m.cfg.State.Table
+	if table != "" {
+		what = "table " + table + " is "
+	}
+	if m.Ledger != nil {
+		cause = "no record of it is in ledger " + m.cfg.Name + " of table " + m.cfg.State.Table
+	}
+	fix := "start the workers: replicator run"
+	if m.needs.Hint != "" {
+		fix = m.needs.Hint
+	}
+	return &diag.Error{Code: m.needs.Begun, What: what + terminal.NotStarted, Cause: cause, Fix: fix + m.request.With, Err: errNotStarted}
+}
+
+// refused begins the error of a command that is refused for a table; for the migration if it is "".
+func (m *Migration) refused(table string) string {
+	of := m.cfg.Name
+	if table != "" {
+		of = "table " + table
+	}
+	return "cannot " + fmt.Sprintf(m.needs.Does, of)
+}
+
+// early refuses a command once a cutover is too far for it.
+func (m *Migration) early(step checkpoint.CutoverStep) error {
+	standing := step == checkpoint.CutoverRequested || step == checkpoint.CutoverChecks // nothing stands still yet
+	switch {
+	case step.Switched():
+		return checkpoint.ErrCutOver
+	case step.Over(), standing && m.needs.Cutover == BeforeFreeze:
+		return nil
+	}
+	fix := "wait for its end: replicator cutover status" + m.request.With
+	if step.Cancellable() {
+		fix = "replicator cutover cancel" + m.request.With + ", or wait for its end"
+	}
+	return &diag.Error{Code: diag.CutoverRefused, What: m.refused(m.request.Table), Cause: "a cutover is under way: " + string(step), Fix: fix}
+}
