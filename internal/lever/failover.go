@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/failover"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
@@ -28,6 +28,7 @@ type Failover struct {
 	DryRun       bool
 	Yes          bool
 	Confirm      func(ctx context.Context, question string) error
+	Ends         desk.Ends
 }
 
 // FailedOver is what came of it.
@@ -49,18 +50,11 @@ func (o *Failover) Run(ctx context.Context) error {
 	if !o.Yes && !o.DryRun && !terminal.Interactive() {
 		return diag.BadUsage("replicator failover asks before it begins, and there is no terminal", "add --yes")
 	}
-	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
-		return err
-	}
-	t, err := preflight.OpenTarget(ctx, o.Cfg)
+	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: "failover", Allowed: o.Allowed, With: o.With})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.Close() }()
-	ledger, err := o.open(ctx, t)
-	if err != nil {
-		return err
-	}
+	defer m.Close()
 	if !o.Yes && !o.DryRun {
 		if err := o.Confirm(ctx, o.question()); err != nil {
 			return err
@@ -71,25 +65,11 @@ func (o *Failover) Run(ctx context.Context) error {
 	if plan.Still == 0 {
 		plan.Still = o.Cfg.State.Lease + pipeline.NoticeTime
 	}
-	r, err := failover.Run(ctx, ledger, t, plan)
+	r, err := failover.Run(ctx, m.Ledger, m.Target, plan)
 	if err != nil {
 		return o.explain(ctx, err)
 	}
 	return o.write(r)
-}
-
-func (o *Failover) open(ctx context.Context, t *preflight.Target) (*checkpoint.Ledger, error) {
-	ctx, cancel := preflight.Reading(ctx)
-	defer cancel()
-	ledger, err := preflight.OpenLedger(ctx, preflight.LedgerStore(t, o.Cfg), o.Cfg, "failover", "")
-	if err != nil {
-		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
-	}
-	if ledger == nil {
-		return nil, &diag.Error{Code: diag.FailoverRefused, What: "there is no migration to fail over", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
-			Fix: "where it was kept in another cluster and never came here, begin anew: replicator run" + o.With}
-	}
-	return ledger, nil
 }
 
 // question says what will happen. That nobody works is looked for, too, but what the former cluster

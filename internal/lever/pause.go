@@ -4,12 +4,12 @@ package lever
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -38,6 +38,7 @@ type Operator struct {
 	With    string // flags of the commands that are named
 	Table   string
 	Reason  string
+	Ends    desk.Ends
 }
 
 // Pause lets the table stand still: no worker reads its stream, copies, sweeps or verifies it.
@@ -45,73 +46,42 @@ func (o *Operator) Pause(ctx context.Context) error {
 	if len(o.Reason) > mostReason {
 		return diag.BadUsage(fmt.Sprintf("--reason has %d bytes", len(o.Reason)), fmt.Sprintf("give at most %d: it is kept in the ledger and shown by status", mostReason))
 	}
-	return o.pull(ctx, func(ctx context.Context, ledger *checkpoint.Ledger) (checkpoint.TableState, error) {
-		c, err := ledger.Cutover(ctx)
-		if err != nil {
-			return checkpoint.TableState{}, err
-		}
-		if c.Step.Active() {
-			return checkpoint.TableState{}, &diag.Error{Code: diag.CutoverRefused, What: "table " + o.Table + " cannot be paused", Cause: "a cutover is under way: " + string(c.Step),
-				Fix: "replicator cutover cancel" + o.With + ", or wait for its end"}
-		}
+	return o.pull(ctx, "pause", func(ctx context.Context, ledger *checkpoint.Ledger) (checkpoint.TableState, error) {
 		return ledger.PauseTable(ctx, o.Table, o.Reason, time.Now())
 	})
 }
 
 // Resume lets the table go on from its checkpoints.
 func (o *Operator) Resume(ctx context.Context) error {
-	return o.pull(ctx, func(ctx context.Context, ledger *checkpoint.Ledger) (checkpoint.TableState, error) {
+	return o.pull(ctx, "resume", func(ctx context.Context, ledger *checkpoint.Ledger) (checkpoint.TableState, error) {
 		return ledger.ResumeTable(ctx, o.Table)
 	})
 }
 
 // pull changes the record of a table that a migration knows, and shows what it is then.
-func (o *Operator) pull(ctx context.Context, change func(context.Context, *checkpoint.Ledger) (checkpoint.TableState, error)) error {
+func (o *Operator) pull(ctx context.Context, command string, change func(context.Context, *checkpoint.Ledger) (checkpoint.TableState, error)) error {
 	if o.Table == "" {
 		return diag.BadUsage("a table is paused and resumed by name", "add --table TABLE")
 	}
-	if err := preflight.KnownTable(o.Cfg, o.Table); err != nil {
-		return err
-	}
-	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
-		return err
-	}
-	t, err := preflight.OpenTarget(ctx, o.Cfg)
+	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: command, Table: o.Table, Allowed: o.Allowed, With: o.With})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.Close() }()
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	defer m.Close()
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
-	state, err := o.change(ctx, t, change)
+	_, found, err := m.Ledger.Table(ctx, o.Table)
+	if err == nil && !found {
+		return m.NotStarted(o.Table)
+	}
+	var state checkpoint.TableState
+	if err == nil {
+		state, err = change(ctx, m.Ledger)
+	}
 	if err != nil {
-		return err
+		return preflight.ReadingFailed(ctx, "cannot change the record of table "+o.Table+" in table "+o.Cfg.State.Table, err)
 	}
 	return o.write(state)
-}
-
-func (o *Operator) change(ctx context.Context, t *preflight.Target, change func(context.Context, *checkpoint.Ledger) (checkpoint.TableState, error)) (checkpoint.TableState, error) {
-	what := "cannot change the record of table " + o.Table + " in table " + o.Cfg.State.Table
-	ledger, err := preflight.OpenLedger(ctx, preflight.LedgerStore(t, o.Cfg), o.Cfg, "operator", "")
-	found := false
-	if ledger != nil {
-		if err = preflight.SameCluster(ctx, ledger, t.Cluster); err != nil {
-			return checkpoint.TableState{}, preflight.Explain(what, err)
-		}
-		_, found, err = ledger.Table(ctx, o.Table)
-	}
-	switch {
-	case err != nil:
-		return checkpoint.TableState{}, preflight.ReadingFailed(ctx, what, err)
-	case !found:
-		return checkpoint.TableState{}, &diag.Error{Code: diag.LoadRefused, What: "table " + o.Table + " was not begun yet", Cause: "no record of it is in ledger " + o.Cfg.Name + " of table " + o.Cfg.State.Table,
-			Fix: "replicator run" + o.With + " begins it"}
-	}
-	state, err := change(ctx, ledger)
-	if known := (*diag.Error)(nil); err == nil || errors.As(err, &known) {
-		return state, err
-	}
-	return state, preflight.ReadingFailed(ctx, what, err)
 }
 
 func (o *Operator) write(s checkpoint.TableState) error {
