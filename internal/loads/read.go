@@ -27,27 +27,17 @@ type TableInput struct {
 // tablesAtOnce is how many tables are read at the same time.
 const tablesAtOnce = 32
 
-// read reads the loads of a table, or of all.
-func read(ctx context.Context, cfg *config.Config, store checkpoint.Store, table string) (*Input, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+// read reads the loads of tables. Ledger is nil before the migration has begun.
+func read(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, tables []preflight.Table) (*Input, error) {
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
-	what := "cannot read the ledger in table " + cfg.State.Table
-	ledger, err := preflight.OpenLedger(ctx, store, cfg, "operator", "")
-	if err != nil {
-		return nil, preflight.ReadingFailed(ctx, what, err)
+	in := &Input{Cfg: cfg, ledger: ledger, Tables: make([]TableInput, len(tables))}
+	for i, t := range tables {
+		in.Tables[i].Config = t.Config
+		in.Tables[i].State.Source = t.Config.From
 	}
-	in := &Input{Cfg: cfg, ledger: ledger}
-	tables, err := preflight.LedgerTables(ctx, cfg, ledger, table)
-	if err == nil {
-		in.Tables = make([]TableInput, len(tables))
-		for i, t := range tables {
-			in.Tables[i].Config = t
-			in.Tables[i].State.Source = t.From
-		}
-		err = in.refresh(ctx)
-	}
-	if err != nil {
-		return nil, preflight.ReadingFailed(ctx, what, err)
+	if err := in.refresh(ctx); err != nil {
+		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 	}
 	return in, nil
 }

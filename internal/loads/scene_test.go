@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,7 +17,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
@@ -121,10 +124,19 @@ func (s *scene) sleep(ctx context.Context, d time.Duration) { s.Helper(); s.chec
 // read is an operator's look at Orders.
 func (s *scene) read(ctx context.Context) *Input {
 	s.Helper()
-	in, err := read(ctx, s.cfg, s.store, "Orders")
+	o := &Operator{Console: &terminal.Console{Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}, Cfg: s.cfg, Table: "Orders",
+		Ends: desk.Ends{Target: func(context.Context, *config.Config) (desk.Target, error) { return target{s.store}, nil }}}
+	_, in, err := o.open(ctx, "backfill status")
 	s.check(err)
 	return in
 }
+
+// target is a target that has a ledger only.
+type target struct{ store checkpoint.Store }
+
+func (t target) Ledger(string) checkpoint.Store          { return t.store }
+func (t target) Cluster(context.Context) (string, error) { return "", nil }
+func (t target) Close() error                            { return nil }
 
 // steer does what a command does but for asking.
 func (s *scene) steer(ctx context.Context, r Request) []Decided {

@@ -3,6 +3,7 @@ package loads
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -30,15 +32,16 @@ type Operator struct {
 	DryRun  bool
 	Yes     bool
 	Waits   bool
+	Ends    desk.Ends
 }
 
 // Show writes where the loads stand.
 func (o *Operator) Show(ctx context.Context) error {
-	t, in, err := o.open(ctx)
+	m, in, err := o.open(ctx, "backfill status")
 	if err != nil {
 		return err
 	}
-	defer t.Close()
+	defer m.Close()
 	if err := o.write(in.judge(cost.Default(), o.With, time.Now())); err != nil || !o.Waits {
 		return err
 	}
@@ -51,21 +54,11 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 	if r.Action == ActionRedo && !o.Yes && !o.DryRun && !terminal.Interactive() {
 		return diag.BadUsage("replicator backfill redo asks before it begins, and there is no terminal", "add --yes")
 	}
-	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
-		return err
-	}
-	t, in, err := o.open(ctx)
+	m, in, err := o.open(ctx, r.command())
 	if err != nil {
 		return err
 	}
-	defer t.Close()
-	if in.ledger == nil {
-		return &diag.Error{Code: diag.LoadRefused, What: "there is no migration to steer", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
-			Fix: "start `replicator run`, which copies the tables by itself"}
-	}
-	if err := preflight.SameCluster(ctx, in.ledger, t.Cluster); err != nil {
-		return explain(ctx, "cannot steer the loads of "+o.Cfg.Name, err)
-	}
+	defer m.Close()
 	if r.Export != "" && in.Tables[0].Found {
 		if r.Wish {
 			r.wish, err = o.prepareExport(ctx, in, r)
@@ -112,23 +105,25 @@ func shown(err error) error {
 	return Shown{err}
 }
 
-func (o *Operator) open(ctx context.Context) (*preflight.Target, *Input, error) {
-	if err := preflight.KnownTable(o.Cfg, o.Table); err != nil {
-		return nil, nil, err
+// command is the command that makes the request.
+func (r Request) command() string {
+	if r.Action == ActionThrottle {
+		return ActionThrottle
 	}
-	t, err := preflight.OpenTarget(ctx, o.Cfg)
+	return "backfill " + r.Action
+}
+
+// open opens the migration for a command, and reads its loads.
+func (o *Operator) open(ctx context.Context, command string) (*desk.Migration, *Input, error) {
+	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: command, Table: o.Table, Allowed: o.Allowed, With: o.With})
 	if err != nil {
 		return nil, nil, err
 	}
-	if host, _ := o.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		_, _ = fmt.Fprintf(o.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(o.Cfg), host)
-	}
-	in, err := read(ctx, o.Cfg, preflight.LedgerStore(t, o.Cfg), o.Table)
+	in, err := read(ctx, o.Cfg, m.Ledger, m.Tables)
 	if err != nil {
-		_ = t.Close()
-		return nil, nil, err
+		return nil, nil, errors.Join(err, m.Close())
 	}
-	return t, in, nil
+	return m, in, nil
 }
 
 func (o *Operator) write(d *Document) error {
