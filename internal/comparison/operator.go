@@ -3,13 +3,13 @@ package comparison
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
@@ -42,10 +42,12 @@ type Operator struct {
 	// Patience is how long to wait until changes of before are applied; 0 is two minutes.
 	Patience time.Duration
 
-	target *preflight.Target
-	source *preflight.Source
-	ledger *checkpoint.Ledger // nil before the migration has begun
-	tables []table
+	// Ends opens both ends; its zero value those of the configuration.
+	Ends desk.Ends
+
+	migration *desk.Migration
+	ledger    *checkpoint.Ledger // of the migration
+	tables    []table
 }
 
 // table is one table that is verified.
@@ -67,10 +69,10 @@ const patience = 2 * time.Minute
 
 // Show writes where the verifies stand, and what the last ones found.
 func (o *Operator) Show(ctx context.Context) error {
-	if err := o.open(ctx); err != nil {
+	if err := o.open(ctx, "verify status"); err != nil {
 		return err
 	}
-	defer o.target.Close()
+	defer o.migration.Close()
 	if o.ledger == nil {
 		return o.write(o.judge(time.Now()))
 	}
@@ -95,16 +97,10 @@ const (
 
 // Steer pauses the verifies that are under way, lets them go on, or ends them.
 func (o *Operator) Steer(ctx context.Context, step string) error {
-	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
+	if err := o.open(ctx, "verify "+step); err != nil {
 		return err
 	}
-	if err := o.open(ctx); err != nil {
-		return err
-	}
-	defer o.target.Close()
-	if err := o.begun(); err != nil {
-		return err
-	}
+	defer o.migration.Close()
 	acted := 0
 	for i := range o.tables {
 		t := &o.tables[i]
@@ -130,47 +126,34 @@ func (o *Operator) Steer(ctx context.Context, step string) error {
 	return o.write(o.judge(time.Now()))
 }
 
-// open opens the target and reads the ledger.
-func (o *Operator) open(ctx context.Context) error {
-	if err := preflight.KnownTable(o.Cfg, o.Table); err != nil {
+// open opens the migration for a command, and reads its verifies.
+func (o *Operator) open(ctx context.Context, command string) (err error) {
+	r := desk.Request{Command: command, Table: o.Table, Allowed: o.Allowed, With: o.With}
+	if o.migration, err = o.Ends.Open(ctx, o.Console, o.Cfg, r); err != nil {
 		return err
 	}
-	var err error
-	if o.target, err = preflight.OpenTarget(ctx, o.Cfg); err != nil {
-		return err
+	o.ledger = o.migration.Ledger
+	o.tables = make([]table, len(o.migration.Tables))
+	for i, t := range o.migration.Tables {
+		o.tables[i].config = t.Config
+		o.tables[i].state.Source = t.Config.From
 	}
-	if host, _ := o.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		_, _ = fmt.Fprintf(o.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(o.Cfg), host)
-	}
-	if err := o.read(ctx); err != nil {
-		return errors.Join(err, o.target.Close())
+	o.described()
+	reading, cancel := preflight.Reading(ctx)
+	defer cancel()
+	if err := o.refresh(reading); err != nil {
+		err = preflight.ReadingFailed(reading, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+		return errors.Join(err, o.migration.Close())
 	}
 	return nil
 }
 
-// read opens the ledger, and reads its tables.
-func (o *Operator) read(ctx context.Context) error {
-	ctx, cancel := preflight.Reading(ctx)
-	defer cancel()
-	what := "cannot read the ledger in table " + o.Cfg.State.Table
-	ledger, err := preflight.OpenLedger(ctx, preflight.LedgerStore(o.target, o.Cfg), o.Cfg, "verify", "")
-	if err != nil {
-		return preflight.ReadingFailed(ctx, what, err)
+// described takes over what the source says of the tables, once it was asked.
+func (o *Operator) described() {
+	for i, found := range o.migration.Tables {
+		t := &o.tables[i]
+		t.mapping, t.bytes, t.items = found.Mapping, found.Description.Bytes, found.Description.Items
 	}
-	o.ledger = ledger
-	tables, err := preflight.LedgerTables(ctx, o.Cfg, ledger, o.Table)
-	if err == nil {
-		o.tables = make([]table, len(tables))
-		for i, t := range tables {
-			o.tables[i].config = t
-			o.tables[i].state.Source = t.From
-		}
-		err = o.refresh(ctx)
-	}
-	if err != nil {
-		return preflight.ReadingFailed(ctx, what, err)
-	}
-	return nil
 }
 
 // refresh reads every table's record and parts again.
@@ -193,31 +176,11 @@ func (o *Operator) refresh(ctx context.Context) (err error) {
 	return nil
 }
 
-// begun refuses where there is no migration, or another cluster behind the app profile.
-func (o *Operator) begun() error {
-	if o.ledger == nil {
-		return &diag.Error{Code: diag.VerifyRefused, What: "there is no migration to verify", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
-			Fix: "start `replicator run`, and verify when `replicator status` shows the tables"}
-	}
-	return nil
-}
-
 // connect asks the source for the tables, whose keys are part of their mappings.
 func (o *Operator) connect(ctx context.Context) error {
-	src, err := preflight.ConnectSource(ctx, o.Cfg)
-	if err != nil {
-		return err
-	}
-	o.source = src
-	for i := range o.tables {
-		t := &o.tables[i]
-		found, err := preflight.DescribeTable(ctx, src.Tables, t.config)
-		if err != nil {
-			return err
-		}
-		t.mapping, t.bytes, t.items = found.Mapping, found.Description.Bytes, found.Description.Items
-	}
-	return nil
+	err := o.migration.Connect(ctx)
+	o.described()
+	return err
 }
 
 // findings reads what the last verifies found; with ShowValues both sides are read again for it.
@@ -247,7 +210,7 @@ const valuesAtOnce = 100
 
 // values looks at the rows of findings again, for the values of their columns.
 func (o *Operator) values(ctx context.Context, t *table) error {
-	c := &verify.Comparison{Mapping: t.mapping, Source: o.source.Tables, Target: o.target.Data, Owned: t.config.Owned || t.state.MadeByUs}
+	c := &verify.Comparison{Mapping: t.mapping, Source: o.migration.Source.Tables, Target: o.migration.Target.Data, Owned: t.config.Owned || t.state.MadeByUs}
 	for batch := range slices.Chunk(t.list, valuesAtOnce) {
 		places := make([]verify.Place, len(batch))
 		for i, f := range batch {

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -28,25 +26,17 @@ const (
 // Begin begins a verify of each table, or joins the one that is under way, and works on it until it
 // is over. It fails with RowsDiffer if rows differ.
 func (o *Operator) Begin(ctx context.Context) error {
-	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
-		return err
-	}
 	if err := o.checkReport(); err != nil {
 		return err
 	}
-	if err := o.open(ctx); err != nil {
+	command := "verify"
+	if o.Repair && !o.DryRun {
+		command = "verify --repair"
+	}
+	if err := o.open(ctx, command); err != nil {
 		return err
 	}
-	defer o.target.Close()
-	if err := o.begun(); err != nil {
-		return err
-	}
-	if err := preflight.SameCluster(ctx, o.ledger, o.target.Cluster); err != nil {
-		return explain(ctx, "cannot verify "+o.Cfg.Name, err)
-	}
-	if err := o.connect(ctx); err != nil {
-		return err
-	}
+	defer o.migration.Close()
 	for i := range o.tables {
 		if err := o.begin(ctx, &o.tables[i]); err != nil {
 			return explain(ctx, "cannot verify table "+o.tables[i].config.From, err)
@@ -80,15 +70,13 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 	switch {
 	case !t.found || t.state.Generation == 0:
 		return refuse("it is not followed yet", "start `replicator run`, and verify when `replicator status` shows the table")
-	case t.state.MappingHash != hash:
-		return refuse("its rows are written under another mapping", "use the configuration of the workers")
 	case t.state.Verify.Running():
 		_, _ = fmt.Fprintf(o.Stderr, "%s: goes on with the verify that is under way\n", t.config.From)
 		return nil
 	}
 	var err error
 	t.state, err = Beginning{
-		Ledger: o.ledger, Source: o.source.Tables, Target: o.target.Data, Mapping: t.mapping, Hash: hash,
+		Ledger: o.ledger, Source: o.migration.Source.Tables, Target: o.migration.Target.Data, Mapping: t.mapping, Hash: hash,
 		Sample: o.Sample, Ago: o.ChangedSince, Items: t.items, Bytes: t.bytes, FoundNow: time.Now(),
 	}.Begin(ctx, t.state)
 	return err
@@ -117,7 +105,7 @@ func (o *Operator) work(ctx context.Context) error {
 		}
 		g.Go("verify "+t.config.From, func(ctx context.Context) error {
 			err := pipeline.Verify(ctx, pipeline.VerifyOptions{
-				Ledger: o.ledger, Database: o.source.Tables, Rows: o.target.Data, Over: over, Patience: o.patience(), Slots: slots,
+				Ledger: o.ledger, Database: o.migration.Source.Tables, Rows: o.migration.Target.Data, Over: over, Patience: o.patience(), Slots: slots,
 				Table: pipeline.Table{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Late: o.Cfg.Late(t.config), Owned: t.config.Owned,
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
 				Timing: pipeline.Timing{Pass: 500 * time.Millisecond},
