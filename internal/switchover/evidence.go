@@ -15,20 +15,20 @@ import (
 
 // Evidence writes what the last attempt leaves behind into a folder that is not there yet.
 func (o *Operator) Evidence(ctx context.Context, dir string) error {
-	if err := o.open(ctx, false); err != nil {
+	if err := o.open(ctx, "cutover evidence"); err != nil {
 		return err
 	}
-	defer o.target.Close()
+	defer o.Close()
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
 	in := evidence.Input{Name: o.Cfg.Name, Version: o.Version, At: o.now(ctx)}
 	var err error
-	if in.Record, err = o.ledger.Cutover(ctx); err != nil {
+	if in.Record, err = o.Ledger.Cutover(ctx); err != nil {
 		return explain(ctx, what, err)
 	}
 	if in.Record.Attempt == 0 {
 		return &diag.Error{Code: diag.CutoverRefused, What: "there is no cutover to write evidence of", Cause: "none was begun", Fix: "see replicator cutover check" + o.With}
 	}
-	known, err := status.Read(ctx, o.Cfg, o.target, "")
+	known, err := status.Read(ctx, o.Cfg, o.Target, "")
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 
 // parked are the references of a table's parked items.
 func (o *Operator) parked(ctx context.Context, table string) (refs []string, err error) {
-	parking := sink.NewParking(o.target.Data.Records(o.Cfg.State.Table), o.Cfg.Name)
+	parking := sink.NewParking(o.Target.Data.Records(o.Cfg.State.Table), o.Cfg.Name)
 	err = parking.List(ctx, table, func(ref sink.Ref, _ transform.Parked) error {
 		refs = append(refs, string(ref))
 		return nil

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -41,14 +40,11 @@ type Removal struct {
 // Finalize removes what is ours from the targets of tables that are cut over, and keeps the record
 // of it.
 func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
-	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
+	if err := o.open(ctx, "finalize"); err != nil {
 		return err
 	}
-	if err := o.open(ctx, false); err != nil {
-		return err
-	}
-	defer o.target.Close()
-	c, err := o.ledger.Cutover(ctx)
+	defer o.Close()
+	c, err := o.Ledger.Cutover(ctx)
 	if err != nil {
 		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 	}
@@ -57,7 +53,7 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 	}
 	d := &Finalized{Schema: finalizeSchema, Name: o.Cfg.Name, DryRun: f.DryRun, Removed: []Removal{}, SwitchOff: o.switchOff(c)}
 	for _, table := range c.Targets {
-		families, err := o.target.Admin.ListFamilies(ctx, table)
+		families, err := o.Target.Admin.ListFamilies(ctx, table)
 		if err != nil {
 			return explain(ctx, "cannot look at table "+table, err)
 		}
@@ -92,7 +88,7 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 	case c.Step != checkpoint.CutoverDone:
 		return refuse("the tables are not cut over", "see replicator cutover check")
 	}
-	in, err := status.Read(ctx, o.Cfg, o.target, "")
+	in, err := status.Read(ctx, o.Cfg, o.Target, "")
 	if err != nil {
 		return err
 	}
@@ -120,15 +116,15 @@ func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 	for _, r := range d.Removed {
 		var err error
 		if r.Kind == "view" {
-			err = o.target.Admin.DropView(ctx, r.Table, r.Name)
+			err = o.Target.Admin.DropView(ctx, r.Table, r.Name)
 		} else {
-			err = o.target.Admin.DropOwn(ctx, r.Table, r.Name)
+			err = o.Target.Admin.DropOwn(ctx, r.Table, r.Name)
 		}
 		if err != nil {
 			return preflight.ExplainTarget("cannot remove "+r.Kind+" "+r.Name+" of table "+r.Table+"; what was removed before is gone, and finalize may be repeated", err)
 		}
 	}
-	_, err := o.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Finalized(o.now(ctx)) })
+	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Finalized(o.now(ctx)) })
 	return explain(ctx, "cannot note that "+o.Cfg.Name+" is finalized", err)
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // Operator is somebody at a machine who cuts tables over.
@@ -27,120 +27,53 @@ type Operator struct {
 	// Confirm asks a question that only yes answers; nil: nobody can be asked.
 	Confirm func(ctx context.Context, question string) error
 
-	target *preflight.Target
-	source *preflight.Source
-	ledger *checkpoint.Ledger
-	tables []table
-}
+	// Ends opens both ends; its zero value those of the configuration.
+	Ends desk.Ends
 
-// table is one table that is cut over.
-type table struct {
-	config  config.Table
-	mapping *transform.Mapping // nil unless the source was asked
+	*desk.Migration // once it is open
 }
 
 // configs are the tables' configurations.
 func (o *Operator) configs() (out []config.Table) {
-	for _, t := range o.tables {
-		out = append(out, t.config)
+	for _, t := range o.Tables {
+		out = append(out, t.Config)
 	}
 	return out
 }
 
-// open opens the target and reads the ledger, and with source asks the source for its tables.
-func (o *Operator) open(ctx context.Context, source bool) error {
-	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil && source {
-		return err
-	}
-	var err error
-	if o.target, err = preflight.OpenTarget(ctx, o.Cfg); err != nil {
-		return err
-	}
-	if host, _ := o.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		_, _ = fmt.Fprintf(o.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(o.Cfg), host)
-	}
-	if err = o.read(ctx); err == nil && source {
-		err = o.connect(ctx)
-	}
-	if err != nil {
-		return errors.Join(err, o.target.Close())
-	}
-	return nil
-}
-
-// read opens the ledger, and reads which tables it has.
-func (o *Operator) read(ctx context.Context) error {
-	limited, cancel := preflight.Reading(ctx)
-	defer cancel()
-	what := "cannot read the ledger in table " + o.Cfg.State.Table
-	ledger, err := preflight.OpenLedger(limited, preflight.LedgerStore(o.target, o.Cfg), o.Cfg, "cutover", o.Version)
-	if ledger == nil && err == nil {
-		return &diag.Error{Code: diag.CutoverRefused, What: "there is no migration to cut over", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
-			Fix: "start `replicator run`, and cut over when `replicator status` shows the tables in sync"}
-	}
-	if err == nil {
-		err = preflight.SameCluster(limited, ledger, o.target.Cluster)
-	}
-	if err != nil {
-		return preflight.ReadingFailed(limited, what, err)
-	}
-	o.ledger = ledger
-	tables, err := preflight.LedgerTables(limited, o.Cfg, ledger, "")
-	if err != nil {
-		return preflight.ReadingFailed(limited, what, err)
-	}
-	o.tables = nil
-	for _, t := range tables {
-		o.tables = append(o.tables, table{config: t})
-	}
-	return nil
-}
-
-// connect asks the source for the tables: for their keys, and for its time.
-func (o *Operator) connect(ctx context.Context) error {
-	src, err := preflight.ConnectSource(ctx, o.Cfg)
-	if err != nil {
-		return err
-	}
-	o.source = src
-	for i := range o.tables {
-		found, err := preflight.DescribeTable(ctx, src.Tables, o.tables[i].config)
-		if err != nil {
-			return err
-		}
-		o.tables[i].mapping = found.Mapping
-		o.ledger.Heard(ctx, found.Description.At)
-	}
-	return nil
+// open opens the migration for a command.
+func (o *Operator) open(ctx context.Context, command string) (err error) {
+	o.Migration, err = o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: command, Allowed: o.Allowed, With: o.With, Version: o.Version})
+	return err
 }
 
 // now is the source's time, or this machine's where that is not known.
 func (o *Operator) now(ctx context.Context) time.Time {
-	if at := o.ledger.ServiceTime(ctx); !at.IsZero() {
+	if at := o.Ledger.ServiceTime(ctx); !at.IsZero() {
 		return at
 	}
 	return task.Now(ctx)
 }
 
-func (o *Operator) ends() Ends { return Ends{o.Cfg, o.ledger, o.source, o.target} }
+func (o *Operator) ends() Ends { return Ends{o.Cfg, o.Ledger, o.Source, o.Target} }
 
 // document reads where the cutover stands; with gates it judges those that it would begin with.
 func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (*Document, error) {
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
 	in := input{cfg: o.Cfg, tables: o.configs(), with: o.With}
 	var err error
-	if in.record, err = o.ledger.Cutover(ctx); err != nil {
+	if in.record, err = o.Ledger.Cutover(ctx); err != nil {
 		return nil, explain(ctx, what, err)
 	}
 	if plan != nil {
 		if in.gates, err = Driver(o.ends(), nil).Gates(ctx, *plan, o.now(ctx)); err != nil {
 			return nil, explain(ctx, what, err)
 		}
-		in.wayBack = wayBack(o.tables)
+		in.wayBack = wayBack(o.Tables)
 	} else if in.record.Attempt > 0 {
 		in.gates = in.record.Gates
 	}
-	seat, err := o.ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
+	seat, err := o.Ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
 	if err != nil {
 		return nil, explain(ctx, what, err)
 	}
@@ -160,11 +93,11 @@ func (o *Operator) write(d *Document, whole bool) error {
 // Check writes the gates, and where a cutover stands. It fails with CutoverNotReady unless every
 // gate is ready, or the tables are cut over already.
 func (o *Operator) Check(ctx context.Context) error {
-	if err := o.open(ctx, true); err != nil {
+	if err := o.open(ctx, "cutover check"); err != nil {
 		return err
 	}
-	defer o.target.Close()
-	c, err := o.ledger.Cutover(ctx)
+	defer o.Close()
+	c, err := o.Ledger.Cutover(ctx)
 	if err != nil {
 		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 	}
@@ -197,10 +130,10 @@ func (d *Document) verdict(with string) error {
 
 // Show writes where a cutover stands, with everything that happened.
 func (o *Operator) Show(ctx context.Context) error {
-	if err := o.open(ctx, false); err != nil {
+	if err := o.open(ctx, "cutover status"); err != nil {
 		return err
 	}
-	defer o.target.Close()
+	defer o.Close()
 	d, err := o.document(ctx, nil)
 	if err != nil {
 		return err

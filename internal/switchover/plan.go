@@ -124,10 +124,10 @@ func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Tab
 }
 
 // wayBack judges every table.
-func wayBack(tables []table) (out []WayBack) {
+func wayBack(tables []preflight.Table) (out []WayBack) {
 	for _, t := range tables {
-		lost := preflight.WayBack(t.config, t.mapping)
-		out = append(out, WayBack{t.config.From, len(lost) == 0, append([]string{}, lost...)})
+		lost := preflight.WayBack(t.Config, t.Mapping)
+		out = append(out, WayBack{t.Config.From, len(lost) == 0, append([]string{}, lost...)})
 	}
 	return out
 }

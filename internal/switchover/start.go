@@ -35,17 +35,17 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 	if err != nil {
 		return err
 	}
-	if err := o.open(ctx, true); err != nil {
+	if err := o.open(ctx, "cutover start"); err != nil {
 		return err
 	}
-	defer o.target.Close()
-	if err := unknown(ctx, o.ledger, o.configs()); err != nil {
+	defer o.Close()
+	if err := unknown(ctx, o.Ledger, o.configs()); err != nil {
 		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 	}
 	now := o.now(ctx)
 	plan := planOf(o.Cfg, o.configs(), r, now)
-	plan.Lossy, plan.Version, plan.By = lossy(wayBack(o.tables)), o.Version, o.ledger.Worker()
-	before, err := o.ledger.Cutover(ctx)
+	plan.Lossy, plan.Version, plan.By = lossy(wayBack(o.Tables)), o.Version, o.Ledger.Worker()
+	before, err := o.Ledger.Cutover(ctx)
 	if err == nil {
 		err = (&before).Start(plan, now) // refused before anything is asked
 	}
@@ -73,7 +73,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 		}
 		plan.Approved = true
 	}
-	if _, err := o.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(plan, o.now(ctx)) }); err != nil {
+	if _, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(plan, o.now(ctx)) }); err != nil {
 		return explain(ctx, "cannot start the cutover of "+o.Cfg.Name, err)
 	}
 	if !r.Wait {
@@ -109,15 +109,12 @@ type Step struct {
 
 // Steer makes a step, and with Wait follows the cutover from there.
 func (o *Operator) Steer(ctx context.Context, s Step) error {
-	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
+	if err := o.open(ctx, "cutover "+s.Name); err != nil {
 		return err
 	}
-	if err := o.open(ctx, true); err != nil {
-		return err
-	}
-	defer o.target.Close()
+	defer o.Close()
 	now := o.now(ctx)
-	_, err := o.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
 		switch s.Name {
 		case "approve":
 			return c.Approve(now)
@@ -176,7 +173,7 @@ func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) e
 func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
 	limited, cancel := task.WithTimeout(ctx, leaveToWorkers)
 	defer cancel()
-	c, err := o.ledger.Cutover(limited)
+	c, err := o.Ledger.Cutover(limited)
 	if err != nil {
 		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 	}
@@ -196,7 +193,7 @@ func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
 // loop reads the record again and again. Outer ends with the command, inner with the loop.
 func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 	for inner.Err() == nil {
-		c, err := f.ledger.Cutover(inner)
+		c, err := f.Ledger.Cutover(inner)
 		if err == nil {
 			f.tell(inner, c)
 			over := c.Step.Over() || c.Step == checkpoint.CutoverDone
@@ -237,7 +234,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	if f.drives || task.Mono(ctx)-f.began < leaveToWorkers || c.Step == checkpoint.CutoverRequested && !c.Approved {
 		return nil
 	}
-	seat, err := f.ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
+	seat, err := f.Ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
 	if err != nil || seat.Owner() != "" && f.now(ctx).Sub(seat.Heartbeat().WrittenAt) <= 2*f.Cfg.State.Lease {
 		return nil // asked again
 	}
@@ -245,7 +242,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	d.Failed = func(step string, err error) { _, _ = fmt.Fprintf(f.Stderr, "cannot %s: %v\n", step, err) }
 	if f.hooks != nil {
 		if err := d.Probe(ctx, c.Tables); err != nil {
-			_, cancelled := f.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+			_, cancelled := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
 				return c.Cancel("no worker, and not the command, can call the hooks", f.now(ctx))
 			})
 			return errors.Join(explain(ctx, "", err), cancelled)
@@ -269,7 +266,7 @@ func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool 
 		f.settled = max(now, 1)
 		if c.Step.Cancellable() {
 			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application goes on")
-			_, _ = f.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.now(ctx)) })
+			_, _ = f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.now(ctx)) })
 		}
 	}
 	return c.Step.Switched() || now-f.settled > windUp
