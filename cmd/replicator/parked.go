@@ -42,7 +42,7 @@ With -o json each has its whole reference.`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s.All = true
-			return p.withParking(c.Context(), s.Table, func(ctx context.Context, cfg *config.Config) error {
+			return p.withParking(c.Context(), func(ctx context.Context, cfg *config.Config) error {
 				return parked.List(ctx, &p.Console, cfg, &s)
 			})
 		},
@@ -77,7 +77,7 @@ This shows item data: mind who reads the output.`,
 			if err := s.Check(c.CommandPath()); err != nil {
 				return err
 			}
-			return p.withParking(c.Context(), s.Table, func(ctx context.Context, cfg *config.Config) error {
+			return p.withParking(c.Context(), func(ctx context.Context, cfg *config.Config) error {
 				return parked.Show(ctx, &p.Console, cfg, &s)
 			})
 		},
@@ -88,15 +88,12 @@ This shows item data: mind who reads the output.`,
 	return c
 }
 
-// withParking loads the configuration for a command about parked items, of one table perhaps.
-func (p *program) withParking(ctx context.Context, table string, f func(ctx context.Context, cfg *config.Config) error) error {
+// withParking loads the configuration for a command about parked items.
+func (p *program) withParking(ctx context.Context, f func(ctx context.Context, cfg *config.Config) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
 	cfg, err := p.load()
 	if err != nil {
-		return err
-	}
-	if err := preflight.KnownTable(cfg, table); err != nil {
 		return err
 	}
 	return f(ctx, cfg)

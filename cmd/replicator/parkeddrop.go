@@ -37,7 +37,7 @@ the item's other versions stay.
 			if !yes && !terminal.Interactive() {
 				return diag.BadUsage("replicator parked drop asks before it drops anything, and there is no terminal", "add --yes")
 			}
-			return p.decide(c.Context(), &s, allowed, func(d *parked.Decision, ctx context.Context) error { return d.Drop(ctx, yes) })
+			return p.decide(c.Context(), parked.DropCommand, &s, allowed, func(d *parked.Decision, ctx context.Context) error { return d.Drop(ctx, yes) })
 		},
 	}
 	selectFlags(c, &s, &allowed)

@@ -36,7 +36,7 @@ running; retrying twice does no harm.
 			if err := s.Check(c.CommandPath()); err != nil {
 				return err
 			}
-			return p.decide(c.Context(), &s, allowed, (*parked.Decision).Retry)
+			return p.decide(c.Context(), parked.RetryCommand, &s, allowed, (*parked.Decision).Retry)
 		},
 	}
 	selectFlags(c, &s, &allowed)
@@ -65,17 +65,14 @@ func connecting(cfg *config.Config) func(context.Context) (repair.Source, error)
 	}
 }
 
-// decide selects the records and carries out the decision. Emulators are refused as by run, because something is changed.
-func (p *program) decide(ctx context.Context, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
-	return p.withParking(ctx, s.Table, func(ctx context.Context, cfg *config.Config) error {
-		if err := config.CheckEnvironment(p.Env, allowed).Err(); err != nil {
-			return err
-		}
+// decide selects the records and carries out the decision of a command.
+func (p *program) decide(ctx context.Context, command string, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
+	return p.withParking(ctx, func(ctx context.Context, cfg *config.Config) error {
 		log, err := p.logger(cfg, p.Stderr)
 		if err != nil {
 			return err
 		}
-		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Log: log, Connect: connecting(cfg)}
-		return d.Decide(ctx, s, act)
+		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Allowed: allowed, Log: log, Connect: connecting(cfg)}
+		return d.Decide(ctx, command, s, act)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -49,7 +50,7 @@ func EntryOf(ref sink.Ref, record transform.Parked) Entry {
 // List writes the selected records, one line each or as one document.
 func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selection) error {
 	entries := []Entry{}
-	if err := read(ctx, p, cfg, func(ctx context.Context, lot *sink.Parking) error {
+	if err := read(ctx, p, cfg, desk.Request{Command: "parked list", Table: s.Table}, func(ctx context.Context, lot *sink.Parking) error {
 		return s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
 			entries = append(entries, EntryOf(ref, record))
 			return nil
@@ -109,7 +110,7 @@ func shortTable(name string) string {
 // Show writes one record whole, with the images of its change: item data.
 func Show(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selection) error {
 	var found []Record
-	err := read(ctx, p, cfg, func(ctx context.Context, lot *sink.Parking) (err error) {
+	err := read(ctx, p, cfg, desk.Request{Command: "parked show", Table: s.Table}, func(ctx context.Context, lot *sink.Parking) (err error) {
 		found, err = s.Find(ctx, lot)
 		return err
 	})

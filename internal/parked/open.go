@@ -5,45 +5,46 @@ import (
 	"fmt"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// open connects the target with its parked items, and says so if it is an emulator.
-func open(ctx context.Context, p *terminal.Console, cfg *config.Config) (*preflight.Target, *sink.Parking, error) {
-	t, err := preflight.OpenTarget(ctx, cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	if host, _ := p.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		_, _ = fmt.Fprintf(p.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(cfg), host)
-	}
-	return t, sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name), nil
+// lotOf is where the parked items of a migration are.
+func lotOf(m *desk.Migration, cfg *config.Config) *sink.Parking {
+	return sink.NewParking(m.Target.Records(cfg.State.Table), cfg.Name)
 }
 
-// read lets f read the parked items, for a limited time.
-func read(ctx context.Context, p *terminal.Console, cfg *config.Config, f func(ctx context.Context, lot *sink.Parking) error) error {
-	t, lot, err := open(ctx, p, cfg)
+// read lets f read the parked items for a command, for a limited time.
+func read(ctx context.Context, p *terminal.Console, cfg *config.Config, r desk.Request, f func(ctx context.Context, lot *sink.Parking) error) error {
+	m, err := desk.Ends{}.Open(ctx, p, cfg, r)
 	if err != nil {
 		return err
 	}
-	defer t.Close()
+	defer m.Close()
 	ctx, done := preflight.Reading(ctx)
 	defer done()
-	return Explain(ctx, cfg, f(ctx, lot))
+	return Explain(ctx, cfg, f(ctx, lotOf(m, cfg)))
 }
 
-// Decide finds the selected records and does with them what was decided.
-func (d *Decision) Decide(ctx context.Context, s *Selection, act func(d *Decision, ctx context.Context) error) error {
-	t, lot, err := open(ctx, d.Console, d.Cfg)
+// The commands that decide.
+const (
+	RetryCommand = "parked retry"
+	DropCommand  = "parked drop"
+)
+
+// Decide opens the migration for a command, finds the selected records, and does with them what was
+// decided.
+func (d *Decision) Decide(ctx context.Context, command string, s *Selection, act func(d *Decision, ctx context.Context) error) error {
+	m, err := d.Ends.Open(ctx, d.Console, d.Cfg, desk.Request{Command: command, Table: s.Table, Allowed: d.Allowed})
 	if err != nil {
 		return err
 	}
-	defer t.Close()
-	d.Target, d.Lot = t, lot
+	defer m.Close()
+	d.Target, d.Lot = m.Target, lotOf(m, d.Cfg)
 	limited, done := preflight.Reading(ctx)
-	d.Chosen, err = s.Find(limited, lot)
+	d.Chosen, err = s.Find(limited, d.Lot)
 	err = Explain(limited, d.Cfg, err)
 	done()
 	if err != nil {

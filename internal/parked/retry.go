@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
@@ -22,6 +23,8 @@ import (
 type Decision struct {
 	*terminal.Console
 	Cfg     *config.Config
+	Allowed config.Allowed
+	Ends    desk.Ends
 	Log     *slog.Logger
 	Connect func(ctx context.Context) (repair.Source, error) // to the source, for a retry
 	Target  repair.Target

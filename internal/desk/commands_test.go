@@ -1,0 +1,180 @@
+package desk_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/comparison"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/lever"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
+	"github.com/dynamodb-bigtable/replicator/internal/switchover"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// ends are a target that has a ledger only, and leads to a cluster, and a source that is away.
+type ends struct {
+	store   *checkpointtest.Memory
+	cluster string
+}
+
+var errAway = &diag.Error{Code: diag.SourceUnreachable, What: "the source is away"}
+
+func (e *ends) Ledger(string) checkpoint.Store          { return e.store }
+func (e *ends) Cluster(context.Context) (string, error) { return e.cluster, nil }
+func (e *ends) Close() error                            { return nil }
+func (e *ends) Describe(context.Context, string) (backfill.Description, error) {
+	return backfill.Description{}, errAway
+}
+
+func (e *ends) desk() desk.Ends {
+	return desk.Ends{
+		Target: func(context.Context, *config.Config) (desk.Target, error) { return e, nil },
+		Source: func(context.Context, *config.Config) (desk.Source, error) { return nil, errAway },
+	}
+}
+
+// operators run the commands of the desk as the program does. The two that only read what is
+// parked demand nothing of the ledger.
+func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]func(context.Context) error {
+	load := func(action string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return (&loads.Operator{Console: c, Cfg: cfg, Ends: e, Yes: true}).Steer(ctx, loads.Request{Action: action})
+		}
+	}
+	compare := func() *comparison.Operator { return &comparison.Operator{Console: c, Cfg: cfg, Ends: e} }
+	steer := func(step string) func(context.Context) error {
+		return func(ctx context.Context) error { return compare().Steer(ctx, step) }
+	}
+	cut := func() *switchover.Operator { return &switchover.Operator{Console: c, Cfg: cfg, Ends: e} }
+	step := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error { return cut().Steer(ctx, switchover.Step{Name: name, For: time.Hour}) }
+	}
+	decide := func(command string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			d := &parked.Decision{Console: c, Cfg: cfg, Ends: e, Log: slog.New(slog.DiscardHandler)}
+			return d.Decide(ctx, command, &parked.Selection{All: true}, nil)
+		}
+	}
+	table := func() *lever.Operator { return &lever.Operator{Console: c, Cfg: cfg, Ends: e, Table: "Orders"} }
+	return map[string]func(context.Context) error{
+		"backfill start": load(loads.ActionStart), "backfill pause": load(loads.ActionPause), "backfill resume": load(loads.ActionResume),
+		"backfill redo": load(loads.ActionRedo), "throttle": load(loads.ActionThrottle),
+		"backfill status": func(ctx context.Context) error { return (&loads.Operator{Console: c, Cfg: cfg, Ends: e}).Show(ctx) },
+		"pause":           func(ctx context.Context) error { return table().Pause(ctx) },
+		"resume":          func(ctx context.Context) error { return table().Resume(ctx) },
+		"failover": func(ctx context.Context) error {
+			return (&lever.Failover{Console: c, Cfg: cfg, Ends: e, Yes: true}).Run(ctx)
+		},
+		"verify status": func(ctx context.Context) error { return compare().Show(ctx) },
+		"verify":        func(ctx context.Context) error { return compare().Begin(ctx) },
+		"verify --repair": func(ctx context.Context) error {
+			o := compare()
+			o.Repair = true
+			return o.Begin(ctx)
+		},
+		"verify pause": steer(comparison.Pause), "verify cancel": steer(comparison.Cancel), "verify resume": steer(comparison.Resume),
+		"parked retry": decide(parked.RetryCommand), "parked drop": decide(parked.DropCommand),
+		"cutover check": func(ctx context.Context) error { return cut().Check(ctx) },
+		"cutover start": func(ctx context.Context) error {
+			return cut().Start(ctx, switchover.Request{KeepFallback: "no", Rehearse: true})
+		},
+		"cutover approve": step("approve"), "cutover postpone": step("postpone"), "cutover cancel": step("cancel"), "cutover resolve": step("resolve"),
+		"cutover status":   func(ctx context.Context) error { return cut().Show(ctx) },
+		"cutover evidence": func(ctx context.Context) error { return cut().Evidence(ctx, "/nowhere") },
+		"finalize":         func(ctx context.Context) error { return cut().Finalize(ctx, switchover.Finalizing{DryRun: true}) },
+	}
+}
+
+// Every command refuses alike: in another cluster, after the tables are cut over, and where nothing
+// is started yet.
+func TestCommandsRefuseAlike(t *testing.T) {
+	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	console := &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}
+	empty, elsewhere, over := &ends{store: &checkpointtest.Memory{}}, &ends{&checkpointtest.Memory{}, "c2"}, &ends{&checkpointtest.Memory{}, "c1"}
+	for _, e := range []*ends{elsewhere, over} {
+		ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
+		if err == nil {
+			err = ledger.CheckCluster(t.Context(), "c1")
+		}
+		if err == nil {
+			_, err = ledger.UpdateCutover(t.Context(), func(c *checkpoint.Cutover) error {
+				c.Attempt, c.Step = 1, checkpoint.CutoverDone
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for command, needs := range desk.Demanded {
+		if command == "parked list" || command == "parked show" {
+			continue
+		}
+		refused := func(e *ends, code string) {
+			t.Helper()
+			run := operators(console, cfg, e.desk())[command]
+			if run == nil {
+				t.Fatalf("%s is run by nobody here", command)
+			}
+			if err := run(t.Context()); !diag.Has(err, code) {
+				t.Errorf("%s: %v, want %s", command, err, code)
+			}
+		}
+		if needs.Cluster {
+			refused(elsewhere, diag.ClusterChanged)
+		}
+		if needs.Cutover != desk.Whenever {
+			refused(over, diag.CutOver)
+		}
+		if needs.Begun != "" {
+			refused(empty, needs.Begun)
+			if err := operators(console, cfg, empty.desk())[command](t.Context()); !errors.Is(err, desk.ErrNotStarted) {
+				t.Errorf("%s: %v", command, err)
+			}
+		}
+	}
+}
+
+// A table is paused and resumed through the ledger alone.
+func TestATableIsPaused(t *testing.T) {
+	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &ends{&checkpointtest.Memory{}, "c1"}
+	ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	console := &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}
+	o := &lever.Operator{Console: console, Cfg: cfg, Ends: e.desk(), Table: "Orders", Reason: "r"}
+	if err := o.Pause(t.Context()); !errors.Is(err, desk.ErrNotStarted) {
+		t.Errorf("a table that no worker has met is paused: %v", err)
+	}
+	if _, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error { s.Generation = 1; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, paused := range []bool{true, false} {
+		do := map[bool]func(context.Context) error{true: o.Pause, false: o.Resume}[paused]
+		if err := do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if state, _, err := ledger.Table(t.Context(), "Orders"); err != nil || state.Paused() != paused {
+			t.Errorf("paused is %t: %v", state.Paused(), err)
+		}
+	}
+}
