@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -20,6 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // ends are a target that has a ledger only, and leads to a cluster, and a source that is away.
@@ -33,8 +35,13 @@ var errAway = &diag.Error{Code: diag.SourceUnreachable, What: "the source is awa
 func (e *ends) Ledger(string) checkpoint.Store          { return e.store }
 func (e *ends) Cluster(context.Context) (string, error) { return e.cluster, nil }
 func (e *ends) Close() error                            { return nil }
-func (e *ends) Describe(context.Context, string) (backfill.Description, error) {
-	return backfill.Description{}, errAway
+
+// describer describes every table with a stream of us-east-1.
+type describer struct{}
+
+func (describer) Describe(_ context.Context, table string) (backfill.Description, error) {
+	return backfill.Description{Name: table, StreamARN: "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/L",
+		PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}, nil
 }
 
 func (e *ends) desk() desk.Ends {
@@ -145,6 +152,34 @@ func TestCommandsRefuseAlike(t *testing.T) {
 			if err := operators(console, cfg, empty.desk())[command](t.Context()); !errors.Is(err, desk.ErrNotStarted) {
 				t.Errorf("%s: %v", command, err)
 			}
+		}
+	}
+}
+
+// An export is neither read nor asked for of a table in another region than the one that is followed.
+func TestAnExportIsOfTheTableThatIsFollowed(t *testing.T) {
+	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &ends{&checkpointtest.Memory{}, "c1"}
+	ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
+	if err == nil {
+		_, err = ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
+			s.StreamARN, s.Label, s.Generation = "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/L", "L", 1
+			return nil
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	console := &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}
+	both := e.desk()
+	both.Source = func(context.Context, *config.Config) (desk.Source, error) { return describer{}, nil }
+	o := &loads.Operator{Console: console, Cfg: cfg, Ends: both, Table: "Orders", Yes: true}
+	for _, wish := range []bool{true, false} {
+		if err := o.Steer(t.Context(), loads.Request{Action: loads.ActionStart, Export: "s3://bucket", Wish: wish}); !diag.Has(err, diag.SourceMoved) {
+			t.Errorf("asked for: %t: %v", wish, err)
 		}
 	}
 }

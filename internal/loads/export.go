@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/exports/bucket"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -50,23 +51,22 @@ func (e *exported) String() string {
 
 // readExports reads the manifests of the request's exports, and refuses those that no worker could
 // load: nothing is asked for then.
-func (o *Operator) readExports(ctx context.Context, in *Input, r Request) (*exported, error) {
+func (o *Operator) readExports(ctx context.Context, m *desk.Migration, in *Input, r Request) (*exported, error) {
 	names := append([]string{r.Export}, r.Windows...)
 	if len(names) > checkpoint.MaxExports {
 		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, and a load has %d at the most", len(names), checkpoint.MaxExports), "ask for a full export of a later time, and name that with the windows behind it")
 	}
-	source, err := preflight.ConnectSource(ctx, o.Cfg)
-	if err != nil {
+	if err := m.Connect(ctx); err != nil {
 		return nil, err
 	}
 	t := in.Tables[0]
-	x := Examiner{Cfg: o.Cfg, Source: source, Env: o.Env, Whole: r.Whole, SayWhole: "add --whole-export"}
+	x := Examiner{Cfg: o.Cfg, Source: m.Source, Env: o.Env, Whole: r.Whole, SayWhole: "add --whole-export"}
 	e, d, err := x.read(ctx, t.Config, names, r.Repair)
 	if err != nil {
 		return nil, err
 	}
 	if !e.exports[0].From.IsZero() {
-		if err := o.mends(ctx, source, t.State, e.exports[0]); err != nil {
+		if err := o.mends(ctx, m.Source, t.State, e.exports[0]); err != nil {
 			return nil, err
 		}
 	}

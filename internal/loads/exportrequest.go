@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -41,21 +41,16 @@ func Destination(address string) (string, error) {
 
 // prepareExport finds out whether an export of the request's table can be asked for, and what it
 // costs. The keeper asks for it, and waits: an operator's command may end, and his machine too.
-func (o *Operator) prepareExport(ctx context.Context, in *Input, r Request) (*requested, error) {
+func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Input, r Request) (*requested, error) {
 	to, err := Destination(r.Export)
 	if err != nil {
 		return nil, err
 	}
-	source, err := preflight.ConnectSource(ctx, o.Cfg)
-	if err != nil {
+	if err := m.Connect(ctx); err != nil {
 		return nil, err
 	}
 	table := in.Tables[0].Config.From
-	d, err := source.Tables.Describe(ctx, table)
-	var recovery backfill.Recovery
-	if err == nil {
-		recovery, err = source.Exporter.Recovery(ctx, table)
-	}
+	recovery, err := m.Source.Exporter.Recovery(ctx, table)
 	if err != nil {
 		return nil, preflight.ExplainSource("cannot look whether table "+table+" can be exported", table, err)
 	}
@@ -63,7 +58,7 @@ func (o *Operator) prepareExport(ctx context.Context, in *Input, r Request) (*re
 		return nil, &diag.Error{Code: diag.LoadRefused, What: "cannot ask for an export of table " + table,
 			Cause: "its point-in-time recovery is off, and DynamoDB exports no table without it", Fix: "turn it on, and ask again: " + preflight.RecoveryCommand(table)}
 	}
-	return &requested{checkpoint.ExportRequest{To: to, NotBefore: recovery.From}, cost.Default().Export(d.Bytes)}, nil
+	return &requested{checkpoint.ExportRequest{To: to, NotBefore: recovery.From}, cost.Default().Export(m.Tables[0].Description.Bytes)}, nil
 }
 
 // exportText says how far an export is that a load waits for; "" if it waits for none.

@@ -61,9 +61,9 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 	defer m.Close()
 	if r.Export != "" && in.Tables[0].Found {
 		if r.Wish {
-			r.wish, err = o.prepareExport(ctx, in, r)
+			r.wish, err = o.prepareExport(ctx, m, in, r)
 		} else {
-			r.export, err = o.readExports(ctx, in, r)
+			r.export, err = o.readExports(ctx, m, in, r)
 		}
 		if err != nil {
 			return err
