@@ -452,7 +452,7 @@ var registry = []Entry{
 		"`replicator verify` compared rows of the target with what the mapping of all items says, twice, and at the second look they still differed at the version that they had: they miss, hold other cells, are left of items that are gone, or hold cells in managed families that nobody of ours wrote. Changes that are under way are not counted.",
 		"look at the list of what differs; `replicator explain` says everything about one key", ExitNo},
 	{VerifyRefused, "a verify cannot be started or steered like that",
-		"The table is not followed by a migration yet, is written under another mapping, or no verify of it is under way. Nothing was changed.",
+		"The table is not followed by a migration yet, or no verify of it is under way. Nothing was changed.",
 		"look at `replicator verify status` and `replicator status`", ExitNo},
 	{VerifyWaits, "a verify cannot come to its end",
 		"Rows differ, and changes that were made before they were read are not applied yet, so that nothing can be said of them: no worker follows the table, or it is far behind. Or the verify is paused, or was cancelled.",
