@@ -33,7 +33,7 @@ func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {
-		return diag.List{{Code: diag.EmulatorNotAllowed, What: where + " is no URL (" + shown(endpoint) + ")", Cause: "an endpoint is a scheme, a host and a port",
+		return diag.List{{Code: diag.EmulatorNotAllowed, What: where + " is no URL (" + shown(WithoutPassword(endpoint)) + ")", Cause: "an endpoint is a scheme, a host and a port",
 			Fix: "write it as https://HOST, or leave it out"}}
 	}
 	secure, address := strings.EqualFold(u.Scheme, "https"), u.Scheme+"://"+u.Host // without a path, a query or a password

@@ -12,7 +12,7 @@ import (
 
 // An endpoint that is http or none of Amazon's is an emulator's, and one that is http on another host is insecure besides: each has a flag.
 func TestCheckEndpoint(t *testing.T) {
-	const emulator, insecure = diag.EmulatorNotAllowed, diag.InsecureEndpoint
+	const emulator, insecure, malformed = diag.EmulatorNotAllowed, diag.InsecureEndpoint, diag.EmulatorNotAllowed + " "
 	for endpoint, want := range map[string]string{
 		"https://dynamodb.eu-west-1.amazonaws.com":                 "",
 		"https://vpce-0a-1b.dynamodb.eu-west-1.vpce.amazonaws.com": "",
@@ -37,11 +37,13 @@ func TestCheckEndpoint(t *testing.T) {
 		"ftp://10.0.0.7":                                           emulator + " " + insecure,
 		"localhost:8000":                                           emulator,
 		"https://user:secret@evil.example/?token=secret":           emulator,
+		"https://user:secret%zz@evil.example":                      malformed,
+		"https://user:secret@evil.example:port":                    malformed,
 	} {
 		for _, allowed := range []Allowed{{}, {Emulator: true}, {Insecure: true}, Anything} {
 			var left []string
 			for _, code := range strings.Fields(want) {
-				if code == emulator && (!allowed.Emulator || endpoint == "localhost:8000") || code == insecure && !allowed.Insecure {
+				if code == emulator && (!allowed.Emulator || endpoint == "localhost:8000" || want == malformed) || code == insecure && !allowed.Insecure {
 					left = append(left, code)
 				}
 			}

@@ -50,6 +50,7 @@ const (
 	CannotListen         = "R1106"
 	InsecureEndpoint     = "R1107"
 	ClockWrong           = "R1108"
+	ProxyInvalid         = "R1109"
 	SourceNotFound       = "R1201"
 	StreamDisabled       = "R1202"
 	StreamViewUnusable   = "R1203"
@@ -294,6 +295,9 @@ var registry = []Entry{
 	{ClockWrong, "the clock of this host is wrong",
 		"DynamoDB's answers say what time it is, and this host's clock is more than ten minutes off; or AWS refuses a request as signed too early or too late, which happens from five minutes on, or Google issues no token to it for that reason. DynamoDB refuses requests that such a clock dates, and every time that the worker tells would be wrong. A clock that goes wrong while a worker runs does not stop it: the log, `status` and the metric report it (`replicator_clock_offset_seconds`).",
 		"set the clock, by NTP for example (timedatectl set-ntp true), and start again", ExitUsage},
+	{ProxyInvalid, "the address of the proxy cannot be read",
+		"Requests go through the proxy of `HTTPS_PROXY` and `HTTP_PROXY`. Go ignores an address that it cannot parse, and sends requests past the proxy. The usual reason is a user or a password with a character that a URL does not take as it is. The password is not shown.",
+		"write it as http://USER:PASSWORD@HOST:PORT, with percent-encoding in USER and PASSWORD (% as %25, # as %23, / as %2F, @ as %40)", ExitUsage},
 
 	{SourceNotFound, "source table not found",
 		"DynamoDB does not know the table in this region and account.",
