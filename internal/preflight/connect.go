@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ const localRegion = "local"
 func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	ac, err := LoadAWS(ctx, cfg, FetchTime)
 	if err != nil {
-		return nil, &diag.Error{Code: diag.NoAWSCredentials, What: "the AWS configuration of this environment cannot be read", Err: err}
+		return nil, notLoaded(os.LookupEnv, err)
 	}
 	if ac.Region == "" {
 		return nil, &diag.Error{Code: diag.NoRegion, What: "no AWS region is configured",
@@ -95,8 +96,12 @@ const FetchTime = 20 * time.Second
 // would go on sending credentials that are over.
 const renewBefore = 5 * time.Minute
 
-// LoadAWS reads the AWS configuration, and says how credentials are fetched: each request within the given time.
+// LoadAWS reads the AWS configuration, and says how credentials are fetched: each request within the
+// given time. It fails with a *diag.Error if a variable cannot be given to the SDK.
 func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
+	if err := config.CheckAWSVariables(os.LookupEnv); err != nil {
+		return aws.Config{}, err
+	}
 	bounded := awshttp.NewBuildableClient().WithTimeout(within)
 	early := func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore }
 	options := []func(*awsconfig.LoadOptions) error{
@@ -137,6 +142,9 @@ type Target struct {
 
 // ConnectTarget builds the clients; nothing is asked of the service yet.
 func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
+	if err := checkGoogle("BIGTABLE_EMULATOR_HOST"); err != nil {
+		return nil, err
+	}
 	in := sink.Instance{Project: cfg.Target.Project, Instance: cfg.Target.Instance, AppProfile: cfg.Target.AppProfile}
 	data, err := sink.Connect(ctx, in)
 	if err != nil {

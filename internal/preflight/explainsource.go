@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -73,7 +74,9 @@ func explainCredentials(what string, err error) *diag.Error {
 	switch {
 	case errors.As(err, &strange):
 		e.Cause, e.Fix = strange.Error(), strange.fix()
-	case strings.Contains(err.Error(), "no EC2 IMDS role found"):
+	case halfKey(os.LookupEnv) != "" && lastPlace(err):
+		e.Cause, e.Fix = halfKey(os.LookupEnv), "set both, or neither: the AWS SDK looks elsewhere then"
+	case lastPlace(err):
 		// The last place that is looked at, also where there is no such service: nothing else was configured.
 	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
 		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, and start again: the service that gives the credentials throttles"
@@ -87,6 +90,11 @@ func explainCredentials(what string, err error) *diag.Error {
 		remediedByAWS(e)
 	}
 	return e
+}
+
+// lastPlace reports whether credentials were looked for on an EC2 instance at last, in vain.
+func lastPlace(err error) bool {
+	return says("no EC2 IMDS role found", "access disabled to EC2 IMDS")(err, err.Error())
 }
 
 // remediedByAWS gives an error the code and the fix of its cause, if that is a known one.

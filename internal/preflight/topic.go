@@ -92,6 +92,9 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 // openSubscription connects, and asks for the subscription. The client outlives the probe, so it is
 // not made under its context.
 func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscription, relay.SubscriptionFacts, error) {
+	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
+		return nil, relay.SubscriptionFacts{}, err
+	}
 	s, err := relay.OpenSubscription(context.WithoutCancel(ctx), projectOf(name), name)
 	if err != nil {
 		return nil, relay.SubscriptionFacts{}, explainTopic(what, err)
@@ -181,6 +184,9 @@ func (p *Prober) AskParkTopic(ctx context.Context) {
 // its context.
 func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFacts, error) {
 	what := "cannot use topic " + name
+	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
+		return nil, relay.TopicFacts{}, err
+	}
 	topic, err := relay.OpenTopic(context.WithoutCancel(ctx), projectOf(name), name)
 	if err != nil {
 		return nil, relay.TopicFacts{}, explainTopic(what, err)
