@@ -43,7 +43,30 @@ func classifyControl(op string, err error) error {
 	if message := status.Convert(err).Message(); errors.As(failed, &known) && message != "" && error(known) != err {
 		known.Text = message
 	}
-	return failed
+	return ofTarget(failed)
+}
+
+// ofTarget takes a refusal for one of the target as a whole: no row has a part in a request to the
+// control plane.
+func ofTarget(err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Reason != Rejected {
+		return err
+	}
+	refused := *e
+	refused.Reason = Permanent
+	return &refused
+}
+
+// NoInstance tells whether an answer says that the instance does not exist. A ping goes through the app
+// profile, which may be what was not found.
+func NoInstance(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != codes.NotFound.String() {
+		return false
+	}
+	unnamed := withoutNames(e.Text)
+	return strings.Contains(unnamed, "instance") && !strings.Contains(unnamed, "profile")
 }
 
 // ofNoTable reports whether an answer says that an instance exists and has no table. Only the words
@@ -60,7 +83,7 @@ func (s TableSpec) refused(err error) error {
 	case len(s.SplitKeys) == 0, code == codes.ResourceExhausted, code == codes.PermissionDenied:
 		return classifyControl("CreateTable", err)
 	}
-	return classify("CreateTable", err)
+	return ofTarget(classify("CreateTable", err))
 }
 
 // reasonOf judges a failed request. Codes as documented at

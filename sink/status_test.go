@@ -141,6 +141,9 @@ func TestPingOfAnEmptyInstance(t *testing.T) {
 			t.Errorf("%q answers: %v", text, got)
 		}
 	}
+	if err := classifyControl(ping, status.Error(codes.InvalidArgument, "bad")); !Is(err, Permanent) {
+		t.Errorf("no row has a part in a ping: %v", err)
+	}
 	if ofNoTable(nil) || ofNoTable(status.Error(codes.PermissionDenied, "No tables found")) {
 		t.Error("only what is not found is an empty instance")
 	}
@@ -153,5 +156,24 @@ func TestPingOfAnEmptyInstance(t *testing.T) {
 	missing := &os.PathError{Op: "open", Path: "key.json", Err: os.ErrNotExist}
 	if err := in.notOpened(missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%+v", err)
+	}
+}
+
+// An answer of not found is about the instance if it speaks of no app profile.
+func TestNoInstance(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Instance projects/demo/instances/x not found":                      true,
+		"Instance 'profiles' not found":                                     true,
+		"App profile projects/p/instances/i/appProfiles/a not found":        false,
+		"appProfile a of instance i does not exist":                         false,
+		"Requested entity was not found":                                    false,
+		"Table not found: projects/p/instances/instance/tables/my_instance": false,
+	} {
+		if got := NoInstance(fmt.Errorf("ping: %w", classifyControl(ping, status.Error(codes.NotFound, text)))); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if NoInstance(nil) || NoInstance(classifyControl(ping, status.Error(codes.PermissionDenied, "instance"))) {
+		t.Error("something else than not found")
 	}
 }

@@ -344,7 +344,7 @@ var registry = []Entry{
 		"check the network, and BIGTABLE_EMULATOR_HOST if you use an emulator", ExitFailed},
 	{TargetDenied, "access to the target denied",
 		"The identity lacks a permission. `roles/bigtable.user` on the instance reads and writes data; creating tables and families (`target.create_missing: true`) and reading the app profile need `bigtable.tables.create`, `bigtable.tables.update`, `bigtable.tables.get`, `bigtable.tables.list` and `bigtable.appProfiles.get` too.",
-		"grant the role that `replicator plan --print-iam gcp` prints, or set target.create_missing: false and make the tables beforehand", ExitFailed},
+		"grant the role that `replicator plan --print-iam gcp` prints", ExitFailed},
 	{ProfileMulti, "the app profile routes to several clusters",
 		"Leases and the guard on each row are single-row transactions, and these are atomic within one cluster only. With multi-cluster routing two workers could both win.",
 		"gcloud bigtable app-profiles create replicator --instance=INSTANCE --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", ExitFailed},

@@ -47,10 +47,10 @@ func (in *Input) examineLoad(ctx context.Context) (string, error) {
 
 // examineEndpoint is a ping, which says at once why the service cannot be reached, where other
 // calls repeat until their time is up. It is sent through the app profile, so not found may mean
-// that one: what follows decides.
+// that one: what follows decides, unless the answer speaks of the instance.
 func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
 	in.Target, err = preflight.Reach(ctx, in.Cfg)
-	if in.Target != nil && diag.Has(err, diag.TargetNotFound) {
+	if in.Target != nil && diag.Has(err, diag.TargetNotFound) && !sink.NoInstance(err) {
 		in.notFound, err = err, nil
 	}
 	return "answers", err

@@ -83,6 +83,8 @@ var remedies = []remedy{
 		diag.NoGCPCredentials, madeByGoogle, inFile},
 	{"credentials not accepted", says("invalid authentication credentials"), "",
 		"check that the key still exists (gcloud iam service-accounts keys list), and compare the clock of this host", anywhere},
+	{"fault of the service", func(err error, _ string) bool { return faultOfGoogle(err) }, "",
+		"wait, and try again: the service was reached, and has a fault of its own; https://status.cloud.google.com shows those that are known", anywhere},
 }
 
 // remedied gives an error of a service the code and the fix of its cause, if that is a known one.

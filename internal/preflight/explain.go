@@ -3,6 +3,8 @@ package preflight
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -110,14 +112,19 @@ func ExplainTarget(what string, err error) error {
 		e.Code, e.Fix = ofRequest(failed)
 	default:
 		// The ledger's store passes on what the client said; its rows hold no item data.
-		e.Code = codeOf(status.Code(err))
+		e.Code, e.Cause = codeOf(status.Code(err)), statusWords.ReplaceAllString(err.Error(), "$1: ")
 	}
 	return bigtableService.remedied(e)
 }
 
+// statusWords is how gRPC begins the text of a status.
+var statusWords = regexp.MustCompile(`rpc error: code = (\w+) desc = `)
+
 // ofRequest is what a failed request means for an operator; the fix is "" if it is that of the code.
 func ofRequest(failed *sink.Error) (code, fix string) {
 	switch {
+	case failed.Reason == sink.Denied && slices.Contains([]string{"CreateTable", "ModifyColumnFamilies", "CreateAuthorizedView"}, failed.Op):
+		return diag.TargetDenied, "grant the role that `replicator plan --print-iam gcp` prints, or set target.create_missing: false and make the tables beforehand"
 	case failed.Reason == sink.Denied:
 		return diag.TargetDenied, ""
 	case failed.Reason == sink.Throttled:
@@ -160,10 +167,23 @@ func explainTopic(what string, err error) error {
 		return pubsubService.notOpened(e)
 	}
 	e.Cause = failed.Error()
-	if failed.Reason == relay.Throttled {
+	switch failed.Reason {
+	case relay.Throttled:
 		e.Code = diag.QuotaExceeded
+	case relay.Denied:
+		e.Fix = "grant what `replicator plan --print-iam gcp` prints"
+	case relay.NotFound:
+		e.Fix = createFix(failed.Name)
 	}
 	return pubsubService.remedied(e)
+}
+
+// createFix creates a topic or subscription that does not exist.
+func createFix(name string) string {
+	if strings.Contains(name, "/subscriptions/") {
+		return "correct the name in the configuration, or gcloud pubsub subscriptions create " + name + " --topic=TOPIC --message-retention-duration=7d; what was published before never reaches it"
+	}
+	return "correct the name in the configuration, or gcloud pubsub topics create " + name + " --message-retention-duration=7d"
 }
 
 // ExplainLedger is for errors of the ledger, which may be the service's or the ledger's own.

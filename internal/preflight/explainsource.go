@@ -31,6 +31,10 @@ func ExplainSource(what, table string, err error) error {
 		e.Code = diag.SourceNotFound
 	case cdc.Is(err, cdc.Malformed):
 		e.Code = diag.SourceMalformed
+		if answer := (smithy.APIError)(nil); errors.As(err, &answer) && aboutKMS(nil, strings.ToLower(answer.ErrorCode()+": "+answer.ErrorMessage())) {
+			e.Code = diag.SourceDenied // DynamoDB tells a key that it cannot use as a request that is not valid
+			remediedByAWS(e)
+		}
 	case cdc.Is(err, cdc.Throttled):
 		e.Fix = throttledFix
 	case cdc.Is(err, cdc.Denied):
@@ -38,6 +42,9 @@ func ExplainSource(what, table string, err error) error {
 		notByAWS(e)
 		remediedByAWS(e)
 	default:
+		if faultOfAWS(err) {
+			e.Fix = faultOfAWSFix
+		}
 		remediedByAWS(e)
 	}
 	return e
@@ -82,6 +89,9 @@ func explainCredentials(what string, err error) *diag.Error {
 		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, and start again: the service that gives the credentials throttles"
 	case errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultClient:
 		e.Code, e.Fix = diag.SourceDenied, "compare the trust policy of the role (source.role_arn, AWS_ROLE_ARN) with the identity that asks for it"
+		remediedByAWS(e)
+	case faultOfAWS(err):
+		e.Code, e.Fix = diag.SourceUnreachable, faultOfAWSFix
 		remediedByAWS(e)
 	case errors.As(err, &asked), errors.As(err, &broken):
 		e.Code, e.Fix = diag.SourceUnreachable, "check the network and AWS_ENDPOINT_URL_STS; the service that gives the credentials is asked again with the next start"
