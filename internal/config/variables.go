@@ -85,7 +85,8 @@ func insteadOfPath(value string) string {
 // isPath reports whether a text that names no file may be meant as a path, so that it can be shown.
 func isPath(text string) bool {
 	const longest, longestName = 1024, 255 // characters of a path and of each name in it, on the usual systems
-	if len(text) > longest || strings.ContainsAny(text, "{}\"\r\n\x00") || !strings.ContainsAny(text, `/\.`) {
+	const longestWord = 19                 // a name alone; keys and tokens are longer
+	if len(text) > longest || strings.ContainsAny(text, "{}\"\r\n\x00") || len(text) > longestWord && !strings.ContainsAny(text, `/\.`) {
 		return false
 	}
 	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }) {

@@ -32,7 +32,8 @@ func TestVariablesThatNameFiles(t *testing.T) {
 		"eyJhbGciOi.SECRETX.SECRETX\n":           "holds a token",
 		strings.Repeat("SECRETX/", 200):          "holds a text",
 		strings.Repeat("SECRETX.", 40):           "holds a text",
-		"SECRETX":                                "holds a text",
+		"AKIASECRETXSECRETX00":                   "holds a text",
+		"none":                                   "",
 		"SECRETX\n/x":                            "holds a text",
 	} {
 		for name, check := range map[string]func(Lookup) error{

@@ -284,7 +284,7 @@ var registry = []Entry{
 		"None of the places the AWS SDK looks at gives credentials: environment, web identity token, shared profile, container or instance role. Or what one gives cannot be sent: a newline, a blank or quotation marks in the access key, the secret or the token, which are never shown. There are no key fields in the configuration on purpose. The exit status asks a service manager to start the process again: credentials may be mounted late. A process that runs asks again until they are there.",
 		"run `aws sts get-caller-identity` in the same environment until it answers", ExitFailed},
 	{NoGCPCredentials, "no Google credentials",
-		"Application Default Credentials were not found, cannot be read, or give no token: `GOOGLE_APPLICATION_CREDENTIALS`, then the file of gcloud, then a metadata server. The exit status asks a service manager to start the process again.",
+		"Application Default Credentials were not found, cannot be read, or give no token: `GOOGLE_APPLICATION_CREDENTIALS`, then the file of gcloud, then a metadata server. Or the variable holds the credentials themselves, which are never shown, where it should name their file. The exit status asks a service manager to start the process again.",
 		"run `gcloud auth application-default login`, or attach a service account", ExitFailed},
 	{CannotListen, "the HTTP address cannot be opened",
 		"Health, metrics and status are served on `http.listen`; another process holds the address, or it does not belong to this machine.",

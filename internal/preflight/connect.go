@@ -273,10 +273,13 @@ func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	}
 	to := TargetName(cfg)
 	if host, _ := env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		to += " EMULATOR at " + host
+		to += emulatorAt(host)
 	}
 	return from + " → " + to
 }
+
+// emulatorAt names the emulator of one of Google's services.
+func emulatorAt(host string) string { return " EMULATOR at " + config.WithoutPassword(host) }
 
 // endpointName describes an endpoint that a client is redirected to. Anything that is no service of
 // Amazon's is called an emulator; VPC endpoints have names in Amazon's domains.

@@ -30,7 +30,7 @@ func ParkEnd(cfg *config.Config, env config.Lookup) string {
 func topicAt(name string, env config.Lookup) string {
 	to := shortName(name)
 	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
-		to += " EMULATOR at " + host
+		to += emulatorAt(host)
 	}
 	return to
 }
@@ -39,10 +39,10 @@ func topicAt(name string, env config.Lookup) string {
 func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
 	from, to := "subscription "+subscriptionName(cfg), TargetName(cfg)
 	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
-		from += " EMULATOR at " + host
+		from += emulatorAt(host)
 	}
 	if host, _ := env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		to += " EMULATOR at " + host
+		to += emulatorAt(host)
 	}
 	return from + " → " + to
 }
