@@ -1,0 +1,67 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/policy"
+)
+
+var (
+	quotedWords = regexp.MustCompile("`([^`]+)`")
+	// aKey is a key of the configuration: a path, or a key with its value.
+	aKey = regexp.MustCompile(`^([a-z_]+\.)+[a-z_]+$|^[a-z_]+: `)
+)
+
+// refusal tells why the program would refuse the words of a command; nil if it would not.
+func refusal(words []string) error {
+	root := newRoot(process())
+	root.InitDefaultHelpCmd()
+	c, rest, err := root.Find(words)
+	if err != nil {
+		return err
+	}
+	if err := c.ParseFlags(rest); err != nil {
+		return err
+	}
+	return c.ValidateArgs(c.Flags().Args())
+}
+
+// Every command that stands beside a permission is one of the program, with its flags and arguments.
+func TestCommandsOfPermissions(t *testing.T) {
+	cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\n"),
+		func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, o := range policy.Operations() {
+		texts = append(texts, o.Use.String())
+	}
+	for _, a := range slices.Concat(policy.AWSAdditions(cfg, ""), policy.GoogleAdditions(cfg)) {
+		texts = append(texts, a.When)
+	}
+	commands := 0
+	for _, text := range texts {
+		for _, m := range quotedWords.FindAllStringSubmatch(text, -1) {
+			if aKey.MatchString(m[1]) {
+				continue
+			}
+			commands++
+			if err := refusal(strings.Fields(m[1])); err != nil {
+				t.Errorf("`%s` of %q: %v", m[1], text, err)
+			}
+		}
+	}
+	if commands < 20 {
+		t.Errorf("only %d commands were found", commands)
+	}
+	for _, wrong := range []string{"relay dead-letter", "backfill start --request-export s3://BUCKET", "nothing"} {
+		if refusal(strings.Fields(wrong)) == nil {
+			t.Errorf("`%s` is taken for a command", wrong)
+		}
+	}
+}
