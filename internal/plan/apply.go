@@ -64,7 +64,7 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 			}
 		}
 		if err != nil {
-			return preflight.ExplainTarget("cannot create what is missing of table "+m.Spec.Name, err)
+			return preflight.ExplainTarget("cannot create table "+m.Spec.Name, err)
 		}
 	}
 	if len(d.Created) == 0 {

@@ -245,14 +245,17 @@ func AgeingText(e *sink.SchemaError) string {
 	return fmt.Sprintf("family %s:%s has %s, see %s", e.Table, e.Family, e.Have, diag.FamilyAges)
 }
 
+// applied creates whatever is missing, with the families of its kind of table.
+const applied = "run `replicator plan --apply`, or set target.create_missing: true"
+
 func schemaFix(e *sink.SchemaError) string {
 	switch e.Problem {
 	case sink.MissingFamily:
 		if strings.Contains(e.Want, ":") { // a family is made an aggregate or never becomes one; cbt takes its kind behind the rule
-			return fmt.Sprintf("cbt createfamily %s %s, or set target.create_missing: true", e.Table, shellWord(e.Family+":"+e.Want))
+			return fmt.Sprintf("cbt createfamily %s %s, or %s", e.Table, shellWord(e.Family+":"+e.Want), applied)
 		}
-		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or set target.create_missing: true",
-			e.Table, e.Family, e.Table, e.Family, shellWord(e.Want))
+		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or %s",
+			e.Table, e.Family, e.Table, e.Family, shellWord(e.Want), applied)
 	case sink.MissingView:
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
 	case sink.EatsVersions, sink.WrongAge, sink.WrongRule, sink.CollectsItems:
