@@ -104,7 +104,7 @@ func (o *Operator) change(ctx context.Context, t *preflight.Target, change func(
 	case err != nil:
 		return checkpoint.TableState{}, preflight.ReadingFailed(ctx, what, err)
 	case !found:
-		return checkpoint.TableState{}, &diag.Error{Code: diag.LoadRefused, What: "table " + o.Table + " was not begun yet", Cause: "no record of it is in ledger " + o.Cfg.Name + " of table " + o.Cfg.State.Table,
+		return checkpoint.TableState{}, &diag.Error{Code: diag.LoadRefused, What: "table " + o.Table + " is " + terminal.NotStarted, Cause: "no record of it is in ledger " + o.Cfg.Name + " of table " + o.Cfg.State.Table,
 			Fix: "replicator run" + o.With + " begins it"}
 	}
 	state, err := change(ctx, ledger)

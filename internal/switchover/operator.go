@@ -68,6 +68,9 @@ func (o *Operator) open(ctx context.Context, source bool) error {
 	return nil
 }
 
+// errNotStarted is in the error of a migration that has no ledger yet.
+var errNotStarted = errors.New(terminal.NotStarted)
+
 // read opens the ledger, and reads which tables it has.
 func (o *Operator) read(ctx context.Context) error {
 	limited, cancel := preflight.Reading(ctx)
@@ -75,7 +78,7 @@ func (o *Operator) read(ctx context.Context) error {
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
 	ledger, err := preflight.OpenLedger(limited, preflight.LedgerStore(o.target, o.Cfg), o.Cfg, "cutover", o.Version)
 	if ledger == nil && err == nil {
-		return &diag.Error{Code: diag.CutoverRefused, What: "there is no migration to cut over", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
+		return &diag.Error{Code: diag.CutoverRefused, What: "there is no migration to cut over", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table, Err: errNotStarted,
 			Fix: "start `replicator run`, and cut over when `replicator status` shows the tables in sync"}
 	}
 	if err == nil {
@@ -197,7 +200,11 @@ func (d *Document) verdict(with string) error {
 
 // Show writes where a cutover stands, with everything that happened.
 func (o *Operator) Show(ctx context.Context) error {
-	if err := o.open(ctx, false); err != nil {
+	err := o.open(ctx, false)
+	if errors.Is(err, errNotStarted) {
+		return o.show(judge(input{cfg: o.Cfg, with: o.With}, task.Now(ctx)))
+	}
+	if err != nil {
 		return err
 	}
 	defer o.target.Close()
@@ -205,8 +212,13 @@ func (o *Operator) Show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return o.show(d)
+}
+
+// show writes a document with its timeline.
+func (o *Operator) show(d *Document) error {
 	if d.Attempt == 0 && !o.AsJSON() {
-		_, err := fmt.Fprintln(o.Stdout, "no cutover was begun")
+		_, err := fmt.Fprintln(o.Stdout, terminal.NotStarted)
 		return err
 	}
 	return o.write(d, true)

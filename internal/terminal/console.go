@@ -125,6 +125,10 @@ func Wrap(text string, width int) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
+// NotStarted is what commands say of a migration, a table, a load, a verify or a cutover that has
+// not begun.
+const NotStarted = "not started yet"
+
 // Plural writes a count with its noun.
 func Plural(n int, noun string) string {
 	if n == 1 {
