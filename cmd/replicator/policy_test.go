@@ -16,20 +16,6 @@ var (
 	aKey = regexp.MustCompile(`^([a-z_]+\.)+[a-z_]+$|^[a-z_]+: `)
 )
 
-// refusal tells why the program would refuse the words of a command; nil if it would not.
-func refusal(words []string) error {
-	root := newRoot(process())
-	root.InitDefaultHelpCmd()
-	c, rest, err := root.Find(words)
-	if err != nil {
-		return err
-	}
-	if err := c.ParseFlags(rest); err != nil {
-		return err
-	}
-	return c.ValidateArgs(c.Flags().Args())
-}
-
 // Every command that stands beside a permission is one of the program, with its flags and arguments.
 func TestCommandsOfPermissions(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\n"),
@@ -51,7 +37,7 @@ func TestCommandsOfPermissions(t *testing.T) {
 				continue
 			}
 			commands++
-			if err := refusal(strings.Fields(m[1])); err != nil {
+			if err := parses(strings.Fields("replicator " + m[1])); err != nil {
 				t.Errorf("`%s` of %q: %v", m[1], text, err)
 			}
 		}
@@ -60,7 +46,7 @@ func TestCommandsOfPermissions(t *testing.T) {
 		t.Errorf("only %d commands were found", commands)
 	}
 	for _, wrong := range []string{"relay dead-letter", "backfill start --request-export s3://BUCKET", "nothing"} {
-		if refusal(strings.Fields(wrong)) == nil {
+		if parses(strings.Fields("replicator "+wrong)) == nil {
 			t.Errorf("`%s` is taken for a command", wrong)
 		}
 	}
