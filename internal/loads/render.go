@@ -223,7 +223,7 @@ func (in *Input) line(t TableInput, now time.Time) string {
 		text += fmt.Sprintf("  %d of %d parts", p.Done, p.Total)
 	}
 	if t.State.Stage() == checkpoint.StageCopying {
-		text += fmt.Sprintf("  %s items", backfill.FormatCount(float64(p.Items)))
+		text += "  " + backfill.Counted(float64(p.Items), "item")
 		if p.RateKnown {
 			text += fmt.Sprintf("  %s items/s", backfill.FormatCount(p.Rate))
 		}
