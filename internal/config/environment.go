@@ -19,6 +19,7 @@ func CheckEnvironment(env Lookup, allowed Allowed) diag.List {
 	}
 	endpoints := endpointsOf(env)
 	found = append(found, endpoints.checkPair()...)
+	found = append(found, endpoints.checkServices()...)
 	for _, e := range endpoints.used() {
 		found = append(found, checkEndpoint(e.where, e.url, allowed)...)
 	}

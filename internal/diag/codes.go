@@ -270,12 +270,13 @@ var registry = []Entry{
 	{DrainHasty, "the drain of a cutover would prove little (warning)",
 		"Before a cutover goes on, two complete listings of each stream must be equal, `cutover.listings_apart` apart. DynamoDB shows a new shard some time after it begins, so that listings within seconds of each other may both lack it.",
 		"write `listings_apart: 2m` or more, or leave it out", ExitDone},
-	{OneEndpoint, "only one of the two AWS endpoints is redirected",
-		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied. The same holds for the `services` of an AWS profile, and for the region `local`, by which the SDK means an emulator of tables alone.",
+	{OneEndpoint, "AWS endpoints that do not fit together",
+		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set to an emulator, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied. The same holds for the `services` of an AWS profile, and for the region `local`, by which the SDK means an emulator of tables alone. " +
+			"An endpoint of Amazon's, such as that of a VPC, may be set for one of them alone. It is refused if it is of another service, or of another region than requests are signed for: AWS would refuse every request.",
 		"set both AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},
 	{EmulatorNotAllowed, "an endpoint is redirected without --allow-emulator",
-		"Google's clients silently honour `BIGTABLE_EMULATOR_HOST` and `PUBSUB_EMULATOR_HOST`: they send everything there, unencrypted and without credentials. The AWS SDK honours `AWS_ENDPOINT_URL`, its forms for single services, and `endpoint_url` of a profile and of its `services`, be it http or a host that is none of Amazon's. " +
-			"A setting left over in a production shell must not redirect a migration. Endpoints in Amazon's domains by https, those of a VPC too, need no flag.",
+		"Google's clients silently honour `BIGTABLE_EMULATOR_HOST` and `PUBSUB_EMULATOR_HOST`: they send everything there, unencrypted and without credentials. The AWS SDK honours `AWS_ENDPOINT_URL`, its forms for single services, and `endpoint_url` of a profile and of its `services`, be it http or a host at which AWS has no endpoint. " +
+			"A setting left over in a production shell must not redirect a migration. Endpoints of the AWS services that are used, by https, need no flag, those of a VPC included. Other hosts in Amazon's domains do: anybody can rent one.",
 		"unset the variable, or pass --allow-emulator if an emulator is what you want", ExitUsage},
 	{NoRegion, "no AWS region",
 		"Neither `source.region`, `AWS_REGION` nor the AWS profile names a region, or the name has a blank or a newline.",

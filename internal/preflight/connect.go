@@ -69,10 +69,16 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 		return nil, &diag.Error{Code: diag.OneEndpoint, What: "the AWS region is " + localRegion, Cause: "to the AWS SDK it means http://localhost:8000 for tables, and nothing for streams",
 			Fix: "set AWS_ENDPOINT_URL to the emulator's address, or name a region of AWS"}
 	}
+	streams := dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
+	for _, endpoint := range []*string{client.Options().BaseEndpoint, streams.Options().BaseEndpoint} {
+		if err := config.CheckEndpointRegion(aws.ToString(endpoint), ac.Region); err != nil {
+			return nil, err
+		}
+	}
 	return &Source{
 		Region: ac.Region, config: ac, client: client,
 		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client), Exporter: backfill.NewExporter(client),
-		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) }),
+		streams: streams,
 		clock:   watch,
 	}, nil
 }
@@ -282,7 +288,7 @@ func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 func emulatorAt(host string) string { return " EMULATOR at " + config.WithoutPassword(host) }
 
 // endpointName describes an endpoint that a client is redirected to. Anything that is no service of
-// Amazon's is called an emulator; VPC endpoints have names in Amazon's domains.
+// Amazon's is called an emulator; the endpoint of a VPC is Amazon's.
 func endpointName(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
