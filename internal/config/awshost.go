@@ -82,9 +82,17 @@ var awsResolvers = []struct {
 	}},
 }
 
-// awsForms are the forms of the services' hosts, of all partitions, with the services at each.
+// awsForms are the forms of the services' hosts, of all partitions, with the services at each. A name of
+// a service is taken in each of its domains: the SDK's table lacks some that AWS documents, such as
+// streams-dynamodb where there is IPv6.
 var awsForms = sync.OnceValue(func() map[string][]string {
 	forms := map[string][]string{}
+	add := func(form, service string) {
+		if !slices.Contains(forms[form], service) {
+			forms[form] = append(forms[form], service)
+		}
+	}
+	names, domains := map[string][]string{}, map[string][]string{}
 	for _, region := range regions {
 		for _, r := range awsResolvers {
 			for _, p := range []locality{{region, false, false}, {region, false, true}, {region, true, false}, {region, true, true}} {
@@ -92,9 +100,20 @@ var awsForms = sync.OnceValue(func() map[string][]string {
 				if err != nil { // the partition has no such endpoints
 					continue
 				}
-				if form, _, _ := formOf(at.URI.Hostname()); !slices.Contains(forms[form], r.service) {
-					forms[form] = append(forms[form], r.service)
+				form, _, _ := formOf(at.URI.Hostname())
+				add(form, r.service)
+				if name, domain, found := strings.Cut(form, "."+anyRegion+"."); found {
+					names[r.service], domains[r.service] = append(names[r.service], name), append(domains[r.service], domain)
 				}
+			}
+		}
+	}
+	for _, service := range awsServices {
+		slices.Sort(names[service])
+		slices.Sort(domains[service])
+		for _, name := range slices.Compact(names[service]) {
+			for _, domain := range slices.Compact(domains[service]) {
+				add(name+"."+anyRegion+"."+domain, service)
 			}
 		}
 	}

@@ -80,7 +80,8 @@ func TestRentedHostsAreNotAmazons(t *testing.T) {
 		"dynamodb.us-east-9.amazonaws.com": tableService, "dynamodb-fips.us-east-1.amazonaws.com": tableService, "111122223333.ddb.eu-west-1.amazonaws.com": tableService,
 		"vpce-0a-1b.dynamodb.us-east-1.vpce.amazonaws.com": tableService, "vpce-0a-1b.dynamodb-fips.us-east-1.vpce.amazonaws.com": tableService,
 		"vpce-0a-1b.streams.dynamodb.us-east-1.vpce.amazonaws.com": streamsService, "streams-dynamodb.eu-west-1.api.aws": streamsService,
-		"bucket.vpce-0a-1b.s3.us-east-1.vpce.amazonaws.com": "S3", "s3.amazonaws.com": "S3", "s3.dualstack.eu-west-1.amazonaws.com": "S3",
+		"streams-dynamodb.eusc-de-east-1.api.amazonwebservices.eu": streamsService,
+		"bucket.vpce-0a-1b.s3.us-east-1.vpce.amazonaws.com":        "S3", "s3.amazonaws.com": "S3", "s3.dualstack.eu-west-1.amazonaws.com": "S3",
 		"sts.amazonaws.com": "STS", "vpce-0a-1b.sts.us-east-1.vpce.amazonaws.com": "STS", "portal.sso.eu-west-1.amazonaws.com": "SSO", "oidc.eu-west-1.amazonaws.com": "SSO OIDC",
 	} {
 		if services, _ := findAWSHost(host); !slices.Equal(services, []string{want}) {
