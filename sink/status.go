@@ -114,6 +114,11 @@ func reasonOf(code codes.Code, message string) Reason {
 // permission is how IAM names what is missing.
 var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clusters)\.[a-zA-Z]{1,40}|serviceusage\.services\.use`)
 
+// quota is how Google's services say which quota is used up, which is decided before a request is
+// looked at. What follows is cut off: only these four names are known to hold no item data.
+var quota = regexp.MustCompile(`^Quota exceeded for quota (?:metric|group) '[\w .,:/%()-]{1,100}'` +
+	`(?: and limit '[\w .,:/%()-]{1,100}')?(?: of service '[\w.-]{1,100}')?(?: for consumer '[\w:.-]{1,100}')?`)
+
 // noToken begins what gRPC says on this side, before any request was sent, if no token could be had.
 const noToken = "transport: per-RPC creds failed due to error: "
 
@@ -176,6 +181,9 @@ func safeText(code codes.Code, message string) string {
 		}
 		if ofRowSize(message) {
 			return "the row is larger than Bigtable allows"
+		}
+		if named := quota.FindString(message); named != "" {
+			return named
 		}
 		if has("quota") {
 			return "quota exceeded"

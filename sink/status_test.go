@@ -14,7 +14,7 @@ import (
 
 // H50, H65: reasons follow from what failed; a message reaches the text only in our words.
 func TestH50_H65_Classify(t *testing.T) {
-	const secret = "customer-4711"
+	const secret, named = "customer-4711", "Quota exceeded for quota metric 'Data write requests'"
 	for _, c := range []struct {
 		err        error
 		reason     Reason
@@ -32,6 +32,11 @@ func TestH50_H65_Classify(t *testing.T) {
 		{fmt.Errorf("%s: %w", secret, context.DeadlineExceeded), Unknown, true, ""},
 		{status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`), Unknown, true,
 			`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`},
+		{status.Error(codes.ResourceExhausted, named+" and limit 'Writes per minute' of service 'bigtable.googleapis.com' for consumer 'project_number:1'."), Throttled, true,
+			named + " and limit 'Writes per minute' of service 'bigtable.googleapis.com' for consumer 'project_number:1'"},
+		{status.Error(codes.ResourceExhausted, named+" while writing "+secret), Throttled, true, named},
+		{status.Error(codes.ResourceExhausted, named+" and limit '"+secret+strings.Repeat("x", 100)+"'"), Throttled, true, named},
+		{status.Error(codes.ResourceExhausted, "row '"+secret+"': "+named), Throttled, true, "quota exceeded"},
 		{status.Error(codes.ResourceExhausted, "Quota exceeded for "+secret), Throttled, true, "quota exceeded"},
 		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5000000 vs. 4194304)"), Rejected, false, "the request is larger than the server takes"},
 		{status.Error(codes.ResourceExhausted, "Row size of 268435457 exceeds the limit"), Rejected, false, "the row is larger than Bigtable allows"},
