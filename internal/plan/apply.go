@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // Conclude creates what is missing if that was asked for, and writes how it ended. Known is the
@@ -53,7 +52,7 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 	}
 	for _, m := range in.missing {
 		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
-		made, err := in.Target.Admin.Prepare(limited, []sink.TableSpec{m.Spec}, true)
+		made, err := in.Target.Create(limited, m.Spec)
 		cancel()
 		for _, kind := range []struct {
 			noun  string
