@@ -43,7 +43,9 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 	if in.profile != "" {
 		name := in.Cfg.Target.AppProfile
 		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
-		err := in.Target.Admin.CreateProfile(limited, in.profile)
+		_, err := preflight.AskTarget(limited, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, in.Target.Admin.CreateProfile(ctx, in.profile)
+		})
 		cancel()
 		if err != nil {
 			return preflight.ExplainTarget("cannot create app profile "+name, err)

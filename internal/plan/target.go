@@ -66,7 +66,11 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	if err != nil && !absent {
 		return "", preflight.ExplainTarget("cannot use app profile "+name, err)
 	}
-	clusters, note, clustersErr := in.Target.Admin.Clusters(ctx)
+	var note string
+	clusters, clustersErr := preflight.AskTarget(ctx, func(ctx context.Context) (clusters []sink.Cluster, err error) {
+		clusters, note, err = in.Target.Admin.Clusters(ctx)
+		return clusters, err
+	})
 	switch {
 	case absent && clustersErr != nil:
 		return "", preflight.ExplainTarget("neither app profile "+name+" nor the clusters of instance "+in.Cfg.Target.Instance+" can be found", clustersErr)
@@ -318,7 +322,7 @@ func (in *Input) checkView(ctx context.Context, spec sink.TableSpec, l sink.Lack
 	if spec.View == "" || l.View || l.NoViews {
 		return nil
 	}
-	view, err := in.Target.Admin.View(ctx, spec.Name, spec.View)
+	view, err := preflight.AskTarget(ctx, func(ctx context.Context) (sink.View, error) { return in.Target.Admin.View(ctx, spec.Name, spec.View) })
 	if err != nil {
 		return preflight.ExplainTarget("cannot look at view "+spec.View+" of table "+spec.Name, err)
 	}

@@ -205,7 +205,7 @@ func (t *Target) Create(ctx context.Context, spec sink.TableSpec) (sink.Made, er
 }
 
 func create(ctx context.Context, admin creator, spec sink.TableSpec) (all sink.Made, err error) {
-	_, err = askWithin(ctx, mayPass, func(ctx context.Context) (_ struct{}, err error) {
+	_, err = AskTarget(ctx, func(ctx context.Context) (_ struct{}, err error) {
 		made, err := admin.Prepare(ctx, []sink.TableSpec{spec}, true)
 		all.Tables, all.Families, all.Views = append(all.Tables, made.Tables...), append(all.Families, made.Families...), append(all.Views, made.Views...)
 		all.Ageing, all.NoViews = made.Ageing, made.NoViews

@@ -49,6 +49,11 @@ func AskSource[T any](ctx context.Context, ask func(context.Context) (T, error))
 	return askWithin(ctx, mayPassAtAWS, ask)
 }
 
+// AskTarget is the same of Bigtable.
+func AskTarget[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	return askWithin(ctx, mayPass, ask)
+}
+
 // askWithin asks a service, again for ProbeTime while helps holds an answer to be passing. An attempt
 // that began in time may take as long as ctx lets it.
 func askWithin[T any](ctx context.Context, helps func(error) bool, ask func(context.Context) (T, error)) (answer T, err error) {
