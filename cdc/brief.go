@@ -11,10 +11,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Brief is an error of an AWS client without the SDK's envelope, which repeats the operation and the
-// status before it comes to what happened: the service's code and text, or what failed on the way. It
-// says nothing of an answer that cannot be decoded, because the SDK's text may quote item data. The
-// whole error stays its cause, with the id of the request.
+// Brief is an error of an AWS client without the SDK's envelope, which repeats the operation and
+// the status before it comes to what happened: the service's code and text, or what failed on the
+// way. It says nothing of an answer that cannot be decoded, because the SDK's text may quote item
+// data. The whole error stays its cause, with the id of the request.
 func Brief(err error) error {
 	status := 0
 	for inner := err; ; {

@@ -108,8 +108,8 @@ func (e awsEndpoints) used() (used []endpoint) {
 	return used
 }
 
-// checkPair refuses to lead tables to an emulator without their streams, or the other way round. Where
-// only one of them is set, to an endpoint of Amazon's, both are asked at Amazon's.
+// checkPair refuses to lead tables to an emulator without their streams, or the other way round.
+// Where only one of them is set, to an endpoint of Amazon's, both are asked at Amazon's.
 func (e awsEndpoints) checkPair() diag.List {
 	led, other, affected := e.of(tableService), streamsService, "the stream would be read from real AWS"
 	if isElsewhere(led) == isElsewhere(e.of(streamsService)) {
@@ -138,9 +138,9 @@ func (e awsEndpoints) settingLike(set endpoint, service string) string {
 	return e.inProfile(service)
 }
 
-// checkServices refuses an endpoint of Amazon's that is another service's, such as that of streams for
-// tables: every request would be refused there. What redirects all services is judged by the two that
-// are always asked.
+// checkServices refuses an endpoint of Amazon's that is another service's, such as that of streams
+// for tables: every request would be refused there. What redirects all services is judged by the
+// two that are always asked.
 func (e awsEndpoints) checkServices() (found diag.List) {
 	for _, service := range awsServices {
 		at := e.of(service)
@@ -164,8 +164,8 @@ func (e awsEndpoints) checkServices() (found diag.List) {
 }
 
 // CheckEndpointRegion refuses an endpoint of Amazon's that is in another region than the one that
-// requests are signed for: AWS would refuse them all. It is nil for one that names no region, and for
-// an emulator's.
+// requests are signed for: AWS would refuse them all. It is nil for one that names no region, and
+// for an emulator's.
 func CheckEndpointRegion(endpoint, region string) error {
 	if !isAmazons(endpoint) {
 		return nil

@@ -82,9 +82,9 @@ var awsResolvers = []struct {
 	}},
 }
 
-// awsForms are the forms of the services' hosts, of all partitions, with the services at each. A name of
-// a service is taken in each of its domains: the SDK's table lacks some that AWS documents, such as
-// streams-dynamodb where there is IPv6.
+// awsForms are the forms of the services' hosts, of all partitions, with the services at each. A
+// name of a service is taken in each of its domains: the SDK's table lacks some that AWS documents,
+// such as streams-dynamodb where there is IPv6.
 var awsForms = sync.OnceValue(func() map[string][]string {
 	forms := map[string][]string{}
 	add := func(form, service string) {
@@ -120,8 +120,9 @@ var awsForms = sync.OnceValue(func() map[string][]string {
 	return forms
 })
 
-// formOf is a host without its account and region, and the region. Of the host of a VPC's endpoint it
-// is what would be the public one, behind the names that the endpoint has in the service's domain.
+// formOf is a host without its account and region, and the region. Of the host of a VPC's endpoint
+// it is what would be the public one, behind the names that the endpoint has in the service's
+// domain.
 func formOf(host string) (form, region string, ofVPC bool) {
 	host = accountForm.ReplaceAllString(strings.TrimSuffix(strings.ToLower(host), "."), anyAccount+".")
 	labels := strings.Split(host, ".")
@@ -136,8 +137,9 @@ func formOf(host string) (form, region string, ofVPC bool) {
 	return strings.Join(labels, "."), region, ofVPC
 }
 
-// findAWSHost finds the services that have an endpoint at a host, and the region it is in, "" if the
-// host names none. There are no services at a host that is none of Amazon's, or that anybody can rent.
+// findAWSHost finds the services that have an endpoint at a host, and the region it is in, "" if
+// the host names none. There are no services at a host that is none of Amazon's, or that anybody
+// can rent.
 // Source of the names of a VPC's endpoints:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/privatelink-interface-endpoints.html,
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/privatelink-interface-endpoints.html
@@ -161,8 +163,8 @@ func IsAWSHost(host string) bool {
 	return len(services) > 0
 }
 
-// isAmazons tells whether a URL is one of Amazon's own endpoints, and reached without being overheard
-// or redirected.
+// isAmazons tells whether a URL is one of Amazon's own endpoints, and reached without being
+// overheard or redirected.
 func isAmazons(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && strings.EqualFold(u.Scheme, "https") && IsAWSHost(u.Hostname())

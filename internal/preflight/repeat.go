@@ -54,8 +54,8 @@ func AskTarget[T any](ctx context.Context, ask func(context.Context) (T, error))
 	return askWithin(ctx, mayPass, ask)
 }
 
-// askWithin asks a service, again for ProbeTime while helps holds an answer to be passing. An attempt
-// that began in time may take as long as ctx lets it.
+// askWithin asks a service, again for ProbeTime while helps holds an answer to be passing. An
+// attempt that began in time may take as long as ctx lets it.
 func askWithin[T any](ctx context.Context, helps func(error) bool, ask func(context.Context) (T, error)) (answer T, err error) {
 	began := task.Mono(ctx)
 	inTime := func(err error) bool { return helps(err) && task.Mono(ctx)-began < ProbeTime }
