@@ -39,7 +39,7 @@ func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...fu
 	defer cancel()
 	out, err := call(limited, in, Strictly)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("no answer within %s: %w: %w", CallTime, context.Cause(limited), err)
+		return nil, fmt.Errorf("no answer within %s: %w: %w", CallTime, context.Cause(limited), cdc.Brief(err))
 	}
 	return out, err
 }
@@ -376,7 +376,7 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	}
 	for e, call := err, (*smithy.OperationError)(nil); errors.As(e, &call); e = call.Err {
 		if call.ServiceID != dynamodb.ServiceID {
-			return fail(cdc.Denied, err) // another service, STS for example, did not give credentials
+			return fail(cdc.Denied, cdc.Brief(err)) // another service, STS for example, did not give credentials
 		}
 	}
 	status := 0
@@ -390,18 +390,18 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 		if reason == cdc.Malformed && keyed {
 			return fail(reason, fmt.Errorf("%s; its text is withheld because it may quote the item's key", answer.ErrorCode()))
 		}
-		return fail(reason, told{answer.ErrorCode() + ": " + answer.ErrorMessage(), err})
+		return fail(reason, cdc.Brief(err))
 	}
 	if errors.Is(err, errUnknownType) {
 		return fail(cdc.Malformed, errUnknownType)
 	}
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, cdc.ErrChecksum) {
-		return fail(cdc.Unavailable, err)
+		return fail(cdc.Unavailable, cdc.Brief(err))
 	}
 	if answered != nil && status/100 != 2 {
 		// No error of the service's own form: something between it and us has answered.
-		return fail(cdc.ReasonOf("", status), told{fmt.Sprintf("an answer with HTTP status %d", status), err})
+		return fail(cdc.ReasonOf("", status), cdc.Brief(err))
 	}
 	var undecoded *smithy.DeserializationError
 	if errors.As(err, &undecoded) {
@@ -409,20 +409,10 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	}
 	var unsent *smithyhttp.RequestSendError
 	if errors.As(err, &unsent) || answered != nil {
-		return fail(cdc.Unavailable, err)
+		return fail(cdc.Unavailable, cdc.Brief(err))
 	}
-	return fail(cdc.Denied, err) // the request never left: there are no credentials, no region or no endpoint
+	return fail(cdc.Denied, cdc.Brief(err)) // the request never left: there are no credentials, no region or no endpoint
 }
-
-// told is an error of the client in fewer words.
-type told struct {
-	text string
-	err  error
-}
-
-func (t told) Error() string { return t.text }
-
-func (t told) Unwrap() error { return t.err }
 
 // connections is how many are kept open: one for each part, or most would dial anew for each page.
 const connections = 64

@@ -53,18 +53,28 @@ func (r Report) String() string {
 }
 
 func (r Report) copied() string {
-	count := FormatCount(float64(r.Items))
+	items := Counted(float64(r.Items), "item")
 	switch {
 	case r.Done && r.Took <= 0:
-		return count + " items copied"
+		return items + " copied"
 	case r.Done:
-		return fmt.Sprintf("%s items copied in %s", count, FormatDuration(r.Took))
+		return items + " copied in " + FormatDuration(r.Took)
 	}
 	percent, known := Percent(r.Items, r.Estimate, false)
 	if !known {
-		return count + " items"
+		return items
 	}
+	count := FormatCount(float64(r.Items))
 	return fmt.Sprintf("%s of about %s (%d%%)", count, FormatCount(float64(r.Estimate)), percent)
+}
+
+// Counted writes a number for people, with its noun.
+func Counted(n float64, noun string) string {
+	count := FormatCount(n)
+	if count != "1" {
+		noun += "s"
+	}
+	return count + " " + noun
 }
 
 // FormatCount writes a number for people: three digits at most, 999, 1.2k, 41.2M, 136M. Fractions are dropped below a thousand.

@@ -187,3 +187,12 @@ func (s *screen) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// A number agrees with its noun as it is written, not as it is.
+func TestCounted(t *testing.T) {
+	for n, want := range map[float64]string{0: "0 items", 1: "1 item", 0.6: "1 item", 1.4: "1 item", 2: "2 items", 1e6: "1M items"} {
+		if got := Counted(n, "item"); got != want {
+			t.Errorf("%v: %s, want %s", n, got, want)
+		}
+	}
+}

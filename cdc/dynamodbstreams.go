@@ -192,7 +192,7 @@ func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...fu
 	defer cancel()
 	out, err := call(limited, in, ClientOptions)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("no answer within %s: %w: %w", callTime, context.Cause(limited), err)
+		return nil, fmt.Errorf("no answer within %s: %w: %w", callTime, context.Cause(limited), Brief(err))
 	}
 	return out, err
 }
@@ -205,7 +205,7 @@ func failed(ctx context.Context, op string, err error) error {
 	if unclear, ok := errors.AsType[*unclearAnswer](err); ok {
 		return &Error{op, Malformed, unclear}
 	}
-	return &Error{op, reasonOf(err), err}
+	return &Error{op, reasonOf(err), Brief(err)}
 }
 
 // reasonOf tells what a client's error means. The order matters: an error may carry the answer of another service, STS for

@@ -32,18 +32,21 @@ type bigtableStore struct {
 func Bigtable(table *bigtable.Table, family string) Store { return &bigtableStore{table, family} }
 
 // bounded makes a call that ends within callTime. What the client says of one that was ended tells nothing, so that the cause is added.
-func bounded(ctx context.Context, call func(ctx context.Context) error) error {
+func bounded(ctx context.Context, op string, call func(ctx context.Context) error) error {
 	limited, cancel := task.WithTimeout(ctx, callTime)
 	defer cancel()
 	err := call(limited)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("no answer within %s: %w: %w", callTime, context.Cause(limited), err)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%s of the ledger: %w", op, err)
+	}
+	return nil
 }
 
 func (s *bigtableStore) Read(ctx context.Context, prefix string) (rows []Row, err error) {
-	err = bounded(ctx, func(ctx context.Context) error {
+	err = bounded(ctx, "ReadRows", func(ctx context.Context) error {
 		rows, err = s.read(ctx, prefix)
 		return err
 	})
@@ -97,7 +100,7 @@ func (s *bigtableStore) Swap(ctx context.Context, key string, was, next uint64, 
 		conditional = bigtable.NewCondMutation(bigtable.ChainFilters(append(column, exact)...), change, nil)
 	}
 	var matched bool
-	err := bounded(ctx, func(ctx context.Context) error {
+	err := bounded(ctx, "CheckAndMutateRow", func(ctx context.Context) error {
 		return s.table.Apply(ctx, key, conditional, bigtable.GetCondMutationResult(&matched))
 	})
 	if err != nil {

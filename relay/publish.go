@@ -59,6 +59,8 @@ type Published struct {
 	Messages int // that are durable now
 	Bytes    int // of those
 	Blocked  int // ordering keys that a failure had blocked
+	// Failed is the first failure of a message; nil if all are durable.
+	Failed error
 }
 
 // Publish makes one attempt to publish what is open of a page. On an error the caller repeats it
@@ -82,7 +84,7 @@ func (p *Page) Publish(ctx context.Context, topic Topic) (done Published, err er
 		}
 		open = append(open, p.Open[i])
 	}
-	p.Open = open
+	p.Open, done.Failed = open, err
 	if cause := context.Cause(ctx); cause != nil && len(open) > 0 {
 		return done, cause
 	}

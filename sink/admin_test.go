@@ -186,7 +186,7 @@ func TestH47_AppProfile(t *testing.T) {
 		"missing":        {err: status.Error(codes.NotFound, ""), problem: sink.MissingProfile},
 		"emulator":       {err: status.Error(codes.Unimplemented, ""), note: "is unknown"},
 		"no permission":  {err: status.Error(codes.PermissionDenied, ""), note: "bigtable.appProfiles.get"},
-		"not understood": {err: status.Error(codes.InvalidArgument, ""), reason: sink.Rejected},
+		"not understood": {err: status.Error(codes.InvalidArgument, ""), reason: sink.Permanent},
 	} {
 		e := startEmulator(t, grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			if r, ok := req.(*adminpb.GetAppProfileRequest); ok {

@@ -43,7 +43,30 @@ func classifyControl(op string, err error) error {
 	if message := status.Convert(err).Message(); errors.As(failed, &known) && message != "" && error(known) != err {
 		known.Text = message
 	}
-	return failed
+	return ofTarget(failed)
+}
+
+// ofTarget takes a refusal for one of the target as a whole: no row has a part in a request to the
+// control plane.
+func ofTarget(err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Reason != Rejected {
+		return err
+	}
+	refused := *e
+	refused.Reason = Permanent
+	return &refused
+}
+
+// NoInstance tells whether an answer says that the instance does not exist. A ping goes through the app
+// profile, which may be what was not found.
+func NoInstance(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != codes.NotFound.String() {
+		return false
+	}
+	unnamed := withoutNames(e.Text)
+	return strings.Contains(unnamed, "instance") && !strings.Contains(unnamed, "profile")
 }
 
 // ofNoTable reports whether an answer says that an instance exists and has no table. Only the words
@@ -60,7 +83,7 @@ func (s TableSpec) refused(err error) error {
 	case len(s.SplitKeys) == 0, code == codes.ResourceExhausted, code == codes.PermissionDenied:
 		return classifyControl("CreateTable", err)
 	}
-	return classify("CreateTable", err)
+	return ofTarget(classify("CreateTable", err))
 }
 
 // reasonOf judges a failed request. Codes as documented at
@@ -90,6 +113,11 @@ func reasonOf(code codes.Code, message string) Reason {
 
 // permission is how IAM names what is missing.
 var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clusters)\.[a-zA-Z]{1,40}|serviceusage\.services\.use`)
+
+// quota is how Google's services say which quota is used up, which is decided before a request is
+// looked at. What follows is cut off: only these four names are known to hold no item data.
+var quota = regexp.MustCompile(`^Quota exceeded for quota (?:metric|group) '[\w .,:/%()-]{1,100}'` +
+	`(?: and limit '[\w .,:/%()-]{1,100}')?(?: of service '[\w.-]{1,100}')?(?: for consumer '[\w:.-]{1,100}')?`)
 
 // noToken begins what gRPC says on this side, before any request was sent, if no token could be had.
 const noToken = "transport: per-RPC creds failed due to error: "
@@ -153,6 +181,9 @@ func safeText(code codes.Code, message string) string {
 		}
 		if ofRowSize(message) {
 			return "the row is larger than Bigtable allows"
+		}
+		if named := quota.FindString(message); named != "" {
+			return named
 		}
 		if has("quota") {
 			return "quota exceeded"

@@ -14,7 +14,7 @@ import (
 
 // H50, H65: reasons follow from what failed; a message reaches the text only in our words.
 func TestH50_H65_Classify(t *testing.T) {
-	const secret = "customer-4711"
+	const secret, named = "customer-4711", "Quota exceeded for quota metric 'Data write requests'"
 	for _, c := range []struct {
 		err        error
 		reason     Reason
@@ -32,6 +32,11 @@ func TestH50_H65_Classify(t *testing.T) {
 		{fmt.Errorf("%s: %w", secret, context.DeadlineExceeded), Unknown, true, ""},
 		{status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`), Unknown, true,
 			`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`},
+		{status.Error(codes.ResourceExhausted, named+" and limit 'Writes per minute' of service 'bigtable.googleapis.com' for consumer 'project_number:1'."), Throttled, true,
+			named + " and limit 'Writes per minute' of service 'bigtable.googleapis.com' for consumer 'project_number:1'"},
+		{status.Error(codes.ResourceExhausted, named+" while writing "+secret), Throttled, true, named},
+		{status.Error(codes.ResourceExhausted, named+" and limit '"+secret+strings.Repeat("x", 100)+"'"), Throttled, true, named},
+		{status.Error(codes.ResourceExhausted, "row '"+secret+"': "+named), Throttled, true, "quota exceeded"},
 		{status.Error(codes.ResourceExhausted, "Quota exceeded for "+secret), Throttled, true, "quota exceeded"},
 		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5000000 vs. 4194304)"), Rejected, false, "the request is larger than the server takes"},
 		{status.Error(codes.ResourceExhausted, "Row size of 268435457 exceeds the limit"), Rejected, false, "the row is larger than Bigtable allows"},
@@ -141,6 +146,9 @@ func TestPingOfAnEmptyInstance(t *testing.T) {
 			t.Errorf("%q answers: %v", text, got)
 		}
 	}
+	if err := classifyControl(ping, status.Error(codes.InvalidArgument, "bad")); !Is(err, Permanent) {
+		t.Errorf("no row has a part in a ping: %v", err)
+	}
 	if ofNoTable(nil) || ofNoTable(status.Error(codes.PermissionDenied, "No tables found")) {
 		t.Error("only what is not found is an empty instance")
 	}
@@ -153,5 +161,24 @@ func TestPingOfAnEmptyInstance(t *testing.T) {
 	missing := &os.PathError{Op: "open", Path: "key.json", Err: os.ErrNotExist}
 	if err := in.notOpened(missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%+v", err)
+	}
+}
+
+// An answer of not found is about the instance if it speaks of no app profile.
+func TestNoInstance(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Instance projects/demo/instances/x not found":                      true,
+		"Instance 'profiles' not found":                                     true,
+		"App profile projects/p/instances/i/appProfiles/a not found":        false,
+		"appProfile a of instance i does not exist":                         false,
+		"Requested entity was not found":                                    false,
+		"Table not found: projects/p/instances/instance/tables/my_instance": false,
+	} {
+		if got := NoInstance(fmt.Errorf("ping: %w", classifyControl(ping, status.Error(codes.NotFound, text)))); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if NoInstance(nil) || NoInstance(classifyControl(ping, status.Error(codes.PermissionDenied, "instance"))) {
+		t.Error("something else than not found")
 	}
 }

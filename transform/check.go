@@ -41,6 +41,9 @@ type Finding struct {
 	// Offset is the place in a template, in bytes.
 	Offset           int
 	What, Cause, Fix string
+	// Add is in place of Fix a key with its value, as YAML, that the write lacks: it is added to its
+	// rule or, where the table has none, below one.
+	Add string
 }
 
 // Check finds what is wrong with a mapping, all at once. Without a key schema, which only DynamoDB knows, it finds what can be

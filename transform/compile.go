@@ -280,7 +280,7 @@ func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 		if len(c.spec.Families) != 1 {
 			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns",
 				What: fmt.Sprintf("%d families are declared, and no rule says which attribute goes where", len(c.spec.Families)),
-				Fix:  `add columns: { "*": FAMILY }`})
+				Add:  fmt.Sprintf(`columns: { "*": %s }`, c.ordinaryFamily())})
 			return
 		}
 		rules = []ColumnRule{{Attribute: "*", To: c.spec.Families[0].Name}}
@@ -400,10 +400,7 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attr st
 	if f == nil {
 		finding.Problem = UndeclaredFamily
 		finding.What = fmt.Sprintf("family %s is not declared", quoteName(family))
-		finding.Fix = fmt.Sprintf("add to families:\n  %s: maxversions=1", family)
-		if as == AsCounter {
-			finding.Fix = fmt.Sprintf("add to families:\n  %s: never:intsum", family)
-		}
+		finding.Fix = undeclared(family, as, attr)
 		c.report(finding)
 		return
 	}

@@ -121,7 +121,7 @@ func (c *compiler) notCarried(w placed, missing []Varying) Finding {
 	}
 	if w.write.template == nil {
 		// The default key is the primary key's attributes, whose names are not known here.
-		f.Fix = fmt.Sprintf(`add row_key: "%s#{PARTITION_KEY}#{SORT_KEY}", with the names of the primary key's attributes`, c.captures(missing))
+		f.Add = fmt.Sprintf(`row_key: "%s#{PARTITION_KEY}#{SORT_KEY}"  # with the names of the primary key's attributes`, c.captures(missing))
 		return f
 	}
 	f.Fix = fmt.Sprintf("write row_key: %q", c.carrying(w.write.template, missing))

@@ -23,6 +23,9 @@ load, which begins by itself if backfill.on_gap is load.
 
 All workers share the parts of a load. After the copy a sweep checks what no part could reach, and
 only then is the table in sync again.`,
+		Example: `  replicator backfill status
+  replicator backfill start --repair-gap --dry-run
+  replicator backfill redo --table Orders --dry-run`,
 	})
 	c.AddCommand(newBackfillStart(p), newBackfillPause(p), newBackfillResume(p), newBackfillRedo(p), newBackfillStatus(p))
 	return c
@@ -97,10 +100,15 @@ backfill.from, or the table's backfill_from, names one.
 point-in-time recovery. A worker asks once the stream is read, waits minutes to hours for the
 export, and copies it. --dry-run says what it costs.`,
 		Example: `  replicator backfill start --repair-gap --dry-run
-  replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1
-  replicator backfill start --table Orders --request-export --export s3://exports --wait
-  replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/FULL --export s3://exports/AWSDynamoDB/WINDOW
-  replicator backfill start --table Orders --repair-gap --export s3://exports/AWSDynamoDB/WINDOW
+  replicator backfill start --table Orders \
+    --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1
+  replicator backfill start --table Orders \
+    --request-export --export s3://exports --wait
+  replicator backfill start --table Orders \
+    --export s3://exports/AWSDynamoDB/FULL \
+    --export s3://exports/AWSDynamoDB/WINDOW
+  replicator backfill start --table Orders --repair-gap \
+    --export s3://exports/AWSDynamoDB/WINDOW
   replicator backfill start --repair-gap --wait
   replicator backfill start --table Orders --yes`,
 		Args: none,

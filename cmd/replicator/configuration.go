@@ -14,6 +14,8 @@ func newConfig(p *program) *cobra.Command {
 		Short:   "print | schema | functions",
 		GroupID: groupOther,
 		Long:    "Show the configuration as this program understands it.",
+		Example: `  replicator config print
+  replicator config functions`,
 	})
 	c.AddCommand(&cobra.Command{
 		Use:   "print [flags]",
@@ -21,6 +23,8 @@ func newConfig(p *program) *cobra.Command {
 		Long: `Print the effective config: the file with defaults, environment and flags applied.
 
 Values that are not defaults are followed by their place. The output is itself a config file.`,
+		Example: `  replicator config print
+  replicator config print -c replicator.yaml -o json`,
 		Args: none,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := p.load()

@@ -96,8 +96,10 @@ fallback is possible.
 The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 		Example: `  replicator cutover start --keep-fallback yes --dry-run
   replicator cutover start --keep-fallback no --yes
-  replicator cutover start --keep-fallback yes --when-ready --between 02:00-04:00 --expires 24h
-  replicator cutover start --keep-fallback no --override headroom --reason "quiet shards, change 4711"`,
+  replicator cutover start --keep-fallback yes \
+    --when-ready --between 02:00-04:00 --expires 24h
+  replicator cutover start --keep-fallback no \
+    --override headroom --reason "quiet shards, change 4711"`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Start(ctx, r) })
@@ -237,7 +239,9 @@ and hook call its times.
 
 It can be created any time, and never overwrites a folder.`,
 		Example: `  replicator cutover evidence cutover-2026-11-25
-  sha256sum -c SHA256SUMS                # within the folder`,
+
+  # within the folder
+  sha256sum -c SHA256SUMS`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return diag.BadUsage("replicator cutover evidence takes one folder", "write it like: replicator cutover evidence cutover-2026-11-25")

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/worker"
 )
 
 func newDemo(p *program) *cobra.Command {
@@ -123,6 +124,11 @@ func (p *program) demo(ctx context.Context, o demo.Options) error {
 		return diag.BadUsage("--dual-writes does not go with --outage", "run one demo after the other")
 	case o.Rate <= 0:
 		return diag.BadUsage("--rate is not positive", "give a number of changes a second, such as 400")
+	}
+	if o.Listen != "" {
+		if err := worker.CheckListen(o.Listen); err != nil {
+			return err
+		}
 	}
 	o.DualWrites = o.DualWrites || o.Cutover
 	executable, err := os.Executable()

@@ -30,7 +30,8 @@ again after the lag has passed.
 Values are shown only with --show-values; the row key, which is item data, always. The exit status
 is 0 if both sides could be read.`,
 		Example: `  replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}'
-  replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}' --show-values -o json`,
+  replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}' \
+    --show-values -o json`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if key == "" {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,9 +30,9 @@ for yes, and 1 for no or no answer within 5 seconds.`,
   replicator healthcheck ready --address 127.0.0.1:9000`,
 		Args: atMost(1), ValidArgs: []string{"live", "ready"},
 		RunE: func(c *cobra.Command, args []string) error {
-			path, known := map[string]string{"live": "/healthz", "ready": "/readyz"}[strings.Join(args, "")]
-			if !known {
-				return diag.BadUsage(fmt.Sprintf("there is no health check %q", args), "ask for live or ready")
+			path, err := healthPath(args)
+			if err != nil {
+				return err
 			}
 			if listen, ok := p.Env("REPLICATOR_HTTP_LISTEN"); ok && address == "" {
 				address = listen
@@ -43,6 +42,21 @@ for yes, and 1 for no or no answer within 5 seconds.`,
 	}
 	c.Flags().StringVar(&address, "address", "", "`ADDRESS` that the process listens on (default $REPLICATOR_HTTP_LISTEN, 127.0.0.1:8080)")
 	return c
+}
+
+// healthPath is the path of the health check that the arguments, of which there is at most one, name.
+func healthPath(args []string) (string, error) {
+	const fix = "write replicator healthcheck live, or replicator healthcheck ready"
+	if len(args) == 0 {
+		return "", diag.BadUsage("replicator healthcheck needs one argument: live or ready", fix)
+	}
+	switch args[0] {
+	case "live":
+		return "/healthz", nil
+	case "ready":
+		return "/readyz", nil
+	}
+	return "", diag.BadUsage(fmt.Sprintf("there is no health check %q", args[0]), fix)
 }
 
 // healthcheck asks for a path, and prints what the process says.

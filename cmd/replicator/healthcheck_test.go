@@ -34,7 +34,7 @@ func TestHealthcheck(t *testing.T) {
 		"nobody is there":      {[]string{"live", "--address", silent.Listener.Addr().String()}, "", 1, "it does not answer"},
 		"no such check":        {[]string{"well", "--address", address}, "", 2, "there is no health check"},
 		"no port":              {[]string{"live", "--address", "localhost"}, "", 2, "has no port"},
-		"nothing is asked for": {nil, "", 2, "there is no health check"},
+		"nothing is asked for": {nil, "", 2, "needs one argument: live or ready"},
 	} {
 		var out, errors bytes.Buffer
 		env := func(name string) (string, bool) { return c.listen, name == "REPLICATOR_HTTP_LISTEN" && c.listen != "" }

@@ -23,6 +23,7 @@ func helpOfCommands(p *program, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
 			c.Use = "help [command | code]"
+			c.Example = "  replicator help run\n  replicator help R1101"
 			c.Long = "Show what a command does and how it is called, or explain the code of an error such as R1101."
 			ofCommand := c.Run
 			c.Run = nil
@@ -83,9 +84,9 @@ func writeHelp(w io.Writer, c *cobra.Command, width int) {
 	root := !c.HasParent()
 	switch {
 	case c.HasAvailableSubCommands():
-		fmt.Fprintf(w, "Usage: %s <command> [flags]\n", c.CommandPath())
+		fmt.Fprintln(w, terminal.Wrap("Usage: "+c.CommandPath()+" <command> [flags]", width))
 	default:
-		fmt.Fprintf(w, "Usage: %s\n", c.UseLine())
+		fmt.Fprintln(w, terminal.Wrap("Usage: "+c.UseLine(), width))
 	}
 	if root {
 		for _, g := range c.Groups() {

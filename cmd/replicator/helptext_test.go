@@ -62,6 +62,29 @@ func TestHelpFitsItsTerminal(t *testing.T) {
 	}
 }
 
+// Every command has an example that fits a narrow terminal, and its usage wraps at any width.
+func TestHelpHasExamples(t *testing.T) {
+	for _, c := range listed() {
+		if !c.HasExample() && c.HasParent() {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Example) {
+			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > 78 {
+				t.Errorf("%s: %d columns: %s", c.CommandPath(), utf8.RuneCountInString(line), line)
+			}
+		}
+		var out bytes.Buffer
+		writeHelp(&out, c, 40)
+		_, usage, _ := strings.Cut(out.String(), "\nUsage: ")
+		usage, _, _ = strings.Cut(usage, "\n\n")
+		for line := range strings.Lines("Usage: " + usage) {
+			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > 40 && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("%s at 40 columns: %s", c.CommandPath(), line)
+			}
+		}
+	}
+}
+
 // unclear are words that a reader of the help had to read twice.
 var unclear = regexp.MustCompile(`(?i)\b(what is ours|nobody's|somebody|of before|goes on|go on|going on|stands?|stood|is told|tells?|told|mends?|mended|of late|is meant|could be had|let alone|led|keeper)\b`)
 

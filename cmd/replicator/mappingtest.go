@@ -37,7 +37,8 @@ Items are copied at 2026-11-20T10:20:00Z, and changes happen an hour later. Ever
 twice, the second time in reverse order. The exit status is 3 if an example differs. Item data is
 shown on stdout.`,
 		Example: `  replicator test
-  replicator test examples/videos mapping/orders.example.txtar -c replicator.yaml
+  replicator test -c replicator.yaml \
+    examples/videos mapping/orders.example.txtar
   replicator test --update`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := p.within(c.Context())

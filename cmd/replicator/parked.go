@@ -24,6 +24,8 @@ changes of an item, the last one is kept.
 
 A later change that can be stored, or the item's removal, resolves the entry. Otherwise correct the
 cause and retry, or drop the entry.`,
+		Example: `  replicator parked list
+  replicator parked retry --table Orders --all`,
 	})
 	c.AddCommand(newParkedList(p), newParkedShow(p), newParkedRetry(p), newParkedDrop(p))
 	return c

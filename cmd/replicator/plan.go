@@ -48,8 +48,10 @@ prices of one region at the printed date; --prices gives your own.
 for Google Cloud. Stderr lists what other commands and customer managed keys need besides.`,
 		Example: `  replicator plan
   replicator plan --apply
-  replicator plan --exit-code -o json  # status 3 if something would be created
-  replicator plan --print-iam aws > policy.json`,
+  replicator plan --print-iam aws > policy.json
+
+  # status 3 if something would be created
+  replicator plan --exit-code -o json`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := p.within(c.Context())

@@ -37,8 +37,10 @@ If an item cannot be mapped, the reason is shown and the exit status is 3. A mig
 that item.`,
 		Example: `  replicator preview --table Orders --key '{"PK":"hats","SK":"fedoras"}'
   replicator preview --table Orders --sample 20 --as cbt
-  replicator preview --table Orders --item item.json --primary-key PK,SK -o json
-  replicator preview --table Orders --item export.json.gz --sample 20 --primary-key PK,SK`,
+  replicator preview --table Orders --item item.json \
+    --primary-key PK,SK -o json
+  replicator preview --table Orders --item export.json.gz --sample 20 \
+    --primary-key PK,SK`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {

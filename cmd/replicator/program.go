@@ -232,11 +232,20 @@ func flagError(c *cobra.Command, err error) error {
 		}
 		c.Flags().VisitAll(collect)
 		c.InheritedFlags().VisitAll(collect)
-		if near := diag.Suggest(unknown.GetSpecifiedName(), names); near != "" {
+		name := unknown.GetSpecifiedName()
+		if near := diag.Suggest(name, names); isVersion(name, unknown) {
+			fix = "did you mean `" + c.Root().Name() + " version`? " + fix
+		} else if near != "" {
 			fix = "did you mean --" + near + "? " + fix
 		}
 	}
 	return &diag.Error{Code: diag.Usage, What: c.CommandPath() + ": " + err.Error(), Fix: fix, Cause: "the command line cannot be understood"}
+}
+
+// isVersion tells whether an unknown flag is that by which most programs tell their version.
+func isVersion(name string, unknown *pflag.NotExistError) bool {
+	short := unknown.GetSpecifiedShortnames() != ""
+	return !short && name == "version" || short && strings.EqualFold(name, "v")
 }
 
 // none refuses arguments.

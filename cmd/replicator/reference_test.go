@@ -107,7 +107,9 @@ func referencePermissions(*testing.T) string {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", o.Service, o.Name, permission, o.Use)
 	}
 	b.WriteString("\nOperations of kms are sent by DynamoDB and S3, in the name of the identity that reads or exports. For the keys that AWS\n" +
-		"manages in your account (`aws/dynamodb`, `aws/s3`) nothing need be granted.\n\nThe app profile must have single-cluster routing and allow single-row transactions.\n")
+		"manages in your account (`aws/dynamodb`, `aws/s3`) nothing need be granted.\n\n" +
+		"A dead letter of `relay.subscription` needs two grants to Pub/Sub's own account,\n`service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com` of the subscription's project: `roles/pubsub.publisher` on\n" +
+		"the dead-letter topic and `roles/pubsub.subscriber` on the subscription. Without them it stays empty.\n\nThe app profile must have single-cluster routing and allow single-row transactions.\n")
 	return b.String()
 }
 

@@ -30,7 +30,9 @@ from its topic needs a load.`,
 		Example: `  replicator relay
   replicator relay --apply
   replicator relay --apply --loads
-  replicator relay --apply --accept-mode-change  # a table that run has followed so far`,
+
+  # a table that run has followed so far
+  replicator relay --apply --accept-mode-change`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.listenSet = c.Flags().Changed("listen")

@@ -72,6 +72,7 @@ func newRoot(p *program) *cobra.Command {
 		if c.Name() == "completion" {
 			group(c)
 			c.Short = "bash | zsh | fish | powershell"
+			c.Example = "  replicator completion bash > /etc/bash_completion.d/replicator"
 		}
 	}
 	return root

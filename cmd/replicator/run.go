@@ -59,10 +59,18 @@ The status page, health, readiness and metrics are served on http.listen. The lo
 on a terminal, else one JSON object a line. Go's memory limit is the container's less a tenth,
 unless GOMEMLIMIT gives another.`,
 		Example: `  replicator run
-  replicator run --once                  # copy, apply what the stream holds, and end
-  replicator run --from pubsub           # write what relay publishes; any number of such processes
-  replicator run --dry-run               # read and map everything, write nothing
-  replicator run --listen 127.0.0.1:8081 # a second worker on the same machine`,
+
+  # copy, apply what the stream holds, and end
+  replicator run --once
+
+  # write what relay publishes; any number of such processes
+  replicator run --from pubsub
+
+  # read and map everything, write nothing
+  replicator run --dry-run
+
+  # a second worker on the same machine
+  replicator run --listen 127.0.0.1:8081`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.listenSet = c.Flags().Changed("listen")

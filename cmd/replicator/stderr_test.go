@@ -91,7 +91,7 @@ func eachLineIsADocument(t *testing.T, log string, flags ...string) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewScanner(stderr)
-	parts := []string{"DynamoDB us-east-1 at EMULATOR", "✓ table Orders", admin.ListeningMessage, "reads the shard", "copy done", "Orders  1 items copied"}
+	parts := []string{"DynamoDB us-east-1 at EMULATOR", "✓ table Orders", admin.ListeningMessage, "reads the shard", "copy done", "Orders  1 item copied"}
 	begun := everyRecord(t, lines, parts...)
 	for _, part := range parts {
 		if !said(begun, part) {

@@ -24,7 +24,9 @@ func newVersion(p *program) *cobra.Command {
 		Use:     "version [flags]",
 		Short:   "Print the version of this program",
 		GroupID: groupOther,
-		Args:    none,
+		Example: `  replicator version
+  replicator version -o json`,
+		Args: none,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			if p.AsJSON() {

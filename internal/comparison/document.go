@@ -220,6 +220,14 @@ func resultOf(r checkpoint.VerifyResult, prices cost.Prices, now time.Time) *Res
 	return out
 }
 
+// stateText is the state of a verify without a result, for people.
+func (t Table) stateText() string {
+	if t.State == StateNever {
+		return terminal.NotStarted
+	}
+	return t.State
+}
+
 // render writes the document for people.
 func (d *Document) render(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -229,7 +237,7 @@ func (d *Document) render(w io.Writer) error {
 		case t.Progress != nil:
 			_, _ = fmt.Fprintf(tab, "%s\t%s\t-\t%d\t%d\t-\t-\t-\t-\t-\n", t.Source, t.progressText(), t.Progress.Items, t.Progress.Rows)
 		case r == nil:
-			_, _ = fmt.Fprintf(tab, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t-\n", t.Source, t.State)
+			_, _ = fmt.Fprintf(tab, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t-\n", t.Source, t.stateText())
 		default:
 			_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", t.Source, r.verdict(d.At), r.scope(), r.Items, r.Rows, r.Missing, r.Different, r.Extra, r.Foreign, r.InFlight)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 const (
@@ -96,7 +97,8 @@ func (o *Operator) work(ctx context.Context) error {
 				parts, err := o.ledger.VerifyParts(ctx, s, s.Verify.Phase)
 				if err == nil {
 					row := Table{Source: t.config.From, State: StateOf(s), Progress: progressOf(s, parts, cost.Default(), now)}
-					_, _ = fmt.Fprintf(o.Stderr, "%s  %s, %d items, %d rows\n", row.Source, row.progressText(), row.Progress.Items, row.Progress.Rows)
+					_, _ = fmt.Fprintf(o.Stderr, "%s  %s, %s, %s\n", row.Source, row.progressText(),
+						terminal.Plural(int(row.Progress.Items), "item"), terminal.Plural(int(row.Progress.Rows), "row"))
 				}
 			} else if told.IsZero() {
 				told = now

@@ -2,6 +2,8 @@ package config
 
 import (
 	"context"
+	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -91,7 +93,7 @@ func (e awsEndpoints) of(service string) endpoint {
 	case e.variable(anyService) != "":
 		return endpoint{anyService, e.variable(anyService)}
 	case e.profile.BaseEndpoint != "":
-		return endpoint{"endpoint_url of AWS profile " + e.name, e.profile.BaseEndpoint}
+		return endpoint{e.ofProfile(), e.profile.BaseEndpoint}
 	}
 	return endpoint{}
 }
@@ -106,25 +108,76 @@ func (e awsEndpoints) used() (used []endpoint) {
 	return used
 }
 
-// checkPair refuses to redirect tables without their streams, or the other way round.
+// checkPair refuses to lead tables to an emulator without their streams, or the other way round.
+// Where only one of them is set, to an endpoint of Amazon's, both are asked at Amazon's.
 func (e awsEndpoints) checkPair() diag.List {
-	set, missing, affected := e.of(tableService), streamsService, "the stream would be read from real AWS"
-	streams := e.of(streamsService)
-	if set.url == "" {
-		set, missing, affected = streams, tableService, "the table would be read from real AWS"
-	} else if streams.url != "" {
+	led, other, affected := e.of(tableService), streamsService, "the stream would be read from real AWS"
+	if isElsewhere(led) == isElsewhere(e.of(streamsService)) {
 		return nil
 	}
-	if set.url == "" {
-		return nil
+	if !isElsewhere(led) {
+		led, other, affected = e.of(streamsService), tableService, "the table would be read from real AWS"
 	}
-	other := ownVariable(missing)
-	if !strings.HasPrefix(set.where, anyService) {
-		other = e.inProfile(missing)
+	missing, lacks := e.of(other).where, " names an endpoint of Amazon's"
+	if missing == "" {
+		missing, lacks = e.settingLike(led, other), " is not"
 	}
-	return diag.List{{Code: diag.OneEndpoint, What: set.where + " is set, but " + other + " is not",
+	return diag.List{{Code: diag.OneEndpoint, What: led.where + " is set, but " + missing + lacks,
 		Cause: "DynamoDB and DynamoDB Streams have an endpoint each: " + affected,
-		Fix:   "set " + other + " too (most emulators have one address for both), or unset " + set.where}}
+		Fix:   "set " + e.settingLike(led, other) + " too (most emulators have one address for both), or unset " + led.where}}
+}
+
+// isElsewhere tells whether a service is redirected to a host that is none of Amazon's.
+func isElsewhere(e endpoint) bool { return e.url != "" && !isAmazons(e.url) }
+
+// settingLike is the setting of another service in the place where an endpoint is set.
+func (e awsEndpoints) settingLike(set endpoint, service string) string {
+	if strings.HasPrefix(set.where, anyService) {
+		return ownVariable(service)
+	}
+	return e.inProfile(service)
+}
+
+// checkServices refuses an endpoint of Amazon's that is another service's, such as that of streams
+// for tables: every request would be refused there. What redirects all services is judged by the
+// two that are always asked.
+func (e awsEndpoints) checkServices() (found diag.List) {
+	for _, service := range awsServices {
+		at := e.of(service)
+		ofAll := at.where == anyService || at.where == e.ofProfile()
+		if !isAmazons(at.url) || ofAll && service != tableService && service != streamsService {
+			continue
+		}
+		u, _ := url.Parse(at.url) // it is one: it was parsed above
+		there, _ := findAWSHost(u.Hostname())
+		if slices.Contains(there, service) {
+			continue
+		}
+		fix := "set " + at.where + " to an endpoint of " + service + ", or unset it"
+		if ofAll {
+			fix = "set " + e.settingLike(at, there[0]) + " in place of " + at.where
+		}
+		found = append(found, &diag.Error{Code: diag.OneEndpoint, What: fmt.Sprintf("%s leads %s to an endpoint of %s (%s)",
+			at.where, service, strings.Join(there, ", "), shown(u.Host)), Cause: "each service has an endpoint of its own, and refuses requests for another", Fix: fix})
+	}
+	return found
+}
+
+// CheckEndpointRegion refuses an endpoint of Amazon's that is in another region than the one that
+// requests are signed for: AWS would refuse them all. It is nil for one that names no region, and
+// for an emulator's.
+func CheckEndpointRegion(endpoint, region string) error {
+	if !isAmazons(endpoint) {
+		return nil
+	}
+	u, _ := url.Parse(endpoint) // it is one: it was parsed above
+	_, at := findAWSHost(u.Hostname())
+	if at == "" || at == region {
+		return nil
+	}
+	return &diag.Error{Code: diag.OneEndpoint, What: fmt.Sprintf("the AWS region is %s, but an endpoint of %s is set (%s)", shown(region), at, shown(u.Host)),
+		Cause: "AWS refuses requests that are signed for another region",
+		Fix:   "set source.region or AWS_REGION to " + at + ", or the endpoint to one of the region"}
 }
 
 // SourceEndpoints are the URLs that the environment, or its AWS profile, redirects the clients of
@@ -141,3 +194,6 @@ func ownVariable(service string) string {
 func (e awsEndpoints) inProfile(service string) string {
 	return "endpoint_url of " + strings.ToLower(strings.ReplaceAll(service, " ", "_")) + " in the services of AWS profile " + e.name
 }
+
+// ofProfile is the setting of the profile that redirects all services.
+func (e awsEndpoints) ofProfile() string { return "endpoint_url of AWS profile " + e.name }

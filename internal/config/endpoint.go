@@ -33,12 +33,12 @@ func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {
-		return diag.List{{Code: diag.EmulatorNotAllowed, What: where + " is no URL (" + shown(endpoint) + ")", Cause: "an endpoint is a scheme, a host and a port",
+		return diag.List{{Code: diag.EmulatorNotAllowed, What: where + " is no URL (" + shown(WithoutPassword(endpoint)) + ")", Cause: "an endpoint is a scheme, a host and a port",
 			Fix: "write it as https://HOST, or leave it out"}}
 	}
 	secure, address := strings.EqualFold(u.Scheme, "https"), u.Scheme+"://"+u.Host // without a path, a query or a password
-	if !allowed.Emulator && !(secure && IsAWSHost(u.Hostname())) {
-		cause := "the host is none of Amazon's, and gets every request of the AWS SDK"
+	if !allowed.Emulator && !isAmazons(endpoint) {
+		cause := "no AWS service that is used here has an endpoint at this host, and it gets every request of the AWS SDK"
 		if IsAWSHost(u.Hostname()) {
 			cause = "requests to Amazon's own host would go there unencrypted"
 		}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 // An endpoint that is http or none of Amazon's is an emulator's, and one that is http on another host is insecure besides: each has a flag.
 func TestCheckEndpoint(t *testing.T) {
-	const emulator, insecure = diag.EmulatorNotAllowed, diag.InsecureEndpoint
+	const emulator, insecure, malformed = diag.EmulatorNotAllowed, diag.InsecureEndpoint, diag.EmulatorNotAllowed + " "
 	for endpoint, want := range map[string]string{
 		"https://dynamodb.eu-west-1.amazonaws.com":                 "",
 		"https://vpce-0a-1b.dynamodb.eu-west-1.vpce.amazonaws.com": "",
@@ -23,6 +24,8 @@ func TestCheckEndpoint(t *testing.T) {
 		"https://us-east-1.signin.aws.amazon.com":                  "",
 		"https://dynamodb.eu-isoe-west-1.api.cloud-aws.adc-e.uk":   "",
 		"https://x.lambda-url.eu-west-1.on.aws":                    emulator,
+		"https://ec2-1-2-3-4.compute-1.amazonaws.com":              emulator,
+		"https://my-lb-1.us-east-1.elb.amazonaws.com":              emulator,
 		"https://amazonaws.com":                                    emulator,
 		"http://dynamodb.eu-west-1.amazonaws.com":                  emulator + " " + insecure,
 		"https://dynamodb.eu-west-1.amazonaws.com.example.org":     emulator,
@@ -37,11 +40,13 @@ func TestCheckEndpoint(t *testing.T) {
 		"ftp://10.0.0.7":                                           emulator + " " + insecure,
 		"localhost:8000":                                           emulator,
 		"https://user:secret@evil.example/?token=secret":           emulator,
+		"https://user:secret%zz@evil.example":                      malformed,
+		"https://user:secret@evil.example:port":                    malformed,
 	} {
 		for _, allowed := range []Allowed{{}, {Emulator: true}, {Insecure: true}, Anything} {
 			var left []string
 			for _, code := range strings.Fields(want) {
-				if code == emulator && (!allowed.Emulator || endpoint == "localhost:8000") || code == insecure && !allowed.Insecure {
+				if code == emulator && (!allowed.Emulator || endpoint == "localhost:8000" || want == malformed) || code == insecure && !allowed.Insecure {
 					left = append(left, code)
 				}
 			}
@@ -79,6 +84,7 @@ func TestEachEndpointSettingIsJudged(t *testing.T) {
 				delete(env, ownVariable(service))
 			}
 			found := CheckEnvironment(lookup(env), Allowed{})
+			found = slices.DeleteFunc(found, func(e *diag.Error) bool { return e.Code == diag.OneEndpoint }) // the other one is Amazon's
 			if len(found) != 1 || found[0].Code != diag.EmulatorNotAllowed {
 				t.Errorf("%s: %v", name, found)
 			}
@@ -121,6 +127,50 @@ func TestH67OneEndpointOfAProfile(t *testing.T) {
 		found := CheckEnvironment(lookup(env), Anything)
 		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Code != diag.OneEndpoint || !strings.HasPrefix(found[0].What, c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, found, c.want)
+		}
+	}
+}
+
+// An endpoint of Amazon's for one service alone leaves the other at Amazon's, too. With an emulator the
+// other has to be one. An endpoint is of the service that asks there.
+func TestEndpointsOfAmazonsAlone(t *testing.T) {
+	const (
+		table, streams, local = "https://dynamodb.us-east-1.amazonaws.com", "https://streams.dynamodb.us-east-1.amazonaws.com", "http://localhost:8000"
+		tableVPC, streamsVPC  = "https://vpce-0a-1b.dynamodb.us-east-1.vpce.amazonaws.com", "https://vpce-0a-1b.streams.dynamodb.us-east-1.vpce.amazonaws.com"
+	)
+	for _, c := range []struct{ all, table, streams, sts, want string }{
+		{"", table, "", "", ""}, {"", "", streams, "", ""}, {"", tableVPC, "", "", ""}, {"", "", streamsVPC, "", ""}, {"", tableVPC, streamsVPC, "", ""},
+		{"", "https://dynamodb-fips.us-east-1.amazonaws.com", "", "", ""}, {"", "https://111122223333.ddb.us-east-1.amazonaws.com", "", "", ""},
+		{"", local, local, "", ""}, {local, "", "", "https://sts.us-east-1.amazonaws.com", ""},
+		{"", local, "", "", "AWS_ENDPOINT_URL_DYNAMODB is set, but AWS_ENDPOINT_URL_DYNAMODB_STREAMS is not"},
+		{"", "", local, "", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS is set, but AWS_ENDPOINT_URL_DYNAMODB is not"},
+		{"", local, streams, "", "AWS_ENDPOINT_URL_DYNAMODB is set, but AWS_ENDPOINT_URL_DYNAMODB_STREAMS names an endpoint of Amazon's"},
+		{"", table, "https://my-lb.us-east-1.elb.amazonaws.com", "", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS is set, but AWS_ENDPOINT_URL_DYNAMODB names an endpoint of Amazon's"},
+		{local, table, "", "", "AWS_ENDPOINT_URL is set, but AWS_ENDPOINT_URL_DYNAMODB names an endpoint of Amazon's"},
+		{"", streams, "", "", "AWS_ENDPOINT_URL_DYNAMODB leads DynamoDB to an endpoint of DynamoDB Streams (\"streams.dynamodb.us-east-1.amazonaws.com\")"},
+		{"", "", tableVPC, "", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS leads DynamoDB Streams to an endpoint of DynamoDB (\"vpce-0a-1b.dynamodb.us-east-1.vpce.amazonaws.com\")"},
+		{table, "", "", "", "AWS_ENDPOINT_URL leads DynamoDB Streams to an endpoint of DynamoDB (\"dynamodb.us-east-1.amazonaws.com\")"},
+		{table, "", streams, "", ""},
+		{"", "", "", "https://s3.us-east-1.amazonaws.com", "AWS_ENDPOINT_URL_STS leads STS to an endpoint of S3 (\"s3.us-east-1.amazonaws.com\")"},
+	} {
+		env := map[string]string{anyService: c.all, ownVariable(tableService): c.table, ownVariable(streamsService): c.streams, ownVariable("STS"): c.sts,
+			"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
+		found := CheckEnvironment(lookup(env), Anything)
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Code != diag.OneEndpoint || found[0].What != c.want) {
+			t.Errorf("%+v: %v", c, found)
+		}
+	}
+}
+
+// AWS takes no request that is signed for another region than its endpoint's.
+func TestEndpointOfAnotherRegion(t *testing.T) {
+	for endpoint, refused := range map[string]bool{
+		"https://dynamodb.us-east-1.amazonaws.com": false, "https://vpce-0a-1b.streams.dynamodb.us-east-1.vpce.amazonaws.com": false, "": false,
+		"http://localhost:8000": false, "https://sts.amazonaws.com": false, "https://my-lb.eu-west-1.elb.amazonaws.com": false,
+		"https://dynamodb.eu-west-1.amazonaws.com": true, "https://streams-dynamodb.eu-west-1.api.aws": true, "https://111122223333.ddb.us-east-2.amazonaws.com": true,
+	} {
+		if err := CheckEndpointRegion(endpoint, "us-east-1"); (err != nil) != refused {
+			t.Errorf("%s: %v", endpoint, err)
 		}
 	}
 }

@@ -12,19 +12,20 @@ var emulators = []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STOR
 // CheckEnvironment finds settings of the environment, and of the AWS profile that it names, that would silently send data
 // to the wrong place. An empty variable counts as not set, as the vendors' clients have it.
 func CheckEnvironment(env Lookup, allowed Allowed) diag.List {
-	var found diag.List
+	found := checkProxies(env)
 	set := func(name string) string {
 		value, _ := env(name)
 		return value
 	}
 	endpoints := endpointsOf(env)
 	found = append(found, endpoints.checkPair()...)
+	found = append(found, endpoints.checkServices()...)
 	for _, e := range endpoints.used() {
 		found = append(found, checkEndpoint(e.where, e.url, allowed)...)
 	}
 	for _, name := range emulators {
 		if value := set(name); value != "" && !allowed.Emulator {
-			found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", name, shown(value)),
+			found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", name, shown(WithoutPassword(value))),
 				Cause: "Google's client would send everything there, unencrypted, instead of to Google Cloud",
 				Fix:   "unset " + name + ", or pass --allow-emulator"})
 		}

@@ -323,7 +323,15 @@ func (t *Table) finding(f transform.Finding) *diag.Error {
 		path += "." + f.Field
 		offset = f.Offset
 	}
-	return &diag.Error{Code: problems[f.Problem], Warning: f.Warning, Pos: t.place(path, offset), What: f.What, Cause: f.Cause, Fix: f.Fix}
+	e := &diag.Error{Code: problems[f.Problem], Warning: f.Warning, Pos: t.place(path, offset), What: f.What, Cause: f.Cause, Fix: f.Fix}
+	switch {
+	case f.Add == "":
+	case len(t.Rules) == 0:
+		e.Fix = "add rules:\n  - " + f.Add
+	default:
+		e.Fix = "add " + f.Add
+	}
+	return e
 }
 
 // checkMappings checks what can be checked of mappings without the key schemas: each by itself, then those with one target

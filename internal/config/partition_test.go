@@ -2,6 +2,8 @@ package config
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -43,12 +45,47 @@ func TestEveryHostOfTheSDKIsAmazons(t *testing.T) {
 				if err != nil {
 					t.Fatal(region, err)
 				}
-				for _, host := range []string{tables.URI.Host, account.URI.Host, streams.URI.Host, "vpce-0a-1b." + tables.URI.Host} {
-					if !IsAWSHost(host) {
-						t.Errorf("%s is taken for an emulator", host)
+				for host, service := range map[string]string{tables.URI.Host: tableService, account.URI.Host: tableService, streams.URI.Host: streamsService,
+					"vpce-0a-1b." + ofVPC(tables.URI.Host, region): tableService, "vpce-0a-1b-" + region + "a." + ofVPC(streams.URI.Host, region): streamsService} {
+					if at, in := findAWSHost(host); !slices.Contains(at, service) || in != region {
+						t.Errorf("%s of %s is taken for one of %v in %q", host, service, at, in)
 					}
 				}
 			}
+		}
+	}
+}
+
+// ofVPC is a public host as DynamoDB names it for the endpoint of a VPC.
+func ofVPC(host, region string) string {
+	return strings.Replace(host, region+".", region+".vpce.", 1)
+}
+
+// In Amazon's domains anybody rents hosts. Only those count at which a service has its endpoints.
+func TestRentedHostsAreNotAmazons(t *testing.T) {
+	for _, host := range []string{
+		"ec2-1-2-3-4.compute-1.amazonaws.com", "ec2-1-2-3-4.eu-west-1.compute.amazonaws.com", "ec2-1-2-3-4.cn-north-1.compute.amazonaws.com.cn",
+		"my-lb-1.us-east-1.elb.amazonaws.com", "my-lb.elb.us-east-1.amazonaws.com", "abc.execute-api.us-east-1.amazonaws.com", "abc.execute-api.us-east-1.api.aws",
+		"bucket.s3-website-us-east-1.amazonaws.com", "bucket.s3-website.eu-central-1.amazonaws.com", "bucket.s3.eu-west-1.amazonaws.com", "dynamodb.s3.us-east-1.amazonaws.com",
+		"d.us-east-1.awsapprunner.com", "search-x.us-east-1.es.amazonaws.com", "db.abc.us-east-1.rds.amazonaws.com", "x.lambda-url.us-east-1.on.aws",
+		"vpce-0a.vpce-svc-0b.us-east-1.vpce.amazonaws.com", "vpce-0a.execute-api.us-east-1.vpce.amazonaws.com", "dynamodb.us-east-1.elb.amazonaws.com",
+		"x.dynamodb.us-east-1.amazonaws.com", "us-east-1.amazonaws.com", "amazonaws.com", "dynamodb.us-east-1.example.org", "REGION.dynamodb.amazonaws.com",
+		"dynamodb.region.amazonaws.com", "sqs.us-east-1.amazonaws.com", "",
+	} {
+		if services, _ := findAWSHost(host); len(services) > 0 {
+			t.Errorf("%s is taken for an endpoint of %v", host, services)
+		}
+	}
+	for host, want := range map[string]string{
+		"dynamodb.us-east-9.amazonaws.com": tableService, "dynamodb-fips.us-east-1.amazonaws.com": tableService, "111122223333.ddb.eu-west-1.amazonaws.com": tableService,
+		"vpce-0a-1b.dynamodb.us-east-1.vpce.amazonaws.com": tableService, "vpce-0a-1b.dynamodb-fips.us-east-1.vpce.amazonaws.com": tableService,
+		"vpce-0a-1b.streams.dynamodb.us-east-1.vpce.amazonaws.com": streamsService, "streams-dynamodb.eu-west-1.api.aws": streamsService,
+		"streams-dynamodb.eusc-de-east-1.api.amazonwebservices.eu": streamsService,
+		"bucket.vpce-0a-1b.s3.us-east-1.vpce.amazonaws.com":        "S3", "s3.amazonaws.com": "S3", "s3.dualstack.eu-west-1.amazonaws.com": "S3",
+		"sts.amazonaws.com": "STS", "vpce-0a-1b.sts.us-east-1.vpce.amazonaws.com": "STS", "portal.sso.eu-west-1.amazonaws.com": "SSO", "oidc.eu-west-1.amazonaws.com": "SSO OIDC",
+	} {
+		if services, _ := findAWSHost(host); !slices.Equal(services, []string{want}) {
+			t.Errorf("%s: %v, want %s", host, services, want)
 		}
 	}
 }

@@ -172,9 +172,17 @@ func (f Figures) verified(within time.Duration, now time.Time) (bool, string) {
 	ready := r.Clean() && r.Generation == f.State.Generation && (within == 0 || now.Sub(r.EndedAt) <= within)
 	text := told(r, now)
 	if n := f.State.Sampled.Differing; n > 0 {
-		return false, fmt.Sprintf("%d rows of a sample differ", n)
+		return false, differing(n)
 	}
 	return ready, text
+}
+
+// differing says how many rows of a sample differ.
+func differing(n int) string {
+	if n == 1 {
+		return "1 row of a sample differs"
+	}
+	return fmt.Sprintf("%d rows of a sample differ", n)
 }
 
 // open are the shards of the stream that are not finished.

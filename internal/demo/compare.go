@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
@@ -84,9 +85,9 @@ func (c *Comparison) Identical() bool { return len(c.Differences) == 0 }
 // String is the verdict in one line.
 func (c *Comparison) String() string {
 	if c.Identical() {
-		return fmt.Sprintf("source and target are identical: %d items, 0 differences", c.Items)
+		return fmt.Sprintf("source and target are identical: %s, 0 differences", terminal.Plural(c.Items, "item"))
 	}
-	return fmt.Sprintf("source and target differ: %d items, %d differences", c.Items, len(c.Differences))
+	return fmt.Sprintf("source and target differ: %s, %s", terminal.Plural(c.Items, "item"), terminal.Plural(len(c.Differences), "difference"))
 }
 
 // Verdict is the outcome of a demo, for programs.

@@ -133,6 +133,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 	load := demand{diag.LoadRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
 	verify := demand{diag.VerifyRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
 	step := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", diag.SourceMoved, diag.EmulatorNotAllowed}
+	status := demand{"", diag.ClusterChanged, "", "", "", "", "", ""}
 	record := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", ""}
 	parked := demand{"", diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
 	demands := map[string]demand{
@@ -152,7 +153,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 		"cutover check":   {diag.CutoverRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
 		"cutover start":   {diag.CutoverRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
 		"cutover approve": step, "cutover postpone": step, "cutover cancel": step, "cutover resolve": step,
-		"cutover status": record, "cutover evidence": record,
+		"cutover status": status, "cutover evidence": record,
 		"finalize": {diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
 	}
 	for command := range commands {
@@ -273,7 +274,7 @@ func TestWhatIsOpen(t *testing.T) {
 	if m, err = s.open(Request{Command: "verify status", Table: "Parts"}); err != nil || len(m.Tables) != 1 || m.Tables[0].Mapping != nil {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	s.env["AWS_ENDPOINT_URL_DYNAMODB"] = "https://dynamodb.us-east-1.amazonaws.com"
+	s.env["AWS_ENDPOINT_URL_DYNAMODB"] = "http://localhost:8000"
 	if err := m.Connect(t.Context()); s.codeOf(err) != diag.OneEndpoint {
 		t.Errorf("with one of two endpoints: %v", err)
 	}
@@ -295,7 +296,7 @@ func TestNotStarted(t *testing.T) {
 	for table, what := range map[string]string{"": "the migration is not started yet", "Parts": "table Parts is not started yet"} {
 		_, err := s.open(Request{Command: "pause", Table: table})
 		var told *diag.Error
-		if !errors.Is(err, errNotStarted) || !errors.As(err, &told) || told.What != what || told.Cause != "no ledger of the name test is in table replicator_state" ||
+		if !errors.As(err, &told) || told.What != what || told.Cause != "no ledger of the name test is in table replicator_state" ||
 			told.Fix != "start the workers: replicator run -c f" {
 			t.Errorf("%v", err)
 		}

@@ -1,7 +1,4 @@
 package desk
 
-// What the tests with real operators compare them with.
-var (
-	Demanded      = commands
-	ErrNotStarted = errNotStarted
-)
+// Demanded is what the tests with real operators compare them with.
+var Demanded = commands

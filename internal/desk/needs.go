@@ -73,7 +73,7 @@ var commands = map[string]Needs{
 	"cutover postpone": steer("postpone the cutover of %s"),
 	"cutover cancel":   steer("cancel the cutover of %s"),
 	"cutover resolve":  steer("resolve the cutover of %s"),
-	"cutover status":   {Does: "show the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true},
+	"cutover status":   {Does: "show the cutover of %s", Role: "cutover", Cluster: true},
 	"cutover evidence": {Does: "write the evidence of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true},
 	"finalize":         {Does: "finalize %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true},
 }

@@ -1,16 +1,12 @@
 package desk
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
-
-// errNotStarted is in the error of a migration, or of a table, that is not started yet.
-var errNotStarted = errors.New(terminal.NotStarted)
 
 // NotStarted is the error of a table that the ledger does not know; of the migration if it is "".
 func (m *Migration) NotStarted(table string) error {
@@ -25,7 +21,7 @@ func (m *Migration) NotStarted(table string) error {
 	if m.needs.Hint != "" {
 		fix = m.needs.Hint
 	}
-	return &diag.Error{Code: m.needs.Begun, What: what + terminal.NotStarted, Cause: cause, Fix: fix + m.request.With, Err: errNotStarted}
+	return &diag.Error{Code: m.needs.Begun, What: what + terminal.NotStarted, Cause: cause, Fix: fix + m.request.With}
 }
 
 // refused begins the error of a command that is refused for a table; for the migration if it is "".

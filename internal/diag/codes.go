@@ -50,6 +50,7 @@ const (
 	CannotListen         = "R1106"
 	InsecureEndpoint     = "R1107"
 	ClockWrong           = "R1108"
+	ProxyInvalid         = "R1109"
 	SourceNotFound       = "R1201"
 	StreamDisabled       = "R1202"
 	StreamViewUnusable   = "R1203"
@@ -269,12 +270,13 @@ var registry = []Entry{
 	{DrainHasty, "the drain of a cutover would prove little (warning)",
 		"Before a cutover goes on, two complete listings of each stream must be equal, `cutover.listings_apart` apart. DynamoDB shows a new shard some time after it begins, so that listings within seconds of each other may both lack it.",
 		"write `listings_apart: 2m` or more, or leave it out", ExitDone},
-	{OneEndpoint, "only one of the two AWS endpoints is redirected",
-		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied. The same holds for the `services` of an AWS profile, and for the region `local`, by which the SDK means an emulator of tables alone.",
+	{OneEndpoint, "AWS endpoints that do not fit together",
+		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set to an emulator, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied. The same holds for the `services` of an AWS profile, and for the region `local`, by which the SDK means an emulator of tables alone. " +
+			"An endpoint of Amazon's, such as that of a VPC, may be set for one of them alone. It is refused if it is of another service, or of another region than requests are signed for: AWS would refuse every request.",
 		"set both AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},
 	{EmulatorNotAllowed, "an endpoint is redirected without --allow-emulator",
-		"Google's clients silently honour `BIGTABLE_EMULATOR_HOST` and `PUBSUB_EMULATOR_HOST`: they send everything there, unencrypted and without credentials. The AWS SDK honours `AWS_ENDPOINT_URL`, its forms for single services, and `endpoint_url` of a profile and of its `services`, be it http or a host that is none of Amazon's. " +
-			"A setting left over in a production shell must not redirect a migration. Endpoints in Amazon's domains by https, those of a VPC too, need no flag.",
+		"Google's clients silently honour `BIGTABLE_EMULATOR_HOST` and `PUBSUB_EMULATOR_HOST`: they send everything there, unencrypted and without credentials. The AWS SDK honours `AWS_ENDPOINT_URL`, its forms for single services, and `endpoint_url` of a profile and of its `services`, be it http or a host at which AWS has no endpoint. " +
+			"A setting left over in a production shell must not redirect a migration. Endpoints of the AWS services that are used, by https, need no flag, those of a VPC included. Other hosts in Amazon's domains do: anybody can rent one.",
 		"unset the variable, or pass --allow-emulator if an emulator is what you want", ExitUsage},
 	{NoRegion, "no AWS region",
 		"Neither `source.region`, `AWS_REGION` nor the AWS profile names a region, or the name has a blank or a newline.",
@@ -283,7 +285,7 @@ var registry = []Entry{
 		"None of the places the AWS SDK looks at gives credentials: environment, web identity token, shared profile, container or instance role. Or what one gives cannot be sent: a newline, a blank or quotation marks in the access key, the secret or the token, which are never shown. There are no key fields in the configuration on purpose. The exit status asks a service manager to start the process again: credentials may be mounted late. A process that runs asks again until they are there.",
 		"run `aws sts get-caller-identity` in the same environment until it answers", ExitFailed},
 	{NoGCPCredentials, "no Google credentials",
-		"Application Default Credentials were not found, cannot be read, or give no token: `GOOGLE_APPLICATION_CREDENTIALS`, then the file of gcloud, then a metadata server. The exit status asks a service manager to start the process again.",
+		"Application Default Credentials were not found, cannot be read, or give no token: `GOOGLE_APPLICATION_CREDENTIALS`, then the file of gcloud, then a metadata server. Or the variable holds the credentials themselves, which are never shown, where it should name their file. The exit status asks a service manager to start the process again.",
 		"run `gcloud auth application-default login`, or attach a service account", ExitFailed},
 	{CannotListen, "the HTTP address cannot be opened",
 		"Health, metrics and status are served on `http.listen`; another process holds the address, or it does not belong to this machine.",
@@ -294,6 +296,9 @@ var registry = []Entry{
 	{ClockWrong, "the clock of this host is wrong",
 		"DynamoDB's answers say what time it is, and this host's clock is more than ten minutes off; or AWS refuses a request as signed too early or too late, which happens from five minutes on, or Google issues no token to it for that reason. DynamoDB refuses requests that such a clock dates, and every time that the worker tells would be wrong. A clock that goes wrong while a worker runs does not stop it: the log, `status` and the metric report it (`replicator_clock_offset_seconds`).",
 		"set the clock, by NTP for example (timedatectl set-ntp true), and start again", ExitUsage},
+	{ProxyInvalid, "the address of the proxy cannot be read",
+		"Requests go through the proxy of `HTTPS_PROXY` and `HTTP_PROXY`. Go ignores an address that it cannot parse, and sends requests past the proxy. The usual reason is a user or a password with a character that a URL does not take as it is. The password is not shown.",
+		"write it as http://USER:PASSWORD@HOST:PORT, with percent-encoding in USER and PASSWORD (% as %25, # as %23, / as %2F, @ as %40)", ExitUsage},
 
 	{SourceNotFound, "source table not found",
 		"DynamoDB does not know the table in this region and account.",
@@ -340,7 +345,7 @@ var registry = []Entry{
 		"check the network, and BIGTABLE_EMULATOR_HOST if you use an emulator", ExitFailed},
 	{TargetDenied, "access to the target denied",
 		"The identity lacks a permission. `roles/bigtable.user` on the instance reads and writes data; creating tables and families (`target.create_missing: true`) and reading the app profile need `bigtable.tables.create`, `bigtable.tables.update`, `bigtable.tables.get`, `bigtable.tables.list` and `bigtable.appProfiles.get` too.",
-		"grant the role that `replicator plan --print-iam gcp` prints, or set target.create_missing: false and make the tables beforehand", ExitFailed},
+		"grant the role that `replicator plan --print-iam gcp` prints", ExitFailed},
 	{ProfileMulti, "the app profile routes to several clusters",
 		"Leases and the guard on each row are single-row transactions, and these are atomic within one cluster only. With multi-cluster routing two workers could both win.",
 		"gcloud bigtable app-profiles create replicator --instance=INSTANCE --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", ExitFailed},
@@ -348,11 +353,11 @@ var registry = []Entry{
 		"Every write is conditional on the version that the row holds; the app profile must allow that.",
 		"gcloud bigtable app-profiles update PROFILE --instance=INSTANCE --route-to=CLUSTER --transactional-writes", ExitFailed},
 	{TargetTableMissing, "target table missing",
-		"The table does not exist and `target.create_missing` is off.",
-		"create it with the families of the mapping and `_cdc` (maxversions=1) and `_cdc_gone` (maxage of state.tombstone_age), or set target.create_missing: true", ExitFailed},
+		"A target table or the state table does not exist, and `target.create_missing` is off. `replicator plan` shows the families and rules of each: a target table has those of the mapping, `_cdc` and `_cdc_gone`; the state table has families of its own.",
+		"run `replicator plan --apply`, which creates it with its families, or set target.create_missing: true", ExitFailed},
 	{FamilyMissing, "column family missing",
-		"The table exists, but a family that the mapping or the program itself (`_cdc`, `_cdc_gone`) writes does not, and `target.create_missing` is off.",
-		"create it with `cbt createfamily TABLE FAMILY` (of an aggregate: `cbt createfamily TABLE FAMILY:never:intsum`), or set target.create_missing: true", ExitFailed},
+		"The table exists, but a family of it does not, and `target.create_missing` is off. It is one of the mapping, one of the program itself (`_cdc`, `_cdc_gone`), or one of the state table.",
+		"run `replicator plan --apply`, which creates it with its rule, or set target.create_missing: true", ExitFailed},
 	{FamilyGC, "garbage collection would remove versions that protect rows",
 		"`_cdc` holds the version of each live row at a constant timestamp: an age rule would remove it at once, and older changes could return. It must have no age rule anywhere; `maxversions=1` is what is created. `_cdc_gone` holds the version of removed items and must live for `state.tombstone_age`. A family of counters must have no age rule either, because their cells are at the time 0; families of lists, of `keep_versions` and of `expire: gc` must have the rule that is declared.",
 		"cbt setgcpolicy TABLE _cdc maxversions=1 and cbt setgcpolicy TABLE _cdc_gone maxage=14d (your state.tombstone_age)", ExitFailed},
@@ -413,8 +418,8 @@ var registry = []Entry{
 		"The versions in the rows begin with the application's own number. They rank above every version without one, so whatever is written without numbers would be refused by those rows for ever.",
 		"restore dual_writes.version_attribute; or copy again under another `name` into another `to`", ExitUsage},
 	{LedgerShared, "the ledger belongs to another migration",
-		"The name of a migration leads every key of its ledger. Configurations without `name` share the ledger of the name `default` if they have the state table in common: status counts the workers of both, and a cutover or a failover of one concerns the other.",
-		"set `name` in one of the configurations; workers of one migration share one name", ExitUsage},
+		"The name of a migration leads every key of its ledger. Configurations without `name` share the ledger of the name `default` if they have the state table in common, and so do a configuration and a copy of it whose `name` was kept: status counts the workers of both, and a cutover or a failover of one concerns the other.",
+		"set another `name` in one of the configurations; workers of one migration share one name", ExitUsage},
 	{ParkedLimit, "too many parked items",
 		"More items than `errors.stop_above` could not be mapped or stored. So many are rarely single bad items; the mapping or the target needs attention. Nothing was skipped: parked items are kept, and the checkpoint has not passed what is not applied.",
 		"look at them with `replicator parked list`; raise errors.stop_above only if they are expected", ExitFailed},

@@ -125,7 +125,7 @@ func (e *Error) Facts() Facts {
 	if e.Warning {
 		severity = "warning"
 	}
-	return Facts{severity, e.Code, e.Pos.File, e.Pos.Line, e.Pos.Column, e.What, e.reason(), e.remedy(), More(e.Code)}
+	return Facts{severity, e.Code, e.Pos.File, e.Pos.Line, e.Pos.Column, withoutPasswords(e.What), e.reason(), e.remedy(), More(e.Code)}
 }
 
 // MarshalJSON gives the same facts to programs, for `-o json`.
@@ -141,7 +141,7 @@ const page = "https://github.com/dynamodb-bigtable/replicator/blob/main/docs/err
 func BadUsage(what, fix string) error { return &Error{Code: Usage, What: what, Fix: fix} }
 
 func (e *Error) headline() string {
-	what := oneLine(e.What)
+	what := oneLine(withoutPasswords(e.What))
 	if e.Pos != (Position{}) {
 		what = oneLine(e.Pos.String()) + ": " + what
 	}
@@ -150,9 +150,9 @@ func (e *Error) headline() string {
 
 func (e *Error) reason() string {
 	if e.Cause == "" && e.Err != nil {
-		return e.Err.Error()
+		return withoutPasswords(e.Err.Error())
 	}
-	return e.Cause
+	return withoutPasswords(e.Cause)
 }
 
 func (e *Error) remedy() string {

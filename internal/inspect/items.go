@@ -139,6 +139,9 @@ func readItems(path string, limit int) ([]attribute.Item, error) {
 			return fail(err)
 		}
 		defer file.Close()
+		if info, err := file.Stat(); err == nil && info.IsDir() {
+			return fail(&itemfile.FormatError{What: "it is a folder", Fix: "give a file of it, such as one of an export's data folder"})
+		}
 		in = file
 	}
 	items, err := itemfile.Read(in, limit)

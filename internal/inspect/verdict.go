@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -136,7 +137,7 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	}
 	switch {
 	case f.status.Generation == nil:
-		return say(itemNotStarted, "nothing was started yet: replicator run"), 0
+		return say(itemNotStarted, "%s: replicator run", terminal.NotStarted), 0
 	case f.unmappable != "":
 		return say(itemUnmappable, "cannot be stored: %s; the copy or its next change parks it", f.unmappable), 0
 	case f.present && f.held() == "" && f.status.Copy.State != "done":

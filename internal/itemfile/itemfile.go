@@ -2,8 +2,8 @@
 // other, bare, below "Item" as exports to S3 and `aws dynamodb get-item` have them, below "Items" as
 // `aws dynamodb scan` prints them, or as a list, which its option --query Items prints. A file may be
 // packed by gzip, as those of exports are, be UTF-16 or UTF-32, and have byte order marks. What is
-// known and cannot be read is refused by name, such as Amazon Ion, incremental exports and JSON
-// without DynamoDB's types.
+// known and cannot be read is refused by name, such as Amazon Ion, incremental exports, what
+// BatchGetItem answers, and JSON without DynamoDB's types.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
 package itemfile
@@ -125,6 +125,8 @@ func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	switch {
 	case err == nil && !item.Exists():
 		err = errors.New("an item without attributes")
+	case err != nil && answer(members) != nil:
+		err = answer(members)
 	case err != nil && untyped(members):
 		err = &FormatError{"JSON without DynamoDB's types", `give each attribute its type, as aws dynamodb get-item prints it: {"id":{"S":"a"},"n":{"N":"1"}}`}
 	}
@@ -132,6 +134,26 @@ func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 		return nil, fmt.Errorf("%s: %w", place, err)
 	}
 	return []attribute.Item{item}, nil
+}
+
+// answer is what a document is that is no item, and holds items of several tables or changes; nil if
+// it is none of these.
+func answer(members map[string]json.RawMessage) *FormatError {
+	var tables map[string]json.RawMessage
+	switch responses, records := members["Responses"], members["Records"]; {
+	case isList(responses):
+		return &FormatError{"it is what TransactGetItems answers, whose items are below Responses", "give the items alone: jq '.Responses[]' FILE"}
+	case isList(records):
+		return &FormatError{"it is an event of a stream, whose records are changes", "give the images alone: jq '.Records[].dynamodb.NewImage' FILE"}
+	case json.Unmarshal(responses, &tables) == nil && len(tables) > 0:
+		for _, items := range tables {
+			if !isList(items) {
+				return nil
+			}
+		}
+		return &FormatError{"it is what BatchGetItem answers, whose items are below the names of their tables", "give the items of one table: jq '.Responses.TABLE' FILE"}
+	}
+	return nil
 }
 
 // incremental tells whether a document is a line of an incremental export.

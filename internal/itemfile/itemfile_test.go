@@ -131,33 +131,43 @@ func TestReadTooLarge(t *testing.T) {
 	}
 }
 
+// An item whose attributes have the names of answers is an item.
+func TestAttributesLikeAnswers(t *testing.T) {
+	const text = `{"Responses":{"L":[{"S":"x"}]},"Records":{"L":[]}}{"Responses":{"M":{}}}{"Responses":{"SS":["x"]},"Records":{"S":"a"}}`
+	if items, err := Read(strings.NewReader(text), 0); err != nil || len(items) != 3 {
+		t.Errorf("%d items, %v", len(items), err)
+	}
+}
+
 // What cannot be read is said, without item data.
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`$ion_1_0 {Item:{pk:"hats",n:1.}}`:    "it is Amazon Ion",
 		packed(`$ion_1_0 {Item:{pk:"hats"}}`): "it is Amazon Ion",
 		"\xe0\x01\x00\xea\x00":                "it is Amazon Ion",
-		`{"Metadata":{"WriteTimestampMicros":{"N":"1"}},"Keys":{"pk":{"S":"secret"}}}`: "it is an incremental export",
-		exported + `{"Item":{"pk":{"S":"sec`:                                           "entry 2 is cut off",
-		exported + `{"pk":"secret"}`:                                                   "entry 2: JSON without DynamoDB's types",
-		`{"Items":[{"pk":"secret"}]}`:                                                  "entry 1, item 1: JSON without DynamoDB's types",
-		`[{"pk":{"S":"a"}},[{"pk":{"S":7}}]]`:                                          "entry 1, item 2, item 1: not DynamoDB JSON: at byte 11: ",
-		`{"Responses":{"Orders":[{"pk":{"S":"secret"}}]}}`:                             "entry 1: JSON without DynamoDB's types",
-		`{"pk":{"S":"a"},"n":5}`:                                                       "entry 1: not DynamoDB JSON: at byte 20: ",
-		`[1,2]`:                                                                        "entry 1, item 1: not DynamoDB JSON",
-		exported + "\x00":                                                              "entry 2: a NUL byte",
-		exported + `{"pk":{"S":"secr` + "\x00et":                                       "entry 2: a NUL byte",
-		packed(packed(exported)):                                                       "it is packed by gzip twice",
-		"PK\x03\x04\x14":                                                               "it is a zip archive",
-		"PAR1\x15":                                                                     "it is Apache Parquet",
-		"\xff\xfe{\x00\x00\xd8}\x00":                                                   "entry 1: it is damaged: it begins as UTF-16",
-		"\xff\xfe{\x00\x00\xd8":                                                        "entry 1 is cut off",
-		"\xfe\xff\x00{\x00":                                                            "entry 1 is cut off",
-		"\x00\x00\x00{\x00\x11\x00\x00":                                                "entry 1: it is damaged: it begins as UTF-32",
-		`{}`:                                                                           "entry 1: an item without attributes",
-		`hats,fedoras`:                                                                 "entry 1 is not JSON",
-		packed(exported)[:40]:                                                          "entry 1 is cut off",
-		"\x1f\x8bx":                                                                    "it is damaged",
+		`{"Metadata":{"WriteTimestampMicros":{"N":"1"}},"Keys":{"pk":{"S":"secret"}}}`:   "it is an incremental export",
+		exported + `{"Item":{"pk":{"S":"sec`:                                             "entry 2 is cut off",
+		exported + `{"pk":"secret"}`:                                                     "entry 2: JSON without DynamoDB's types",
+		`{"Items":[{"pk":"secret"}]}`:                                                    "entry 1, item 1: JSON without DynamoDB's types",
+		`[{"pk":{"S":"a"}},[{"pk":{"S":7}}]]`:                                            "entry 1, item 2, item 1: not DynamoDB JSON: at byte 11: ",
+		`{"Responses":{"Orders":[{"pk":{"S":"secret"}}]},"UnprocessedKeys":{}}`:          "entry 1: it is what BatchGetItem answers",
+		`{"Responses":[{"Item":{"pk":{"S":"secret"}}}]}`:                                 "entry 1: it is what TransactGetItems answers",
+		`{"Records":[{"eventName":"INSERT","dynamodb":{"Keys":{"pk":{"S":"secret"}}}}]}`: "entry 1: it is an event of a stream",
+		`{"pk":{"S":"a"},"n":5}`:                                                         "entry 1: not DynamoDB JSON: at byte 20: ",
+		`[1,2]`:                                                                          "entry 1, item 1: not DynamoDB JSON",
+		exported + "\x00":                                                                "entry 2: a NUL byte",
+		exported + `{"pk":{"S":"secr` + "\x00et":                                         "entry 2: a NUL byte",
+		packed(packed(exported)):                                                         "it is packed by gzip twice",
+		"PK\x03\x04\x14":                                                                 "it is a zip archive",
+		"PAR1\x15":                                                                       "it is Apache Parquet",
+		"\xff\xfe{\x00\x00\xd8}\x00":                                                     "entry 1: it is damaged: it begins as UTF-16",
+		"\xff\xfe{\x00\x00\xd8":                                                          "entry 1 is cut off",
+		"\xfe\xff\x00{\x00":                                                              "entry 1 is cut off",
+		"\x00\x00\x00{\x00\x11\x00\x00":                                                  "entry 1: it is damaged: it begins as UTF-32",
+		`{}`:                                                                             "entry 1: an item without attributes",
+		`hats,fedoras`:                                                                   "entry 1 is not JSON",
+		packed(exported)[:40]:                                                            "entry 1 is cut off",
+		"\x1f\x8bx":                                                                      "it is damaged",
 	} {
 		items, err := Read(strings.NewReader(text), 0)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(fmt.Sprint(err), "secret") {

@@ -47,7 +47,7 @@ func (in *Input) judge(prices cost.Prices, with string, now time.Time) *Document
 		step, ok := Next(t.State, in.again())
 		switch {
 		case in.ledger == nil || !t.Found || t.State.Generation == 0:
-			step, ok = NextStep{"run", t.Config.From + " was not begun yet"}, true
+			step, ok = NextStep{"run", t.Config.From + ": " + terminal.NotStarted}, true
 		case ok:
 			step.Why = t.Config.From + ": " + step.Why
 		}

@@ -84,8 +84,16 @@ func bracketed(note string) string {
 	return " (" + note + ")"
 }
 
+// stateText is the state of a load for people.
+func stateText(state string) string {
+	if state == stateNotStarted {
+		return terminal.NotStarted
+	}
+	return strings.ReplaceAll(state, "_", " ")
+}
+
 func (t Table) stateText() string {
-	text := strings.ReplaceAll(t.State, "_", " ")
+	text := stateText(t.State)
 	switch {
 	case t.State == stateNotStarted && t.NeedsLoad:
 		text = "needed"
@@ -210,12 +218,12 @@ func (l Limits) String() string {
 // line says in one line how far a load is.
 func (in *Input) line(t TableInput, now time.Time) string {
 	p := ProgressOf(t.State, t.Parts, now, in.Cfg.State.Lease)
-	text := t.Config.From + "  " + strings.ReplaceAll(stateOf(t.State), "_", " ")
+	text := t.Config.From + "  " + stateText(stateOf(t.State))
 	if p.Total > 0 {
 		text += fmt.Sprintf("  %d of %d parts", p.Done, p.Total)
 	}
 	if t.State.Stage() == checkpoint.StageCopying {
-		text += fmt.Sprintf("  %s items", backfill.FormatCount(float64(p.Items)))
+		text += "  " + backfill.Counted(float64(p.Items), "item")
 		if p.RateKnown {
 			text += fmt.Sprintf("  %s items/s", backfill.FormatCount(p.Rate))
 		}

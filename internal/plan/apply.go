@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // Conclude creates what is missing if that was asked for, and writes how it ended. Known is the
@@ -44,7 +43,9 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 	if in.profile != "" {
 		name := in.Cfg.Target.AppProfile
 		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
-		err := in.Target.Admin.CreateProfile(limited, in.profile)
+		_, err := preflight.AskTarget(limited, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, in.Target.Admin.CreateProfile(ctx, in.profile)
+		})
 		cancel()
 		if err != nil {
 			return preflight.ExplainTarget("cannot create app profile "+name, err)
@@ -53,7 +54,7 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 	}
 	for _, m := range in.missing {
 		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
-		made, err := in.Target.Admin.Prepare(limited, []sink.TableSpec{m.Spec}, true)
+		made, err := in.Target.Create(limited, m.Spec)
 		cancel()
 		for _, kind := range []struct {
 			noun  string
@@ -64,7 +65,7 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 			}
 		}
 		if err != nil {
-			return preflight.ExplainTarget("cannot create what is missing of table "+m.Spec.Name, err)
+			return preflight.ExplainTarget("cannot create table "+m.Spec.Name, err)
 		}
 	}
 	if len(d.Created) == 0 {

@@ -79,7 +79,7 @@ func places(m *transform.Mapping, item attribute.Item) []string {
 
 // lines are the change for people.
 func (c *MappingChange) lines(items int64) [][2]string {
-	all := [][2]string{{"mapping", fmt.Sprintf("changes: a new generation begins, about %s items are copied again", backfill.FormatCount(float64(items)))}}
+	all := [][2]string{{"mapping", "changes: a new generation begins, about " + backfill.Counted(float64(items), "item") + " will be copied again"}}
 	add := func(name, format string, args ...any) {
 		all = append(all, [2]string{name, fmt.Sprintf(format, args...)})
 	}

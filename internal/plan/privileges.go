@@ -26,16 +26,16 @@ func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) erro
 		return err
 	}
 	if more := planner.Lacking(worker.IncludedPermissions); len(more) > 0 {
-		_, _ = fmt.Fprintln(p.Stderr, "whoever runs `replicator plan --apply` needs besides:")
+		_, _ = fmt.Fprintln(p.Stderr, "extra permissions for `replicator plan --apply`:")
 		for _, permission := range more {
 			_, _ = fmt.Fprintln(p.Stderr, "  "+permission)
 		}
 	}
 	if more := policy.GoogleFinalizer(cfg).Lacking(worker.IncludedPermissions); len(more) > 0 {
-		_, _ = fmt.Fprintln(p.Stderr, "whoever runs `replicator finalize` needs besides: "+strings.Join(more, ", "))
+		_, _ = fmt.Fprintln(p.Stderr, "extra permissions for `replicator finalize`: "+strings.Join(more, ", "))
 	}
 	more := policy.GoogleFailover().Lacking(worker.IncludedPermissions)
-	_, _ = fmt.Fprintln(p.Stderr, "whoever runs `replicator failover` needs besides: "+strings.Join(more, ", "))
+	_, _ = fmt.Fprintln(p.Stderr, "extra permissions for `replicator failover`: "+strings.Join(more, ", "))
 	writeAdditions(p.Stderr, policy.GoogleAdditions(cfg))
 	return nil
 }

@@ -95,7 +95,10 @@ func (in *Input) tryKey(ctx context.Context, out *source, items []attribute.Item
 		return
 	}
 	table := out.found.Config.From
-	_, _, err := in.Source.Tables.Get(ctx, table, out.found.Mapping.Keys(items[0]))
+	_, err := preflight.AskSource(ctx, func(ctx context.Context) (item attribute.Item, err error) {
+		item, _, err = in.Source.Tables.Get(ctx, table, out.found.Mapping.Keys(items[0]))
+		return item, err
+	})
 	var e *diag.Error
 	if err != nil && errors.As(preflight.ExplainSource("cannot read an item of table "+table+" by its key", table, err), &e) {
 		out.warn(e)

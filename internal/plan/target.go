@@ -47,10 +47,10 @@ func (in *Input) examineLoad(ctx context.Context) (string, error) {
 
 // examineEndpoint is a ping, which says at once why the service cannot be reached, where other
 // calls repeat until their time is up. It is sent through the app profile, so not found may mean
-// that one: what follows decides.
+// that one: what follows decides, unless the answer speaks of the instance.
 func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
 	in.Target, err = preflight.Reach(ctx, in.Cfg)
-	if in.Target != nil && diag.Has(err, diag.TargetNotFound) {
+	if in.Target != nil && diag.Has(err, diag.TargetNotFound) && !sink.NoInstance(err) {
 		in.notFound, err = err, nil
 	}
 	return "answers", err
@@ -66,7 +66,11 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	if err != nil && !absent {
 		return "", preflight.ExplainTarget("cannot use app profile "+name, err)
 	}
-	clusters, note, clustersErr := in.Target.Admin.Clusters(ctx)
+	var note string
+	clusters, clustersErr := preflight.AskTarget(ctx, func(ctx context.Context) (clusters []sink.Cluster, err error) {
+		clusters, note, err = in.Target.Admin.Clusters(ctx)
+		return clusters, err
+	})
 	switch {
 	case absent && clustersErr != nil:
 		return "", preflight.ExplainTarget("neither app profile "+name+" nor the clusters of instance "+in.Cfg.Target.Instance+" can be found", clustersErr)
@@ -318,7 +322,7 @@ func (in *Input) checkView(ctx context.Context, spec sink.TableSpec, l sink.Lack
 	if spec.View == "" || l.View || l.NoViews {
 		return nil
 	}
-	view, err := in.Target.Admin.View(ctx, spec.Name, spec.View)
+	view, err := preflight.AskTarget(ctx, func(ctx context.Context) (sink.View, error) { return in.Target.Admin.View(ctx, spec.Name, spec.View) })
 	if err != nil {
 		return preflight.ExplainTarget("cannot look at view "+spec.View+" of table "+spec.Name, err)
 	}

@@ -3,11 +3,16 @@ package plan
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"cloud.google.com/go/bigtable/bttest"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
@@ -33,5 +38,32 @@ func TestWhatAPingDoesNotFindIsTold(t *testing.T) {
 	in.notFound = errors.New("no such instance")
 	if _, err := in.examineProfile(t.Context()); !errors.Is(err, in.notFound) {
 		t.Errorf("%v, want %v", err, in.notFound)
+	}
+}
+
+// A ping that does not find the instance fails where the instance is asked for. One that does not find
+// the app profile does not.
+func TestAMissingInstanceIsNoMissingProfile(t *testing.T) {
+	for said, atInstance := range map[string]bool{
+		"Instance projects/p/instances/i not found":                         true,
+		"App profile projects/p/instances/i/appProfiles/default not found.": false,
+	} {
+		server, err := bttest.NewServer("127.0.0.1:0", grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+			if strings.HasSuffix(info.FullMethod, "/PingAndWarm") {
+				return nil, status.Error(codes.NotFound, said)
+			}
+			return h(ctx, req)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		t.Setenv("BIGTABLE_EMULATOR_HOST", server.Addr)
+		in := &Input{Prober: &preflight.Prober{Cfg: &config.Config{Target: config.Target{Project: "p", Instance: "i", AppProfile: "default"}}}}
+		_, err = in.examineEndpoint(t.Context())
+		defer func() { _ = in.Target.Close() }()
+		if diag.Has(err, diag.TargetNotFound) != atInstance || diag.Has(in.notFound, diag.TargetNotFound) == atInstance {
+			t.Errorf("%s: %v, and later %v", said, err, in.notFound)
+		}
 	}
 }

@@ -28,7 +28,7 @@ func AWSAdditions(cfg *config.Config, region string) []Addition {
 	table := tableARN(cfg.Source.RoleARN, region, "TABLE")
 	key := strings.Replace(strings.Replace(table, ":dynamodb:", ":kms:", 1), ":table/TABLE", ":key/KEY_ID", 1)
 	decrypt := permissions([]string{"kms"}, Decrypting)
-	const byExport, byRequest = "`backfill start --export s3://BUCKET/FOLDER`", "`backfill start --request-export s3://BUCKET`"
+	const byExport, byRequest = "`backfill start --export s3://BUCKET/FOLDER`", "`backfill start --request-export --export s3://BUCKET`"
 	const encrypted = ", if a customer managed key encrypts the bucket"
 	var request, write []string
 	for _, action := range permissions([]string{"dynamodb"}, Exporting) {

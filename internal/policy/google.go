@@ -21,80 +21,21 @@ type Role struct {
 	Besides []Predefined `json:"-"`
 }
 
-// Predefined is a role of Google's, what of it is needed, and for which key of the configuration.
-type Predefined struct {
-	Name        string
-	Permissions []string
-	For         string
-	Bucket      string // that the role is granted on; "" for the project
-}
-
-// granted is the command that grants the role.
-func (p Predefined) granted(project string) string {
-	if p.Bucket != "" {
-		return "gcloud storage buckets add-iam-policy-binding gs://" + p.Bucket
-	}
-	return "gcloud projects add-iam-policy-binding " + project
-}
-
-// looking are the roles besides the instance's of whoever looks at what the configuration names, as
-// `plan` and a worker do: time series, topics and buckets belong to no instance.
-func looking(cfg *config.Config) []Predefined {
-	var out []Predefined
-	add := func(name, key, bucket string, permissions ...string) {
-		out = append(out, Predefined{name, permissions, key, bucket})
-	}
-	if cfg.Backfill.PauseAboveTargetCPU != "" {
-		add("roles/monitoring.viewer", "backfill.pause_above_target_cpu", "", permissions([]string{"monitoring"}, Watching)...)
-	}
-	if cfg.Relay.Topic != "" {
-		add("roles/pubsub.viewer", "relay.pubsub_topic", "", "pubsub.subscriptions.get", "pubsub.topics.get")
-	}
-	if cfg.Errors.Topic() != "" {
-		add("roles/pubsub.viewer", "errors.park_to", "", "pubsub.topics.get")
-	}
-	var buckets []string
-	for _, address := range exportsOf(cfg) {
-		if folder, ok := strings.CutPrefix(address, "gs://"); ok {
-			bucket, _, _ := strings.Cut(folder, "/")
-			buckets = append(buckets, bucket)
-		}
-	}
-	slices.Sort(buckets)
-	for _, bucket := range slices.Compact(buckets) {
-		add("roles/storage.objectViewer", "backfill.from", bucket, permissions([]string{"storage"}, Importing)...)
-	}
-	return out
-}
-
-// besides are the roles of a worker besides the instance's.
-func besides(cfg *config.Config) []Predefined {
-	out := looking(cfg)
-	add := func(name, key, permission string) {
-		out = append(out, Predefined{Name: name, Permissions: []string{permission}, For: key})
-	}
-	if cfg.Relay.Topic != "" {
-		add("roles/pubsub.publisher", "relay.pubsub_topic", "pubsub.topics.publish")
-	}
-	if cfg.Errors.Topic() != "" {
-		add("roles/pubsub.publisher", "errors.park_to", "pubsub.topics.publish")
-	}
-	if cfg.Relay.Subscription != "" {
-		add("roles/pubsub.subscriber", "relay.subscription", "pubsub.subscriptions.consume")
-	}
-	if cfg.Relay.DeadLetter != "" {
-		add("roles/pubsub.subscriber", "relay.dead_letter", "pubsub.subscriptions.consume")
-	}
-	return out
-}
-
-// GoogleAdditions are what the identity of `run` needs besides for flags of commands.
+// GoogleAdditions are what the identity of `run` needs besides for flags of commands, and Pub/Sub
+// itself for a dead letter of which the configuration does not tell.
 func GoogleAdditions(cfg *config.Config) []Addition {
 	var additions []Addition
 	if cfg.Backfill.PauseAboveTargetCPU == "" {
-		additions = append(additions, Addition{"`throttle --pause-above-target-cpu`", permissions([]string{"monitoring"}, Watching), "the project (roles/monitoring.viewer)"})
+		additions = append(additions, Addition{"`throttle --pause-above-target-cpu 70%`", permissions([]string{"monitoring"}, Watching), "the project (roles/monitoring.viewer)"})
 	}
-	return append(additions, Addition{"`backfill start --export gs://BUCKET/FOLDER`", permissions([]string{"storage"}, Importing), "the bucket (roles/storage.objectViewer)"})
+	additions = append(additions, Addition{"`backfill start --export gs://BUCKET/FOLDER`", permissions([]string{"storage"}, Importing), "the bucket (roles/storage.objectViewer)"})
+	if cfg.Relay.Subscription != "" && cfg.Relay.DeadLetter == "" {
+		const when = "a dead letter of relay.subscription, for " + forwardingMember
+		additions = append(additions,
+			Addition{when, []string{"pubsub.topics.publish"}, "the dead-letter topic (roles/pubsub.publisher)"},
+			Addition{when, []string{"pubsub.subscriptions.consume"}, "the subscription (roles/pubsub.subscriber)"})
+	}
+	return additions
 }
 
 // GoogleWorker is what the identity of `run` needs.
@@ -135,11 +76,10 @@ func GoogleFailover() Role {
 func (r Role) Write(w io.Writer, project, instance string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# gcloud iam roles create %s --project=%s --file=FILE\n", r.ID, project)
-	fmt.Fprintf(&b, "# gcloud bigtable instances add-iam-policy-binding %s --project=%s --member=serviceAccount:EMAIL --role=projects/%s/roles/%s\n",
-		instance, project, project, r.ID)
+	fmt.Fprintf(&b, "# gcloud bigtable instances add-iam-policy-binding %s --project=%s --member=%s --role=projects/%s/roles/%s\n",
+		instance, project, processMember, project, r.ID)
 	for _, p := range r.Besides {
-		fmt.Fprintf(&b, "# %s --member=serviceAccount:EMAIL --role=%s  # %s needs %s\n",
-			p.granted(project), p.Name, p.For, strings.Join(p.Permissions, ", "))
+		fmt.Fprintf(&b, "# %s  # %s needs %s\n", p.granted(project), p.For, strings.Join(p.Permissions, ", "))
 	}
 	fmt.Fprintf(&b, "title: %s\ndescription: \"%s\"\nstage: %s\nincludedPermissions:\n", r.Title, r.Description, r.Stage)
 	for _, p := range r.IncludedPermissions {

@@ -255,17 +255,65 @@ func TestExportsAndKeys(t *testing.T) {
 func TestTopicsAreGranted(t *testing.T) {
 	cfg := example(t)
 	cfg.Relay = config.Relay{Topic: "projects/p/topics/changes", Subscription: "projects/p/subscriptions/appliers", DeadLetter: "projects/p/subscriptions/dead"}
-	var worker, plan []string
-	for _, b := range GoogleWorker(cfg).Besides {
-		worker = append(worker, b.For+" "+b.Name)
+	said := func(r Role) (lines []string) {
+		for _, b := range r.Besides {
+			lines = append(lines, b.granted("my-project")+" # "+b.For)
+		}
+		return lines
 	}
-	for _, b := range GooglePlanner(cfg).Besides {
-		plan = append(plan, b.For+" "+b.Name)
+	const topic, apply, dead = "gcloud pubsub topics add-iam-policy-binding projects/p/topics/changes --member=serviceAccount:EMAIL --role=roles/pubsub.",
+		"gcloud pubsub subscriptions add-iam-policy-binding projects/p/subscriptions/appliers --member=serviceAccount:EMAIL --role=roles/pubsub.",
+		"gcloud pubsub subscriptions add-iam-policy-binding projects/p/subscriptions/dead --member=serviceAccount:EMAIL --role=roles/pubsub."
+	const agent = " --member=serviceAccount:service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com --role=roles/pubsub."
+	const moves = " # the dead letter, to which Pub/Sub itself moves messages,"
+	looks := []string{topic + "viewer # relay.pubsub_topic", apply + "viewer # relay.subscription", dead + "viewer # relay.dead_letter"}
+	want := append(slices.Clone(looks), topic+"publisher # relay.pubsub_topic", apply+"subscriber # relay.subscription", dead+"subscriber # relay.dead_letter",
+		"gcloud pubsub topics add-iam-policy-binding DEAD_LETTER_TOPIC"+agent+"publisher"+moves,
+		"gcloud pubsub subscriptions add-iam-policy-binding projects/p/subscriptions/appliers"+agent+"subscriber"+moves)
+	if diff := cmp.Diff(want, said(GoogleWorker(cfg))); diff != "" {
+		t.Error(diff)
 	}
-	want := []string{"relay.pubsub_topic roles/pubsub.viewer", "relay.pubsub_topic roles/pubsub.publisher",
-		"relay.subscription roles/pubsub.subscriber", "relay.dead_letter roles/pubsub.subscriber"}
-	if !slices.Equal(worker, want) || !slices.Equal(plan, want[:1]) {
-		t.Errorf("%q, %q", worker, plan)
+	if diff := cmp.Diff(looks, said(GooglePlanner(cfg))); diff != "" {
+		t.Error(diff)
+	}
+	if a := GoogleAdditions(cfg); slices.ContainsFunc(a, func(a Addition) bool { return strings.Contains(a.When, "dead letter") }) {
+		t.Errorf("said twice: %+v", a)
+	}
+}
+
+// A dead letter of which the configuration does not tell is an addition, as Pub/Sub's own account
+// needs it.
+func TestDeadLetterThatIsNotWatched(t *testing.T) {
+	cfg := example(t)
+	dead := func() (on []string) {
+		for _, a := range GoogleAdditions(cfg) {
+			if strings.Contains(a.When, forwardingMember) {
+				on = append(on, strings.Join(a.Actions, " ")+" on "+a.On)
+			}
+		}
+		return on
+	}
+	if got := dead(); got != nil {
+		t.Errorf("there is no subscription: %q", got)
+	}
+	cfg.Relay.Subscription = "projects/p/subscriptions/appliers"
+	want := []string{"pubsub.topics.publish on the dead-letter topic (roles/pubsub.publisher)",
+		"pubsub.subscriptions.consume on the subscription (roles/pubsub.subscriber)"}
+	if diff := cmp.Diff(want, dead()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A role on a resource is granted by one command, for all keys that need it.
+func TestEachBindingOnce(t *testing.T) {
+	var b bindings
+	for _, key := range []string{"relay.pubsub_topic", "errors.park_to"} {
+		b.topic("roles/pubsub.viewer", key, "projects/p/topics/t", "pubsub.topics.get")
+	}
+	b.topic("roles/pubsub.viewer", "errors.park_to", "", "pubsub.topics.get")
+	want := bindings{{"roles/pubsub.viewer", []string{"pubsub.topics.get"}, "relay.pubsub_topic, errors.park_to", "", Resource{topicKind, "projects/p/topics/t"}}}
+	if diff := cmp.Diff(want, b); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -42,7 +42,7 @@ var awsRemedies = []remedy{
 		"allow the action in the permissions boundary of the role or user as well: aws iam get-role --role-name ROLE names it", anywhere},
 	{"session policy", says("session policy"), "",
 		"begin the session without a policy of its own, or allow the action in it: it is given with AssumeRole", anywhere},
-	{"KMS key disabled", both(aboutKMS, says("disabledexception", "is disabled", "pending deletion", "pendingdeletion", "invalidstate", "kms.disabled", "kmsdisabled")), "",
+	{"KMS key disabled", both(aboutKMS, says("disabledexception", "is disabled", "pending deletion", "pendingdeletion", "invalidstate", "kms.disabled", "kmsdisabled", "inaccessibleencryptioncredentials")), "",
 		"enable the table's or bucket's KMS key again: aws kms enable-key --key-id KEY; if it is to be deleted: aws kms cancel-key-deletion --key-id KEY", anywhere},
 	{"KMS key denied", aboutKMS, "",
 		"allow the action on the KMS key, kms:Decrypt if none is named, to this identity: in its policy, and in the policy of the key", anywhere},
@@ -64,6 +64,14 @@ var awsFailures = []remedy{
 	{"login expired", says("please reauthenticate"), "", "run `aws login` again, with the same AWS_PROFILE", anywhere},
 	{"output of a process", says("credential_process"), "",
 		"run the credential_process of the AWS profile by hand: it must write one JSON document with Version 1, AccessKeyId and SecretAccessKey", anywhere},
+	{"web identity token", says("failed to retrieve jwt"), "",
+		"correct AWS_WEB_IDENTITY_TOKEN_FILE, or web_identity_token_file of the AWS profile: the token has to be mounted there, and readable for this user", anywhere},
+	{"container token file", says("failed to read authorization token"), "",
+		"correct AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE: the token has to be mounted there, and readable for this user", anywhere},
+	{"container token", says("authorization token contains invalid newline"), "",
+		"write the token of AWS_CONTAINER_AUTHORIZATION_TOKEN, or of the file that AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names, without a newline", anywhere},
+	{"half a key", says("partial credentials found"), "",
+		"give the AWS profile that the cause names both aws_access_key_id and aws_secret_access_key", anywhere},
 	{"wrong clock", says("certificate has expired or is not yet valid"), diag.ClockWrong,
 		"compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate", anywhere},
 	{"unknown authority", says("certificate signed by unknown authority"), "",
@@ -74,7 +82,7 @@ var awsFailures = []remedy{
 
 // aboutKMS tells whether an answer is about the key that a table, a stream or an object is encrypted with.
 func aboutKMS(_ error, said string) bool {
-	return strings.HasPrefix(said, "kms") || says("kms:", "kms key", ".kms.", "customer master key")(nil, said)
+	return strings.HasPrefix(said, "kms") || says("kms:", "kms key", "kms validation error", "inaccessibleencryptioncredentials", ".kms.", "customer master key")(nil, said)
 }
 
 // hasCode tells whether an answer has one of the error codes, with Exception at its end or without.

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
@@ -37,8 +37,7 @@ const (
 	atFile         // the same, but only while a client is opened: later, other files are read
 )
 
-// credentialsVariable names the file of credentials, for Google's libraries.
-const credentialsVariable = "GOOGLE_APPLICATION_CREDENTIALS"
+const credentialsVariable = config.GoogleCredentials
 
 // remedies are tried in order: the first that is met counts.
 var remedies = []remedy{
@@ -48,11 +47,11 @@ var remedies = []remedy{
 		"allow this user to read the file that " + credentialsVariable + " names", atFile},
 	{"file of credentials is a folder", says("is a directory"), diag.NoGCPCredentials,
 		"set " + credentialsVariable + " to the file, not to its folder", atFile},
-	{"file of credentials cut off", isJSON, diag.NoGCPCredentials,
-		"download or mount the file again: it is no whole JSON document", atFile},
+	{"file of credentials cut off", isJSON, diag.NoGCPCredentials, notWhole, atFile},
 	{"file of credentials of an unknown kind", says("unsupported unidentified file type", "unsupported filetype", "unknown credential type",
-		"missing 'type' field in credentials", "could not parse key", "failed to parse private key", "private key should be a pem"),
-		diag.NoGCPCredentials, "name a file that Google Cloud made: the key of a service account, or what `gcloud auth application-default login` writes", inFile},
+		"missing 'type' field in credentials", "could not parse key", "failed to parse private key", "private key should be a pem",
+		"unable to parse credential source", "refresh token is not set"),
+		diag.NoGCPCredentials, madeByGoogle, inFile},
 	{"no credentials at all", says("could not find default credentials"), diag.NoGCPCredentials, "", anywhere},
 	{"wrong clock", says("reasonable timeframe", "short-lived token", "certificate has expired or is not yet valid", "token used too early"), diag.ClockWrong,
 		"compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate", anywhere},
@@ -78,8 +77,14 @@ var remedies = []remedy{
 		"remove unused tables, or use another instance; the console shows quotas under IAM & Admin, Quotas", anywhere},
 	{"quota", says("quota exceeded", "quota metric", "rate_limit_exceeded"), "",
 		"wait, or raise the quota that the cause names: in the console under IAM & Admin, Quotas", anywhere},
+	{"no token from the file", func(err error, said string) bool {
+		return strings.Contains(said, "per-rpc creds failed") && !ofNetwork(err) && !away(nil, said)
+	},
+		diag.NoGCPCredentials, madeByGoogle, inFile},
 	{"credentials not accepted", says("invalid authentication credentials"), "",
 		"check that the key still exists (gcloud iam service-accounts keys list), and compare the clock of this host", anywhere},
+	{"fault of the service", func(err error, _ string) bool { return faultOfGoogle(err) }, "",
+		"wait, and try again: the service was reached, and has a fault of its own; https://status.cloud.google.com shows those that are known", anywhere},
 }
 
 // remedied gives an error of a service the code and the fix of its cause, if that is a known one.
@@ -90,6 +95,7 @@ func (s service) notOpened(e *diag.Error) *diag.Error { return s.remedy(e, true)
 
 func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
 	said := e.Err.Error()
+	where, path := credentialsFile()
 	for _, r := range remedies {
 		if r.where == atFile && !opening || !r.met(e.Err, strings.ToLower(said)) {
 			continue
@@ -98,10 +104,17 @@ func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
 			e.Code = r.code
 		}
 		e.Fix = strings.ReplaceAll(r.fix, "{apis}", s.apis)
-		if path := os.Getenv(credentialsVariable); r.where != anywhere && path != "" {
-			e.Cause = said + " (" + credentialsVariable + " is " + path + ")"
+		if r.where != anywhere && path != "" {
+			e.Cause = said + " (" + where + " is " + path + ")"
+		}
+		if is, fix := contentFault(path); r.fix == notWhole && is != "" {
+			e.Cause, e.Fix = where+" is "+path+": "+is, fix
 		}
 		return e
+	}
+	if opening && path != "" && !ofNetwork(e.Err) {
+		e.Code, e.Fix = diag.NoGCPCredentials, madeByGoogle
+		e.Cause = said + " (" + where + " is " + path + ")"
 	}
 	return e
 }
@@ -134,9 +147,11 @@ func isJSON(err error, said string) bool {
 	return errors.As(err, &syntax) || errors.As(err, &kind) || says("end of json input", "cannot unmarshal", "invalid character")(err, said)
 }
 
+// away is what a service says, or a library in its place, that could not be reached.
+var away = says("dial tcp", "proxyconnect", "no such host", "timeout", "deadline exceeded", "connection refused", "eof")
+
 // tokenServiceAway reports whether a service that issues tokens could not be reached.
 func tokenServiceAway(_ error, said string) bool {
 	issuer := says("oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com")
-	away := says("dial tcp", "proxyconnect", "no such host", "timeout", "deadline exceeded", "connection refused", "eof")
 	return strings.Contains(said, "no token from") || issuer(nil, said) && away(nil, said)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,13 +80,24 @@ func TestFilesOfCredentials(t *testing.T) {
 	t.Setenv("PUBSUB_EMULATOR_HOST", "")
 	cfg := &config.Config{Target: config.Target{Project: "p", Instance: "i"}}
 	for path, fix := range map[string]string{
-		filepath.Join(folder, "missing.json"):      "correct GOOGLE_APPLICATION_CREDENTIALS",
-		folder:                                     "not to its folder",
-		write("empty.json", ""):                    "no whole JSON",
-		write("cut.json", `{"type": "service_acc`): "no whole JSON",
-		write("list.json", `[]`):                   "no whole JSON",
-		write("unknown.json", `{}`):                "the key of a service account",
-		write("other.json", `{"type": "other"}`):   "the key of a service account",
+		filepath.Join(folder, "missing.json"):                                  "correct GOOGLE_APPLICATION_CREDENTIALS",
+		folder:                                                                 "not to its folder",
+		write("empty.json", ""):                                                "again",
+		write("cut.json", `{"type": "service_acc`):                             "no whole JSON",
+		write("list.json", `[]`):                                               "the key of a service account",
+		write("text.json", `"foo"`):                                            "the key of a service account",
+		write("mark.json", "\ufeff{}"):                                         "without a byte order mark",
+		write("wide.json", "\xff\xfe{\x00}\x00"):                               "without a byte order mark",
+		write("base64.json", "eyJ0eXBlIjoieCJ9\n"):                             "base64 --decode",
+		write("key.pem", "-----BEGIN PRIVATE KEY-----\n"):                      "the key of a service account",
+		write("impersonated.json", `{"type": "impersonated_service_account"}`): "the key of a service account",
+		write("external.json", `{"type": "external_account"}`):                 "the key of a service account",
+		write("external2.json", `{"type": "external_account", "audience": "a", "token_url": "https://sts.googleapis.com", "subject_token_type": "t"}`): "the key of a service account",
+		write("gdch.json", `{"type": "gdch_service_account"}`):             "the key of a service account",
+		write("user.json", `{"type": "external_account_authorized_user"}`): "the key of a service account",
+		write("authorized.json", `{"type": "authorized_user"}`):            "the key of a service account",
+		write("unknown.json", `{}`):                                        "the key of a service account",
+		write("other.json", `{"type": "other"}`):                           "the key of a service account",
 		write("badkey.json", `{"type": "service_account", "client_email": "a@b", "private_key": "x", "token_uri": "https://oauth2.googleapis.com/token"}`): "the key of a service account",
 	} {
 		t.Setenv(credentialsVariable, path)
@@ -160,5 +173,65 @@ func TestWhatMayPass(t *testing.T) {
 		if mayPass(wrapped) != c.pass || unanswered(wrapped) != c.late {
 			t.Errorf("%+v: may pass %v, unanswered %v", c.err, mayPass(wrapped), unanswered(wrapped))
 		}
+	}
+}
+
+// The file that gcloud writes is named, too, where no variable names another.
+func TestTheFileOfGcloudIsNamed(t *testing.T) {
+	home := t.TempDir()
+	path := filepath.Join(home, ".config", "gcloud", "application_default_credentials.json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(`{"type": "authorized_us`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"HOME": home, "BIGTABLE_EMULATOR_HOST": "", credentialsVariable: ""} {
+		t.Setenv(name, value)
+	}
+	_, err := ConnectTarget(t.Context(), &config.Config{Target: config.Target{Project: "p", Instance: "i"}})
+	var e *diag.Error
+	if !errors.As(err, &e) || e.Code != diag.NoGCPCredentials || !strings.Contains(e.Cause, path) || e.Fix != notWhole {
+		t.Errorf("%+v", e)
+	}
+}
+
+// An error of opening a client counts as one of its credentials only if the network has no part in it.
+func TestTheNetworkIsNoFileOfCredentials(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key.json")
+	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(credentialsVariable, path)
+	for err, want := range map[error]string{
+		&net.OpError{Op: "dial", Err: errors.New("network is unreachable")}:      diag.TargetUnreachable,
+		&url.Error{Op: "Post", URL: "https://example.com", Err: errors.New("x")}: diag.TargetUnreachable,
+		context.DeadlineExceeded: diag.TargetUnreachable,
+		errors.New("a field that is new in this kind of file is missing"): diag.NoGCPCredentials,
+	} {
+		if got := notConnected(&config.Config{}, fmt.Errorf("open: %w", err)); !diag.Has(got, want) {
+			t.Errorf("%v: %v, want %s", err, got, want)
+		}
+	}
+}
+
+// Credentials in the place of their file are refused before a client is opened, and not shown.
+func TestCredentialsInPlaceOfTheirFile(t *testing.T) {
+	for _, emulator := range []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"} {
+		t.Setenv(emulator, "")
+	}
+	t.Setenv(credentialsVariable, `{"private_key": "-----BEGIN PRIVATE KEY-----\nSECRETX"}`)
+	_, bigtable := ConnectTarget(t.Context(), &config.Config{})
+	_, _, topic := openTopic(t.Context(), "projects/p/topics/t")
+	_, _, subscription := openSubscription(t.Context(), "what", "projects/p/subscriptions/s")
+	_, storage := OpenExport(t.Context(), nil, func(string) (string, bool) { return "", false }, "gs://b/AWSDynamoDB/01")
+	for from, err := range map[string]error{"Bigtable": bigtable, "topic": topic, "subscription": subscription, "Cloud Storage": storage} {
+		if !diag.Has(err, diag.NoGCPCredentials) || !strings.Contains(err.Error(), "holds JSON, not the path of a file") || strings.Contains(err.Error(), "SECRETX") {
+			t.Errorf("%s: %v", from, err)
+		}
+	}
+	t.Setenv("BIGTABLE_EMULATOR_HOST", "127.0.0.1:9")
+	if err := checkGoogle("BIGTABLE_EMULATOR_HOST"); err != nil {
+		t.Errorf("an emulator takes no credentials: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ const localRegion = "local"
 func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	ac, err := LoadAWS(ctx, cfg, FetchTime)
 	if err != nil {
-		return nil, &diag.Error{Code: diag.NoAWSCredentials, What: "the AWS configuration of this environment cannot be read", Err: err}
+		return nil, notLoaded(os.LookupEnv, err)
 	}
 	if ac.Region == "" {
 		return nil, &diag.Error{Code: diag.NoRegion, What: "no AWS region is configured",
@@ -68,10 +69,16 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 		return nil, &diag.Error{Code: diag.OneEndpoint, What: "the AWS region is " + localRegion, Cause: "to the AWS SDK it means http://localhost:8000 for tables, and nothing for streams",
 			Fix: "set AWS_ENDPOINT_URL to the emulator's address, or name a region of AWS"}
 	}
+	streams := dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
+	for _, endpoint := range []*string{client.Options().BaseEndpoint, streams.Options().BaseEndpoint} {
+		if err := config.CheckEndpointRegion(aws.ToString(endpoint), ac.Region); err != nil {
+			return nil, err
+		}
+	}
 	return &Source{
 		Region: ac.Region, config: ac, client: client,
 		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client), Exporter: backfill.NewExporter(client),
-		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) }),
+		streams: streams,
 		clock:   watch,
 	}, nil
 }
@@ -100,8 +107,12 @@ const FetchTime = 20 * time.Second
 // would go on sending credentials that are over.
 const renewBefore = 5 * time.Minute
 
-// LoadAWS reads the AWS configuration, and says how credentials are fetched: each request within the given time.
+// LoadAWS reads the AWS configuration, and says how credentials are fetched: each request within the
+// given time. It fails with a *diag.Error if a variable cannot be given to the SDK.
 func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
+	if err := config.CheckAWSVariables(os.LookupEnv); err != nil {
+		return aws.Config{}, err
+	}
 	bounded := awshttp.NewBuildableClient().WithTimeout(within)
 	early := func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore }
 	options := []func(*awsconfig.LoadOptions) error{
@@ -142,6 +153,9 @@ type Target struct {
 
 // ConnectTarget builds the clients; nothing is asked of the service yet.
 func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
+	if err := checkGoogle("BIGTABLE_EMULATOR_HOST"); err != nil {
+		return nil, err
+	}
 	in := sink.Instance{Project: cfg.Target.Project, Instance: cfg.Target.Instance, AppProfile: cfg.Target.AppProfile}
 	data, err := sink.Connect(ctx, in)
 	if err != nil {
@@ -278,11 +292,14 @@ func TargetEnd(cfg *config.Config, env config.Lookup) (name string, emulator boo
 	if host == "" {
 		return TargetName(cfg), false
 	}
-	return TargetName(cfg) + " EMULATOR at " + host, true
+	return TargetName(cfg) + emulatorAt(host), true
 }
 
+// emulatorAt names the emulator of one of Google's services.
+func emulatorAt(host string) string { return " EMULATOR at " + config.WithoutPassword(host) }
+
 // endpointName describes an endpoint that a client is redirected to. Anything that is no service of
-// Amazon's is called an emulator; VPC endpoints have names in Amazon's domains.
+// Amazon's is called an emulator; the endpoint of a VPC is Amazon's.
 func endpointName(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -51,7 +51,16 @@ func (e *strangeCredentials) Error() string {
 }
 
 func (e *strangeCredentials) fix() string {
-	return "write the " + e.part + " again, alone: a Kubernetes secret made from a file or by echo keeps the newline at the end, one by printf or --from-literal has none"
+	alone := "write the " + e.part + " again, alone"
+	switch {
+	case strings.HasSuffix(e.fault, newline):
+		return alone + ": a Kubernetes secret made from a file or by echo keeps the newline at the end, one by printf or --from-literal has none"
+	case strings.HasSuffix(e.fault, quotation):
+		return alone + ", without quotation marks: files of variables (docker --env-file, EnvironmentFile) and AWS profiles may keep them as a part of the value"
+	case strings.HasSuffix(e.fault, orderMark):
+		return alone + ", in a file without a byte order mark: some editors and PowerShell write one at the beginning"
+	}
+	return alone
 }
 
 // checkCredentials fails with an *strangeCredentials if a part holds what no key has. With a newline in
@@ -67,6 +76,13 @@ func checkCredentials(c aws.Credentials) error {
 	return nil
 }
 
+// What a part of credentials may hold; each has its fix.
+const (
+	newline   = "a newline"
+	quotation = "a quotation mark"
+	orderMark = "a byte order mark"
+)
+
 // strangeIn says what a part of credentials holds that none has; "" if nothing.
 func strangeIn(value string) string {
 	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\'' }
@@ -81,13 +97,16 @@ func strangeIn(value string) string {
 	case at == 0:
 		where = "begins with "
 	}
+	if strings.HasPrefix(value[at:], "\ufeff") {
+		return where + orderMark
+	}
 	switch value[at] {
 	case '\n', '\r':
-		return where + "a newline"
+		return where + newline
 	case ' ', '\t':
 		return where + "a blank"
 	case '"', '\'':
-		return where + "a quotation mark"
+		return where + quotation
 	}
 	return where + "a character that no key has"
 }

@@ -3,6 +3,8 @@ package preflight
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -110,14 +112,19 @@ func ExplainTarget(what string, err error) error {
 		e.Code, e.Fix = ofRequest(failed)
 	default:
 		// The ledger's store passes on what the client said; its rows hold no item data.
-		e.Code = codeOf(status.Code(err))
+		e.Code, e.Cause = codeOf(status.Code(err)), statusWords.ReplaceAllString(err.Error(), "$1: ")
 	}
 	return bigtableService.remedied(e)
 }
 
+// statusWords is how gRPC begins the text of a status.
+var statusWords = regexp.MustCompile(`rpc error: code = (\w+) desc = `)
+
 // ofRequest is what a failed request means for an operator; the fix is "" if it is that of the code.
 func ofRequest(failed *sink.Error) (code, fix string) {
 	switch {
+	case failed.Reason == sink.Denied && slices.Contains([]string{"CreateTable", "ModifyColumnFamilies", "CreateAuthorizedView"}, failed.Op):
+		return diag.TargetDenied, "grant the role that `replicator plan --print-iam gcp` prints, or set target.create_missing: false and make the tables beforehand"
 	case failed.Reason == sink.Denied:
 		return diag.TargetDenied, ""
 	case failed.Reason == sink.Throttled:
@@ -160,10 +167,23 @@ func explainTopic(what string, err error) error {
 		return pubsubService.notOpened(e)
 	}
 	e.Cause = failed.Error()
-	if failed.Reason == relay.Throttled {
+	switch failed.Reason {
+	case relay.Throttled:
 		e.Code = diag.QuotaExceeded
+	case relay.Denied:
+		e.Fix = "grant what `replicator plan --print-iam gcp` prints"
+	case relay.NotFound:
+		e.Fix = createFix(failed.Name)
 	}
 	return pubsubService.remedied(e)
+}
+
+// createFix creates a topic or subscription that does not exist.
+func createFix(name string) string {
+	if strings.Contains(name, "/subscriptions/") {
+		return "correct the name in the configuration, or gcloud pubsub subscriptions create " + name + " --topic=TOPIC --message-retention-duration=7d; what was published before never reaches it"
+	}
+	return "correct the name in the configuration, or gcloud pubsub topics create " + name + " --message-retention-duration=7d"
 }
 
 // ExplainLedger is for errors of the ledger, which may be the service's or the ledger's own. One that
@@ -229,14 +249,17 @@ func AgeingText(e *sink.SchemaError) string {
 	return fmt.Sprintf("family %s:%s has %s, see %s", e.Table, e.Family, e.Have, diag.FamilyAges)
 }
 
+// applied creates whatever is missing, with the families of its kind of table.
+const applied = "run `replicator plan --apply`, or set target.create_missing: true"
+
 func schemaFix(e *sink.SchemaError) string {
 	switch e.Problem {
 	case sink.MissingFamily:
 		if strings.Contains(e.Want, ":") { // a family is made an aggregate or never becomes one; cbt takes its kind behind the rule
-			return fmt.Sprintf("cbt createfamily %s %s, or set target.create_missing: true", e.Table, shellWord(e.Family+":"+e.Want))
+			return fmt.Sprintf("cbt createfamily %s %s, or %s", e.Table, shellWord(e.Family+":"+e.Want), applied)
 		}
-		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or set target.create_missing: true",
-			e.Table, e.Family, e.Table, e.Family, shellWord(e.Want))
+		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or %s",
+			e.Table, e.Family, e.Table, e.Family, shellWord(e.Want), applied)
 	case sink.MissingView:
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
 	case sink.EatsVersions, sink.WrongAge, sink.WrongRule, sink.CollectsItems:

@@ -20,6 +20,23 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
+// What is missing is created by plan, with the families of its kind of table: the state table has
+// others than targets have.
+func TestMissingTablesAreNotDescribed(t *testing.T) {
+	for _, missing := range []*sink.SchemaError{{Problem: sink.MissingTable, Table: "replicator_state"},
+		{Problem: sink.MissingFamily, Table: "replicator_state", Family: "ledger", Want: "maxversions=1"},
+		{Problem: sink.MissingFamily, Table: "T", Family: "n", Want: "never:intsum"}} {
+		var told *diag.Error
+		if err := Explain("cannot begin", missing); !errors.As(err, &told) {
+			t.Fatal(err)
+		}
+		fix := told.Facts().Fix
+		if !strings.Contains(fix, "run `replicator plan --apply`") || strings.Contains(fix, "_cdc") || !strings.Contains(fix, missing.Family) {
+			t.Errorf("%v: %s", missing, fix)
+		}
+	}
+}
+
 // Every error that ends a run has a code, and with it a cause, a fix, a page and an exit status.
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -30,6 +31,10 @@ func ExplainSource(what, table string, err error) error {
 		e.Code = diag.SourceNotFound
 	case cdc.Is(err, cdc.Malformed):
 		e.Code = diag.SourceMalformed
+		if answer := (smithy.APIError)(nil); errors.As(err, &answer) && aboutKMS(nil, strings.ToLower(answer.ErrorCode()+": "+answer.ErrorMessage())) {
+			e.Code = diag.SourceDenied // DynamoDB tells a key that it cannot use as a request that is not valid
+			remediedByAWS(e)
+		}
 	case cdc.Is(err, cdc.Throttled):
 		e.Fix = throttledFix
 	case cdc.Is(err, cdc.Denied):
@@ -37,6 +42,9 @@ func ExplainSource(what, table string, err error) error {
 		notByAWS(e)
 		remediedByAWS(e)
 	default:
+		if faultOfAWS(err) {
+			e.Fix = faultOfAWSFix
+		}
 		remediedByAWS(e)
 	}
 	return e
@@ -73,12 +81,17 @@ func explainCredentials(what string, err error) *diag.Error {
 	switch {
 	case errors.As(err, &strange):
 		e.Cause, e.Fix = strange.Error(), strange.fix()
-	case strings.Contains(err.Error(), "no EC2 IMDS role found"):
+	case halfKey(os.LookupEnv) != "" && lastPlace(err):
+		e.Cause, e.Fix = halfKey(os.LookupEnv), "set both, or neither: the AWS SDK looks elsewhere then"
+	case lastPlace(err):
 		// The last place that is looked at, also where there is no such service: nothing else was configured.
 	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
 		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, and start again: the service that gives the credentials throttles"
 	case errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultClient:
 		e.Code, e.Fix = diag.SourceDenied, "compare the trust policy of the role (source.role_arn, AWS_ROLE_ARN) with the identity that asks for it"
+		remediedByAWS(e)
+	case faultOfAWS(err):
+		e.Code, e.Fix = diag.SourceUnreachable, faultOfAWSFix
 		remediedByAWS(e)
 	case errors.As(err, &asked), errors.As(err, &broken):
 		e.Code, e.Fix = diag.SourceUnreachable, "check the network and AWS_ENDPOINT_URL_STS; the service that gives the credentials is asked again with the next start"
@@ -87,6 +100,11 @@ func explainCredentials(what string, err error) *diag.Error {
 		remediedByAWS(e)
 	}
 	return e
+}
+
+// lastPlace reports whether credentials were looked for on an EC2 instance at last, in vain.
+func lastPlace(err error) bool {
+	return says("no EC2 IMDS role found", "access disabled to EC2 IMDS")(err, err.Error())
 }
 
 // remediedByAWS gives an error the code and the fix of its cause, if that is a known one.

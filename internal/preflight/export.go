@@ -31,6 +31,9 @@ func OpenExport(ctx context.Context, s *Source, env config.Lookup, address strin
 		if host, _ := env("STORAGE_EMULATOR_HOST"); host != "" {
 			options = append(options, option.WithEndpoint("http://"+host+"/storage/v1/"), option.WithoutAuthentication())
 		}
+		if err := checkGoogle("STORAGE_EMULATOR_HOST"); err != nil {
+			return nil, err
+		}
 		if store, err = bucket.NewCloudStorage(ctx, p, options...); err != nil {
 			return nil, storageService.notOpened(&diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address, Err: err})
 		}

@@ -124,7 +124,7 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 		notes = append(notes, p.split(ctx, missing)...)
 		var all sink.Made
 		for _, m := range missing {
-			made, err := p.Target.Admin.Prepare(ctx, []sink.TableSpec{m.Spec}, true)
+			made, err := p.Target.Create(ctx, m.Spec)
 			if err != nil {
 				return "", ExplainTarget("the tables of "+TargetName(p.Cfg)+" are not as they must be", err)
 			}
@@ -192,6 +192,28 @@ func (p *Prober) mayMake(missing []Lacking) (may []Lacking, left []string) {
 	return may, left
 }
 
+// creator makes what a target table lacks. *sink.Admin is one.
+type creator interface {
+	Prepare(ctx context.Context, specs []sink.TableSpec, create bool) (sink.Made, error)
+}
+
+// Create makes what a target table lacks, and asks again for ProbeTime while that may help: what an
+// attempt of unknown outcome has made is there for the next one, which looks whether it fits. Even
+// with an error it returns what was made.
+func (t *Target) Create(ctx context.Context, spec sink.TableSpec) (sink.Made, error) {
+	return create(ctx, t.Admin, spec)
+}
+
+func create(ctx context.Context, admin creator, spec sink.TableSpec) (all sink.Made, err error) {
+	_, err = AskTarget(ctx, func(ctx context.Context) (_ struct{}, err error) {
+		made, err := admin.Prepare(ctx, []sink.TableSpec{spec}, true)
+		all.Tables, all.Families, all.Views = append(all.Tables, made.Tables...), append(all.Families, made.Families...), append(all.Views, made.Views...)
+		all.Ageing, all.NoViews = made.Ageing, made.NoViews
+		return struct{}{}, err
+	})
+	return all, err
+}
+
 // PrepareTarget makes what is missing of a target table that was lost, and tells whether that was
 // the table as a whole.
 func PrepareTarget(ctx context.Context, admin *sink.Admin, cfg *config.Config, table string) (bool, error) {
@@ -236,7 +258,7 @@ func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) 
 				continue
 			}
 			asked[t.Config.From] = true
-			s, err := SampleTable(ctx, p.Source.Tables, t, DefaultSample)
+			s, err := AskSource(ctx, func(ctx context.Context) (Sampled, error) { return SampleTable(ctx, p.Source.Tables, t, DefaultSample) })
 			if err != nil {
 				notes = append(notes, fmt.Sprintf("%s is not split by %s: %v", m.Spec.Name, t.Config.From, err))
 				continue

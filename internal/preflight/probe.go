@@ -141,11 +141,7 @@ func (u Untold) Error() string { return string(u) }
 func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var detail string
-	err := repeat(limited, mayPassAtAWS, func(ctx context.Context) (err error) {
-		detail, err = question(ctx)
-		return err
-	})
+	detail, err := AskSource(limited, question)
 	mark, color := "✓", "\x1b[32m"
 	var known *diag.Error
 	ok := err == nil

@@ -42,3 +42,26 @@ func repeat(ctx context.Context, helps func(error) bool, ask func(ctx context.Co
 		}
 	}
 }
+
+// AskSource asks DynamoDB, again for ProbeTime while that may help. The time of an attempt is not
+// bounded by it: ctx does that.
+func AskSource[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	return askWithin(ctx, mayPassAtAWS, ask)
+}
+
+// AskTarget is the same of Bigtable.
+func AskTarget[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	return askWithin(ctx, mayPass, ask)
+}
+
+// askWithin asks a service, again for ProbeTime while helps holds an answer to be passing. An
+// attempt that began in time may take as long as ctx lets it.
+func askWithin[T any](ctx context.Context, helps func(error) bool, ask func(context.Context) (T, error)) (answer T, err error) {
+	began := task.Mono(ctx)
+	inTime := func(err error) bool { return helps(err) && task.Mono(ctx)-began < ProbeTime }
+	err = repeat(ctx, inTime, func(ctx context.Context) (err error) {
+		answer, err = ask(ctx)
+		return err
+	})
+	return answer, err
+}

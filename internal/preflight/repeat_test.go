@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -74,6 +77,81 @@ func TestAProbeTellsWhatWasSaid(t *testing.T) {
 			if len(p.Failed) != 1 || !strings.Contains(p.Failed[0].Error(), want) {
 				t.Errorf("%v, want %q", p.Failed, want)
 			}
+		})
+	}
+}
+
+// A question that may take long is asked again for no longer than ProbeTime, and then its answer shows.
+func TestALongQuestionIsNotRepeatedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, asked := &Prober{Out: io.Discard}, 0
+		began := time.Now()
+		p.Ask(t.Context(), time.Minute, "items", func(ctx context.Context) (string, error) {
+			asked++
+			return "", ExplainSource("cannot read items", "Orders", &cdc.Error{Op: "Scan", Reason: cdc.Throttled, Err: errors.New("Rate exceeded")})
+		})
+		if took := time.Since(began); took < ProbeTime || took > ProbeTime+2*longWait || asked < 5 {
+			t.Errorf("asked %d times in %s", asked, took)
+		}
+		if len(p.Failed) != 1 || !strings.Contains(p.Failed[0].Error(), "throttled: Rate exceeded") {
+			t.Errorf("%v", p.Failed)
+		}
+		slow := func(ctx context.Context) (string, error) { return "late", task.Sleep(ctx, 20*time.Second) }
+		if answer, err := AskSource(t.Context(), slow); answer != "late" || err != nil {
+			t.Errorf("an attempt that takes longer: %q, %v", answer, err)
+		}
+	})
+}
+
+// creation is an admin whose attempts end as listed, the last one again and again.
+type creation struct {
+	attempts []error
+	made     []sink.Made
+	asked    int
+}
+
+func (c *creation) Prepare(context.Context, []sink.TableSpec, bool) (sink.Made, error) {
+	n := min(c.asked, len(c.attempts)-1)
+	c.asked++
+	return c.made[min(n, len(c.made)-1)], c.attempts[n]
+}
+
+// Making a table is repeated while that may help, also if it may have been made. What each attempt has
+// made is told.
+func TestACreationIsRepeated(t *testing.T) {
+	var (
+		busy   = &sink.Error{Op: "CreateTable", Reason: sink.Throttled, Code: "ResourceExhausted", Text: "quota"}
+		lost   = &sink.Error{Op: "CreateTable", Reason: sink.Unknown, Code: "Unavailable"}
+		denied = &sink.Error{Op: "CreateTable", Reason: sink.Denied, Code: "PermissionDenied"}
+		unfit  = &sink.SchemaError{Problem: sink.WrongAge, Table: "t", Family: "d"}
+		none   = []sink.Made{{}}
+	)
+	for name, c := range map[string]struct {
+		creation
+		want  error
+		least int
+		most  int
+		told  string
+	}{
+		"at once":                       {creation{[]error{nil}, []sink.Made{{Tables: []string{"t"}}}, 0}, nil, 1, 1, "t"},
+		"throttled for a moment":        {creation{[]error{busy, busy, nil}, []sink.Made{{}, {}, {Tables: []string{"t"}}}, 0}, nil, 3, 3, "t"},
+		"of unknown outcome, and there": {creation{[]error{lost, nil}, none, 0}, nil, 2, 2, ""},
+		"of unknown outcome, and unfit": {creation{[]error{lost, unfit}, none, 0}, unfit, 2, 2, ""},
+		"a family after another":        {creation{[]error{busy, nil}, []sink.Made{{Families: []string{"t:a"}}, {Families: []string{"t:b"}}}, 0}, nil, 2, 2, "t:a t:b"},
+		"denied":                        {creation{[]error{denied}, none, 0}, denied, 1, 1, ""},
+		"throttled all the time":        {creation{[]error{busy}, none, 0}, busy, 5, 20, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				made, err := create(t.Context(), &c.creation, sink.TableSpec{Name: "t"})
+				if !errors.Is(err, c.want) || c.asked < c.least || c.asked > c.most || time.Since(began) > ProbeTime+2*longWait {
+					t.Errorf("%v after %d attempts and %s", err, c.asked, time.Since(began))
+				}
+				if told := strings.Join(slices.Concat(made.Tables, made.Families), " "); told != c.told {
+					t.Errorf("made %q, want %q", told, c.told)
+				}
+			})
 		})
 	}
 }

@@ -30,7 +30,7 @@ func ParkEnd(cfg *config.Config, env config.Lookup) string {
 func topicAt(name string, env config.Lookup) string {
 	to := shortName(name)
 	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
-		to += " EMULATOR at " + host
+		to += emulatorAt(host)
 	}
 	return to
 }
@@ -39,10 +39,10 @@ func topicAt(name string, env config.Lookup) string {
 func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
 	from, to := "subscription "+subscriptionName(cfg), TargetName(cfg)
 	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
-		from += " EMULATOR at " + host
+		from += emulatorAt(host)
 	}
 	if host, _ := env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		to += " EMULATOR at " + host
+		to += emulatorAt(host)
 	}
 	return from + " → " + to
 }
@@ -92,6 +92,9 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 // openSubscription connects, and asks for the subscription. The client outlives the probe, so it is
 // not made under its context.
 func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscription, relay.SubscriptionFacts, error) {
+	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
+		return nil, relay.SubscriptionFacts{}, err
+	}
 	s, err := relay.OpenSubscription(context.WithoutCancel(ctx), projectOf(name), name)
 	if err != nil {
 		return nil, relay.SubscriptionFacts{}, explainTopic(what, err)
@@ -181,6 +184,9 @@ func (p *Prober) AskParkTopic(ctx context.Context) {
 // its context.
 func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFacts, error) {
 	what := "cannot use topic " + name
+	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
+		return nil, relay.TopicFacts{}, err
+	}
 	topic, err := relay.OpenTopic(context.WithoutCancel(ctx), projectOf(name), name)
 	if err != nil {
 		return nil, relay.TopicFacts{}, explainTopic(what, err)

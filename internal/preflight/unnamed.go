@@ -31,9 +31,9 @@ func SuggestName(cfg *config.Config, e *diag.Error) *diag.Error {
 const exampleName = "name: orders-2"
 
 // ExplainShared warns of a ledger that follows other tables, and none of this configuration; nil if
-// the configuration has a name, or the ledger follows one of its tables, or none at all.
+// the ledger follows one of its tables, or none at all. A copied configuration brings its name along.
 func ExplainShared(cfg *config.Config, states []checkpoint.TableState) *diag.Error {
-	if !cfg.Unnamed() || len(states) == 0 {
+	if len(states) == 0 {
 		return nil
 	}
 	var others []string
@@ -48,8 +48,12 @@ func ExplainShared(cfg *config.Config, states []checkpoint.TableState) *diag.Err
 	if more := len(others) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
+	cause := "another configuration has the name " + cfg.Name + " too; a copied file keeps the name of the first"
+	if cfg.Unnamed() {
+		cause = "this configuration has no name, and neither had the one that began the ledger"
+	}
 	return &diag.Error{Code: diag.LedgerShared, Warning: true,
 		What:  fmt.Sprintf("the ledger %q in table %s follows %s, and no table of this configuration", cfg.Name, cfg.State.Table, text),
-		Cause: "this configuration has no name, and neither had the one that began the ledger",
-		Fix:   "set `name` in this configuration, such as " + exampleName + "; if both are one migration, list all tables in one configuration"}
+		Cause: cause,
+		Fix:   "set `name` in this configuration to another one, such as " + exampleName + "; if both are one migration, list all tables in one configuration"}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // Two configurations without a name meet in one ledger: both are told to set one, in whatever way
-// they meet. A name of its own, or a table in common, is no such case.
+// they meet, and so are two of one name that have no table in common. A table in common is no such
+// case.
 func TestConfigurationsWithoutAName(t *testing.T) {
 	parse := func(name string) *config.Config {
 		c, err := config.Parse("f", []byte("version: 1\n"+name+"target: { project: p, instance: i }\ntables: [{ from: Orders }, { from: 'Log_{year:4}', to: logs, "+
@@ -37,7 +38,9 @@ func TestConfigurationsWithoutAName(t *testing.T) {
 		{unnamed, nil, ""},
 		{unnamed, states("Bills", "Orders"), ""},
 		{unnamed, states("Log_2026"), ""},
-		{named, states("Bills"), ""},
+		{named, states("Bills"), "follows Bills, and no table"},
+		{named, states("Bills", "Orders"), ""},
+		{named, nil, ""},
 	} {
 		e := ExplainShared(c.cfg, c.states)
 		if (e != nil) != (c.want != "") || e != nil && (!strings.Contains(e.What, c.want) || !strings.Contains(e.Fix, "set `name`") || !e.Warning) {

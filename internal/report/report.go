@@ -35,7 +35,11 @@ func Records(log *slog.Logger, found diag.List) {
 	few, rest := found.Few()
 	for _, e := range few {
 		f := e.Facts()
-		attributes := []any{admin.KeyCode, f.Code, admin.KeyCause, f.Cause, admin.KeyFix, f.Fix, admin.KeyMore, f.More}
+		attributes := []any{admin.KeyCode, f.Code}
+		if f.Cause != "" {
+			attributes = append(attributes, admin.KeyCause, f.Cause)
+		}
+		attributes = append(attributes, admin.KeyFix, f.Fix, admin.KeyMore, f.More)
 		if e.Pos != (diag.Position{}) {
 			attributes = append(attributes, admin.KeyPlace, e.Pos.String())
 		}

@@ -105,6 +105,11 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, written[0][key], want)
 		}
 	}
+	text.Reset()
+	Records(logTo(t, &text), diag.List{{Code: diag.Usage, What: "wrong"}})
+	if cause, is := records(t, text.String())[0]["cause"]; is {
+		t.Errorf("a finding without a cause has the cause %q", cause)
+	}
 	const rest = "and 8 more errors and 2 more warnings"
 	if logged[50]["message"] != rest || written[50]["what"] != rest {
 		t.Errorf("the rest is %v and %v", logged[50], written[50])

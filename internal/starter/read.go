@@ -59,7 +59,7 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 	if exact {
 		return once(patterns), nil
 	}
-	all, err := s.Tables.List(ctx)
+	all, err := preflight.AskSource(ctx, s.Tables.List)
 	if err != nil {
 		return nil, preflight.ExplainSource("cannot list the tables of region "+s.Region, "", err)
 	}
@@ -100,7 +100,7 @@ func streamProblem(d backfill.Description) *diag.Error {
 
 // readTable reads what a proposal is made of.
 func readTable(ctx context.Context, s *preflight.Source, name string, minimal bool) (Table, error) {
-	d, err := s.Tables.Describe(ctx, name)
+	d, err := preflight.AskSource(ctx, func(ctx context.Context) (backfill.Description, error) { return s.Tables.Describe(ctx, name) })
 	if err != nil {
 		return Table{}, preflight.ExplainSource("cannot read table "+name, name, err)
 	}
@@ -108,16 +108,19 @@ func readTable(ctx context.Context, s *preflight.Source, name string, minimal bo
 	if minimal {
 		return t, nil
 	}
-	if t.TimeToLive, err = s.Expiry.Attribute(ctx, name); err != nil {
+	t.TimeToLive, err = preflight.AskSource(ctx, func(ctx context.Context) (string, error) { return s.Expiry.Attribute(ctx, name) })
+	if err != nil {
 		err = preflight.ExplainSource("cannot read the time to live of table "+name, name, err)
 		if t.TimeToLiveUnknown = diag.Has(err, diag.SourceDenied); !t.TimeToLiveUnknown {
 			return t, err
 		}
 	}
-	var items []attribute.Item
-	if items, _, err = s.Tables.Sample(ctx, name, sample); err != nil {
+	t.Items, err = preflight.AskSource(ctx, func(ctx context.Context) ([]attribute.Item, error) {
+		items, _, err := s.Tables.Sample(ctx, name, sample)
+		return items, err
+	})
+	if err != nil {
 		return t, preflight.ExplainSource("cannot read items of table "+name, name, err)
 	}
-	t.Items = items
 	return t, nil
 }

@@ -42,7 +42,7 @@ const littleHeadroom = 6 * time.Hour
 func (m *Document) advise(started bool) {
 	switch {
 	case !started && !m.begun:
-		m.next("run", "nothing was started yet")
+		m.next("run", terminal.NotStarted)
 	case !started && len(m.Tables) == 0:
 		m.next("run", "no table of the patterns was found yet")
 	case !started:
@@ -93,7 +93,7 @@ func (m *Document) advise(started bool) {
 func (m *Document) adviseUnmet() {
 	for _, t := range m.Tables {
 		if t.group == "" {
-			m.next("run", t.Source+" was not begun yet")
+			m.next("run", t.Source+": "+terminal.NotStarted)
 			continue
 		}
 		m.next("status", fmt.Sprintf("%s matches the pattern of %s, and no worker has found it yet: is it there, and in this region?", t.Source, t.group))
@@ -121,7 +121,7 @@ func (m *Document) adviseClocks() {
 func (m *Document) adviseNew() {
 	for _, t := range m.Tables {
 		if t.Phase == phasePrepare && t.group == "" {
-			m.next("run", t.Source+" was not begun yet: restart the workers with this configuration")
+			m.next("run", t.Source+": "+terminal.NotStarted+"; restart the workers with this configuration")
 		}
 	}
 }

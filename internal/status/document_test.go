@@ -17,7 +17,7 @@ func TestATableThatNoWorkerHasMet(t *testing.T) {
 	reading.WrittenAt = noon
 	followed := TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{reading}}
 	l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}, {From: "Billing"}}, Inputs: []TableInput{followed, {}}, Begun: true}
-	if m := l.Judge(nothingSet, "", noon); len(m.NextSteps) != 1 || m.NextSteps[0].Command != "replicator run" || !strings.Contains(m.NextSteps[0].Why, "Billing was not begun yet") {
+	if m := l.Judge(nothingSet, "", noon); len(m.NextSteps) != 1 || m.NextSteps[0].Command != "replicator run" || !strings.Contains(m.NextSteps[0].Why, "Billing: not started yet") {
 		t.Errorf("%+v", m.NextSteps)
 	}
 	l.Inputs[1] = followed

@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/evidence"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -26,7 +27,7 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 		return explain(ctx, what, err)
 	}
 	if in.Record.Attempt == 0 {
-		return &diag.Error{Code: diag.CutoverRefused, What: "there is no cutover to write evidence of", Cause: "none was begun", Fix: "see replicator cutover check" + o.With}
+		return &diag.Error{Code: diag.CutoverRefused, What: "no evidence was written", Cause: "the cutover is " + terminal.NotStarted, Fix: "see replicator cutover check" + o.With}
 	}
 	known, err := status.Read(ctx, o.Cfg, o.Target, "")
 	if err != nil {

@@ -134,12 +134,20 @@ func (o *Operator) Show(ctx context.Context) error {
 		return err
 	}
 	defer o.Close()
+	if o.Ledger == nil {
+		return o.show(judge(input{cfg: o.Cfg, with: o.With}, task.Now(ctx)))
+	}
 	d, err := o.document(ctx, nil)
 	if err != nil {
 		return err
 	}
+	return o.show(d)
+}
+
+// show writes a document with its timeline.
+func (o *Operator) show(d *Document) error {
 	if d.Attempt == 0 && !o.AsJSON() {
-		_, err := fmt.Fprintln(o.Stdout, "no cutover was begun")
+		_, err := fmt.Fprintln(o.Stdout, terminal.NotStarted)
 		return err
 	}
 	return o.write(d, true)

@@ -36,12 +36,33 @@ func listen(cfg *config.Config) (net.Listener, error) {
 	if taken && pos == (diag.Position{}) {
 		return net.Listen("tcp", "127.0.0.1:0")
 	}
-	e := &diag.Error{Code: diag.CannotListen, Pos: pos, What: "cannot listen on " + cfg.HTTP.Listen, Err: err}
+	e := cannotListen(cfg.HTTP.Listen, err)
+	e.Pos = pos
 	if taken {
-		e.Cause = "the address is taken, by another worker perhaps"
 		e.Fix = "give each worker on a machine its own, for example --listen 127.0.0.1:0 for any free port, or --listen off"
 	}
 	return nil, e
+}
+
+// cannotListen explains why an address cannot be listened on.
+func cannotListen(address string, err error) *diag.Error {
+	e := &diag.Error{Code: diag.CannotListen, What: "cannot listen on " + address, Err: err}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		e.Cause = "the address is taken, by another worker perhaps"
+	}
+	return e
+}
+
+// CheckListen tells whether a worker that begins later will be able to listen on an address. It
+// fails with CannotListen.
+func CheckListen(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		e := cannotListen(address, err)
+		e.Fix = "give another address, such as --listen 127.0.0.1:8081, or leave --listen out for any free port"
+		return e
+	}
+	return l.Close()
 }
 
 // movedTo warns that the endpoints are not where they are looked for, because nobody chose an

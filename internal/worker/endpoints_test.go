@@ -116,3 +116,18 @@ func TestNextStepsOfAWorkerFindItsConfiguration(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An address that is taken, or none, is refused before anything begins, as `run` refuses it.
+func TestCheckListen(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for address, cause := range map[string]string{taken.Addr().String(): "is taken", "127.0.0.1": "missing port", "127.0.0.1:0": ""} {
+		err := CheckListen(address)
+		if diag.Has(err, diag.CannotListen) != (cause != "") || err != nil && !strings.Contains(err.Error(), cause) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type observer struct {
 	mu     sync.Mutex
 	copies map[string]*copyProgress // by source table
 	order  []string                 // of the configuration, and as they join
+	// failing is when publishing failed last, by the reason.
+	failing map[failing]time.Duration
 }
 
 // copyProgress is the copy of one table as this process sees it.
@@ -50,7 +53,7 @@ type copyProgress struct {
 }
 
 func newObserver(worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
-	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(time.Now), began: time.Now(), stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables}
+	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(time.Now), began: time.Now(), stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables, failing: map[failing]time.Duration{}}
 	o.board = dashboard.New(o.feed.Recent)
 	for _, table := range tables {
 		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
@@ -133,12 +136,28 @@ func (o *observer) exporting(table, arn, failed string) {
 	o.log.Info("an export was asked for, and is waited for", admin.KeyTable, table, "export", arn)
 }
 
+// failing is a reason for which publishing the changes of a table fails.
+type failing struct{ table, cause string }
+
+// calm is how long no publish fails for a reason before that has ended. Attempts are less far apart.
+const calm = 2 * time.Minute
+
 // published counts messages, and tells of keys that a failure had blocked: without item data, how
-// many.
+// many, and by what. The attempts that fail for the same reason after that are not told of.
 func (o *observer) published(table string, done relay.Published) {
 	o.metrics.Published(table, done.Messages, done.Blocked)
-	if done.Blocked > 0 {
-		o.log.Warn("ordering keys were blocked by a failed publish, and are resumed", admin.KeyTable, table, admin.KeyItems, done.Blocked)
+	if done.Blocked == 0 || done.Failed == nil {
+		return
+	}
+	why, now := failing{table, done.Failed.Error()}, o.mono()
+	o.mu.Lock()
+	maps.DeleteFunc(o.failing, func(_ failing, last time.Duration) bool { return now-last > calm })
+	_, told := o.failing[why]
+	o.failing[why] = now
+	o.mu.Unlock()
+	if !told {
+		o.log.Warn("ordering keys were blocked by a failed publish, and are resumed with each attempt",
+			admin.KeyTable, table, admin.KeyItems, done.Blocked, admin.KeyCause, why.cause)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/relay"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
@@ -235,5 +236,39 @@ func TestProgressOfATableThatJoined(t *testing.T) {
 		if !strings.Contains(lines.String(), "Log_2015_01") {
 			t.Errorf("drawn is %q", lines.String())
 		}
+	})
+}
+
+// The line of blocked keys says why, once while nothing changes, and again when it begins anew.
+func TestBlockedKeysAreToldOnceWithTheirCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		o, _ := copying(t)
+		o.log = slog.New(slog.NewTextHandler(&out, nil))
+		denied := relay.Published{Blocked: 3, Failed: &relay.Error{Op: "Publish", Name: "changes", Reason: relay.Denied, Code: "PermissionDenied"}}
+		busy := relay.Published{Blocked: 1, Failed: &relay.Error{Op: "Publish", Name: "changes", Reason: relay.Throttled, Code: "ResourceExhausted"}}
+		told := func(what string, want int, cause string) {
+			t.Helper()
+			if got := strings.Count(out.String(), "\n"); got != want || want > 0 && !strings.Contains(out.String(), cause) {
+				t.Errorf("%s: %d lines, want %d with %s:\n%s", what, got, want, cause, out.String())
+			}
+			out.Reset()
+		}
+		o.published("Orders", denied)
+		told("the first", 1, "PermissionDenied")
+		for range 20 {
+			time.Sleep(100 * time.Second)
+			o.published("Orders", denied)
+			o.published("Orders", relay.Published{Messages: 1}) // of another shard
+		}
+		told("the same", 0, "")
+		o.published("Orders", busy)
+		o.published("Orders", denied)
+		told("another reason", 1, "ResourceExhausted")
+		o.published("Videos", denied)
+		told("another table", 1, "Videos")
+		time.Sleep(time.Hour)
+		o.published("Orders", denied)
+		told("an hour later", 1, "PermissionDenied")
 	})
 }

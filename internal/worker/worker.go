@@ -177,16 +177,19 @@ func (w *Worker) warnExpiry(t preflight.Table) {
 func (w *Worker) openLedger(ctx context.Context) (*checkpoint.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
-	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(w.target, w.Config), w.Config.Name, checkpoint.Options{
-		Worker: w.id, ID: random(16), Lease: w.Config.State.Lease, About: checkpoint.About{Host: hostname(), Version: w.Build.Version}})
-	if err == nil {
-		err = ledger.CheckCluster(ctx, w.found.Cluster) // before anything is written to another one (H46)
-	}
-	for _, table := range w.found.Made {
+	o := checkpoint.Options{Worker: w.id, ID: random(16), Lease: w.Config.State.Lease, About: checkpoint.About{Host: hostname(), Version: w.Build.Version}}
+	ledger, err := preflight.AskTarget(ctx, func(ctx context.Context) (*checkpoint.Ledger, error) {
+		ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(w.target, w.Config), w.Config.Name, o)
 		if err == nil {
-			_, err = ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error { t.MadeByUs = true; return nil })
+			err = ledger.CheckCluster(ctx, w.found.Cluster) // before anything is written to another one (H46)
 		}
-	}
+		for _, table := range w.found.Made {
+			if err == nil {
+				_, err = ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error { t.MadeByUs = true; return nil })
+			}
+		}
+		return ledger, err
+	})
 	if err != nil {
 		return nil, preflight.ExplainLedger("cannot open the ledger in table "+w.Config.State.Table, err)
 	}

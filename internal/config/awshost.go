@@ -1,0 +1,171 @@
+package config
+
+import (
+	"context"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/signin"
+	"github.com/aws/aws-sdk-go-v2/service/sso"
+	"github.com/aws/aws-sdk-go-v2/service/ssooidc"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	smithyendpoints "github.com/aws/smithy-go/endpoints"
+)
+
+// What stands in the form of a host for a part that differs. No host has capital letters.
+const (
+	anyRegion  = "REGION"
+	anyAccount = "ACCOUNT"
+)
+
+// accountForm is what the account at the beginning of a host looks like.
+var accountForm = regexp.MustCompile(`^[0-9]{12}\.`)
+
+// locality is what the SDK's resolvers are asked for.
+type locality struct {
+	region          string
+	dualStack, fips bool
+}
+
+// awsResolvers give the hosts of the services that are asked here. The domains alone would not do:
+// in them anybody can rent a host, of a machine, a load balancer or a website.
+var awsResolvers = []struct {
+	service string
+	resolve func(context.Context, locality) (smithyendpoints.Endpoint, error)
+}{
+	{tableService, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return dynamodb.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
+			dynamodb.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
+	}},
+	{tableService, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return dynamodb.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, dynamodb.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack,
+			UseFIPS: &p.fips, AccountId: aws.String("000000000000"), AccountIdEndpointMode: aws.String("preferred")})
+	}},
+	{streamsService, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return dynamodbstreams.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
+			dynamodbstreams.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
+	}},
+	{"S3", func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return s3.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
+			s3.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
+	}},
+	{"S3", func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return s3.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, s3.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack,
+			UseFIPS: &p.fips, UseGlobalEndpoint: aws.Bool(true)})
+	}},
+	{"STS", func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return sts.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
+			sts.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
+	}},
+	{"STS", func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return sts.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, sts.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack,
+			UseFIPS: &p.fips, UseGlobalEndpoint: aws.Bool(true)})
+	}},
+	{"SSO", func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return sso.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
+			sso.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
+	}},
+	{"SSO OIDC", func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return ssooidc.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
+			ssooidc.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
+	}},
+	{"Signin", func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+		return signin.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
+			signin.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
+	}},
+}
+
+// awsForms are the forms of the services' hosts, of all partitions, with the services at each. A
+// name of a service is taken in each of its domains: the SDK's table lacks some that AWS documents,
+// such as streams-dynamodb where there is IPv6.
+var awsForms = sync.OnceValue(func() map[string][]string {
+	forms := map[string][]string{}
+	add := func(form, service string) {
+		if !slices.Contains(forms[form], service) {
+			forms[form] = append(forms[form], service)
+		}
+	}
+	names, domains := map[string][]string{}, map[string][]string{}
+	for _, region := range regions {
+		for _, r := range awsResolvers {
+			for _, p := range []locality{{region, false, false}, {region, false, true}, {region, true, false}, {region, true, true}} {
+				at, err := r.resolve(context.Background(), p)
+				if err != nil { // the partition has no such endpoints
+					continue
+				}
+				form, _, _ := formOf(at.URI.Hostname())
+				add(form, r.service)
+				if name, domain, found := strings.Cut(form, "."+anyRegion+"."); found {
+					names[r.service], domains[r.service] = append(names[r.service], name), append(domains[r.service], domain)
+				}
+			}
+		}
+	}
+	for _, service := range awsServices {
+		slices.Sort(names[service])
+		slices.Sort(domains[service])
+		for _, name := range slices.Compact(names[service]) {
+			for _, domain := range slices.Compact(domains[service]) {
+				add(name+"."+anyRegion+"."+domain, service)
+			}
+		}
+	}
+	return forms
+})
+
+// formOf is a host without its account and region, and the region. Of the host of a VPC's endpoint
+// it is what would be the public one, behind the names that the endpoint has in the service's
+// domain.
+func formOf(host string) (form, region string, ofVPC bool) {
+	host = accountForm.ReplaceAllString(strings.TrimSuffix(strings.ToLower(host), "."), anyAccount+".")
+	labels := strings.Split(host, ".")
+	i := slices.IndexFunc(labels, regionForm.MatchString)
+	if i < 0 {
+		return host, "", false
+	}
+	region, labels[i] = labels[i], anyRegion
+	if ofVPC = i+1 < len(labels) && labels[i+1] == "vpce"; ofVPC {
+		labels = slices.Delete(labels, i+1, i+2)
+	}
+	return strings.Join(labels, "."), region, ofVPC
+}
+
+// findAWSHost finds the services that have an endpoint at a host, and the region it is in, "" if
+// the host names none. There are no services at a host that is none of Amazon's, or that anybody
+// can rent.
+// Source of the names of a VPC's endpoints:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/privatelink-interface-endpoints.html,
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/privatelink-interface-endpoints.html
+func findAWSHost(host string) (services []string, region string) {
+	form, region, ofVPC := formOf(host)
+	for {
+		if services = awsForms()[form]; len(services) > 0 {
+			return services, region
+		}
+		_, rest, more := strings.Cut(form, ".")
+		if !ofVPC || !more {
+			return nil, ""
+		}
+		form = rest
+	}
+}
+
+// IsAWSHost tells whether a service that is asked here has an endpoint of Amazon's at a host.
+func IsAWSHost(host string) bool {
+	services, _ := findAWSHost(host)
+	return len(services) > 0
+}
+
+// isAmazons tells whether a URL is one of Amazon's own endpoints, and reached without being
+// overheard or redirected.
+func isAmazons(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && strings.EqualFold(u.Scheme, "https") && IsAWSHost(u.Hostname())
+}

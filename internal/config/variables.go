@@ -1,0 +1,157 @@
+package config
+
+import (
+	"encoding/json"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// GoogleCredentials is the variable that names the file of credentials, for Google's libraries.
+const GoogleCredentials = "GOOGLE_APPLICATION_CREDENTIALS"
+
+// awsFiles are the variables that name a file for the AWS SDK. Its errors quote their values, and a
+// library may log them.
+var awsFiles = []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}
+
+// proxies are the variables of proxies. Go prefers the first of each pair, and ignores one that it
+// cannot parse without a word (golang.org/x/net/http/httpproxy).
+var proxies = [][]string{{"HTTPS_PROXY", "https_proxy"}, {"HTTP_PROXY", "http_proxy"}}
+
+// CheckAWSVariables finds what the AWS SDK could not use, before it is given the variable: its value
+// may be a secret, which the SDK's errors would tell.
+func CheckAWSVariables(env Lookup) error {
+	found := checkProxies(env)
+	for _, name := range awsFiles {
+		value, _ := env(name)
+		found = append(found, checkFile(name, value, diag.NoAWSCredentials)...)
+	}
+	e := endpointsOf(env)
+	for name, value := range map[string]string{"web_identity_token_file": e.profile.WebIdentityTokenFile, "ca_bundle": e.profile.CustomCABundle} {
+		found = append(found, checkFile(name+" of AWS profile "+e.name, value, diag.NoAWSCredentials)...)
+	}
+	return found.Err()
+}
+
+// CheckGoogleVariables does the same for Google's libraries.
+func CheckGoogleVariables(env Lookup) error {
+	value, _ := env(GoogleCredentials)
+	return append(checkProxies(env), checkFile(GoogleCredentials, value, diag.NoGCPCredentials)...).Err()
+}
+
+// checkFile refuses a setting that holds something else than the path of a file. Its value is not
+// shown: often it is what the file should hold.
+func checkFile(name, value, code string) diag.List {
+	holds := insteadOfPath(value)
+	if holds == "" {
+		return nil
+	}
+	fix := "write what it holds to a file that only this user can read, and set " + name + " to the path of that file"
+	if holds == withNewline {
+		fix = "write the path alone; in a shell, $(…) drops a newline at the end"
+	}
+	return diag.List{{Code: code, What: name + " names no file", Cause: name + " " + holds, Fix: fix}}
+}
+
+const withNewline = "ends with a newline, which is no part of the path"
+
+// webToken is the form of a JSON Web Token.
+var webToken = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$`)
+
+// insteadOfPath says what a value is that is not the path of a file, in words to follow the name of
+// its variable; "" if it may be a path.
+func insteadOfPath(value string) string {
+	text := strings.TrimSpace(value)
+	switch {
+	case text == "", exists(value):
+		return ""
+	case json.Valid([]byte(text)) && strings.ContainsAny(text[:1], "{[\""), strings.HasPrefix(text, "{"):
+		return "holds JSON, not the path of a file"
+	case strings.Contains(text, "-----BEGIN"):
+		return "holds a key or a certificate, not the path of a file"
+	case strings.HasPrefix(text, "eyJ") && webToken.MatchString(text):
+		return "holds a token, not the path of a file"
+	case !isPath(text):
+		return "holds a text that is not the path of a file"
+	case strings.TrimRight(value, "\r\n") != value:
+		return withNewline
+	}
+	return ""
+}
+
+// isPath reports whether a text that names no file may be meant as a path, so that it can be shown.
+func isPath(text string) bool {
+	const longest, longestName = 1024, 255 // characters of a path and of each name in it, on the usual systems
+	const longestWord = 19                 // a name alone; keys and tokens are longer
+	if len(text) > longest || strings.ContainsAny(text, "{}\"\r\n\x00") || len(text) > longestWord && !strings.ContainsAny(text, `/\.`) {
+		return false
+	}
+	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if len(name) > longestName {
+			return false
+		}
+	}
+	return true
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// checkProxies refuses the address of a proxy that Go would ignore, or read as another host: all
+// requests would go past the proxy.
+func checkProxies(env Lookup) (found diag.List) {
+	for _, names := range proxies {
+		for _, name := range names {
+			value, _ := env(name)
+			if value == "" {
+				continue
+			}
+			if !isProxy(value) {
+				found = append(found, &diag.Error{Code: diag.ProxyInvalid, What: name + " is no URL (" + shown(WithoutPassword(value)) + ")"})
+			}
+			break // the other one is not looked at
+		}
+	}
+	return found
+}
+
+func isProxy(value string) bool {
+	if !strings.Contains(value, "://") {
+		value = "http://" + value
+	}
+	return isURL(value)
+}
+
+func isURL(value string) bool {
+	u, err := url.Parse(value)
+	return err == nil && u.Hostname() != ""
+}
+
+// WithoutPassword is a URL as it may be shown, without what stands before the last @ of its host.
+func WithoutPassword(address string) string {
+	scheme, rest, found := strings.Cut(address, "://")
+	if !found {
+		scheme, rest = "", address
+	} else {
+		scheme += "://"
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		return scheme + "xxxxx@" + rest[at+1:]
+	}
+	return address
+}
+
+// CABundle is the file of certificate authorities that the AWS SDK reads, and the setting that names
+// it; "" if there is none.
+func CABundle(env Lookup) (where, path string) {
+	e := endpointsOf(env)
+	if path := e.variable("AWS_CA_BUNDLE"); path != "" {
+		return "AWS_CA_BUNDLE", path
+	}
+	return "ca_bundle of AWS profile " + e.name, e.profile.CustomCABundle
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// What stands in the place of a path is named, and never shown. A path is accepted, be there a file or
+// not: that is for whoever opens it.
+func TestVariablesThatNameFiles(t *testing.T) {
+	odd := filepath.Join(t.TempDir(), "{odd}\n")
+	if err := os.WriteFile(odd, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{
+		"":                                       "",
+		"/etc/key.json":                          "",
+		"key.json":                               "",
+		"./key":                                  "",
+		`C:\Users\me\key.json`:                   "",
+		odd:                                      "",
+		"/etc/key.json\n":                        "ends with a newline",
+		`{"private_key":"SECRETX"}`:              "holds JSON",
+		"{\n  \"private_key\": \"SECRETX":        "holds JSON",
+		`["SECRETX"]`:                            "holds JSON",
+		"-----BEGIN PRIVATE KEY-----\nSECRETX\n": "holds a key or a certificate",
+		"eyJhbGciOi.SECRETX.SECRETX":             "holds a token",
+		"eyJhbGciOi.SECRETX.SECRETX\n":           "holds a token",
+		strings.Repeat("SECRETX/", 200):          "holds a text",
+		strings.Repeat("SECRETX.", 40):           "holds a text",
+		"AKIASECRETXSECRETX00":                   "holds a text",
+		"none":                                   "",
+		"SECRETX\n/x":                            "holds a text",
+	} {
+		for name, check := range map[string]func(Lookup) error{
+			GoogleCredentials:             CheckGoogleVariables,
+			"AWS_WEB_IDENTITY_TOKEN_FILE": CheckAWSVariables,
+			"AWS_CA_BUNDLE":               CheckAWSVariables,
+		} {
+			err := check(noProfile(map[string]string{name: value}))
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), name+" "+want)) {
+				t.Errorf("%s of %q: %v, want %q", name, value, err, want)
+			}
+			if err != nil && strings.Contains(err.Error(), "SECRETX") {
+				t.Errorf("%q is shown: %v", value, err)
+			}
+		}
+	}
+}
+
+// A proxy that Go would ignore, or read as another host, is refused, without its password.
+func TestProxies(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{map[string]string{"HTTPS_PROXY": "http://user:s3cret%25zz@127.0.0.1:9"}, ""},
+		{map[string]string{"HTTPS_PROXY": "proxy.corp:3128"}, ""},
+		{map[string]string{"HTTPS_PROXY": "user:s3cret@proxy.corp:3128"}, ""},
+		{map[string]string{"HTTPS_PROXY": "10.0.0.1:3128"}, ""},
+		{map[string]string{"HTTPS_PROXY": "socks5://proxy:1080"}, ""},
+		{map[string]string{"HTTPS_PROXY": "http://user:s3cret%zz@127.0.0.1:9"}, "HTTPS_PROXY is no URL (\"http://xxxxx@127.0.0.1:9\")"},
+		{map[string]string{"HTTPS_PROXY": "http://user:s3cret#x@127.0.0.1:9"}, "HTTPS_PROXY is no URL (\"http://xxxxx@127.0.0.1:9\")"},
+		{map[string]string{"HTTPS_PROXY": "http://user:s3cret/x@127.0.0.1:9"}, "HTTPS_PROXY is no URL"},
+		{map[string]string{"https_proxy": "user:s3cret%zz@127.0.0.1:9"}, "https_proxy is no URL (\"xxxxx@127.0.0.1:9\")"},
+		{map[string]string{"HTTPS_PROXY": "http://proxy:1", "https_proxy": "http://%zz"}, ""}, // the other one is not looked at
+		{map[string]string{"HTTP_PROXY": "http://"}, "HTTP_PROXY is no URL"},
+		{map[string]string{"http_proxy": "http://proxy:port"}, "http_proxy is no URL"},
+	} {
+		for name, err := range map[string]error{
+			"the environment": CheckEnvironment(noProfile(c.env), Anything).Err(), "AWS": CheckAWSVariables(noProfile(c.env)), "Google": CheckGoogleVariables(noProfile(c.env)),
+		} {
+			if c.want == "" && err != nil || c.want != "" && (!diag.Has(err, diag.ProxyInvalid) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, %s: %v", c.env, name, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("a password is shown: %v", err)
+			}
+		}
+	}
+}

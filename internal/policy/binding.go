@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// Predefined is a role of Google's, what of it is needed, and for which keys of the configuration.
+type Predefined struct {
+	Name        string
+	Permissions []string
+	For         string
+	Member      string // who gets it; "" for the identity of the process
+	On          Resource
+}
+
+// Resource is what a role is granted on: the project, where its kind is "".
+type Resource struct {
+	Kind ResourceKind
+	Name string // of topics and subscriptions the whole name, projects/PROJECT/topics/TOPIC
+}
+
+// ResourceKind is how gcloud calls a kind of resources.
+type ResourceKind string
+
+// The kinds of resources on which roles are granted.
+const (
+	bucketKind       ResourceKind = "storage buckets"
+	topicKind        ResourceKind = "pubsub topics"
+	subscriptionKind ResourceKind = "pubsub subscriptions"
+)
+
+// processMember is the identity of the process, and forwardingMember that with which Pub/Sub moves
+// messages of a subscription to its dead-letter topic: the service agent of the subscription's
+// project. It needs to publish there, and to acknowledge here.
+// Source: https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
+const (
+	processMember    = "serviceAccount:EMAIL"
+	forwardingMember = "serviceAccount:service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com"
+	deadLetterTopic  = "DEAD_LETTER_TOPIC"
+)
+
+// granted is the command that grants the role.
+func (p Predefined) granted(project string) string {
+	member := p.Member
+	if member == "" {
+		member = processMember
+	}
+	command, name := "gcloud projects", project
+	switch p.On.Kind {
+	case bucketKind:
+		command, name = "gcloud "+string(p.On.Kind), "gs://"+p.On.Name
+	case topicKind, subscriptionKind:
+		command, name = "gcloud "+string(p.On.Kind), p.On.Name
+	}
+	return command + " add-iam-policy-binding " + name + " --member=" + member + " --role=" + p.Name
+}
+
+// bindings are roles on resources, each once: what several keys need is said in one of them.
+type bindings []Predefined
+
+func (b *bindings) add(p Predefined) {
+	for i := range *b {
+		had := &(*b)[i]
+		if had.Name != p.Name || had.On != p.On || had.Member != p.Member {
+			continue
+		}
+		had.For += ", " + p.For
+		had.Permissions = slices.Concat(had.Permissions, p.Permissions)
+		slices.Sort(had.Permissions)
+		had.Permissions = slices.Compact(had.Permissions)
+		return
+	}
+	*b = append(*b, p)
+}
+
+// topic and subscription add a role of Pub/Sub on a resource that a key names; nothing if it names
+// none.
+func (b *bindings) topic(role, key, name, permission string) {
+	b.onResource(role, key, Resource{topicKind, name}, permission)
+}
+
+func (b *bindings) subscription(role, key, name, permission string) {
+	b.onResource(role, key, Resource{subscriptionKind, name}, permission)
+}
+
+func (b *bindings) onResource(role, key string, on Resource, permission string) {
+	if on.Name != "" {
+		b.add(Predefined{Name: role, Permissions: []string{permission}, For: key, On: on})
+	}
+}
+
+// looking are the roles besides the instance's of whoever looks at what the configuration names, as
+// `plan` and a worker do: time series, topics and buckets belong to no instance.
+func looking(cfg *config.Config) bindings {
+	var out bindings
+	if cfg.Backfill.PauseAboveTargetCPU != "" {
+		out.add(Predefined{Name: "roles/monitoring.viewer", Permissions: permissions([]string{"monitoring"}, Watching), For: "backfill.pause_above_target_cpu"})
+	}
+	const viewer = "roles/pubsub.viewer"
+	out.topic(viewer, "relay.pubsub_topic", cfg.Relay.Topic, "pubsub.topics.get")
+	out.topic(viewer, "errors.park_to", cfg.Errors.Topic(), "pubsub.topics.get")
+	out.subscription(viewer, "relay.subscription", cfg.Relay.Subscription, "pubsub.subscriptions.get")
+	out.subscription(viewer, "relay.dead_letter", cfg.Relay.DeadLetter, "pubsub.subscriptions.get")
+	var buckets []string
+	for _, address := range exportsOf(cfg) {
+		if folder, ok := strings.CutPrefix(address, "gs://"); ok {
+			bucket, _, _ := strings.Cut(folder, "/")
+			buckets = append(buckets, bucket)
+		}
+	}
+	slices.Sort(buckets)
+	for _, bucket := range slices.Compact(buckets) {
+		out.add(Predefined{Name: "roles/storage.objectViewer", Permissions: permissions([]string{"storage"}, Importing), For: "backfill.from", On: Resource{bucketKind, bucket}})
+	}
+	return out
+}
+
+// besides are the roles of a worker besides the instance's, and those of Pub/Sub itself without
+// which a dead letter stays empty.
+func besides(cfg *config.Config) []Predefined {
+	out := looking(cfg)
+	const publisher, subscriber = "roles/pubsub.publisher", "roles/pubsub.subscriber"
+	out.topic(publisher, "relay.pubsub_topic", cfg.Relay.Topic, "pubsub.topics.publish")
+	out.topic(publisher, "errors.park_to", cfg.Errors.Topic(), "pubsub.topics.publish")
+	out.subscription(subscriber, "relay.subscription", cfg.Relay.Subscription, "pubsub.subscriptions.consume")
+	out.subscription(subscriber, "relay.dead_letter", cfg.Relay.DeadLetter, "pubsub.subscriptions.consume")
+	if cfg.Relay.DeadLetter != "" && cfg.Relay.Subscription != "" {
+		const key = "the dead letter, to which Pub/Sub itself moves messages,"
+		out.add(Predefined{publisher, []string{"pubsub.topics.publish"}, key, forwardingMember, Resource{topicKind, deadLetterTopic}})
+		out.add(Predefined{subscriber, []string{"pubsub.subscriptions.consume"}, key, forwardingMember, Resource{subscriptionKind, cfg.Relay.Subscription}})
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package preflight
+
+import (
+	"errors"
+	"io/fs"
+	"net/url"
+	"strings"
+
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// notLoaded explains why the AWS SDK cannot read its configuration: the setting at fault is named.
+func notLoaded(env config.Lookup, err error) error {
+	if known := (diag.List)(nil); errors.As(err, &known) {
+		return err
+	}
+	e := &diag.Error{Code: diag.NoAWSCredentials, What: "the AWS configuration of this environment cannot be read", Err: err}
+	var (
+		profile awsconfig.SharedConfigProfileNotExistError
+		file    *fs.PathError
+		address *url.Error
+	)
+	where, bundle := config.CABundle(env)
+	switch {
+	case errors.As(err, &file) && file.Path == bundle:
+		e.Cause, e.Fix = where+" is "+bundle+": "+file.Err.Error(), bundleFix(where)
+	case bundle != "" && strings.Contains(err.Error(), "CA bundle PEM"): // a text is all that the SDK gives
+		e.Cause, e.Fix = where+" is "+bundle+": it holds no certificate in PEM form", bundleFix(where)
+	case errors.As(err, &profile):
+		e.Cause = "there is no AWS profile " + profile.Profile + ", which AWS_PROFILE or AWS_DEFAULT_PROFILE names"
+		e.Fix = "correct AWS_PROFILE, or unset it: `aws configure list-profiles` shows the profiles of this user; AWS_CONFIG_FILE names the file of another"
+	case errors.As(err, &address):
+		uri, _ := env(containerURI)
+		e.Cause, e.Fix = containerURI+" is no URL ("+config.WithoutPassword(uri)+")", "write it as http://HOST/PATH, or unset it"
+	default:
+		remediedByAWS(e)
+	}
+	return e
+}
+
+// containerURI is the one URL that the SDK parses while it reads its configuration.
+const containerURI = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+
+func bundleFix(where string) string {
+	return "correct " + where + ": it names a file of certificates that begin with -----BEGIN CERTIFICATE-----; or remove it if no proxy has a certificate authority of its own"
+}
+
+// halfKey names the variable that lacks the other half of an access key; "" if none does. To the SDK
+// half a key is none, and it looks elsewhere.
+func halfKey(env config.Lookup) string {
+	value := func(names ...string) string {
+		for _, name := range names {
+			if v, _ := env(name); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	id, secret := value("AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY"), value("AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY")
+	switch {
+	case id != "" && secret == "":
+		return "AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is empty"
+	case id == "" && secret != "":
+		return "AWS_SECRET_ACCESS_KEY is set, and AWS_ACCESS_KEY_ID is empty"
+	}
+	return ""
+}

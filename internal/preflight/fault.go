@@ -1,0 +1,48 @@
+package preflight
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// faultOfGoogle reports whether a service answered that it has a fault of its own.
+func faultOfGoogle(err error) bool {
+	var (
+		target *sink.Error
+		topic  *relay.Error
+		answer *googleapi.Error
+		code   string
+	)
+	switch {
+	case errors.As(err, &answer):
+		return answer.Code >= http.StatusInternalServerError
+	case errors.As(err, &target):
+		code = target.Code
+	case errors.As(err, &topic):
+		code = topic.Code
+	default:
+		code = status.Code(err).String()
+	}
+	return code == codes.Internal.String() || code == codes.DataLoss.String()
+}
+
+const faultOfAWSFix = "wait, and try again: the service, or what answers in its place, was reached and has a fault of its own; https://health.aws.amazon.com/health/status shows those that are known"
+
+// faultOfAWS is the same of AWS. A gateway or a proxy that answers so was reached, too.
+func faultOfAWS(err error) bool {
+	var response *smithyhttp.ResponseError
+	if errors.As(err, &response) && response.Response != nil && response.Response.Response != nil {
+		return response.HTTPStatusCode() >= http.StatusInternalServerError
+	}
+	var answer smithy.APIError
+	return errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultServer
+}

@@ -1,0 +1,81 @@
+package preflight
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+const (
+	notWhole     = "download or mount the file again: it is no whole JSON document"
+	madeByGoogle = "name a file that Google Cloud made: the key of a service account, or what `gcloud auth application-default login` writes"
+)
+
+// checkGoogle refuses variables that Google's libraries could not use, unless a client goes to the
+// emulator that a variable names: it has no credentials, and goes through no proxy.
+func checkGoogle(emulator string) error {
+	if os.Getenv(emulator) != "" {
+		return nil
+	}
+	return config.CheckGoogleVariables(os.LookupEnv)
+}
+
+// credentialsFile is the file of credentials that Google's libraries read, and what it is called; ""
+// if there is none.
+func credentialsFile() (where, path string) {
+	if path := os.Getenv(credentialsVariable); path != "" {
+		return credentialsVariable, path
+	}
+	folder := os.Getenv("APPDATA")
+	if runtime.GOOS != "windows" {
+		home, _ := os.UserHomeDir()
+		folder = filepath.Join(home, ".config")
+	}
+	path = filepath.Join(folder, "gcloud", "application_default_credentials.json")
+	if _, err := os.Stat(path); err != nil {
+		return "", ""
+	}
+	return "the file of `gcloud auth application-default login`", path
+}
+
+// contentFault says what a file is that is no JSON object, and what to do about it; "" if it cannot be
+// told. Nothing of what the file holds is told.
+func contentFault(path string) (is, fix string) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", ""
+	}
+	text := bytes.TrimSpace(content)
+	decoded, notEncoded := base64.StdEncoding.DecodeString(string(bytes.ReplaceAll(text, []byte("\n"), nil)))
+	switch {
+	case len(text) == 0:
+		return "it is empty", "download or mount the file again"
+	case bytes.HasPrefix(content, []byte("\xef\xbb\xbf")):
+		return "it begins with a byte order mark", "save it as UTF-8 without a byte order mark"
+	case bytes.HasPrefix(content, []byte("\xff\xfe")), bytes.HasPrefix(content, []byte("\xfe\xff")):
+		return "it is UTF-16", "save it as UTF-8 without a byte order mark"
+	case bytes.HasPrefix(text, []byte("-----BEGIN")):
+		return "it is PEM, not JSON", madeByGoogle
+	case json.Valid(text) && text[0] != '{':
+		return "it is JSON, but no object", madeByGoogle
+	case notEncoded == nil && bytes.HasPrefix(bytes.TrimSpace(decoded), []byte("{")):
+		return "it is encoded in base64", "decode it (base64 --decode), and name the decoded file"
+	case text[0] != '{':
+		return "it is no JSON", madeByGoogle
+	}
+	return "", ""
+}
+
+// ofNetwork reports whether a service could not be reached, where an error has its type still.
+func ofNetwork(err error) bool {
+	var failed net.Error // a *url.Error too
+	return errors.As(err, &failed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,46 @@
+package transform
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ordinaryFamily is the first family that takes any attribute, or what stands for one.
+func (c *compiler) ordinaryFamily() string {
+	for _, f := range c.spec.Families {
+		if f.Aggregate == NoAggregate {
+			return yamlName(f.Name)
+		}
+	}
+	return "FAMILY"
+}
+
+// yamlPlain are the names that YAML reads as text without quotes, whatever its version.
+var yamlPlain = regexp.MustCompile(`^[A-Za-z_][-_.A-Za-z0-9]*$`)
+
+// yamlName is the name of a family as YAML has it.
+func yamlName(name string) string {
+	switch strings.ToLower(name) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+	default:
+		if yamlPlain.MatchString(name) {
+			return name
+		}
+	}
+	return strconv.Quote(name)
+}
+
+// undeclared is how a family that is not declared comes to be, or what was meant by its name.
+func undeclared(family string, as Encoding, attr string) string {
+	switch {
+	case family == "*" && attr != "":
+		return fmt.Sprintf(`did you mean "*": %s? An attribute goes to a family, and "*" stands for all attributes`, yamlName(attr))
+	case !familyName.MatchString(family):
+		return "write the name of a family: at most 64 letters, digits, '-', '_' and '.'"
+	case as == AsCounter:
+		return fmt.Sprintf("add to families:\n  %s: never:intsum", yamlName(family))
+	}
+	return fmt.Sprintf("add to families:\n  %s: maxversions=1", yamlName(family))
+}
