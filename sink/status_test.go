@@ -133,7 +133,7 @@ func TestControlPlaneIsQuoted(t *testing.T) {
 // A new instance has no table yet, which a ping does not find: it answers. What else is not found
 // stays an error, in the service's words, and so does what the client meets while it opens its
 // connections.
-func TestPingOfAnEmptyInstance(t *testing.T) {
+func TestH141_PingOfAnEmptyInstance(t *testing.T) {
 	for text, answers := range map[string]bool{
 		"No tables found for instance projects/p/instances/i":        true,
 		"No tables found for instance 1234/i":                        true,

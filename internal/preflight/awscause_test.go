@@ -224,7 +224,7 @@ func TestRegionsThatAreNone(t *testing.T) {
 
 // A probe asks AWS again while that may help, and tells in the end what it was told: "throttled", and
 // not "no answer".
-func TestAProbeOfAWSIsRepeated(t *testing.T) {
+func TestH141_AProbeOfAWSIsRepeated(t *testing.T) {
 	throttled := &cdc.Error{Op: "DescribeStream", Reason: cdc.Throttled, Err: &smithy.GenericAPIError{Code: "LimitExceededException", Message: "too many"}}
 	failed := &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("read: connection reset by peer")}
 	sts := func(code string, fault smithy.ErrorFault) error {

@@ -102,11 +102,11 @@ func TestMissingProfileIsCreatedByWhoCan(t *testing.T) {
 // A command that is advised is one that a shell and cbt take. A family that is to be an aggregate is made one at once: it never becomes one.
 func TestAdviceIsForShells(t *testing.T) {
 	for want, e := range map[string]*sink.SchemaError{
-		"cbt createfamily T d && cbt setgcpolicy T d maxversions=1, or set target.create_missing: true":                 {Problem: sink.MissingFamily, Want: "maxversions=1"},
-		"cbt createfamily T d && cbt setgcpolicy T d 'maxversions=1 || maxage=30d', or set target.create_missing: true": {Problem: sink.MissingFamily, Want: "maxversions=1 || maxage=30d"},
-		"cbt createfamily T d:never:intsum, or set target.create_missing: true":                                         {Problem: sink.MissingFamily, Want: "never:intsum"},
-		"cbt createfamily T 'd:maxversions=1 && maxversions=2:intsum', or set target.create_missing: true":              {Problem: sink.MissingFamily, Want: "maxversions=1 && maxversions=2:intsum"},
-		"cbt setgcpolicy T d 'maxversions=1 || (maxage=30d && maxversions=3)'":                                          {Problem: sink.WrongRule, Want: "maxversions=1 || (maxage=30d && maxversions=3)"},
+		"cbt createfamily T d && cbt setgcpolicy T d maxversions=1, or run `replicator plan --apply`, or set target.create_missing: true":                 {Problem: sink.MissingFamily, Want: "maxversions=1"},
+		"cbt createfamily T d && cbt setgcpolicy T d 'maxversions=1 || maxage=30d', or run `replicator plan --apply`, or set target.create_missing: true": {Problem: sink.MissingFamily, Want: "maxversions=1 || maxage=30d"},
+		"cbt createfamily T d:never:intsum, or run `replicator plan --apply`, or set target.create_missing: true":                                         {Problem: sink.MissingFamily, Want: "never:intsum"},
+		"cbt createfamily T 'd:maxversions=1 && maxversions=2:intsum', or run `replicator plan --apply`, or set target.create_missing: true":              {Problem: sink.MissingFamily, Want: "maxversions=1 && maxversions=2:intsum"},
+		"cbt setgcpolicy T d 'maxversions=1 || (maxage=30d && maxversions=3)'":                                                                            {Problem: sink.WrongRule, Want: "maxversions=1 || (maxage=30d && maxversions=3)"},
 		"cbt setgcpolicy T d maxage=14d": {Problem: sink.WrongAge, Want: "maxage=14d"},
 		"cbt setgcpolicy T d never":      {Problem: sink.EatsVersions, Want: "never:intsum"},
 	} {

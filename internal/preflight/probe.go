@@ -234,7 +234,7 @@ func (p *Prober) Describe(ctx context.Context, t config.Table) (Table, bool) {
 			return "", err
 		}
 		d := found.Description
-		return fmt.Sprintf("about %s items, key %s", backfill.FormatCount(float64(d.Items)), keyNames(d.PrimaryKey)), nil
+		return "about " + backfill.Counted(float64(d.Items), "item") + ", key " + keyNames(d.PrimaryKey), nil
 	})
 	return found, ok
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // A probe repeats what may pass until its time is up, and keeps the last thing that it was told.
-func TestAProbeRepeatsWhatMayPass(t *testing.T) {
+func TestH141_AProbeRepeatsWhatMayPass(t *testing.T) {
 	throttled, denied := errors.New("throttled"), errors.New("denied")
 	helps := func(err error) bool { return errors.Is(err, throttled) }
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -118,7 +118,7 @@ func (c *creation) Prepare(context.Context, []sink.TableSpec, bool) (sink.Made, 
 
 // Making a table is repeated while that may help, also if it may have been made. What each attempt has
 // made is told.
-func TestACreationIsRepeated(t *testing.T) {
+func TestH141_ACreationIsRepeated(t *testing.T) {
 	var (
 		busy   = &sink.Error{Op: "CreateTable", Reason: sink.Throttled, Code: "ResourceExhausted", Text: "quota"}
 		lost   = &sink.Error{Op: "CreateTable", Reason: sink.Unknown, Code: "Unavailable"}
