@@ -55,7 +55,7 @@ func Brief(err error) error {
 // noCode is the SDK's code for an answer without one.
 const noCode = "UnknownError"
 
-// brokenOff tells whether an answer did not arrive whole.
+// brokenOff reports whether an answer did not arrive whole.
 func brokenOff(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, ErrChecksum)

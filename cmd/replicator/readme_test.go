@@ -76,7 +76,7 @@ func TestREADMEListsEveryCommand(t *testing.T) {
 	}
 }
 
-// actsItself tells a command that also has commands below it from a group, which takes no flags.
+// actsItself distinguishes a command that has commands below it from a group, which takes no flags.
 func actsItself(c *cobra.Command) bool { return strings.HasSuffix(c.Use, "[flags]") }
 
 // listedCommands are the commands in the first column of the table under the heading Commands. In a

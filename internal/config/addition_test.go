@@ -29,7 +29,7 @@ var addable = []string{
 	"tables: [{ from: A, families: { d: maxversions=1 }, rules: [{ columns: { '*': d, b: { to: 'n:b', as: counter } } }] }]",
 }
 
-// What a fix tells to add is valid where the finding points: no key is unknown there, and the
+// What a fix says to add is valid where the finding points: no key is unknown there, and the
 // finding is gone.
 func TestAdditionsAreValid(t *testing.T) {
 	texts := map[string]string{}

@@ -64,7 +64,7 @@ func (e awsEndpoints) variable(name string) string {
 	return value
 }
 
-// ignored tells whether the SDK is set to ask Amazon's own endpoints whatever else is set.
+// ignored reports whether the SDK is set to ask Amazon's own endpoints whatever else is set.
 func (e awsEndpoints) ignored() bool {
 	if value := e.variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"); value != "" {
 		return strings.EqualFold(value, "true")
@@ -127,7 +127,7 @@ func (e awsEndpoints) checkPair() diag.List {
 		Fix:   "set " + e.settingLike(led, other) + " too (most emulators have one address for both), or unset " + led.where}}
 }
 
-// isElsewhere tells whether a service is redirected to a host that is none of Amazon's.
+// isElsewhere reports whether a service is redirected to a host that is none of Amazon's.
 func isElsewhere(e endpoint) bool { return e.url != "" && !isAmazons(e.url) }
 
 // settingLike is the setting of another service in the place where an endpoint is set.

@@ -157,13 +157,13 @@ func findAWSHost(host string) (services []string, region string) {
 	}
 }
 
-// IsAWSHost tells whether a service that is asked here has an endpoint of Amazon's at a host.
+// IsAWSHost reports whether a service that is asked here has an endpoint of Amazon's at a host.
 func IsAWSHost(host string) bool {
 	services, _ := findAWSHost(host)
 	return len(services) > 0
 }
 
-// isAmazons tells whether a URL is one of Amazon's own endpoints, and reached without being
+// isAmazons reports whether a URL is one of Amazon's own endpoints, and reached without being
 // overheard or redirected.
 func isAmazons(endpoint string) bool {
 	u, err := url.Parse(endpoint)

@@ -52,7 +52,7 @@ func AWSAdditions(cfg *config.Config, region string) []Addition {
 		Addition{byRequest + encrypted, permissions([]string{"kms"}, Encrypting), key})
 }
 
-// copiesFrom tells whether a table is copied from an export in stores of this scheme.
+// copiesFrom reports whether a table is copied from an export in stores of this scheme.
 func copiesFrom(cfg *config.Config, scheme string) bool {
 	for _, address := range exportsOf(cfg) {
 		if strings.HasPrefix(address, scheme) {

@@ -22,7 +22,7 @@ var awsRemedies = []remedy{
 		"renew the file of AWS_WEB_IDENTITY_TOKEN_FILE: Kubernetes does so for a projected token, but not for a copy of it", anywhere},
 	{"token expired", hasCode("ExpiredToken", "TokenRefreshRequired"), "",
 		"get new credentials: AWS_SESSION_TOKEN and tokens in files are never renewed; a role, SSO or credential_process renews them", anywhere},
-	{"login expired", says("sso session has expired", "cached sso token is expired", "session token not found or invalid"), "", "run `aws sso login` again, with the same AWS_PROFILE", anywhere},
+	{"login expired", says("sso session has expired", "cached sso token is expired", "session token not found or invalid"), "", loginFix, anywhere},
 	{"unknown key", hasCode("UnrecognizedClient", "InvalidClientTokenId", "InvalidAccessKeyId", "InvalidToken"), "",
 		"use an access key that is active: `aws sts get-caller-identity` shows whether it is. One that begins with ASIA needs its AWS_SESSION_TOKEN. " +
 			"A key of another partition (China, GovCloud) and one in a region that the account has not enabled are unknown too", anywhere},
@@ -80,12 +80,12 @@ var awsFailures = []remedy{
 		"check HTTPS_PROXY, its user and password included, and NO_PROXY", anywhere},
 }
 
-// aboutKMS tells whether an answer is about the key that a table, a stream or an object is encrypted with.
+// aboutKMS reports whether an answer is about the key that a table, a stream or an object is encrypted with.
 func aboutKMS(_ error, said string) bool {
 	return strings.HasPrefix(said, "kms") || says("kms:", "kms key", "kms validation error", "inaccessibleencryptioncredentials", ".kms.", "customer master key")(nil, said)
 }
 
-// hasCode tells whether an answer has one of the error codes, with Exception at its end or without.
+// hasCode reports whether an answer has one of the error codes, with Exception at its end or without.
 func hasCode(codes ...string) func(error, string) bool {
 	return func(_ error, said string) bool {
 		code, _, _ := strings.Cut(said, ":")

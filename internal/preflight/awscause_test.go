@@ -26,7 +26,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Each cause has its fix, whichever service of AWS tells it, and the service's own words stay.
+// Each cause has its fix, whichever service of AWS reports it, and the service's own words stay.
 func TestTheFixFitsTheCauseAtAWS(t *testing.T) {
 	const user, on = "User: arn:aws:sts::111122223333:assumed-role/r/s is not authorized to perform: dynamodb:DescribeTable", " on resource: arn:aws:dynamodb:eu-west-1:111122223333:table/Orders"
 	kms := "User: arn:aws:iam::111122223333:user/u is not authorized to perform: kms:Decrypt on resource: arn:aws:kms:eu-west-1:111122223333:key/k"
@@ -222,7 +222,7 @@ func TestRegionsThatAreNone(t *testing.T) {
 	}
 }
 
-// A probe asks AWS again while that may help, and tells in the end what it was told: "throttled", and
+// A probe asks AWS again while that may help, and says in the end what it was told: "throttled", and
 // not "no answer".
 func TestH141_AProbeOfAWSIsRepeated(t *testing.T) {
 	throttled := &cdc.Error{Op: "DescribeStream", Reason: cdc.Throttled, Err: &smithy.GenericAPIError{Code: "LimitExceededException", Message: "too many"}}

@@ -26,7 +26,7 @@ func (c checkedCredentials) Retrieve(ctx context.Context) (aws.Credentials, erro
 	return found, nil
 }
 
-// withoutOutput is an error without the output of a credential_process: the SDK tells all of it, the
+// withoutOutput is an error without the output of a credential_process: the SDK quotes all of it, the
 // secret included, where it cannot read it.
 func withoutOutput(err error) error {
 	var process *processcreds.ProviderError

@@ -68,7 +68,7 @@ func notByAWS(e *diag.Error) {
 	}
 }
 
-// explainCredentials tells credentials that nobody configured from those that a service did not give,
+// explainCredentials distinguishes credentials that are missing from those that a service refused,
 // and from those that no request can carry.
 func explainCredentials(what string, err error) *diag.Error {
 	e := &diag.Error{Code: diag.NoAWSCredentials, What: what, Cause: err.Error(), Err: err}
@@ -129,7 +129,7 @@ func remediedByAWS(e *diag.Error) {
 	}
 }
 
-// clockCause says by how much the clock of this host is wrong, if the answer tells the time.
+// clockCause says by how much the clock of this host is wrong, if the answer says the time.
 func clockCause(err error, said string) string {
 	var response *smithyhttp.ResponseError
 	if !errors.As(err, &response) || response.Response == nil {

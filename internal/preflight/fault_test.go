@@ -82,7 +82,7 @@ func TestWhatDoesNotExistIsCreatedAsWhatItIs(t *testing.T) {
 	}
 }
 
-// DynamoDB tells a key that it cannot use as a request that is not valid, too.
+// DynamoDB reports a key that it cannot use as a request that is not valid, too.
 func TestKeysOfInvalidRequests(t *testing.T) {
 	for _, c := range []struct{ code, message, want, fix string }{
 		{"ValidationException", "KMS validation error: arn:aws:kms:eu-west-1:1:key/k is disabled.", diag.SourceDenied, "enable-key"},

@@ -9,7 +9,7 @@ import (
 // racing is set where the race detector is built in.
 var racing bool
 
-// brief tells whether a share of the seeds is played: with -short, as `make test` asks, and under
+// brief reports whether a share of the seeds is played: with -short, as `make test` asks, and under
 // the race detector. `make prove` plays all.
 func brief() bool { return racing || testing.Short() }
 
