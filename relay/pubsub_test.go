@@ -30,8 +30,8 @@ func (a *answers) React(any) (bool, any, error) {
 	return true, nil, a.err
 }
 
-// A failure has the words of the service, at once: the client does not repeat until its deadline has
-// passed.
+// A failure has the words of the service, at once: the client does not repeat until its deadline
+// has passed.
 func TestTheServicesWordsAreKept(t *testing.T) {
 	const quota = "Quota exceeded for quota metric 'Regional publisher throughput, kB'"
 	for _, c := range []struct {

@@ -2,8 +2,8 @@ package transform
 
 import "testing"
 
-// What is added to families is YAML of a family that there can be; of a name that none can have, the
-// fix says what was meant.
+// What is added to families is YAML of a family that there can be; of a name that none can have,
+// the fix says what was meant.
 func TestUndeclaredFamilies(t *testing.T) {
 	for _, c := range []struct {
 		family string

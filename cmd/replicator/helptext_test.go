@@ -23,7 +23,8 @@ func listed() (out []*cobra.Command) {
 	return out
 }
 
-// A help begins with a summary of two lines, and no paragraph of it has more than four, where a terminal has 80 columns.
+// A help begins with a summary of two lines, and no paragraph of it has more than four, where a
+// terminal has 80 columns.
 func TestHelpIsShort(t *testing.T) {
 	for _, c := range listed() {
 		for i, paragraph := range strings.Split(strings.TrimSpace(c.Long), "\n\n") {
@@ -46,7 +47,8 @@ func TestHelpIsShort(t *testing.T) {
 	}
 }
 
-// A help is as wide as its terminal, examples aside, and as 80 columns where no terminal says how wide it is.
+// A help is as wide as its terminal, examples aside, and as 80 columns where no terminal says how
+// wide it is.
 func TestHelpFitsItsTerminal(t *testing.T) {
 	for _, c := range listed() {
 		for width, most := range map[int]int{0: helpWidth, 80: 80, 120: 120} {

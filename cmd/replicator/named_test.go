@@ -26,7 +26,8 @@ func writtenByPeople(t *testing.T) []page {
 	})
 }
 
-// TestNamedKeysExist: a key of the configuration that a page names, such as `verify.settle`, is one.
+// TestNamedKeysExist: a key of the configuration that a page names, such as `verify.settle`, is
+// one.
 func TestNamedKeysExist(t *testing.T) {
 	keys := textOf(t, "docs/reference/configuration.md")
 	named := regexp.MustCompile("`((?:apply|backfill|cutover|dual_writes|errors|http|log|relay|source|state|target|verify)\\.[a-z_.]+)")

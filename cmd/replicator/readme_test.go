@@ -110,7 +110,8 @@ func TestListedCommands(t *testing.T) {
 	}
 }
 
-// TestEveryFlagIsInAPage: whoever looks for a flag finds a page that people wrote which uses it, besides the reference.
+// TestEveryFlagIsInAPage: whoever looks for a flag finds a page that people wrote which uses it,
+// besides the reference.
 func TestEveryFlagIsInAPage(t *testing.T) {
 	var written strings.Builder
 	for _, p := range writtenByPeople(t) {

@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// ignored are the paths that a build of an image does not see. Patterns are not used there, so that no test needs to know their rules.
+// ignored are the paths that a build of an image does not see. Patterns are not used there, so that
+// no test needs to know their rules.
 func ignored(t *testing.T) (out []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
@@ -35,7 +36,8 @@ func ignored(t *testing.T) (out []string) {
 	return out
 }
 
-// cleanClone is the folder that an image of the last commit is built from: what git holds of it, but for what is ignored.
+// cleanClone is the folder that an image of the last commit is built from: what git holds of it,
+// but for what is ignored.
 func cleanClone(t *testing.T) string {
 	t.Helper()
 	c := exec.Command("git", "archive", "--format=tar", "HEAD")
@@ -106,8 +108,9 @@ func copyInto(t *testing.T, context, to, arguments string) {
 	}
 }
 
-// The image can be built of a clean clone: what is copied is there, the commands succeed on it, and the version is what the arguments say,
-// because there is no repository to ask. The compiler is not run: the commands that Go would run are listed (-n).
+// The image can be built of a clean clone: what is copied is there, the commands succeed on it, and
+// the version is what the arguments say, because there is no repository to ask. The compiler is not
+// run: the commands that Go would run are listed (-n).
 func TestImageBuildsOfACleanClone(t *testing.T) {
 	context, stage := cleanClone(t), t.TempDir()
 	environment := append(os.Environ(), "GOFLAGS=", "GOWORK=off", "VERSION=v9.8.7", "REVISION=0123abc", "DATE=2026-11-25T10:00:00Z")

@@ -7,8 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Keys, columns, values and reasons of what differs are data of others: --show-values cannot clear a
-// terminal, and no finding takes two lines.
+// Keys, columns, values and reasons of what differs are data of others: --show-values cannot clear
+// a terminal, and no finding takes two lines.
 func TestFindingsAreEscaped(t *testing.T) {
 	const hostile = "a\n\x1b[2Jforged\u009b"
 	f := Finding{Columns: []Column{{Column: columnName("d", hostile), WantValue: printed([]byte(hostile)), HaveValue: printed([]byte("\xff\n"))}}, Reason: known(hostile)}

@@ -74,8 +74,8 @@ func (e awsEndpoints) ignored() bool {
 }
 
 // of is where a service is redirected to; nothing if it is Amazon's own. The more specific setting
-// wins, and then the environment. To the SDK, though, the general variable overrides the services of
-// a profile as soon as it is set, even to nothing.
+// wins, and then the environment. To the SDK, though, the general variable overrides the services
+// of a profile as soon as it is set, even to nothing.
 func (e awsEndpoints) of(service string) endpoint {
 	if e.ignored() {
 		return endpoint{}

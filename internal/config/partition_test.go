@@ -25,7 +25,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// Whatever host the SDK leads to by itself is Amazon's: in every region, by IPv6, for FIPS, of an account.
+// Whatever host the SDK leads to by itself is Amazon's: in every region, by IPv6, for FIPS, of an
+// account.
 func TestEveryHostOfTheSDKIsAmazons(t *testing.T) {
 	for _, region := range regions {
 		for _, dualStack := range []bool{false, true} {

@@ -21,8 +21,8 @@ var awsFiles = []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZAT
 // cannot parse without a word (golang.org/x/net/http/httpproxy).
 var proxies = [][]string{{"HTTPS_PROXY", "https_proxy"}, {"HTTP_PROXY", "http_proxy"}}
 
-// CheckAWSVariables finds what the AWS SDK could not use, before it is given the variable: its value
-// may be a secret, which the SDK's errors would tell.
+// CheckAWSVariables finds what the AWS SDK could not use, before it is given the variable: its
+// value may be a secret, which the SDK's errors would tell.
 func CheckAWSVariables(env Lookup) error {
 	found := checkProxies(env)
 	for _, name := range awsFiles {
@@ -146,8 +146,8 @@ func WithoutPassword(address string) string {
 	return address
 }
 
-// CABundle is the file of certificate authorities that the AWS SDK reads, and the setting that names
-// it; "" if there is none.
+// CABundle is the file of certificate authorities that the AWS SDK reads, and the setting that
+// names it; "" if there is none.
 func CABundle(env Lookup) (where, path string) {
 	e := endpointsOf(env)
 	if path := e.variable("AWS_CA_BUNDLE"); path != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// What stands in the place of a path is named, and never shown. A path is accepted, be there a file or
-// not: that is for whoever opens it.
+// What stands in the place of a path is named, and never shown. A path is accepted, be there a file
+// or not: that is for whoever opens it.
 func TestVariablesThatNameFiles(t *testing.T) {
 	odd := filepath.Join(t.TempDir(), "{odd}\n")
 	if err := os.WriteFile(odd, nil, 0o600); err != nil {

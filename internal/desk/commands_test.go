@@ -156,7 +156,8 @@ func TestCommandsRefuseAlike(t *testing.T) {
 	}
 }
 
-// An export is neither read nor asked for of a table in another region than the one that is followed.
+// An export is neither read nor asked for of a table in another region than the one that is
+// followed.
 func TestAnExportIsOfTheTableThatIsFollowed(t *testing.T) {
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
 	if err != nil {

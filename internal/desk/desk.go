@@ -127,8 +127,8 @@ func (m *Migration) permitted(ctx context.Context) error {
 	return m.early(c.Step)
 }
 
-// sameMapping refuses a table whose rows are written under another mapping than the configuration's,
-// as run does. A table that no worker has met has no rows.
+// sameMapping refuses a table whose rows are written under another mapping than the
+// configuration's, as run does. A table that no worker has met has no rows.
 func (m *Migration) sameMapping(ctx context.Context) error {
 	if !m.needs.Mapping {
 		return nil

@@ -41,8 +41,8 @@ func TestWhatAPingDoesNotFindIsTold(t *testing.T) {
 	}
 }
 
-// A ping that does not find the instance fails where the instance is asked for. One that does not find
-// the app profile does not.
+// A ping that does not find the instance fails where the instance is asked for. One that does not
+// find the app profile does not.
 func TestAMissingInstanceIsNoMissingProfile(t *testing.T) {
 	for said, atInstance := range map[string]bool{
 		"Instance projects/p/instances/i not found":                         true,

@@ -80,12 +80,14 @@ var awsFailures = []remedy{
 		"check HTTPS_PROXY, its user and password included, and NO_PROXY", anywhere},
 }
 
-// aboutKMS reports whether an answer is about the key that a table, a stream or an object is encrypted with.
+// aboutKMS reports whether an answer is about the key that a table, a stream or an object is
+// encrypted with.
 func aboutKMS(_ error, said string) bool {
 	return strings.HasPrefix(said, "kms") || says("kms:", "kms key", "kms validation error", "inaccessibleencryptioncredentials", ".kms.", "customer master key")(nil, said)
 }
 
-// hasCode reports whether an answer has one of the error codes, with Exception at its end or without.
+// hasCode reports whether an answer has one of the error codes, with Exception at its end or
+// without.
 func hasCode(codes ...string) func(error, string) bool {
 	return func(_ error, said string) bool {
 		code, _, _ := strings.Cut(said, ":")

@@ -142,8 +142,8 @@ func TestTheClockOfARefusedRequest(t *testing.T) {
 	}
 }
 
-// What no request can carry is named, and not told: a newline that a secret of Kubernetes kept, from
-// wherever the credentials come.
+// What no request can carry is named, and not told: a newline that a secret of Kubernetes kept,
+// from wherever the credentials come.
 func TestCredentialsWithNewlines(t *testing.T) {
 	process := filepath.Join(t.TempDir(), "process")
 	cut := filepath.Join(t.TempDir(), "cut")
@@ -222,8 +222,8 @@ func TestRegionsThatAreNone(t *testing.T) {
 	}
 }
 
-// A probe asks AWS again while that may help, and says in the end what it was told: "throttled", and
-// not "no answer".
+// A probe asks AWS again while that may help, and says in the end what it was told: "throttled",
+// and not "no answer".
 func TestH141_AProbeOfAWSIsRepeated(t *testing.T) {
 	throttled := &cdc.Error{Op: "DescribeStream", Reason: cdc.Throttled, Err: &smithy.GenericAPIError{Code: "LimitExceededException", Message: "too many"}}
 	failed := &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("read: connection reset by peer")}
@@ -280,8 +280,8 @@ func TestH141_AProbeOfAWSIsRepeated(t *testing.T) {
 	}
 }
 
-// Many workers that start at once exceed the account's ten calls of DescribeStream a second: a start
-// is not refused for that.
+// Many workers that start at once exceed the account's ten calls of DescribeStream a second: a
+// start is not refused for that.
 func TestAStartSurvivesThrottling(t *testing.T) {
 	service := dynamodbtest.New(dynamodbtest.Options{})
 	server := httptest.NewServer(service)

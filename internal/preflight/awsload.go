@@ -48,8 +48,8 @@ func bundleFix(where string) string {
 	return "correct " + where + ": it names a file of certificates that begin with -----BEGIN CERTIFICATE-----; or remove it if no proxy has a certificate authority of its own"
 }
 
-// halfKey names the variable that lacks the other half of an access key; "" if none does. To the SDK
-// half a key is none, and it looks elsewhere.
+// halfKey names the variable that lacks the other half of an access key; "" if none does. To the
+// SDK half a key is none, and it looks elsewhere.
 func halfKey(env config.Lookup) string {
 	value := func(names ...string) string {
 		for _, name := range names {

@@ -131,8 +131,8 @@ func says(words ...string) func(error, string) bool {
 	}
 }
 
-// isFile reports whether a file cannot be opened, by the reason or, where a library hands on nothing but
-// text, by its words.
+// isFile reports whether a file cannot be opened, by the reason or, where a library hands on
+// nothing but text, by its words.
 func isFile(reason error, words string) func(error, string) bool {
 	return func(err error, said string) bool {
 		var path *fs.PathError

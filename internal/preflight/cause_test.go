@@ -196,7 +196,8 @@ func TestTheFileOfGcloudIsNamed(t *testing.T) {
 	}
 }
 
-// An error of opening a client counts as one of its credentials only if the network has no part in it.
+// An error of opening a client counts as one of its credentials only if the network has no part in
+// it.
 func TestTheNetworkIsNoFileOfCredentials(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key.json")
 	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {

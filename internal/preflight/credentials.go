@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
 )
 
-// checkedCredentials gives the credentials of a provider, unless no request could carry them. Each of
-// its errors is a *credentialsError.
+// checkedCredentials gives the credentials of a provider, unless no request could carry them. Each
+// of its errors is a *credentialsError.
 type checkedCredentials struct{ aws.CredentialsProvider }
 
 // Retrieve implements aws.CredentialsProvider.
@@ -26,8 +26,8 @@ func (c checkedCredentials) Retrieve(ctx context.Context) (aws.Credentials, erro
 	return found, nil
 }
 
-// withoutOutput is an error without the output of a credential_process: the SDK quotes all of it, the
-// secret included, where it cannot read it.
+// withoutOutput is an error without the output of a credential_process: the SDK quotes all of it,
+// the secret included, where it cannot read it.
 func withoutOutput(err error) error {
 	var process *processcreds.ProviderError
 	if !errors.As(err, &process) || !strings.HasPrefix(process.Err.Error(), "parse failed") {
@@ -63,8 +63,9 @@ func (e *strangeCredentials) fix() string {
 	return alone
 }
 
-// checkCredentials fails with an *strangeCredentials if a part holds what no key has. With a newline in
-// the access key or the token no request can be sent, and in the secret it makes every signature wrong.
+// checkCredentials fails with an *strangeCredentials if a part holds what no key has. With a
+// newline in the access key or the token no request can be sent, and in the secret it makes every
+// signature wrong.
 func checkCredentials(c aws.Credentials) error {
 	for _, part := range []struct{ name, value string }{
 		{"access key ID", c.AccessKeyID}, {"secret access key", c.SecretAccessKey}, {"session token", c.SessionToken},

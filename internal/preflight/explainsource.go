@@ -17,7 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// ExplainSource is for errors of DynamoDB. Table is the table that was asked for, "" if the error is about none or about more.
+// ExplainSource is for errors of DynamoDB. Table is the table that was asked for, "" if the error
+// is about none or about more.
 func ExplainSource(what, table string, err error) error {
 	var noKey *credentialsError
 	if errors.As(err, &noKey) {
@@ -84,7 +85,8 @@ func explainCredentials(what string, err error) *diag.Error {
 	case halfKey(os.LookupEnv) != "" && lastPlace(err):
 		e.Cause, e.Fix = halfKey(os.LookupEnv), "set both, or neither: the AWS SDK looks elsewhere then"
 	case lastPlace(err):
-		// The last place that is looked at, also where there is no such service: nothing else was configured.
+		// The last place that is looked at, also where there is no such service: nothing else was
+		// configured.
 	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
 		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, and start again: the service that gives the credentials throttles"
 	case errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultClient:

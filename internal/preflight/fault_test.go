@@ -50,8 +50,8 @@ func TestAFaultOfTheServiceIsNoNetwork(t *testing.T) {
 	}
 }
 
-// create_missing is advised where a table is made, and nowhere else; the ledger's store names what was
-// denied.
+// create_missing is advised where a table is made, and nowhere else; the ledger's store names what
+// was denied.
 func TestTheFixOfADenial(t *testing.T) {
 	for op, want := range map[string]bool{"CreateTable": true, "ModifyColumnFamilies": true, "CreateAuthorizedView": true,
 		"GetTable": false, "CheckAndMutateRow": false, "ReadRows": false, "PingAndWarm": false} {

@@ -28,8 +28,8 @@ func checkGoogle(emulator string) error {
 	return config.CheckGoogleVariables(os.LookupEnv)
 }
 
-// credentialsFile is the file of credentials that Google's libraries read, and what it is called; ""
-// if there is none.
+// credentialsFile is the file of credentials that Google's libraries read, and what it is called;
+// "" if there is none.
 func credentialsFile() (where, path string) {
 	if path := os.Getenv(credentialsVariable); path != "" {
 		return credentialsVariable, path
@@ -46,8 +46,8 @@ func credentialsFile() (where, path string) {
 	return "the file of `gcloud auth application-default login`", path
 }
 
-// contentFault says what a file is that is no JSON object, and what to do about it; "" if it cannot be
-// told. Nothing of what the file holds is told.
+// contentFault says what a file is that is no JSON object, and what to do about it; "" if it cannot
+// be told. Nothing of what the file holds is told.
 func contentFault(path string) (is, fix string) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -49,8 +49,8 @@ func mayPass(err error) bool {
 	return false
 }
 
-// mayPassAtAWS is the same of AWS. Unlike Google's clients, which wait for a connection, those of AWS
-// are asked once, so that a probe repeats whatever it asks.
+// mayPassAtAWS is the same of AWS. Unlike Google's clients, which wait for a connection, those of
+// AWS are asked once, so that a probe repeats whatever it asks.
 func mayPassAtAWS(err error) bool {
 	var dialled *net.OpError
 	if errors.As(err, &dialled) && dialled.Op == "dial" {

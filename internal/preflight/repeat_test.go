@@ -81,7 +81,8 @@ func TestAProbeTellsWhatWasSaid(t *testing.T) {
 	}
 }
 
-// A question that may take long is asked again for no longer than ProbeTime, and then its answer shows.
+// A question that may take long is asked again for no longer than ProbeTime, and then its answer
+// shows.
 func TestALongQuestionIsNotRepeatedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, asked := &Prober{Out: io.Discard}, 0
@@ -116,8 +117,8 @@ func (c *creation) Prepare(context.Context, []sink.TableSpec, bool) (sink.Made, 
 	return c.made[min(n, len(c.made)-1)], c.attempts[n]
 }
 
-// Making a table is repeated while that may help, also if it may have been made. What each attempt has
-// made is told.
+// Making a table is repeated while that may help, also if it may have been made. What each attempt
+// has made is told.
 func TestH141_ACreationIsRepeated(t *testing.T) {
 	var (
 		busy   = &sink.Error{Op: "CreateTable", Reason: sink.Throttled, Code: "ResourceExhausted", Text: "quota"}

@@ -30,8 +30,8 @@ type setting struct {
 	fault
 }
 
-// unfit is the first reason for which appliers cannot use a subscription; nil if they can. They need
-// every message of the topic as it was published.
+// unfit is the first reason for which appliers cannot use a subscription; nil if they can. They
+// need every message of the topic as it was published.
 func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.Subscription
 	kept, remembered := config.FormatDuration(f.Retention), config.FormatDuration(cfg.State.TombstoneAge)

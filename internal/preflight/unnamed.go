@@ -31,7 +31,8 @@ func SuggestName(cfg *config.Config, e *diag.Error) *diag.Error {
 const exampleName = "name: orders-2"
 
 // ExplainShared warns of a ledger that follows other tables, and none of this configuration; nil if
-// the ledger follows one of its tables, or none at all. A copied configuration brings its name along.
+// the ledger follows one of its tables, or none at all. A copied configuration brings its name
+// along.
 func ExplainShared(cfg *config.Config, states []checkpoint.TableState) *diag.Error {
 	if len(states) == 0 {
 		return nil

@@ -16,8 +16,8 @@ type Survey struct {
 }
 
 // Take makes the status of a reading, and says what has happened since the one before. If the
-// reading failed, the last one that did not is judged by the time that has passed since, and nothing
-// is known to have happened. The status is nil before the first reading that succeeded.
+// reading failed, the last one that did not is judged by the time that has passed since, and
+// nothing is known to have happened. The status is nil before the first reading that succeeded.
 func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now time.Time) (*Document, []admin.Event) {
 	if err == nil {
 		s.ledger, s.at = l, now
