@@ -242,7 +242,7 @@ func flagError(c *cobra.Command, err error) error {
 	return &diag.Error{Code: diag.Usage, What: c.CommandPath() + ": " + err.Error(), Fix: fix, Cause: "the command line cannot be understood"}
 }
 
-// isVersion tells whether an unknown flag is that by which most programs tell their version.
+// isVersion reports whether an unknown flag is that by which most programs tell their version.
 func isVersion(name string, unknown *pflag.NotExistError) bool {
 	short := unknown.GetSpecifiedShortnames() != ""
 	return !short && name == "version" || short && strings.EqualFold(name, "v")

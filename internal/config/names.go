@@ -156,5 +156,5 @@ func checkListen(s string) *fault {
 // unnamed is the name of a migration whose configuration gives none.
 const unnamed = "default"
 
-// Unnamed tells whether the configuration leaves its migration the default name, as others may.
+// Unnamed reports whether the configuration leaves its migration the default name, as others may.
 func (c *Config) Unnamed() bool { return c.Name == unnamed }

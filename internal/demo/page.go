@@ -60,7 +60,7 @@ func (p *page) serve(listener net.Listener) (closing func()) {
 			return status.Gather(ctx, p.config, p.target, p.env, "", time.Now())
 		}})
 	var both sync.WaitGroup
-	both.Go(func() { _ = admin.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }) // a demo goes on without its page
+	both.Go(func() { _ = admin.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }) // a demo runs without its page too
 	both.Go(func() { p.follow(ctx) })
 	return func() {
 		p.feed.Close() // streams have no end of their own, and the server waits for them

@@ -205,7 +205,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 	}
 }
 
-// Every step at which the application stands still, or is being moved, refuses what would change
+// Every step at which writes are frozen, or the application is being moved, refuses what would change
 // what is compared; before it nothing is refused that makes the gates ready.
 func TestStepsOfACutover(t *testing.T) {
 	for step, want := range map[checkpoint.CutoverStep][2]string{ // of backfill start, of pause

@@ -30,11 +30,11 @@ type Needs struct {
 // Stage is how far a cutover may be when a command is given.
 type Stage uint8
 
-// The stages. From the freeze on the tables stand still and are compared, and after the switch the
-// target is the application's.
+// The stages. From the freeze on the tables are frozen and compared, and after the switch the target
+// belongs to the application.
 const (
 	Whenever     Stage = iota
-	BeforeFreeze       // refused while the application stands still, and after the switch
+	BeforeFreeze       // refused while writes are frozen, and after the switch
 	Unrequested        // refused while a cutover is under way, and after the switch
 )
 
@@ -89,7 +89,7 @@ func compare(until Stage) Needs {
 }
 
 // steer is what a step of a cutover that was begun demands. It must be possible with every mapping:
-// the application may stand still.
+// writes may be frozen.
 func steer(does string) Needs {
 	return Needs{Does: does, Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true, Source: true}
 }

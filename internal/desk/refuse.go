@@ -35,11 +35,11 @@ func (m *Migration) refused(table string) string {
 
 // early refuses a command once a cutover is too far for it.
 func (m *Migration) early(step checkpoint.CutoverStep) error {
-	standing := step == checkpoint.CutoverRequested || step == checkpoint.CutoverChecks // nothing stands still yet
+	unfrozen := step == checkpoint.CutoverRequested || step == checkpoint.CutoverChecks
 	switch {
 	case step.Switched():
 		return checkpoint.ErrCutOver
-	case step.Over(), standing && m.needs.Cutover == BeforeFreeze:
+	case step.Over(), unfrozen && m.needs.Cutover == BeforeFreeze:
 		return nil
 	}
 	fix := "wait for its end: replicator cutover status" + m.request.With

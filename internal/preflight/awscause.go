@@ -73,7 +73,7 @@ var awsFailures = []remedy{
 	{"half a key", says("partial credentials found"), "",
 		"give the AWS profile that the cause names both aws_access_key_id and aws_secret_access_key", anywhere},
 	{"wrong clock", says("certificate has expired or is not yet valid"), diag.ClockWrong,
-		"compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate", anywhere},
+		clockFix, anywhere},
 	{"unknown authority", says("certificate signed by unknown authority"), "",
 		"name the file of the proxy's certificate authority in AWS_CA_BUNDLE, or as ca_bundle of the AWS profile", anywhere},
 	{"proxy", says("proxyconnect", "proxy authentication required"), "",

@@ -39,6 +39,9 @@ const (
 
 const credentialsVariable = config.GoogleCredentials
 
+// clockFix is what to do about a certificate or a token that is not of this time.
+const clockFix = "compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate"
+
 // remedies are tried in order: the first that is met counts.
 var remedies = []remedy{
 	{"file of credentials missing", isFile(fs.ErrNotExist, "no such file or directory"), diag.NoGCPCredentials,
@@ -54,7 +57,7 @@ var remedies = []remedy{
 		diag.NoGCPCredentials, madeByGoogle, inFile},
 	{"no credentials at all", says("could not find default credentials"), diag.NoGCPCredentials, "", anywhere},
 	{"wrong clock", says("reasonable timeframe", "short-lived token", "certificate has expired or is not yet valid", "token used too early"), diag.ClockWrong,
-		"compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate", anywhere},
+		clockFix, anywhere},
 	{"login or key revoked", says("invalid_grant", "invalid_rapt", "account_not_found", "deleted_client"), diag.NoGCPCredentials,
 		"run `gcloud auth application-default login` again, or create a new key; compare the clock of this host too", anywhere},
 	{"metadata server", says("computemetadata", "compute: received", "metadata.google.internal", "169.254.169.254", "metadata: gce metadata"), diag.NoGCPCredentials,
