@@ -38,6 +38,15 @@ func (l *Ledger) ServiceTime(ctx context.Context) time.Time {
 	return l.served.at.Add(task.Mono(ctx) - l.served.heard).UTC()
 }
 
+// Now is the source's time where an answer has shown it, and this process's otherwise. Ages of what
+// the ledger holds are shown by it; what is claimed rests on ServiceTime alone.
+func (l *Ledger) Now(ctx context.Context) time.Time {
+	if at := l.ServiceTime(ctx); !at.IsZero() {
+		return at
+	}
+	return task.Now(ctx).UTC()
+}
+
 // ClockOffset is how far this host's clock is ahead of the source's, to about a second; false until
 // an answer came.
 func (l *Ledger) ClockOffset() (time.Duration, bool) {

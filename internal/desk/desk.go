@@ -1,15 +1,20 @@
 // Package desk opens a migration for the commands of operators: one function connects, reads the
 // ledger and refuses, so that every command refuses alike. What each command demands is a table.
+//
+// It hands out the clock of the ledger, too: a command asks Migration.Now how old something is, and
+// waits by internal/task, so that it runs in the time of its context.
 package desk
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -77,6 +82,15 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 		return nil, err
 	}
 	return m, nil
+}
+
+// Now is the time by which this migration's ages are judged: the ledger's, and that of this process
+// where the migration is not started.
+func (m *Migration) Now(ctx context.Context) time.Time {
+	if m.Ledger == nil {
+		return task.Now(ctx).UTC()
+	}
+	return m.Ledger.Now(ctx)
 }
 
 // Close closes the connections.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -288,6 +289,28 @@ func TestWhatIsOpen(t *testing.T) {
 	if m, err = s.open(Request{Command: "backfill status"}); err != nil || m.Ledger != nil || len(m.Tables) != 2 {
 		t.Errorf("%+v, %v", m, err)
 	}
+}
+
+// The time of a migration is the source's from its first answer on, whatever this machine's clock
+// says.
+func TestTimeOfAMigration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unstarted, err := newScene(t).open(Request{Command: "verify status"})
+		if err != nil || !unstarted.Now(t.Context()).Equal(time.Now()) {
+			t.Fatal(err)
+		}
+		m, err := started(t).open(Request{Command: "verify status", Table: "Orders"})
+		if err != nil || !m.Now(t.Context()).Equal(time.Now()) {
+			t.Fatal(err)
+		}
+		if err := m.Connect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := m.Now(t.Context()); !got.Equal(noon.Add(time.Minute)) || got.Location() != time.UTC {
+			t.Errorf("the time is %s", got)
+		}
+	})
 }
 
 // What is not started yet is said in the same words of the migration and of a table.

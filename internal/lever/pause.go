@@ -46,20 +46,20 @@ func (o *Operator) Pause(ctx context.Context) error {
 	if len(o.Reason) > mostReason {
 		return diag.BadUsage(fmt.Sprintf("--reason has %d bytes", len(o.Reason)), fmt.Sprintf("give at most %d: it is kept in the ledger and shown by status", mostReason))
 	}
-	return o.pull(ctx, "pause", func(ctx context.Context, ledger *checkpoint.Ledger) (checkpoint.TableState, error) {
-		return ledger.PauseTable(ctx, o.Table, o.Reason, time.Now())
+	return o.pull(ctx, "pause", func(ctx context.Context, m *desk.Migration) (checkpoint.TableState, error) {
+		return m.Ledger.PauseTable(ctx, o.Table, o.Reason, m.Now(ctx))
 	})
 }
 
 // Resume lets the table go on from its checkpoints.
 func (o *Operator) Resume(ctx context.Context) error {
-	return o.pull(ctx, "resume", func(ctx context.Context, ledger *checkpoint.Ledger) (checkpoint.TableState, error) {
-		return ledger.ResumeTable(ctx, o.Table)
+	return o.pull(ctx, "resume", func(ctx context.Context, m *desk.Migration) (checkpoint.TableState, error) {
+		return m.Ledger.ResumeTable(ctx, o.Table)
 	})
 }
 
 // pull changes the record of a table that a migration knows, and shows what it is then.
-func (o *Operator) pull(ctx context.Context, command string, change func(context.Context, *checkpoint.Ledger) (checkpoint.TableState, error)) error {
+func (o *Operator) pull(ctx context.Context, command string, change func(context.Context, *desk.Migration) (checkpoint.TableState, error)) error {
 	if o.Table == "" {
 		return diag.BadUsage("a table is paused and resumed by name", "add --table TABLE")
 	}
@@ -76,7 +76,7 @@ func (o *Operator) pull(ctx context.Context, command string, change func(context
 	}
 	var state checkpoint.TableState
 	if err == nil {
-		state, err = change(ctx, m.Ledger)
+		state, err = change(ctx, m)
 	}
 	if err != nil {
 		return preflight.ReadingFailed(ctx, "cannot change the record of table "+o.Table+" in table "+o.Cfg.State.Table, err)
