@@ -3,21 +3,12 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
-
-// RowsError says that the first generation of a source table would be written into a target table
-// with rows of which nobody knows whose they are.
-type RowsError struct{ Table, Target string }
-
-func (e *RowsError) Error() string {
-	return fmt.Sprintf("target table %s holds rows, and nothing says that they are of table %s", e.Target, e.Table)
-}
 
 // Holds tells whether a range of a target table has a row.
 type Holds func(ctx context.Context, table string, r sink.Range) (bool, error)

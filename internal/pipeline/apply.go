@@ -14,14 +14,19 @@ import (
 // applier makes durable what followers and the loader read.
 type applier struct {
 	*retrier
-	writer  *sink.Writer
-	sampler *sampler // of what followers applied; nil: nothing is compared
+	writer *sink.Writer
+	// sample, if not nil, looks at a batch before it is written, which empties the batch. What it
+	// returns is called when the rows are durable.
+	sample func(*transform.Batch) (durable func())
 }
 
 // write makes a batch durable, however long it takes, unless its page slot is wanted and it gets no
 // further.
 func (a applier) write(life lifecycle, right *right, batch *transform.Batch, changes []cdc.Change, slot *pageSlot) error {
-	picked := a.sampler.pick(batch)
+	durable := func() {}
+	if a.sample != nil {
+		durable = a.sample(batch)
+	}
 	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(life.work)
 	err := a.retry(life.finishing(), "write", func(ctx context.Context) error {
 		err := right.write(ctx, a.writer, batch)
@@ -34,7 +39,7 @@ func (a applier) write(life lifecycle, right *right, batch *transform.Batch, cha
 		return err
 	})
 	if err == nil {
-		a.sampler.note(picked)
+		durable()
 	}
 	if err == nil && len(changes) > 0 {
 		a.events.Applied(a.source, count(changes), rows)

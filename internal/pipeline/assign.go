@@ -226,3 +226,37 @@ func (a *assigner) reportDrained(ctx context.Context, v view) bool {
 	drained := func() bool { return a.drained(v, task.Mono(ctx)) }
 	return a.once.report(a.source, drained(), drained)
 }
+
+// longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has
+// no stream any more. One of its name that is created later joins anew. What the ledger says may be
+// of before that: the keeper here must have found the same.
+func (a *assigner) longGone(v view, now time.Time) bool {
+	aside := v.state.Suspended
+	return a.once == nil && a.tracker.isSuspended() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
+}
+
+// leaving is the time that longGone is judged by. A worker that never held a shard or the keeper
+// lease has heard no answer of the source; nothing is claimed by leaving, so its own clock will do.
+func (a *assigner) leaving(ctx context.Context) time.Time {
+	if now := a.ledger.ServiceTime(ctx); !now.IsZero() {
+		return now
+	}
+	return task.Now(ctx)
+}
+
+// rest is lookAfter for what was seen last. Workers look at different moments, so that together they
+// find a lease that has ended about as soon as each would by itself: whoever looked just after its
+// last renewal is the first to see that it stood still.
+func (a *assigner) rest(ctx context.Context, v view) time.Duration {
+	rows, workers := a.shares.looks(a.source, a.ledger.Worker(), len(v.shards))
+	rest := a.timing.lookAfter(rows, workers, a.ledger.Lease())
+	if rest == a.timing.Pass || a.once != nil {
+		a.rested = a.timing.Pass // with Once the looks are what shows that all is drained
+	} else {
+		a.rested = max(a.timing.Pass, rest/2+time.Duration(task.Rand(ctx)*float64(rest/2)))
+	}
+	return a.rested
+}
+
+// passes is for how many looks the next one stands.
+func (a *assigner) passes() int { return max(1, int(a.rested/a.timing.Pass)) }

@@ -1,114 +1,13 @@
 package pipeline
 
 import (
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
-
-// shares are what the workers of the pipeline hold, over all tables, as this process last saw it.
-// The tasks of all tables use them together.
-type shares struct {
-	mu     sync.Mutex
-	tables map[string]map[string]int // shards by worker, by table
-	rows   map[string]int            // of shards in the ledger, by table
-	uneven time.Duration             // since when, on the monotonic clock, this process holds too few; 0: it does not
-	taken  time.Duration             // when it last took a shard over
-}
-
-// see notes how many leases of a table each worker holds.
-func (s *shares) see(table string, held map[string]int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tables == nil {
-		s.tables = map[string]map[string]int{}
-	}
-	s.tables[table] = maps.Clone(held) // the caller goes on counting, and other tables look
-}
-
-// forget leaves out a table that this process does not work on any more.
-func (s *shares) forget(table string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.tables, table)
-	delete(s.rows, table)
-}
-
-// workers is how many workers hold shards of a table, this one included.
-func (s *shares) workers(table, me string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.tables[table])
-	if s.tables[table][me] == 0 {
-		n++
-	}
-	return n
-}
-
-// looks notes how many rows of shards a look at the table reads, and gives how many the looks at all
-// tables read, and how many workers look.
-func (s *shares) looks(table, me string, rows int) (all, workers int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.rows == nil {
-		s.rows = map[string]int{}
-	}
-	s.rows[table] = rows
-	for _, n := range s.rows {
-		all += n
-	}
-	seen := map[string]bool{me: true}
-	for _, held := range s.tables {
-		for worker := range held {
-			seen[worker] = true
-		}
-	}
-	return all, len(seen)
-}
-
-// followed is how many tables this process works on.
-func (s *shares) followed() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.tables)
-}
-
-// busiest is the worker of which me should take over one of the table's shards now; "" if of none.
-// There is one at a time: the numbers must have been uneven for a lease, because a shard that ends
-// is followed by its children soon, and who is gone holds its shards for so long; and then one
-// shard in a pass is taken over, so that all see what came of it.
-func (s *shares) busiest(table, me string, now, lease, pass time.Duration) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	held := map[string]int{}
-	for _, workers := range s.tables {
-		for worker, n := range workers {
-			held[worker] += n
-		}
-	}
-	switch {
-	case checkpoint.Busiest(held, me, slices.Sorted(maps.Keys(held))) == "":
-		s.uneven = 0
-	case s.uneven == 0:
-		s.uneven = now
-	case now-s.uneven >= lease && now-s.taken >= pass:
-		return checkpoint.Busiest(held, me, slices.Sorted(maps.Keys(s.tables[table])))
-	}
-	return ""
-}
-
-// tried notes that a shard of the table is being taken over. Whether that succeeds is seen in the
-// next pass.
-func (s *shares) tried(now time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken = now
-}
 
 // even takes one shard over from a worker that holds at least two more than this one. The worker
 // notices with its next write to the shard's row; what it still writes to the target is what this

@@ -14,12 +14,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Exporter asks DynamoDB for exports of tables; *backfill.Exporter is one.
-type Exporter interface {
-	Request(ctx context.Context, order backfill.ExportOrder) (backfill.ExportReport, error)
-	Report(ctx context.Context, arn string) (backfill.ExportReport, error)
-}
-
 // What is next for an export that is wished for.
 type exportStep uint8
 

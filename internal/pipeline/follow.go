@@ -144,25 +144,6 @@ func (f *follower) finish(life lifecycle, lease *checkpoint.Lease, at checkpoint
 	return err
 }
 
-// read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not
-// found) is returned.
-func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, slot *pageSlot) (page cdc.Page, sent time.Time, err error) {
-	err = r.retry(life, "read a shard", func(ctx context.Context) (err error) {
-		if err = slot.take(ctx); err != nil {
-			return err
-		}
-		sent = task.Now(ctx)
-		if page, err = reader.Read(ctx, from); err != nil {
-			slot.drop(true)
-		}
-		return err
-	})
-	if err == nil {
-		r.events.PageRead(r.source, count(page.Changes))
-	}
-	return page, sent, err
-}
-
 // advance moves the progress over a page that is durable as a whole.
 func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) checkpoint.Progress {
 	at.ReadAt, at.CaughtUp = sent, len(page.Changes) == 0

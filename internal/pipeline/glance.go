@@ -19,9 +19,6 @@ const (
 	// each of them waits longer. All clients of an account share its quota of descriptions, and
 	// with a thousand tables the end of the stream still shows a drop as soon.
 	glancePace = 100 * time.Millisecond
-	// glanceTime bounds a glance: the pass that it is part of must not wait for a service that does
-	// not answer.
-	glanceTime = 5 * time.Second
 )
 
 // glanceAfter is how long after the last description a table is described again, among so many.

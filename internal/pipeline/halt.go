@@ -3,26 +3,15 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // A cutover halts a table before it raises the fence: whoever proves his right to write afterwards
 // reads that. The parts of a halted table end as in a clean stop, and begin anew if the cutover is
 // cancelled. While it stands, this worker reads and writes nothing of the table. An operator's pause
 // stops a table in the same way, without a fence.
-
-// errHalted ends the work on a table, or an attempt to apply a message; it passes if the cutover is
-// cancelled, or the table resumed.
-var errHalted = errors.New("the table is halted by a cutover, or paused by an operator")
-
-const defaultLagBound = 5 * time.Second
 
 // serve works on a table whenever neither a cutover halts it nor an operator has paused it, until a
 // drain begins or it is cut over for good. First is what is to run first.
@@ -89,35 +78,4 @@ func (t *table) runUnlessHalted(life lifecycle) (halted bool, err error) {
 	})
 	err = g.Wait()
 	return errors.Is(context.Cause(drain), errHalted) && !life.draining(), err
-}
-
-// sight notes what a cutover looks for in a page that is durable.
-func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound time.Duration) {
-	for _, c := range page.Canaries {
-		if attempt, i := canary.Which(c); attempt > 0 {
-			at.Cutover.See(attempt, i)
-		}
-	}
-	var last time.Time
-	for _, c := range page.Changes {
-		if c.Time.After(last) {
-			last = c.Time
-		}
-		if !c.Expired && c.Time.After(at.Cutover.WrittenAt) {
-			at.Cutover.WrittenAt, at.Cutover.Written = c.Time, sink.HashOf(m.ItemKey(c.Keys))
-		}
-	}
-	if !last.IsZero() && !page.At.IsZero() && page.At.Sub(last) > bound+time.Second { // times are floored
-		at.Cutover.BehindAt = page.At
-	}
-	if len(page.Canaries) > 0 {
-		at.CaughtUp = false
-	}
-}
-
-func keyNames(m *transform.Mapping) (names []string) {
-	for _, k := range m.PrimaryKey {
-		names = append(names, k.Name)
-	}
-	return names
 }

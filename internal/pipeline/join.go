@@ -5,25 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
-
-// Discovery is what was found of the tables that patterns stand for.
-type Discovery struct {
-	// Tables can be replicated. Those that are followed already are passed over.
-	Tables []Table
-	// Refused cannot be, for the reasons given.
-	Refused []Refusal
-}
-
-// Refusal is a table that was found and that the mapping, say, does not fit.
-type Refusal struct{ Table, Reason string }
-
-// GoneReason is why a table is suspended that does not exist any more.
-const GoneReason = "the table does not exist any more; its rows stay, as of the last change that was read"
 
 // discovery is what a run with Once waits for besides tables, none of which is called so.
 const discovery = ""
@@ -127,52 +111,4 @@ func (j *joining) tick() {
 	if j.alone && j.joined.empty() {
 		j.events.Tick()
 	}
-}
-
-// lookedAfter is for how long a table that was dropped is looked after still: its stream can be
-// read for half of that, and clocks differ.
-const lookedAfter = 2 * cdc.Retention
-
-// longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has
-// no stream any more. One of its name that is created later joins anew. What the ledger says may be
-// of before that: the keeper here must have found the same.
-func (a *assigner) longGone(v view, now time.Time) bool {
-	aside := v.state.Suspended
-	return a.once == nil && a.tracker.isSuspended() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
-}
-
-// leaving is the time that longGone is judged by. A worker that never held a shard or the keeper
-// lease has heard no answer of the source; nothing is claimed by leaving, so its own clock will do.
-func (a *assigner) leaving(ctx context.Context) time.Time {
-	if now := a.ledger.ServiceTime(ctx); !now.IsZero() {
-		return now
-	}
-	return task.Now(ctx)
-}
-
-// suspend notes in the ledger that a table cannot be followed, once for each reason.
-func suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
-	now := ledger.ServiceTime(ctx)
-	if now.IsZero() {
-		now = task.Now(ctx).UTC() // no answer came yet; it is for people then
-	}
-	told := true
-	_, err := ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
-		told = s.Suspended.Reason == reason
-		if !told {
-			s.Suspended = checkpoint.Suspension{Since: now, Reason: reason}
-		}
-		return nil
-	})
-	if err == nil && !told {
-		events.Suspended(source, reason)
-	}
-	return err
-}
-
-var errGone = errors.New("the table does not exist any more")
-
-// gone tells from a description, or the lack of it, whether a table was dropped or is about to be.
-func gone(d backfill.Description, err error) bool {
-	return cdc.Is(err, cdc.NotFound) || err == nil && d.Status == "DELETING"
 }

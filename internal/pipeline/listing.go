@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
@@ -29,6 +28,3 @@ func listShards(life lifecycle, r *retrier, source cdc.Source, parent string) (c
 	}
 	return lister.Listing(), nil
 }
-
-// errStopped ends a listing when the process is asked to stop.
-var errStopped = errors.New("asked to stop")

@@ -8,24 +8,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// NamedExport is an export that the configuration names: a table's first load copies it in place of
-// a scan.
-type NamedExport struct {
-	Address string
-	// Judge reads it, and proves that its images may be applied to the table. The error is an
-	// *ExportRefused if they may not be, and a *checkpoint.NotAdmissible if waiting mends it.
-	Judge func(ctx context.Context, table checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error)
-}
-
-// named reports whether there is one.
-func (n NamedExport) named() bool { return n.Address != "" }
-
-// ExportRefused says why an export is not copied, with what to do. The table is not scanned instead:
-// that costs what the export was to spare.
-type ExportRefused struct{ Why string }
-
-func (e *ExportRefused) Error() string { return "the export is refused: " + e.Why }
-
 // askNamed asks for the first load, from the export that the configuration names, once it is known
 // whether its images may be applied. One that is refused is noted, for everybody to see.
 func (c *conductor) askNamed(life lifecycle) error {

@@ -1,11 +1,9 @@
 package pipeline
 
 import (
-	"context"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // poll is how long a shard rests after so many empty pages in a row. It is asked every Soon until
@@ -32,20 +30,3 @@ func (t Timing) lookAfter(rows, workers int, lease time.Duration) time.Duration 
 	all := time.Duration(rows) * time.Duration(workers) * time.Second / ledgerRows
 	return max(t.Pass, min(all, lease))
 }
-
-// rest is lookAfter for what was seen last. Workers look at different moments, so that together they
-// find a lease that has ended about as soon as each would by itself: whoever looked just after its
-// last renewal is the first to see that it stood still.
-func (a *assigner) rest(ctx context.Context, v view) time.Duration {
-	rows, workers := a.shares.looks(a.source, a.ledger.Worker(), len(v.shards))
-	rest := a.timing.lookAfter(rows, workers, a.ledger.Lease())
-	if rest == a.timing.Pass || a.once != nil {
-		a.rested = a.timing.Pass // with Once the looks are what shows that all is drained
-	} else {
-		a.rested = max(a.timing.Pass, rest/2+time.Duration(task.Rand(ctx)*float64(rest/2)))
-	}
-	return a.rested
-}
-
-// passes is for how many looks the next one stands.
-func (a *assigner) passes() int { return max(1, int(a.rested/a.timing.Pass)) }

@@ -11,11 +11,8 @@ package pipeline
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
@@ -25,13 +22,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
-
-// Database is what the pipeline needs of DynamoDB besides the stream; *backfill.Tables is one.
-type Database interface {
-	backfill.ScanSource
-	backfill.ItemSource
-	Describe(ctx context.Context, table string) (backfill.Description, error)
-}
 
 // Options are everything a worker needs. Interfaces are used from many tasks at once.
 type Options struct {
@@ -92,112 +82,6 @@ type Options struct {
 	Once bool
 }
 
-// Table is one table to replicate.
-type Table struct {
-	Mapping     *transform.Mapping
-	MappingHash string
-	// AcceptMapping lets a changed mapping raise the generation instead of being refused.
-	AcceptMapping bool
-	// AdoptRows lets the first generation go into targets that hold rows.
-	AdoptRows bool
-	// FromNow drops what is older than the first start, unless the table is copied. Of one that is
-	// neither copied nor followed from now on, all that the stream still holds is applied.
-	FromNow bool
-	// Young tells that the table was created after the first start. FromNow drops nothing of it
-	// then, and what may have been trimmed of its stream before anybody read it is a gap.
-	Young bool
-	// Copy loads the existing items; LoadAgain does so after each gap, too, without being asked.
-	Copy, LoadAgain bool
-	// Export is what the first load copies in place of a scan; zero: it scans.
-	Export NamedExport
-	// Segments is how many parts of a load this worker works on at once.
-	Segments int
-	// Limits bound loads as configured. An operator's, in the ledger, are put over them.
-	Limits checkpoint.Limits
-	// LiveLimits gives them where they may change while loads run; nil: Limits are those.
-	LiveLimits func() checkpoint.Limits
-	// Rows, if not nil, is a bound on rows a second that several tables share, in place of that of
-	// Limits.
-	Rows *backfill.Throttle
-	// SkipExpired leaves items out of loads that are past their time to live. Owned says that every
-	// row of the target tables is of this program.
-	SkipExpired, Owned bool
-	// Settle is how long after a change is applied a verify looks at its row again.
-	Settle time.Duration
-	// Late is how long after its change in the source the application may still write the target by
-	// itself; 0: it does not. Images are asserted a second time then.
-	Late time.Duration
-	// LagBound is how far behind a shard may be so that it counts as caught up; default 5 s. How long
-	// it has been is a gate of a cutover.
-	LagBound time.Duration
-	// Sample is the share of the items of which rows are compared that were just applied, every
-	// SampleEvery; 0: none are.
-	Sample      float64
-	SampleEvery time.Duration
-	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
-	// the others go on.
-	Joined bool
-}
-
-// Timing are the periods of the loops. The zero value of each field means its default.
-type Timing struct {
-	Poll      time.Duration // wait after an empty page of an idle shard; default 1 s
-	Soon      time.Duration // and after the first empty pages, from where it grows to Poll; default Poll
-	Pass      time.Duration // between two looks at the ledger; default a third of the lease, at most 2 s
-	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
-	Commit    time.Duration // at most one checkpoint a shard in this time; default 1 s
-	Grace     time.Duration // how long a clean stop may finish what it has read; default 20 s
-	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
-	IdlePages int           // Once: and how many; default 10
-	Yield     time.Duration // how long the source may not answer before a shard, or the keeper lease, is left to another worker; default four leases
-}
-
-// listEvery is the default of Timing.List.
-const listEvery = time.Minute
-
-func (t Timing) orDefault(lease time.Duration) Timing {
-	or := func(d *time.Duration, value time.Duration) {
-		if *d == 0 {
-			*d = value
-		}
-	}
-	or(&t.Poll, time.Second)
-	or(&t.Soon, t.Poll)
-	or(&t.Pass, min(2*time.Second, lease/3))
-	or(&t.List, listEvery)
-	or(&t.Commit, time.Second)
-	or(&t.Grace, 20*time.Second)
-	or(&t.Idle, 10*time.Second)
-	or(&t.Yield, 4*lease)
-	if t.IdlePages == 0 {
-		t.IdlePages = 10
-	}
-	return t
-}
-
-// Floors are the generations of the source tables as this process last read them. Its Floor is for
-// sink.Options: what is older need not be sent.
-type Floors struct {
-	mu          sync.Mutex
-	generations map[string]uint32
-}
-
-// Floor is the generation of a source table, 0 if it is not known.
-func (f *Floors) Floor(source string) uint32 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.generations[source]
-}
-
-func (f *Floors) raise(source string, generation uint32) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.generations == nil {
-		f.generations = map[string]uint32{}
-	}
-	f.generations[source] = max(f.generations[source], generation)
-}
-
 // Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages that were
 // read are written and committed and leases are released, within Timing.Grace. It returns nil after
 // a clean stop, and with Once when everything is drained. Any other return is an error that no
@@ -249,29 +133,4 @@ func Run(ctx context.Context, o Options) error {
 		return nil
 	}
 	return err
-}
-
-// fatal tells whether an error ends the process: no repeat and no other worker mends it.
-func fatal(err error) bool {
-	var source *SourceError
-	return orderly(err) || errors.As(err, &source) || isAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
-}
-
-// orderly tells whether an error ends the process with a clean stop: ledger and target are still
-// ours to write.
-func orderly(err error) bool {
-	var bad *sink.BadItem
-	var stream *StreamError
-	var key *KeyError
-	var rows *RowsError
-	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || isAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrRanked, checkpoint.ErrMode, checkpoint.ErrCutOver, checkpoint.ErrPaused, sink.ErrParkedLimit)
-}
-
-func isAny(err error, targets ...error) bool {
-	for _, target := range targets {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // reads are the calls to the source that are under way. A clean stop finishes what is being written
@@ -130,4 +131,23 @@ func (d stoppableDatabase) Get(ctx context.Context, table string, key attribute.
 	ctx, end := d.reads.begin(ctx)
 	defer end()
 	return d.Database.Get(ctx, table, key)
+}
+
+// read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not
+// found) is returned.
+func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, slot *pageSlot) (page cdc.Page, sent time.Time, err error) {
+	err = r.retry(life, "read a shard", func(ctx context.Context) (err error) {
+		if err = slot.take(ctx); err != nil {
+			return err
+		}
+		sent = task.Now(ctx)
+		if page, err = reader.Read(ctx, from); err != nil {
+			slot.drop(true)
+		}
+		return err
+	})
+	if err == nil {
+		r.events.PageRead(r.source, count(page.Changes))
+	}
+	return page, sent, err
 }

@@ -101,3 +101,6 @@ func repeatable(err error) bool {
 	}
 	return true
 }
+
+// errStopped ends a listing when the process is asked to stop.
+var errStopped = errors.New("asked to stop")

@@ -79,12 +79,16 @@ func (s *sampler) begin() {
 	}
 }
 
+// sample picks rows of a batch before it is written. What it returns notes those that are durable
+// then.
+func (s *sampler) sample(b *transform.Batch) (durable func()) {
+	picked := s.pick(b)
+	return func() { s.note(picked) }
+}
+
 // pick finds the rows of a batch whose items are in the sample. A write empties the batch, so that
 // they are picked before, and noted when they are durable.
 func (s *sampler) pick(b *transform.Batch) []sampledRow {
-	if s == nil {
-		return nil
-	}
 	s.mu.Lock()
 	round, cut := s.round, s.cut
 	s.mu.Unlock()

@@ -50,7 +50,9 @@ func newTable(w *worker, spec Table) *table {
 	}
 	apply := applier{retrier: c.retrier, writer: w.Writer}
 	followed := apply
-	followed.sampler = t.sampler
+	if t.sampler != nil {
+		followed.sample = t.sampler.sample
+	}
 	former := &formers{source: c.source, ledger: w.Ledger, mapping: spec.Mapping, families: w.Families, restore: w.Restore}
 	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare, formers: former}
 	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
@@ -90,23 +92,6 @@ func newTable(w *worker, spec Table) *table {
 		tracker: &t.tracker, outages: &t.outages, wakeAssigner: &t.wakeAssigner, kept: cmp.Or(w.Kept, checkpoint.LongestKept),
 	}
 	return t
-}
-
-// throttle bounds the rows that a load writes.
-func (t Table) throttle() *backfill.Throttle {
-	if t.Rows != nil {
-		return t.Rows
-	}
-	rows, _ := t.limits()().Rows()
-	return backfill.NewThrottle(rows)
-}
-
-// limits gives those of the configuration, at any time.
-func (t Table) limits() func() checkpoint.Limits {
-	if t.LiveLimits != nil {
-		return t.LiveLimits
-	}
-	return func() checkpoint.Limits { return t.Limits }
 }
 
 // run works on the table until a drain begins: as one of the workers that read its shards and,
