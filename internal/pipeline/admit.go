@@ -50,6 +50,10 @@ type admission struct {
 	adopt   bool
 }
 
+func newAdmission(s *shared) *admission {
+	return &admission{common: s.common, mapping: s.mapping, target: s.process.Target, adopt: s.spec.AdoptRows}
+}
+
 // admit fails with a *RowsError if an operator has to answer first. It comes before anything is
 // created or written for the table.
 func (a *admission) admit(ctx context.Context) error {

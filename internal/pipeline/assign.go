@@ -30,6 +30,13 @@ type assigner struct {
 	rested time.Duration // between the last two looks
 }
 
+func newAssigner(s *shared, follower *follower) *assigner {
+	return &assigner{
+		common: s.common, open: s.open, follower: follower, fencing: s.fencing, shares: s.process.shares, tracker: &s.tracker,
+		copies: s.spec.Copy, again: s.spec.Copy && s.spec.LoadAgain, once: s.process.once, wake: &s.wake.assigner, wakeReconciler: &s.wake.reconciler,
+	}
+}
+
 // assign looks at the ledger again and again and takes every shard that is free, and now and then
 // one of a worker that holds more, until a drain begins, or nothing is left to do: with Once when
 // all tables are drained, and for a table that was dropped long ago. Then it calls finish. It

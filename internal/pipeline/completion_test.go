@@ -66,7 +66,7 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 		w := newWorker(o, nil)
 		a, b := newTable(w, Table{Mapping: &transform.Mapping{Source: "A"}}), newTable(w, Table{Mapping: &transform.Mapping{Source: "B"}})
 		for _, tb := range []*table{a, b} {
-			w.once.await(tb.source, &tb.wakeAssigner)
+			w.once.await(tb.source, &tb.wake.assigner)
 		}
 		read := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Reading, Owner: ledger.Worker()}
 		v := view{state: checkpoint.TableState{Label: "l", Generation: 1, Adopted: 1, Listed: 1}, shards: []checkpoint.Shard{read}}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -28,6 +29,16 @@ type follower struct {
 	late      time.Duration // how long after its change the application may write the target; 0: it does not
 	room      *settleRoom
 	lagBound  time.Duration
+}
+
+// newFollower makes what works under leases. Sample, if not nil, is shown what is applied; pages that
+// are to be settled take room.
+func newFollower(s *shared, sample func(*transform.Batch) (durable func()), room *settleRoom) *follower {
+	return &follower{
+		common: s.common, applier: s.applier(sample), publisher: s.publisher, fencing: s.fencing, mapping: s.mapping, open: s.open, database: s.database,
+		slots: s.process.slots, calls: s.process.calls, tracker: &s.tracker, outages: &s.outages,
+		late: s.spec.Late, room: room, lagBound: cmp.Or(s.spec.LagBound, defaultLagBound),
+	}
 }
 
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold,

@@ -39,7 +39,7 @@ func (w *worker) serve(life lifecycle, spec Table, first *table) error {
 			return err
 		}
 		t = newTable(w, spec)
-		w.once.await(t.source, &t.wakeAssigner)
+		w.once.await(t.source, &t.wake.assigner)
 	}
 	return nil
 }

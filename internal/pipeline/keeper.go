@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -22,6 +23,13 @@ type keeper struct {
 	outages      *outages
 	wakeAssigner *task.Wakeup
 	kept         time.Duration // how long a message is brought that is not applied
+}
+
+func newKeeper(s *shared, reconciler *reconciler, conductor *conductor) *keeper {
+	return &keeper{
+		common: s.common, reconciler: reconciler, conductor: conductor, database: s.database, joined: s.spec.Joined,
+		tracker: &s.tracker, outages: &s.outages, wakeAssigner: &s.wake.assigner, kept: cmp.Or(s.process.Kept, checkpoint.LongestKept),
+	}
 }
 
 // seek waits for the keeper lease, and keeps the table while it has it, until a drain begins.

@@ -50,6 +50,29 @@ type loadSettings struct {
 	named       NamedExport   // that the first load copies; zero: it scans
 }
 
+// newLoads makes the two loops of a table's loads: the loader of this worker, and the conductor, which
+// works under the keeper lease.
+func newLoads(s *shared) (*loader, *conductor) {
+	p, spec := s.process, s.spec
+	settings := loadSettings{
+		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
+		segments: max(spec.Segments, 1), limits: spec.limits(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late, named: spec.Export,
+	}
+	if p.Writer != nil {
+		settings.imageAge = p.Writer.MaxImageAge()
+	}
+	exports := &exportReader{open: p.Exports}
+	return &loader{
+			common: s.common, applier: s.applier(nil), publisher: s.publisher, fencing: s.fencing, mapping: s.mapping, database: s.database,
+			target: p.Target, shares: p.shares, settings: settings, exports: exports, limits: backfill.NewLimits(0, 0), rows: spec.throttle(),
+			own: backfill.NewThrottle(0), wake: &s.wake.loader, wakeConductor: &s.wake.conductor,
+		}, &conductor{
+			common: s.common, mapping: s.mapping, database: s.database, target: p.Target, witnesses: s.witnesses, fencing: s.fencing, busy: p.Busy,
+			settings: settings, exports: exports, exporter: p.Exporter, joined: spec.Joined, wake: &s.wake.conductor, wakeLoader: &s.wake.loader,
+			wakeAssigner: &s.wake.assigner,
+		}
+}
+
 // run takes parts and works on them until a drain begins.
 func (l *loader) run(life lifecycle) error {
 	held := newHoldings(life, func() {

@@ -38,6 +38,14 @@ type reconciler struct {
 	memory
 }
 
+func newReconciler(s *shared, admission *admission) *reconciler {
+	return &reconciler{
+		common: s.common, mapping: s.mapping, database: s.database, open: s.open, witnesses: s.witnesses, admission: admission, fencing: s.fencing,
+		shares: s.process.shares, tracker: &s.tracker, outages: &s.outages, wake: &s.wake.reconciler, wakeAssigner: &s.wake.assigner,
+		late: s.spec.Late, joined: s.spec.Joined, young: s.spec.Young, copies: s.spec.Copy, fromNow: s.spec.FromNow,
+	}
+}
+
 // memory is what the reconciler remembers while its keeper holds the lease. What must last is in
 // the ledger.
 type memory struct {

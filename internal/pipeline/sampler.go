@@ -54,7 +54,7 @@ const (
 
 // newSampler is nil if nothing is to be compared.
 func newSampler(v *verifier, spec Table) *sampler {
-	if v == nil || spec.SampleEvery <= 0 || spec.Sample <= 0 {
+	if spec.SampleEvery <= 0 || spec.Sample <= 0 {
 		return nil
 	}
 	s := &sampler{common: v.common, mapping: spec.Mapping, owned: spec.Owned, share: spec.Sample, every: spec.SampleEvery, rate: backfill.NewThrottle(sampleRate)}

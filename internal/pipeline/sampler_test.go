@@ -53,10 +53,6 @@ func TestSampleOfWhatIsApplied(t *testing.T) {
 	if whole := newSample(t, 1); len(whole.pick(whole.applied(0, 100))) != 100 {
 		t.Error("a share of 1 leaves items out")
 	}
-	var none *sampler
-	if got := none.pick(s.applied(0, 10)); got != nil {
-		t.Errorf("nothing is to be compared, and %d rows are picked", len(got))
-	}
 }
 
 // However much is applied, what waits is bounded, and is a sample by hash: an item that waits would

@@ -43,6 +43,8 @@ type settleRoom struct {
 	left int64
 }
 
+func newSettleRoom(bytes int64) *settleRoom { return &settleRoom{left: bytes} }
+
 func (r *settleRoom) take(n int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

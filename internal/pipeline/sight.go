@@ -37,13 +37,6 @@ func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound t
 	}
 }
 
-func keyNames(m *transform.Mapping) (names []string) {
-	for _, k := range m.PrimaryKey {
-		names = append(names, k.Name)
-	}
-	return names
-}
-
 // errHalted ends the work on a table, or an attempt to apply a message; it passes if the cutover is
 // cancelled, or the table resumed.
 var errHalted = errors.New("the table is halted by a cutover, or paused by an operator")

@@ -114,3 +114,10 @@ type Exporter interface {
 	Request(ctx context.Context, order backfill.ExportOrder) (backfill.ExportReport, error)
 	Report(ctx context.Context, arn string) (backfill.ExportReport, error)
 }
+
+func keyNames(m *transform.Mapping) (names []string) {
+	for _, k := range m.PrimaryKey {
+		names = append(names, k.Name)
+	}
+	return names
+}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
@@ -68,11 +67,12 @@ func (s *sumSlots) take() bool {
 
 func (s *sumSlots) leave() { s.taken.Add(-1) }
 
-func newVerifier(c *common, spec Table, database Database, target verify.Target, workers func() int, wake *task.Wakeup, slots *sumSlots) *verifier {
+func newVerifier(s *shared, target verify.Target, workers func() int, slots *sumSlots) *verifier {
+	spec := s.spec
 	return &verifier{
-		common: c, mapping: spec.Mapping, database: database, target: target, workers: workers,
+		common: s.common, mapping: s.mapping, database: s.database, target: target, workers: workers,
 		settings: verifySettings{settle: spec.Settle, owned: spec.Owned, late: spec.Late, atOnce: max(spec.Segments, 1), limits: spec.limits()},
-		limits:   backfill.NewLimits(0, 0), rows: backfill.NewThrottle(0), wake: wake, slots: slots,
+		limits:   backfill.NewLimits(0, 0), rows: backfill.NewThrottle(0), wake: &s.wake.verifier, slots: slots,
 	}
 }
 
@@ -111,11 +111,10 @@ func (s *VerifySlots) slots() *sumSlots {
 func Verify(ctx context.Context, o VerifyOptions) error {
 	halting, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
-	c := &common{
-		retrier: &retrier{source: o.Table.Mapping.Source, events: o.Events.orSilent()}, ledger: o.Ledger, floors: &Floors{},
-		mappingHash: o.Table.MappingHash, timing: o.Timing.orDefault(o.Ledger.Lease()), halt: halt,
-	}
-	v := newVerifier(c, o.Table, stoppableDatabase{o.Database, &reads{}, o.Ledger.Heard, canary.New(o.Ledger.ID(), c.source), keyNames(o.Table.Mapping)}, o.Rows, func() int { return 1 }, &task.Wakeup{}, o.Slots.slots())
+	p := newProcess(&Options{
+		Ledger: o.Ledger, Floors: &Floors{}, Database: o.Database, Events: o.Events.orSilent(), Timing: o.Timing.orDefault(o.Ledger.Lease()),
+	}, halt)
+	v := newVerifier(newShared(p, o.Table), o.Rows, func() int { return 1 }, o.Slots.slots())
 	v.failed, v.settings.patience = halt, o.Patience
 	if o.Over == nil {
 		o.Over = func(state checkpoint.TableState) bool { return !state.Verify.Running() }
