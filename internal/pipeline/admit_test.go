@@ -118,7 +118,7 @@ func TestARefusedFirstGenerationLeavesNothing(t *testing.T) {
 		k.Witness = func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		before, _ := store.Read(ctx, "")
 		var rows *RowsError
-		if got := k.reconciler().complete(until(ctx)); err != nil || failed != nil || !errors.As(got, &rows) {
+		if got := reconcilerOf(k).complete(until(ctx)); err != nil || failed != nil || !errors.As(got, &rows) {
 			t.Error(err, failed, got)
 		}
 		if after, err := store.Read(ctx, ""); err != nil || len(after) != len(before) || len(did) > 0 {

@@ -21,8 +21,7 @@ type assigner struct {
 	fencing        *fencing
 	shares         *shares
 	tracker        *shardTracker
-	copies         bool        // the table is to be loaded
-	again          bool        // and after a gap, without being asked
+	spec           Table
 	once           *completion // nil: it goes on when the table is drained
 	wake           *task.Wakeup
 	wakeReconciler *task.Wakeup // the keeper's: a shard was left
@@ -33,7 +32,7 @@ type assigner struct {
 func newAssigner(s *shared, follower *follower) *assigner {
 	return &assigner{
 		common: s.common, open: s.open, follower: follower, fencing: s.fencing, shares: s.process.shares, tracker: &s.tracker,
-		copies: s.spec.Copy, again: s.spec.Copy && s.spec.LoadAgain, once: s.process.once, wake: &s.wake.assigner, wakeReconciler: &s.wake.reconciler,
+		spec: s.spec, once: s.process.once, wake: &s.wake.assigner, wakeReconciler: &s.wake.reconciler,
 	}
 }
 
@@ -179,7 +178,7 @@ func (a *assigner) drained(v view, mono time.Duration) bool {
 	if a.tracker.isSuspended() {
 		return true // what the ledger says may be of before, and over
 	}
-	if v.state.Listed == 0 || !v.over && a.loading(v.state) {
+	if v.state.Listed == 0 || !v.over && a.spec.loading(v.state) {
 		return false
 	}
 	if !v.over && len(checkpoint.Unfollowed(v.state, v.shards, v.listed)) > 0 {
@@ -205,27 +204,6 @@ func (a *assigner) drained(v view, mono time.Duration) bool {
 		}
 	}
 	return drained
-}
-
-// loading tells whether a load runs, or is about to without anybody's decision. None begins without
-// a stream that would follow its images.
-func (a *assigner) loading(state checkpoint.TableState) bool {
-	if state.StreamEnded {
-		return false
-	}
-	if asks, _ := state.AsksItself(a.copies, a.again); asks {
-		return true
-	}
-	switch state.Stage() {
-	case checkpoint.StageAsked, checkpoint.StageCopying:
-		if state.Load.Request.Failed != "" {
-			return false // it waits for an operator
-		}
-		return state.Load.Paused != checkpoint.PausedByOperator
-	case checkpoint.StageSweeping:
-		return state.Load.Paused != checkpoint.PausedByOperator && !state.Load.Sweep.Waiting
-	}
-	return false
 }
 
 // reportDrained reports how the table stands, and tells whether the run is over.

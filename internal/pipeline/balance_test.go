@@ -56,7 +56,7 @@ func TestSharesOfATableThatIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := newRig(ledger, Table{}).table().assigner
+	left := assignerOf(newRig(ledger, Table{}))
 	left.shares.see("Orders", map[string]int{"a": 8})
 	drain, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("left"))
@@ -85,7 +85,7 @@ func TestOneTryInAPass(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		source := &unread{}
 		k.Open, k.Timing = func(string) cdc.Source { return source }, Timing{}.orDefault(k.Ledger.Lease())
-		first, mine := k.table().assigner, newHoldings(until(ctx), func() {})
+		first, mine := assignerOf(k), newHoldings(until(ctx), func() {})
 		other := *first
 		other.common = &common{retrier: &retrier{source: "Users", events: k.Events}, ledger: k.Ledger, timing: k.Timing}
 		pass := func(after time.Duration, want int) {

@@ -53,7 +53,7 @@ func BenchmarkPage(b *testing.B) {
 			reader := &cdc.Reader{Source: service.source(), Shard: "s"}
 			b.ReportAllocs()
 			b.ResetTimer()
-			if err := t.table().assigner.follower.follow(until(ctx), lease, unfenced(), reader, checkpoint.TableState{}, nil); err != nil {
+			if err := assignerOf(t).follower.follow(until(ctx), lease, unfenced(), reader, checkpoint.TableState{}, nil); err != nil {
 				b.Fatal(err)
 			}
 			records := float64(b.N * pageSize)

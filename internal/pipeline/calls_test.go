@@ -109,11 +109,11 @@ func (throttledStream) ListPage(context.Context, string, string) (cdc.ListingPag
 func TestH24_WhoDoesNotAnswerIsNotOver(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open = func(string) cdc.Source { return throttledStream{} }
-		if over, err := k.reconciler().over(ctx, state); over || !cdc.Is(err, cdc.Throttled) {
+		if over, err := reconcilerOf(k).over(ctx, state); over || !cdc.Is(err, cdc.Throttled) {
 			t.Errorf("over %v, %v", over, err)
 		}
 		k.Open = func(string) cdc.Source { return endedStream{} }
-		if over, err := k.reconciler().over(ctx, state); !over || err != nil {
+		if over, err := reconcilerOf(k).over(ctx, state); !over || err != nil {
 			t.Errorf("gone: over %v, %v", over, err)
 		}
 	})
@@ -150,7 +150,7 @@ func TestADroppedTableStaysSuspended(t *testing.T) {
 			t.Error(err)
 		}
 		since := task.Now(ctx)
-		err := errors.Join(task.Sleep(ctx, time.Minute), k.reconciler().complete(until(ctx)))
+		err := errors.Join(task.Sleep(ctx, time.Minute), reconcilerOf(k).complete(until(ctx)))
 		state, _, errTable := k.Ledger.Table(ctx, "Orders")
 		if !errors.Is(err, errGone) || errTable != nil || state.Suspended.Reason != GoneReason || !state.Suspended.Since.Equal(since) {
 			t.Errorf("%+v, %v, %v", state.Suspended, err, errTable)

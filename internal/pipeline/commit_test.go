@@ -53,7 +53,7 @@ func TestH75_AReadIsOfWhenItWasSent(t *testing.T) {
 		var none checkpoint.Progress
 		if at := advance(none, page, time.Time{}, sent); !at.FirstRead.IsZero() || !at.ReadAt.Equal(began) {
 			t.Errorf("%+v", at)
-		} else if k.Timing.Commit = time.Second; k.table().assigner.follower.due(none, at, 0) {
+		} else if k.Timing.Commit = time.Second; assignerOf(k).follower.due(none, at, 0) {
 			t.Error("a first read without a time is committed at once, again and again")
 		}
 	})

@@ -44,9 +44,9 @@ type view struct {
 	over   bool                 // what the tracker said of the end of the table's stream, before the rest was read
 }
 
-// table reads the table's record, and makes sure that it is still of the ledger and the mapping this
+// record reads the table's record, and makes sure that it is still of the ledger and the mapping this
 // process was started with.
-func (c *common) table(ctx context.Context) (checkpoint.TableState, error) {
+func (c *common) record(ctx context.Context) (checkpoint.TableState, error) {
 	if err := c.ledger.Check(ctx); err != nil {
 		return checkpoint.TableState{}, err
 	}
@@ -66,7 +66,7 @@ func (c *common) table(ctx context.Context) (checkpoint.TableState, error) {
 
 // look reads the table's record and its shards.
 func (c *common) look(ctx context.Context) (view, error) {
-	state, err := c.table(ctx)
+	state, err := c.record(ctx)
 	if err != nil {
 		return view{}, err
 	}

@@ -17,14 +17,14 @@ import (
 // waits for anything any more.
 func TestH18_TablesDrainTogether(t *testing.T) {
 	var d completion
-	for _, name := range []string{discovery, "A", "B"} {
+	for _, name := range []string{"", "A", "B"} {
 		d.await(name, new(task.Wakeup))
 	}
 	for i, step := range []struct {
 		name       string
 		done, over bool
 	}{
-		{"A", true, false}, {discovery, true, false}, {"B", false, false}, {"A", false, false}, {"B", true, false}, {"A", true, true}, {"B", false, true},
+		{"A", true, false}, {"", true, false}, {"B", false, false}, {"A", false, false}, {"B", true, false}, {"A", true, true}, {"B", false, true},
 	} {
 		if over := d.report(step.name, step.done, nil); over != step.over {
 			t.Errorf("step %d: over %v when %q is drained: %v", i, over, step.name, step.done)
@@ -63,19 +63,21 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 			return
 		}
 		o := &Options{Ledger: ledger, Once: true, Timing: Timing{IdlePages: 2}.orDefault(ledger.Lease())}
-		w := newWorker(o, nil)
-		a, b := newTable(w, Table{Mapping: &transform.Mapping{Source: "A"}}), newTable(w, Table{Mapping: &transform.Mapping{Source: "B"}})
-		for _, tb := range []*table{a, b} {
-			w.once.await(tb.source, &tb.wake.assigner)
+		p := newProcess(o, nil)
+		assigning := func(source string) *assigner {
+			s := newShared(p, Table{Mapping: &transform.Mapping{Source: source}})
+			p.once.await(source, &s.wake.assigner)
+			return newAssigner(s, newFollower(s, nil, newSettleRoom(0)))
 		}
+		a, b := assigning("A"), assigning("B")
 		read := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Reading, Owner: ledger.Worker()}
 		v := view{state: checkpoint.TableState{Label: "l", Generation: 1, Adopted: 1, Listed: 1}, shards: []checkpoint.Shard{read}}
-		quiet := func(tb *table) {
+		quiet := func(tb *assigner) {
 			tb.tracker.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx)-o.Timing.Idle)
 			tb.tracker.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
 		}
-		step := func(tb *table, over bool, when string) {
-			if got := tb.assigner.reportDrained(ctx, v); got != over {
+		step := func(tb *assigner, over bool, when string) {
+			if got := tb.reportDrained(ctx, v); got != over {
 				t.Errorf("%s: over %v", when, got)
 			}
 		}
@@ -104,7 +106,7 @@ func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tb := newRig(ledger, Table{Copy: true}).table().assigner
+	tb := assignerOf(newRig(ledger, Table{Copy: true}))
 	begun := checkpoint.TableState{Label: "l", Generation: 2, Adopted: 2, Listed: 1, Load: checkpoint.Load{Generation: 2, StartedAt: at}}
 	copied, broken := begun, begun
 	copied.Load.DoneAt, broken.NeedsLoad = at, true
@@ -143,7 +145,7 @@ func TestH13_WhatFollowsAShardIsListedBeforeItIsDrained(t *testing.T) {
 		}
 		k := newRig(ledger, Table{})
 		k.Once = true
-		tb := k.table().assigner
+		tb := assignerOf(k)
 		_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 			s.Label, s.Generation, s.Adopted, s.Listed = "l", 1, 1, 1
 			return nil

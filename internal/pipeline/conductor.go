@@ -96,7 +96,7 @@ func (c *conductor) run(life lifecycle, paces paceStore) error {
 // step does what the load's stage asks for, if anything. A table that is suspended has nothing to load until the reconciler has
 // found that it can be followed again.
 func (c *conductor) step(life lifecycle, paces paceStore) error {
-	state, err := c.table(life.work)
+	state, err := c.record(life.work)
 	if err != nil || state.Suspended.Reason != "" {
 		return err
 	}

@@ -42,7 +42,7 @@ func TestH24_AnOldListingIsNotOneOfANewStream(t *testing.T) {
 		listed uint32
 	}{{"second", 0}, {"first", 1}} {
 		follow(c.label, 1)
-		if err := k.reconciler().discover(until(ctx), before, listing, true); err != nil {
+		if err := reconcilerOf(k).discover(until(ctx), before, listing, true); err != nil {
 			t.Fatal(err)
 		}
 		if now, _, err := ledger.Table(ctx, "Orders"); err != nil || now.Listed != c.listed {
@@ -256,7 +256,7 @@ func TestLongGone(t *testing.T) {
 		k.Once = c.once
 		k.table().tracker.setSuspended(c.found)
 		v := view{state: checkpoint.TableState{Suspended: checkpoint.Suspension{Since: now.Add(-c.passed), Reason: c.reason}}}
-		if got := k.table().assigner.longGone(v, now); got != c.want {
+		if got := assignerOf(k).longGone(v, now); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

@@ -100,7 +100,7 @@ func (s *loadScene) pass(ctx context.Context, d time.Duration) {
 func (s *loadScene) conducts(ctx context.Context, d time.Duration) checkpoint.TableState {
 	s.Helper()
 	for range d / time.Minute {
-		s.made = nil
+		s.reset()
 		s.check(s.work(ctx, time.Minute, true))
 		s.Ledger.Heard(ctx, task.Now(ctx))
 	}
@@ -186,7 +186,7 @@ func TestH106_OneRefusedExportEndsTheAsking(t *testing.T) {
 				if c.calls > 0 && a.calls != c.calls || a.calls == 0 {
 					t.Errorf("%d calls", a.calls)
 				}
-				if s.table().assigner.loading(state) {
+				if s.Table.loading(state) {
 					t.Error("a run with Once would wait for it")
 				}
 			})

@@ -70,7 +70,7 @@ func guarded(t *testing.T, script func(ctx context.Context, k *rig, families *sc
 			s.Generation, s.Adopted, s.Listed, s.Label = 7, 7, 7, "L"
 			return nil
 		})
-		err = errors.Join(err, ledger.CreateShard(ctx, row), k.reconciler().fencing.open(ctx))
+		err = errors.Join(err, ledger.CreateShard(ctx, row), k.table().fencing.open(ctx))
 		shards, failed := ledger.Shards(ctx, "Orders")
 		if err = errors.Join(err, failed); err != nil {
 			t.Error(err)
@@ -124,7 +124,7 @@ func TestH35_ASleeperProvesItsRightAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			guarded(t, func(ctx context.Context, k *rig, families *schema, lease *checkpoint.Lease) {
-				r := &right{fencing: k.reconciler().fencing, renew: lease.Renew, generation: 7}
+				r := &right{fencing: k.table().fencing, renew: lease.Renew, generation: 7}
 				page := func(value string) *transform.Batch {
 					row := transform.RowMutation{Item: "i", Table: "orders", Row: value, Version: transform.NewVersion(7, cdc.RootHop, cdc.SequenceOf(1), 1)}
 					return &transform.Batch{Source: "Orders", Rows: []transform.RowMutation{row}}
@@ -154,7 +154,7 @@ func TestH35_ASleeperProvesItsRightAgain(t *testing.T) {
 // number before it is dropped.
 func TestNewNumbersAreTakenUpBeforeTheDrop(t *testing.T) {
 	guarded(t, func(ctx context.Context, k *rig, _ *schema, lease *checkpoint.Lease) {
-		f, renewals := k.reconciler().fencing, 0
+		f, renewals := k.table().fencing, 0
 		r := &right{fencing: f, renew: func(ctx context.Context) error { renewals++; return lease.Renew(ctx) }, generation: 7}
 		for i, want := range []int{1, 1, 2, 2} {
 			if i == 2 {
@@ -205,7 +205,8 @@ func TestH108_OnlyTheKeeperMakesALostTargetAnew(t *testing.T) {
 					did, families.names = append(did, "make"), []string{"d", "_cdc", "_cdc_gone"}
 					return whole, err
 				}
-				families.did, k.made = &did, nil
+				families.did = &did
+				k.reset()
 				_, err := k.Ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.WitnessBeat = 9; return nil })
 				if err != nil {
 					t.Fatal(err)
@@ -214,7 +215,7 @@ func TestH108_OnlyTheKeeperMakesALostTargetAnew(t *testing.T) {
 					families.names = nil
 				}
 				was, _, err := k.Ledger.Target(ctx, "orders")
-				if err = errors.Join(err, k.reconciler().witnesses.beat(until(ctx))); err != nil {
+				if err = errors.Join(err, k.table().witnesses.beat(until(ctx))); err != nil {
 					t.Fatal(err)
 				}
 				now, _, err := k.Ledger.Target(ctx, "orders")
@@ -223,11 +224,11 @@ func TestH108_OnlyTheKeeperMakesALostTargetAnew(t *testing.T) {
 				}
 				// Later, under the same lease, a table that is gone may be put back by whoever took
 				// it away.
-				if err := k.reconciler().fencing.keep(ctx); err != nil {
+				if err := k.table().fencing.keep(ctx); err != nil {
 					t.Error(err)
 				}
 				families.names = nil
-				if err := k.reconciler().witnesses.beat(until(ctx)); !errors.Is(err, gone) {
+				if err := k.table().witnesses.beat(until(ctx)); !errors.Is(err, gone) {
 					t.Errorf("a table that was taken away while it was kept: %v", err)
 				}
 			})

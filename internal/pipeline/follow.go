@@ -188,30 +188,6 @@ func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool
 	return since >= min(f.timing.Commit, f.ledger.Lease()/3) && !at.CaughtUp
 }
 
-// cutOf is what the changes of a shard's lineage are dropped before.
-func cutOf(shard checkpoint.Shard, state checkpoint.TableState) time.Time {
-	if shard.Cut.After(state.Cut) {
-		return shard.Cut
-	}
-	return state.Cut
-}
-
-// keep drops the changes from before the cut, as long as the shard's lineage has had nothing else:
-// an unbroken prefix. Times may run backwards, so that a later change may be dated before the cut
-// too; it is kept (H84).
-func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Change {
-	if !at.Dropping {
-		return changes
-	}
-	for i, c := range changes {
-		if !c.Time.Before(cut) {
-			at.Dropping = false
-			return changes[i:]
-		}
-	}
-	return nil
-}
-
 // hold works under a lease until the shard is done, lost, or not ours any more. It returns only
 // what ends the process.
 func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state checkpoint.TableState) error {

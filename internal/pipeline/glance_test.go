@@ -74,15 +74,15 @@ func (ended) ListPage(context.Context, string, string) (cdc.ListingPage, error) 
 func TestTheEndOfAStreamIsLookedAt(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open, k.Timing = func(string) cdc.Source { return ended{} }, Timing{}.orDefault(k.Ledger.Lease())
-		k.reconciler().began, k.reconciler().last = true, task.Mono(ctx)
+		reconcilerOf(k).began, reconcilerOf(k).last = true, task.Mono(ctx)
 		for _, step := range []struct {
 			passed  time.Duration
 			dropped bool
 			want    bool
 		}{{0, false, false}, {9 * time.Second, false, false}, {time.Second, true, false}, {0, false, true}} {
-			k.reconciler().dropped, k.reconciler().hasty = step.dropped, false
-			err := errors.Join(task.Sleep(ctx, step.passed), k.reconciler().children(until(ctx), state, []string{"s"}, map[string]bool{"s": true}))
-			if got := k.reconciler().due(ctx); err != nil || got != step.want {
+			reconcilerOf(k).dropped, reconcilerOf(k).hasty = step.dropped, false
+			err := errors.Join(task.Sleep(ctx, step.passed), reconcilerOf(k).children(until(ctx), state, []string{"s"}, map[string]bool{"s": true}))
+			if got := reconcilerOf(k).due(ctx); err != nil || got != step.want {
 				t.Errorf("%+v: due %t, %v", step, got, err)
 			}
 		}
@@ -94,12 +94,12 @@ func TestTheEndOfAStreamIsLookedAt(t *testing.T) {
 func TestAGlanceThatFails(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		for _, dropped := range []bool{false, true} {
-			k.reconciler().database, k.reconciler().dropped = answering{err: &cdc.Error{Reason: cdc.Throttled, Err: errors.New("slow down")}}, dropped
+			reconcilerOf(k).database, reconcilerOf(k).dropped = answering{err: &cdc.Error{Reason: cdc.Throttled, Err: errors.New("slow down")}}, dropped
 			if err := task.Sleep(ctx, glanceEvery); err != nil {
 				t.Error(err)
 			}
-			if k.reconciler().glance(ctx); k.reconciler().hasty || k.reconciler().described != task.Mono(ctx) {
-				t.Errorf("dropped %t: %t, described at %s", dropped, k.reconciler().hasty, k.reconciler().described)
+			if reconcilerOf(k).glance(ctx); reconcilerOf(k).hasty || reconcilerOf(k).described != task.Mono(ctx) {
+				t.Errorf("dropped %t: %t, described at %s", dropped, reconcilerOf(k).hasty, reconcilerOf(k).described)
 			}
 		}
 	})

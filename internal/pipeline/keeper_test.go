@@ -139,7 +139,7 @@ func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
 		k.Open = func(string) cdc.Source { return endedStream{} }
 		first := state.Generation
 		for pass := range 3 {
-			listing, err := k.reconciler().list(until(ctx), state)
+			listing, err := reconcilerOf(k).list(until(ctx), state)
 			if err != nil || !listing.Ended || len(listing.Shards) != 0 {
 				t.Errorf("pass %d: %+v, %v", pass, listing, err)
 			}
@@ -176,7 +176,7 @@ func TestH24_TheEndOfAStreamIsFoundByAll(t *testing.T) {
 		}
 		limited, cancel := task.WithTimeout(ctx, time.Hour)
 		defer cancel()
-		if err := k.reconciler().complete(until(limited)); err != nil {
+		if err := reconcilerOf(k).complete(until(limited)); err != nil {
 			t.Error(err)
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")

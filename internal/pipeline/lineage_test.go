@@ -27,7 +27,8 @@ func TestASweepIsDatedByTheSource(t *testing.T) {
 		})
 		fresh, err := checkpoint.Open(ctx, s.store, "load", checkpoint.Options{Worker: "ahead", ID: "l"})
 		s.check(err)
-		s.Ledger, s.made, s.shop.behind = fresh, nil, time.Hour
+		s.Ledger, s.shop.behind = fresh, time.Hour
+		s.reset()
 		s.check(s.work(ctx, time.Minute, false))
 		now := task.Now(ctx).Add(-time.Hour).Unix()
 		var gone []int64
@@ -44,7 +45,7 @@ func TestASweepIsDatedByTheSource(t *testing.T) {
 }
 
 // knows writes rows of shards into the ledger.
-func (r *rig) knows(t *testing.T, ctx context.Context, shards ...checkpoint.Shard) {
+func knows(t *testing.T, ctx context.Context, r *rig, shards ...checkpoint.Shard) {
 	t.Helper()
 	for _, s := range shards {
 		s.Source, s.StreamARN, s.Label = "Orders", "arn", "label"
@@ -54,7 +55,7 @@ func (r *rig) knows(t *testing.T, ctx context.Context, shards ...checkpoint.Shar
 	}
 }
 
-func (r *rig) rows(t *testing.T, ctx context.Context) map[string]checkpoint.Shard {
+func rowsOf(t *testing.T, ctx context.Context, r *rig) map[string]checkpoint.Shard {
 	t.Helper()
 	shards, err := r.Ledger.Shards(ctx, "Orders")
 	if err != nil {
@@ -73,16 +74,16 @@ func (r *rig) rows(t *testing.T, ctx context.Context) map[string]checkpoint.Shar
 func TestWhatItsDescendantsOutranIsGivenUp(t *testing.T) {
 	listed(t, &pagedStream{pages: [][]cdc.Shard{nil}}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Ledger.Heard(ctx, task.Now(ctx))
-		k.knows(t, ctx,
+		knows(t, ctx, k,
 			checkpoint.Shard{ID: "old", State: checkpoint.Reading, Hop: 1, Generation: 1, Began: 1},
 			checkpoint.Shard{ID: "late", Parent: "old", State: checkpoint.Waiting, Hop: 2, Generation: 1, Began: 1},
 			checkpoint.Shard{ID: "young", Parent: "late", State: checkpoint.Reading, Hop: 3, Generation: 1, Began: 1},
 			checkpoint.Shard{ID: "other", State: checkpoint.Reading, Hop: 1, Generation: 1, Began: 1})
 		pass := func() map[string]checkpoint.Shard {
-			if err := k.reconciler().small(until(ctx)); err != nil {
+			if err := reconcilerOf(k).small(until(ctx)); err != nil {
 				t.Error(err)
 			}
-			return k.rows(t, ctx)
+			return rowsOf(t, ctx, k)
 		}
 		if rows := pass(); rows["old"].State != checkpoint.Reading || rows["late"].State != checkpoint.Waiting {
 			t.Errorf("in one generation hops are enough: %+v", rows)
@@ -106,7 +107,7 @@ func TestWhatItsDescendantsOutranIsGivenUp(t *testing.T) {
 				t.Errorf("%s is %+v", id, s)
 			}
 		}
-		if pass(); k.rows(t, ctx)["young"].Generation != now.Generation {
+		if pass(); rowsOf(t, ctx, k)["young"].Generation != now.Generation {
 			t.Error("it is given up again")
 		}
 	})
@@ -123,18 +124,18 @@ func TestOrphansAreCutAtTheirGap(t *testing.T) {
 		stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "s2", Parent: "lost"}, {ID: "s3", Parent: "s2"}}}}
 		listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 			k.Ledger.Heard(ctx, task.Now(ctx))
-			k.knows(t, ctx, checkpoint.Shard{ID: "s0", State: c.other, Hop: cdc.RootHop, Generation: 1, Began: 1, DoneAt: task.Now(ctx)})
+			knows(t, ctx, k, checkpoint.Shard{ID: "s0", State: c.other, Hop: cdc.RootHop, Generation: 1, Began: 1, DoneAt: task.Now(ctx)})
 			discover := func() {
-				listing, err := k.reconciler().list(until(ctx), state)
+				listing, err := reconcilerOf(k).list(until(ctx), state)
 				if err == nil {
-					err = k.reconciler().discover(until(ctx), state, listing, false)
+					err = reconcilerOf(k).discover(until(ctx), state, listing, false)
 				}
 				if err != nil {
 					t.Error(err)
 				}
 			}
 			discover()
-			s := k.rows(t, ctx)["s2"]
+			s := rowsOf(t, ctx, k)["s2"]
 			if s.Dropping != c.cut || s.Cut.IsZero() == c.cut || s.CoveredTo.IsZero() || c.cut && !s.Cut.Equal(s.CoveredTo.Add(-checkpoint.Slack)) {
 				t.Errorf("beside a shard that is %s: %+v", c.other, s)
 			}
@@ -150,7 +151,7 @@ func TestOrphansAreCutAtTheirGap(t *testing.T) {
 			if state, _, _ = k.Ledger.Table(ctx, "Orders"); state.NeedsLoad {
 				discover()
 			}
-			rows := k.rows(t, ctx)
+			rows := rowsOf(t, ctx, k)
 			if late := rows["lost"]; !late.Dropping || !late.Cut.Equal(s.Cut) {
 				t.Errorf("the parent is %+v", late)
 			}
@@ -165,7 +166,7 @@ func TestOrphansAreCutAtTheirGap(t *testing.T) {
 				t.Errorf("a child drops what comes after something that was kept: %v", err)
 			}
 			parent.State, parent.DoneAt, parent.Cut = checkpoint.Gap, task.Now(ctx).Add(time.Hour), time.Time{}
-			lease, err = k.Ledger.Take(ctx, k.rows(t, ctx)["s3"], &parent)
+			lease, err = k.Ledger.Take(ctx, rowsOf(t, ctx, k)["s3"], &parent)
 			if want := parent.DoneAt.Add(-checkpoint.Slack); err != nil || !lease.Shard().Dropping || !lease.Shard().Cut.Equal(want) {
 				t.Errorf("a child of a gap is leased as %+v, %v", lease, err)
 			}

@@ -83,11 +83,12 @@ func listed(t *testing.T, stream *pagedStream, script func(ctx context.Context, 
 	}
 }
 
-// rig is a table in a test. Its parts are made of its options when the first of them is asked for.
+// rig is a table in a test, with the parts that are asked for. They are made of the options then.
 type rig struct {
 	*Options
 	Table
-	made *table
+	shared *shared
+	parts  map[any]any
 }
 
 func newRig(ledger *checkpoint.Ledger, spec Table) *rig {
@@ -100,14 +101,45 @@ func newRig(ledger *checkpoint.Ledger, spec Table) *rig {
 	return &rig{Options: &Options{Ledger: ledger, Floors: &Floors{}, Events: Events{}.orSilent()}, Table: spec}
 }
 
-func (r *rig) table() *table {
-	if r.made == nil {
-		r.made = newTable(newWorker(r.Options, func(error) {}), r.Table)
+// table is what the parts share.
+func (r *rig) table() *shared {
+	if r.shared == nil {
+		r.shared, r.parts = newShared(newProcess(r.Options, func(error) {}), r.Table), map[any]any{}
 	}
-	return r.made
+	return r.shared
 }
 
-func (r *rig) reconciler() *reconciler { return r.table().keeper.reconciler }
+// reset forgets all parts: the next that is asked for is made of the options as they are then.
+func (r *rig) reset() { r.shared, r.parts = nil, nil }
+
+// partOf gives the part of a rig that is of this type, which it makes the first time.
+func partOf[T any](r *rig, made func(s *shared) T) T {
+	s, key := r.table(), any(*new(T))
+	if r.parts[key] == nil {
+		r.parts[key] = made(s)
+	}
+	return r.parts[key].(T)
+}
+
+// reconcilerOf is the reconciler of a rig.
+func reconcilerOf(r *rig) *reconciler {
+	return partOf(r, func(s *shared) *reconciler { return newReconciler(s, newAdmission(s)) })
+}
+
+// assignerOf is the assigner of a rig.
+func assignerOf(r *rig) *assigner {
+	return partOf(r, func(s *shared) *assigner {
+		return newAssigner(s, newFollower(s, nil, newSettleRoom(settleBytes)))
+	})
+}
+
+// keeperOf is the keeper of a rig.
+func keeperOf(r *rig) *keeper {
+	return partOf(r, func(s *shared) *keeper {
+		_, conductor := newLoads(s)
+		return newKeeper(s, newReconciler(s, newAdmission(s)), conductor)
+	})
+}
 
 // unfenced is a right that nobody takes away, to a target without a fence.
 func unfenced() *right { return &right{fencing: &fencing{}, stamps: sink.Unfenced(), proved: true} }
@@ -163,7 +195,7 @@ func TestH53_LongListing(t *testing.T) {
 			return nil
 		}}
 		listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
-			listing, err := k.reconciler().list(until(ctx), state)
+			listing, err := reconcilerOf(k).list(until(ctx), state)
 			if err != nil || len(listing.Shards) != 7000 {
 				t.Errorf("%d shards, %v", len(listing.Shards), err)
 			}
@@ -192,8 +224,8 @@ func TestH75_ShardsSplitBetweenThePages(t *testing.T) {
 		listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 			first := task.Now(ctx)
 			var err error
-			if k.reconciler().listing, err = k.reconciler().list(until(ctx), state); err == nil {
-				err = errors.Join(k.reconciler().discover(until(ctx), state, k.reconciler().listing, true), task.Sleep(ctx, time.Hour), k.reconciler().noteOpen(ctx, state))
+			if reconcilerOf(k).listing, err = reconcilerOf(k).list(until(ctx), state); err == nil {
+				err = errors.Join(reconcilerOf(k).discover(until(ctx), state, reconcilerOf(k).listing, true), task.Sleep(ctx, time.Hour), reconcilerOf(k).noteOpen(ctx, state))
 			}
 			listings, errOpen := k.Ledger.Listings(ctx, "Orders", "label")
 			if err = errors.Join(err, errOpen); err != nil {
@@ -217,11 +249,11 @@ func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
 	for _, found := range []bool{true, false} {
 		stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
 		listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
-			listing, err := k.reconciler().list(until(ctx), state)
+			listing, err := reconcilerOf(k).list(until(ctx), state)
 			if found {
 				stream.pages[0] = append(stream.pages[0], cdc.Shard{ID: "q", Parent: "p"})
 			}
-			if err = errors.Join(err, k.reconciler().discover(until(ctx), state, listing, false)); err != nil {
+			if err = errors.Join(err, reconcilerOf(k).discover(until(ctx), state, listing, false)); err != nil {
 				t.Error(err)
 			}
 			now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -246,9 +278,9 @@ func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
 func TestH76_TheSecondListingIsOlder(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
 	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
-		listing, err := k.reconciler().list(until(ctx), state)
+		listing, err := reconcilerOf(k).list(until(ctx), state)
 		stream.pages[0] = []cdc.Shard{{ID: "q", Parent: "p"}}
-		if err = errors.Join(err, k.reconciler().discover(until(ctx), state, listing, false)); err != nil {
+		if err = errors.Join(err, reconcilerOf(k).discover(until(ctx), state, listing, false)); err != nil {
 			t.Error(err)
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -267,7 +299,7 @@ func TestH76_TheSecondListingIsOlder(t *testing.T) {
 func TestH76_TheSecondListingIsStopped(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
 	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
-		listing, err := k.reconciler().list(until(ctx), state)
+		listing, err := reconcilerOf(k).list(until(ctx), state)
 		if err != nil {
 			t.Error(err)
 		}
@@ -277,7 +309,7 @@ func TestH76_TheSecondListingIsStopped(t *testing.T) {
 			cancel(errors.New("stop"))
 			return &cdc.Error{Op: "DescribeStream", Reason: cdc.Unavailable, Err: context.Cause(drain)}
 		}
-		if err := k.reconciler().discover(lifecycle{drain: drain, work: ctx}, state, listing, false); err == nil {
+		if err := reconcilerOf(k).discover(lifecycle{drain: drain, work: ctx}, state, listing, false); err == nil {
 			t.Error("the pass goes on")
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -293,12 +325,12 @@ func TestH76_TheSecondListingIsStopped(t *testing.T) {
 func TestH76_AParentIsWrittenDownMeanwhile(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}, {ID: "r", Parent: "q"}}}}
 	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
-		listing, err := k.reconciler().list(until(ctx), state)
+		listing, err := reconcilerOf(k).list(until(ctx), state)
 		stream.before = func(ctx context.Context, _ string) error {
 			q := checkpoint.Shard{Source: "Orders", Label: state.Label, ID: "q", Parent: "p", State: checkpoint.Waiting, Hop: cdc.RootHop + 1, Generation: 1}
 			return k.Ledger.CreateShard(ctx, q)
 		}
-		if err = errors.Join(err, k.reconciler().discover(until(ctx), state, listing, false)); err != nil {
+		if err = errors.Join(err, reconcilerOf(k).discover(until(ctx), state, listing, false)); err != nil {
 			t.Error(err)
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -339,7 +371,7 @@ func TestListingThatBeginsAnew(t *testing.T) {
 				return nil
 			}
 			listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
-				listing, err := k.reconciler().list(until(ctx), state)
+				listing, err := reconcilerOf(k).list(until(ctx), state)
 				if err != nil || listing.Ended != c.ended || (len(listing.Shards) == 3) == c.ended || len(stream.asked) > c.asked {
 					t.Errorf("%+v after %d calls, %v", listing, len(stream.asked), err)
 				}
@@ -363,7 +395,7 @@ func TestListingIsStopped(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := k.reconciler().list(lifecycle{drain: drain, work: ctx}, state); err == nil || repeatable(err) || len(stream.asked) != 3 {
+		if _, err := reconcilerOf(k).list(lifecycle{drain: drain, work: ctx}, state); err == nil || repeatable(err) || len(stream.asked) != 3 {
 			t.Errorf("%d pages were read: %v", len(stream.asked), err)
 		}
 	})
@@ -381,8 +413,8 @@ func TestH75_ListedOpenAndKnownToBeClosed(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		k.reconciler().listing = cdc.Listing{At: listingsBegin, Shards: []cdc.Shard{{ID: "parent"}, {ID: "read"}, {ID: "open"}}} // as it was before
-		if err := k.reconciler().noteOpen(ctx, state); err != nil {
+		reconcilerOf(k).listing = cdc.Listing{At: listingsBegin, Shards: []cdc.Shard{{ID: "parent"}, {ID: "read"}, {ID: "open"}}} // as it was before
+		if err := reconcilerOf(k).noteOpen(ctx, state); err != nil {
 			t.Error(err)
 		}
 		seen, err := k.Ledger.Listings(ctx, k.Mapping.Source, state.Label)

@@ -32,7 +32,7 @@ func TestACopiedTableIsNotCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := newRig(ledger, c.table)
-		if s, err := k.reconciler().begin(t.Context(), backfill.Description{At: at}, nil); err != nil || !s.Cut.Equal(c.cut) || !s.Since.Equal(c.since) {
+		if s, err := reconcilerOf(k).begin(t.Context(), backfill.Description{At: at}, nil); err != nil || !s.Cut.Equal(c.cut) || !s.Since.Equal(c.since) {
 			t.Errorf("%s: cut at %s, followed since %s, %v", name, s.Cut, s.Since, err)
 		}
 	}

@@ -112,7 +112,7 @@ func TestAPositionThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 				held, _ = s.Ledger.Parts(ctx, s.state(ctx), phase)
 				return err
 			})
-			s.made = nil
+			s.reset()
 			s.check(s.work(ctx, time.Hour, false))
 			s.check(g.Wait())
 			if len(told) < 60 || len(told) > 400 || !strings.Contains(fmt.Sprint(told), "position") || strings.Contains(fmt.Sprint(told), secret) || s.shop.reads > 0 {
@@ -224,7 +224,7 @@ func TestPartsShareLimits(t *testing.T) {
 			s.Limits, s.shop.capacity = c.configured, c.capacity
 			state := s.sealed(ctx, 1)
 			state.Limits = c.operator
-			shift := &shift{loader: s.table().loader}
+			shift := &shift{loader: s.loader()}
 			s.check(shift.pace(ctx, state, c.mine, c.all))
 			began := task.Mono(ctx)
 			for range 12 {

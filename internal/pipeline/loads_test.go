@@ -117,8 +117,8 @@ func loads(t *testing.T, script func(ctx context.Context, s *loadScene)) {
 			state.Generation, state.Adopted, state.Listed, state.Label = 2, 2, 2, "label"
 		})
 		s.root(ctx, task.Now(ctx))
-		s.check(s.reconciler().fencing.open(ctx))
-		s.made = nil
+		s.check(s.table().fencing.open(ctx))
+		s.reset()
 		script(ctx, s)
 	})
 	if err != nil {
@@ -153,7 +153,22 @@ func (s *loadScene) root(ctx context.Context, read time.Time) {
 		FirstRead: read, EventTime: task.Now(ctx), AppliedTo: task.Now(ctx)}))
 }
 
-func (s *loadScene) conductor() *conductor { return s.table().keeper.conductor }
+// loadParts are the two loops of a table's loads.
+type loadParts struct {
+	loader    *loader
+	conductor *conductor
+}
+
+func loadsOf(r *rig) *loadParts {
+	return partOf(r, func(s *shared) *loadParts {
+		loader, conductor := newLoads(s)
+		return &loadParts{loader, conductor}
+	})
+}
+
+func (s *loadScene) conductor() *conductor { return loadsOf(s.rig).conductor }
+
+func (s *loadScene) loader() *loader { return loadsOf(s.rig).loader }
 
 // step lets the conductor take a step.
 func (s *loadScene) step(ctx context.Context) error { return s.conductor().step(until(ctx), s) }
@@ -198,7 +213,7 @@ func (s *loadScene) work(ctx context.Context, d time.Duration, conduct bool) err
 	drain, cancel := task.WithTimeout(ctx, d)
 	defer cancel()
 	g := task.NewGroup(ctx, 0)
-	g.Go("parts", func(work context.Context) error { return s.table().loader.run(lifecycle{drain: drain, work: work}) })
+	g.Go("parts", func(work context.Context) error { return s.loader().run(lifecycle{drain: drain, work: work}) })
 	if conduct {
 		g.Go("conduct", func(work context.Context) error { return s.conductor().run(lifecycle{drain: drain, work: work}, s) })
 	}
@@ -358,7 +373,7 @@ func TestWhichLoadsBeginByThemselves(t *testing.T) {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.Copy, s.LoadAgain = c.copies, c.again
 			s.change(ctx, c.change)
-			waited := s.table().assigner.loading(s.state(ctx)) // with Once
+			waited := s.Table.loading(s.state(ctx)) // with Once
 			s.check(s.step(ctx))
 			if got := s.state(ctx).Stage() == checkpoint.StageAsked; got != c.want || waited != c.want && name != "suspended" {
 				t.Errorf("%s: asked for %v, waited for %v", name, got, waited)
@@ -416,7 +431,7 @@ func TestATargetThatIsLostEndsItsSweep(t *testing.T) {
 		s.check(s.step(ctx))
 		s.check(s.step(ctx))
 		s.finish(ctx, checkpoint.PartProgress{})
-		s.conductor().witnesses.store(s.Mapping.Tables()[0]).(*checkpointtest.Memory).Clear()
+		s.Witness(s.Mapping.Tables()[0]).(*checkpointtest.Memory).Clear()
 		if err := s.step(ctx); err == nil {
 			t.Error("the pass is complete")
 		}

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"errors"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -55,13 +54,4 @@ func (c *conductor) judgeAgain(life lifecycle, state checkpoint.TableState) erro
 		return nil
 	}
 	return c.askNamed(life)
-}
-
-// forgetRefusal lets a process that begins judge the export of its own configuration.
-func (t *table) forgetRefusal(ctx context.Context, state checkpoint.TableState) error {
-	if !t.keeper.conductor.settings.wanted || !state.Load.Request.Refused() {
-		return nil
-	}
-	_, err := t.ledger.ForgetRefusal(ctx, t.source)
-	return err
 }

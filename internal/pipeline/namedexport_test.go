@@ -13,7 +13,8 @@ import (
 func (s *loadScene) named(ctx context.Context, answer func() error) (judged *int) {
 	s.Helper()
 	_, e := s.archived(ctx, 12, task.Now(ctx))
-	judged, s.made = new(int), nil
+	judged = new(int)
+	s.reset()
 	s.Export = NamedExport{Address: "/exports/1", Judge: func(context.Context, checkpoint.TableState, []checkpoint.Shard) (checkpoint.Export, error) {
 		*judged++
 		return checkpoint.Export{Address: "/exports/1", ARN: e.ARN, At: e.At}, answer()
@@ -39,8 +40,8 @@ func TestTheFirstLoadCopiesTheExportOfTheConfiguration(t *testing.T) {
 		if r := state.Load.Request; state.Stage() != checkpoint.StageAsked || !r.Refused() || r.To != "/exports/1" || r.Failed != "it has a filter" {
 			t.Errorf("refused: %+v", state.Load)
 		}
-		if *judged < 8 || *judged > 12 || s.table().assigner.loading(state) {
-			t.Errorf("judged %d times in ten minutes; a load is waited for: %v", *judged, s.table().assigner.loading(state))
+		if *judged < 8 || *judged > 12 || s.Table.loading(state) {
+			t.Errorf("judged %d times in ten minutes; a load is waited for: %v", *judged, s.Table.loading(state))
 		}
 		answer = nil
 		s.check(s.work(ctx, 10*time.Minute, true))
@@ -84,7 +85,7 @@ func TestAProcessThatBeginsJudgesAnew(t *testing.T) {
 			}
 			_, err = s.Ledger.RequestExport(ctx, "Orders", true, checkpoint.ExportRequest{To: "s3://bucket"})
 			s.check(err)
-			s.made = nil
+			s.reset()
 			s.check(s.table().sameSource(ctx))
 			if state := s.state(ctx); state.Stage() != checkpoint.StageAsked || !state.Load.Request.Wanted() {
 				t.Errorf("%s: %+v", name, state.Load)

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -88,3 +89,34 @@ func (s *shared) applier(sample func(*transform.Batch) (durable func())) applier
 
 // workers is how many workers hold leases of the table's shards.
 func (s *shared) workers() int { return s.process.shares.workers(s.source, s.ledger.Worker()) }
+
+// sameSource is CheckSource for what this worker finds under the table's name, before it touches
+// anything: from the wrong region the stream that is followed would seem to be gone. A table that
+// is not there is nobody else's; the keeper tells of it. What a former configuration was refused is
+// forgotten.
+func (s *shared) sameSource(ctx context.Context) error {
+	state, _, err := s.ledger.Table(ctx, s.source)
+	if err == nil {
+		err = s.forgetRefusal(ctx, state)
+	}
+	if err != nil || state.StreamARN == "" {
+		return err
+	}
+	d, err := s.database.Describe(ctx, s.source)
+	if cdc.Is(err, cdc.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return CheckSource(d, state.StreamARN)
+}
+
+// forgetRefusal lets a process that begins judge the export of its own configuration.
+func (s *shared) forgetRefusal(ctx context.Context, state checkpoint.TableState) error {
+	if !s.spec.Copy || !state.Load.Request.Refused() {
+		return nil
+	}
+	_, err := s.ledger.ForgetRefusal(ctx, s.source)
+	return err
+}

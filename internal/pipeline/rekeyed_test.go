@@ -60,7 +60,7 @@ func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 // One table of a pattern ends no others: it is suspended, with what to do.
 func TestATableOfAPatternWithAnotherKeyIsSuspended(t *testing.T) {
 	k := newRig(nil, Table{Joined: true})
-	if reason, yes := k.table().keeper.unfollowable(t.Context(), &KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
+	if reason, yes := keeperOf(k).unfollowable(t.Context(), &KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
 		t.Errorf("suspended: %v, %q", yes, reason)
 	}
 }

@@ -92,7 +92,7 @@ func TestReadmittedTableCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.table().tracker.setSuspended(true)
-	if err := k.reconciler().readmit(ctx); err != nil || k.table().tracker.isSuspended() {
+	if err := reconcilerOf(k).readmit(ctx); err != nil || k.table().tracker.isSuspended() {
 		t.Errorf("the tracker says that it is suspended: %v, %v", k.table().tracker.isSuspended(), err)
 	}
 	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "" {

@@ -121,3 +121,24 @@ func keyNames(m *transform.Mapping) (names []string) {
 	}
 	return names
 }
+
+// loading tells whether a load runs, or is about to without anybody's decision. None begins without
+// a stream that would follow its images.
+func (t Table) loading(state checkpoint.TableState) bool {
+	if state.StreamEnded {
+		return false
+	}
+	if asks, _ := state.AsksItself(t.Copy, t.Copy && t.LoadAgain); asks {
+		return true
+	}
+	switch state.Stage() {
+	case checkpoint.StageAsked, checkpoint.StageCopying:
+		if state.Load.Request.Failed != "" {
+			return false // it waits for an operator
+		}
+		return state.Load.Paused != checkpoint.PausedByOperator
+	case checkpoint.StageSweeping:
+		return state.Load.Paused != checkpoint.PausedByOperator && !state.Load.Sweep.Waiting
+	}
+	return false
+}

@@ -106,7 +106,7 @@ func TestH24_AnOldAnswerIsNoNewDoubt(t *testing.T) {
 		k.Mapping, k.Database = mapping, db
 		for _, stood := range []time.Duration{0, time.Hour} {
 			db.stood = stood
-			if err := errors.Join(k.reconciler().attend(until(ctx)), task.Sleep(ctx, time.Minute)); err != nil {
+			if err := errors.Join(reconcilerOf(k).attend(until(ctx)), task.Sleep(ctx, time.Minute)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -172,9 +172,9 @@ func TestAStreamFromEnabledToDisabledAndBack(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			k.reconciler().database = &heldUp{told: backfill.Description{
+			reconcilerOf(k).database = &heldUp{told: backfill.Description{
 				Name: "Orders", StreamARN: step.arn, StreamLabel: step.label, StreamEnabled: step.enabled, ViewType: "NEW_AND_OLD_IMAGES"}}
-			err := k.reconciler().attend(until(ctx))
+			err := reconcilerOf(k).attend(until(ctx))
 			now, _, errTable := k.Ledger.Table(ctx, "Orders")
 			if got := (followed{now.StreamARN, now.StreamEnded, now.GapCount}); err != nil || errTable != nil || got != step.want {
 				t.Errorf("%s: %+v, want %+v: %v", step.name, got, step.want, errors.Join(err, errTable))

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -94,26 +93,4 @@ func (t *table) checkMapping(ctx context.Context) error {
 		t.events.Raised(t.source, state.Generation, checkpoint.ChangedMapping)
 	}
 	return err
-}
-
-// sameSource is CheckSource for what this worker finds under the table's name, before it touches
-// anything: from the wrong region the stream that is followed would seem to be gone. A table that
-// is not there is nobody else's; the keeper tells of it. What a former configuration was refused is
-// forgotten.
-func (t *table) sameSource(ctx context.Context) error {
-	state, _, err := t.ledger.Table(ctx, t.source)
-	if err == nil {
-		err = t.forgetRefusal(ctx, state)
-	}
-	if err != nil || state.StreamARN == "" {
-		return err
-	}
-	d, err := t.database.Describe(ctx, t.source)
-	if cdc.Is(err, cdc.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return CheckSource(d, state.StreamARN)
 }

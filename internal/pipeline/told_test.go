@@ -152,7 +152,7 @@ func TestWhatIsGone(t *testing.T) {
 	} {
 		k := newRig(nil, Table{Joined: true})
 		k.Database = answering{described: c.described, err: c.err}
-		reason, yes := k.table().keeper.unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
+		reason, yes := keeperOf(k).unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
 		if got := gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != GoneReason {
 			t.Errorf("%+v, %v: gone %v, suspended for %q", c.described, c.err, got, reason)
 		}
@@ -220,7 +220,7 @@ func TestWhyATableIsSuspended(t *testing.T) {
 		for _, joined := range []bool{true, false} {
 			k := newRig(nil, Table{Joined: joined})
 			k.Database = dropped{}
-			reason, yes := k.table().keeper.unfollowable(t.Context(), c.err)
+			reason, yes := keeperOf(k).unfollowable(t.Context(), c.err)
 			if yes != (joined && c.want != "") || yes && !strings.Contains(reason, c.want) || !yes && reason != "" {
 				t.Errorf("%v, joined %v: %v for %q", c.err, joined, yes, reason)
 			}

@@ -19,7 +19,7 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 		listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 			target := &checkpointtest.Memory{}
 			k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return target }
-			at := k.reconciler().witnesses.places()[0]
+			at := k.table().witnesses.places()[0]
 			generation := checkpoint.NextGeneration(0, task.Now(ctx)) + ahead
 			lost, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "lost", checkpoint.Options{Worker: "w", ID: "lost"})
 			if err == nil {
@@ -29,7 +29,7 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 				_, _, err = lost.Beat(ctx, "Orders", at)
 			}
 			if err == nil {
-				err = k.reconciler().witnesses.beatAt(until(ctx), at)
+				err = k.table().witnesses.beatAt(until(ctx), at)
 			}
 			now, _, errTable := k.Ledger.Table(ctx, "Orders")
 			if err != nil || errTable != nil || now.Generation <= generation || !now.NeedsLoad || !strings.Contains(now.Reason, "another ledger") {
@@ -50,7 +50,7 @@ func TestWhatTheWitnessTold(t *testing.T) {
 		target := &checkpointtest.Memory{}
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return target }
 		reason := func(want string) {
-			err := k.reconciler().witnesses.beat(until(ctx))
+			err := k.table().witnesses.beat(until(ctx))
 			state, _, errTable := k.Ledger.Table(ctx, "Orders")
 			if err != nil || errTable != nil || !strings.Contains(state.Reason, want) || state.WitnessBeat == 0 || state.WitnessBeats != nil {
 				t.Errorf("%q, %d beats of the first target, and of further ones %v; %v, %v", state.Reason, state.WitnessBeat, state.WitnessBeats, err, errTable)

@@ -57,7 +57,7 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.yieldBackoff() || rest <= 2*k.Timing.Pass {
+		if rest, err := keeperOf(k).serve(until(ctx), keeper); err != nil || rest != k.Timing.yieldBackoff() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
 		if lease, err := k.Ledger.KeeperLease(ctx, "Orders"); err != nil || lease.Owner() != "" {
@@ -271,7 +271,7 @@ func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().tracker.isSuspended() {
+		if rest, err := keeperOf(k).serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().tracker.isSuspended() {
 			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.table().tracker.isSuspended())
 		}
 	})
