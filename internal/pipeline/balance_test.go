@@ -22,33 +22,6 @@ func heldBy(counts map[string]int) (held []checkpoint.Available) {
 	return held
 }
 
-// A shard is taken over when the numbers have been uneven for a lease without a break, and then one
-// in a pass over all tables: what is uneven for a moment evens out by itself, and all must see what
-// came of one before there is another.
-func TestSharesAreTakenOneByOne(t *testing.T) {
-	const lease, pass = 15 * time.Second, 2 * time.Second
-	var s shares
-	uneven, even := map[string]int{"a": 8, "me": 1}, map[string]int{"a": 2, "me": 1}
-	for i, step := range []struct {
-		at   int // seconds
-		held map[string]int
-		want string
-	}{
-		{1, uneven, ""}, {15, uneven, ""}, {16, uneven, "a"}, {17, uneven, ""}, {18, uneven, "a"},
-		{20, even, ""}, {30, uneven, ""}, {44, uneven, ""}, {45, uneven, "a"},
-	} {
-		now := time.Duration(step.at) * time.Second
-		s.see("Orders", step.held)
-		got := s.busiest("Orders", "me", now, lease, pass)
-		if got != step.want {
-			t.Errorf("step %d, after %d s: from %q, want from %q", i, step.at, got, step.want)
-		}
-		if got != "" {
-			s.tried(now)
-		}
-	}
-}
-
 // What others hold of a table that is left here, because it was dropped, does not count any more:
 // it is not seen when it ends.
 func TestSharesOfATableThatIsLeft(t *testing.T) {

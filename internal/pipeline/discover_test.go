@@ -15,79 +15,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// TestH24_AnOldListingIsNotOneOfANewStream: a keeper that stood still between its first listing and
-// the note of it finds that another one has noticed a new stream. The listing says nothing of that
-// one, whose shards are still to be ranked as roots.
-func TestH24_AnOldListingIsNotOneOfANewStream(t *testing.T) {
-	ctx := context.Background()
-	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "discover", checkpoint.Options{Worker: "w", ID: "l"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	follow := func(label string, generation uint32) checkpoint.TableState {
-		state, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
-			s.StreamARN, s.Label, s.Generation, s.Adopted, s.Listed = "arn:"+label, label, generation, generation, 0
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return state
-	}
-	k := newRig(ledger, Table{})
-	listing := cdc.Listing{Shards: []cdc.Shard{{ID: "s1"}}}
-	before := follow("first", 1)
-	for _, c := range []struct {
-		label  string
-		listed uint32
-	}{{"second", 0}, {"first", 1}} {
-		follow(c.label, 1)
-		if err := reconcilerOf(k).discover(until(ctx), before, listing, true); err != nil {
-			t.Fatal(err)
-		}
-		if now, _, err := ledger.Table(ctx, "Orders"); err != nil || now.Listed != c.listed {
-			t.Errorf("stream %s is listed in generation %d: %v", c.label, now.Listed, err)
-		}
-	}
-}
-
-// TestH75_WhatARootIsCoveredTo: the earliest of what the load rests on and what the first read saw.
-// A root that is listed after the load began may give empty pages while it holds changes from
-// before its first read; until something of it is applied they are missing, and so its first read
-// must not be what a later seek at the horizon is judged by.
-func TestH75_WhatARootIsCoveredTo(t *testing.T) {
-	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	const generation = 7
-	loads := func(generation uint32, started time.Time) checkpoint.TableState {
-		return checkpoint.TableState{Load: checkpoint.Load{Generation: generation, StartedAt: started}}
-	}
-	from := checkpoint.TableState{Cut: at}
-	broken := from
-	broken.NeedsLoad = true
-	for _, c := range []struct {
-		name  string
-		shard checkpoint.Shard
-		table checkpoint.TableState
-		want  time.Time
-	}{
-		{"what was inherited", checkpoint.Shard{CoveredTo: at, FirstRead: at.Add(-time.Hour)}, loads(generation, at.Add(-time.Hour)), at},
-		{"read before the load began", checkpoint.Shard{FirstRead: at}, loads(generation, at.Add(time.Minute)), at},
-		{"read after the load began", checkpoint.Shard{FirstRead: at.Add(time.Hour)}, loads(generation, at), at},
-		{"not read yet", checkpoint.Shard{}, loads(generation, at), at},
-		{"no load", checkpoint.Shard{FirstRead: at}, loads(0, time.Time{}), at},
-		{"a load of another generation", checkpoint.Shard{FirstRead: at}, loads(generation-1, at.Add(-time.Hour)), at},
-		{"nothing is known", checkpoint.Shard{}, loads(0, time.Time{}), time.Time{}},
-		{"from now on, not read yet", checkpoint.Shard{}, from, at},
-		{"from now on, read", checkpoint.Shard{FirstRead: at.Add(time.Hour)}, from, at.Add(time.Hour)},
-		{"after a gap the load makes up for it", checkpoint.Shard{}, broken, time.Time{}},
-	} {
-		c.shard.Generation = generation
-		if got := covered(c.shard, c.table); !got.Equal(c.want) {
-			t.Errorf("%s: covered to %s, want %s", c.name, got, c.want)
-		}
-	}
-}
-
 // What could not be looked for, and what kept a table from being suspended meanwhile, are both
 // told: the second may end the process, the first alone would be repeated.
 func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
@@ -232,32 +159,4 @@ func TestLivesWithoutTables(t *testing.T) {
 			t.Errorf("%d ticks beside a table, whose loop may stand", ticks)
 		}
 	})
-}
-
-// TestLongGone: a table is left alone when it was dropped so long ago that its stream is gone, as
-// the ledger and the keeper here know.
-func TestLongGone(t *testing.T) {
-	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		name        string
-		once, found bool
-		reason      string
-		passed      time.Duration
-		want        bool
-	}{
-		{name: "long gone", found: true, reason: GoneReason, passed: lookedAfter + time.Minute, want: true},
-		{name: "its stream may be read", found: true, reason: GoneReason, passed: lookedAfter - time.Minute},
-		{name: "known from before it was created anew", reason: GoneReason, passed: lookedAfter + time.Minute},
-		{name: "readmitted by another", found: true, passed: lookedAfter + time.Minute},
-		{name: "it is there, without a stream", found: true, reason: "the table has no enabled stream", passed: lookedAfter + time.Minute},
-		{name: "a run with Once ends as a whole", once: true, found: true, reason: GoneReason, passed: lookedAfter + time.Minute},
-	} {
-		k := newRig(nil, Table{})
-		k.Once = c.once
-		k.table().tracker.setSuspended(c.found)
-		v := view{state: checkpoint.TableState{Suspended: checkpoint.Suspension{Since: now.Add(-c.passed), Reason: c.reason}}}
-		if got := assignerOf(k).longGone(v, now); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
 }

@@ -17,41 +17,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// schema is the families of the table orders in memory.
-type schema struct {
-	*sinktest.Memory
-	names []string
-	did   *[]string
-}
-
-func (s *schema) note(what string) {
-	if s.did != nil {
-		*s.did = append(*s.did, what)
-	}
-}
-
-func (s *schema) ListFamilies(context.Context, string) ([]string, error) {
-	if s.names == nil {
-		return nil, &sink.Error{Op: "GetTable", Reason: sink.Permanent, Code: "NotFound"}
-	}
-	return slices.Clone(s.names), nil
-}
-
-func (s *schema) CreateFamily(_ context.Context, table, family string) error {
-	s.note("raise")
-	s.names = append(s.names, family)
-	s.Memory.Raise(table, family)
-	return nil
-}
-
-func (s *schema) DropFamily(_ context.Context, table, family string) error {
-	s.names = slices.DeleteFunc(s.names, func(name string) bool { return name == family })
-	s.Memory.Drop(table, family)
-	return nil
-}
-
-func (*schema) DropDelay() time.Duration { return sink.DefaultTimeout }
-
 // guarded plays a script with the table orders, generation 7 of Orders, and a lease of its shard s.
 func guarded(t *testing.T, script func(ctx context.Context, k *rig, families *schema, lease *checkpoint.Lease)) {
 	t.Helper()

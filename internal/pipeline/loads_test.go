@@ -33,10 +33,6 @@ type shop struct {
 	describe func() error                    // fails a description
 }
 
-func keyed(pk string) attribute.Item {
-	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})
-}
-
 func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, error) {
 	if s.describe != nil {
 		if err := s.describe(); err != nil {

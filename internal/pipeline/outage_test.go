@@ -16,15 +16,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// quietShard gives empty pages.
-type quietShard struct{ cdc.Source }
-
-func (quietShard) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) { return "i", nil }
-
-func (quietShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
-	return cdc.Page{Next: "i"}, nil
-}
-
 // silentDatabase answers at the start, whose table that is, and no question of the keeper's.
 type silentDatabase struct {
 	Database

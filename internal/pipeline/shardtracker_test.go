@@ -1,14 +1,12 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
 // What counts as empty begins anew with each change, and with each lease: else --once would end in
@@ -80,26 +78,6 @@ func TestFloorsAreOfOneTable(t *testing.T) {
 	}
 }
 
-// A table that can be followed again counts: --once waits for it, and the ledger says so.
-func TestReadmittedTableCounts(t *testing.T) {
-	ctx := context.Background()
-	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "readmitted", checkpoint.Options{Worker: "w", ID: "l"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := newRig(ledger, Table{Joined: true})
-	if err := suspend(ctx, ledger, k.Events, "Orders", "why"); err != nil {
-		t.Fatal(err)
-	}
-	k.table().tracker.setSuspended(true)
-	if err := reconcilerOf(k).readmit(ctx); err != nil || k.table().tracker.isSuspended() {
-		t.Errorf("the tracker says that it is suspended: %v, %v", k.table().tracker.isSuspended(), err)
-	}
-	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "" {
-		t.Errorf("the ledger says that it is suspended: %+v, %v", state.Suspended, err)
-	}
-}
-
 // H18: a shard that another worker reads counts as empty when the ledger has shown it so for as
 // long as its reader's own clock says, and does so still.
 func TestH18_ReadElsewhere(t *testing.T) {
@@ -140,42 +118,28 @@ func TestH18_ReadElsewhere(t *testing.T) {
 	}
 }
 
-// A shard counts from when it is held on: while its first page cannot be written, a restart must
-// not make it look as if it had caught up.
-func TestLagOfAShardWhoseFirstPageIsNotWritten(t *testing.T) {
-	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
-	for name, c := range map[string]struct {
-		as  func(s *checkpoint.Shard)
-		lag time.Duration // at the beginning; negative: none is told
-	}{
-		"behind": {func(s *checkpoint.Shard) { s.EventTime, s.ReadAt = begin.Add(-time.Hour), begin.Add(-time.Minute) }, time.Hour},
-		"found empty": {func(s *checkpoint.Shard) {
-			s.CaughtUp, s.EventTime, s.ReadAt = true, begin.Add(-5*time.Hour), begin.Add(-2*time.Hour)
-		}, 2 * time.Hour},
-		"had nothing so far":   {func(s *checkpoint.Shard) { s.ReadAt = begin.Add(-3 * time.Hour) }, 3 * time.Hour},
-		"a child":              {func(s *checkpoint.Shard) { s.CoveredTo = begin.Add(-4*time.Hour - checkpoint.Slack) }, 4 * time.Hour},
-		"a root":               {func(*checkpoint.Shard) {}, -1},
-		"a clock that is late": {func(s *checkpoint.Shard) { s.EventTime, s.ReadAt = begin.Add(time.Hour), begin.Add(time.Hour) }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			told, least := 0, time.Duration(0)
-			o := crowd(t, newBacklog(5), targets{missing: "orders"}, "Orders")
-			o.Events.Lag = func(_ string, lag, _ time.Duration) {
-				if told++; told == 1 || lag < least {
-					least = lag
-				}
-			}
-			play(t, &checkpointtest.Memory{}, time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
-				if err := behind(0, "Orders")(ctx, l); err != nil {
-					return err
-				}
-				s := checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/Orders", ID: "s", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 7}
-				c.as(&s)
-				return l.CreateShard(ctx, s)
-			})
-			if c.lag < 0 && told > 0 || c.lag >= 0 && (told < 10 || least < c.lag || least > c.lag+10*time.Second) {
-				t.Errorf("told %d times, at the least %s; want %s", told, least, c.lag)
-			}
-		})
+// A shard that was given up is not idle, whatever its last pages were: nobody reads it.
+func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
+	b := newShardTracker()
+	timing := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}
+	for n := range 10 {
+		b.read("s", checkpoint.Progress{CaughtUp: true}, time.Duration(n)*time.Second)
+	}
+	if !b.idle("s", timing, 9*time.Second) {
+		t.Error("ten empty pages are not idle")
+	}
+	if b.leave("s"); b.idle("s", timing, 9*time.Second) {
+		t.Error("idle although it was given up")
+	}
+}
+
+// Each event is counted as what it is.
+func TestATallyIsOfEachEvent(t *testing.T) {
+	var changes []cdc.Change
+	for _, event := range []cdc.Event{cdc.Remove, cdc.Modify, cdc.Insert, cdc.Remove, cdc.Modify, cdc.Remove} {
+		changes = append(changes, cdc.Change{Event: event})
+	}
+	if got, want := count(changes), (Tally{Inserts: 1, Modifies: 2, Removes: 3}); got != want || got.Changes() != 6 {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -12,63 +12,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// TestH62_ViewTypes: only streams are followed that tell every row of an item and its removal.
-func TestH62_ViewTypes(t *testing.T) {
-	for _, c := range []struct {
-		enabled bool
-		view    string
-		keyOnly bool
-		refused bool
-	}{
-		{true, "NEW_AND_OLD_IMAGES", true, false},
-		{true, "NEW_AND_OLD_IMAGES", false, false},
-		{true, "NEW_IMAGE", true, false},
-		{true, "NEW_IMAGE", false, true}, // nothing tells which row a moved item left
-		{true, "OLD_IMAGE", true, true},
-		{true, "KEYS_ONLY", true, true},
-		{true, "", true, true},
-		{false, "NEW_AND_OLD_IMAGES", true, true},
-	} {
-		err := CheckStream(backfill.Description{Name: "Orders", StreamEnabled: c.enabled, ViewType: c.view}, c.keyOnly)
-		var refusal *StreamError
-		switch {
-		case !c.refused && err != nil:
-			t.Errorf("%+v is refused: %v", c, err)
-		case c.refused && (!errors.As(err, &refusal) || refusal.Table != "Orders"):
-			t.Errorf("%+v is not refused: %v", c, err)
-		case c.refused && c.enabled && refusal.View != c.view:
-			t.Errorf("%+v is refused for %q", c, refusal.View)
-		}
-		if err != nil && !fatal(err) {
-			t.Errorf("%+v: a refusal would be repeated", c)
-		}
-	}
-}
-
-// TestH84_CutDropsAnUnbrokenPrefix: seconds run out of order, so that a change from after the cut
-// may be followed by one dated before it, which must not be dropped: it may be the newest of its
-// item.
-func TestH84_CutDropsAnUnbrokenPrefix(t *testing.T) {
-	cut := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	page := func(seconds ...int) []cdc.Change {
-		var changes []cdc.Change
-		for i, s := range seconds {
-			changes = append(changes, cdc.Change{Sequence: cdc.SequenceOf(uint64(i + 1)), Time: cut.Add(time.Duration(s) * time.Second)})
-		}
-		return changes
-	}
-	at := checkpoint.Progress{Dropping: true}
-	if kept := keep(&at, cut, page(-3, -2, -1)); len(kept) != 0 || !at.Dropping {
-		t.Errorf("%d changes from before the cut are kept, dropping %v", len(kept), at.Dropping)
-	}
-	if kept := keep(&at, cut, page(-1, 0, -1, 1)); len(kept) != 3 || kept[0].Sequence != cdc.SequenceOf(2) || at.Dropping {
-		t.Errorf("%d of 3 changes are kept, dropping %v", len(kept), at.Dropping)
-	}
-	if kept := keep(&at, cut, page(-1)); len(kept) != 1 {
-		t.Error("a change dated before the cut is dropped after the prefix")
-	}
-}
-
 // TestH24_DoubtIsOfOneAnswer: what a table says against its stream is believed when it has said
 // nothing else for long.
 func TestH24_DoubtIsOfOneAnswer(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -98,23 +97,6 @@ func TestAnAcceptedMappingIsTold(t *testing.T) {
 	}
 }
 
-// The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would
-// be over before it is looked at.
-func TestDefaultsOfTiming(t *testing.T) {
-	for lease, want := range map[time.Duration]Timing{
-		15 * time.Second: {Poll: time.Second, Soon: time.Second, Pass: 2 * time.Second, List: time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: time.Minute},
-		3 * time.Second:  {Poll: time.Second, Soon: time.Second, Pass: time.Second, List: time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: 12 * time.Second},
-	} {
-		if got := (Timing{}).orDefault(lease); got != want {
-			t.Errorf("a lease of %s: %+v", lease, got)
-		}
-	}
-	given := Timing{Poll: 9, Soon: 1, Pass: 2, List: 3, Commit: 4, Grace: 5, Idle: 6, IdlePages: 7, Yield: 8}
-	if got := given.orDefault(time.Second); got != given {
-		t.Errorf("given %+v, it is %+v", given, got)
-	}
-}
-
 // A shard that could not be leased is tried again in the next pass: whatever kept its row from
 // being written is over by then.
 func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
@@ -156,53 +138,6 @@ func TestWhatIsGone(t *testing.T) {
 		if got := gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != GoneReason {
 			t.Errorf("%+v, %v: gone %v, suspended for %q", c.described, c.err, got, reason)
 		}
-	}
-}
-
-// answering is a database that says the same of every table.
-type answering struct {
-	Database
-	described backfill.Description
-	err       error
-}
-
-func (a answering) Describe(context.Context, string) (backfill.Description, error) {
-	return a.described, a.err
-}
-
-func (answering) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
-	return backfill.ScanPage{}, errors.New("it is scanned")
-}
-
-// No call is remembered, or kept alive, once it has ended: there is one a second for every shard,
-// for months.
-func TestCallsThatEndedAreForgotten(t *testing.T) {
-	calls := &reads{}
-	reading, end := calls.begin(t.Context())
-	end()
-	if reading.Err() == nil {
-		t.Error("the context of a call outlives it")
-	}
-	h := newPageSlot(task.NewLimit(1), calls)
-	look := stoppableDiscover(func(context.Context, func(string) bool) (Discovery, error) { return Discovery{}, nil }, calls)
-	_, err := look(t.Context(), nil)
-	if err := errors.Join(err, h.take(t.Context())); err != nil || !h.held || len(calls.cancels) != 0 {
-		t.Errorf("%d calls are under way, %v", len(calls.cancels), err)
-	}
-}
-
-// A shard that was given up is not idle, whatever its last pages were: nobody reads it.
-func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
-	b := newShardTracker()
-	timing := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}
-	for n := range 10 {
-		b.read("s", checkpoint.Progress{CaughtUp: true}, time.Duration(n)*time.Second)
-	}
-	if !b.idle("s", timing, 9*time.Second) {
-		t.Error("ten empty pages are not idle")
-	}
-	if b.leave("s"); b.idle("s", timing, 9*time.Second) {
-		t.Error("idle although it was given up")
 	}
 }
 

@@ -5,6 +5,23 @@ import (
 	"time"
 )
 
+// The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would
+// be over before it is looked at.
+func TestDefaultsOfTiming(t *testing.T) {
+	for lease, want := range map[time.Duration]Timing{
+		15 * time.Second: {Poll: time.Second, Soon: time.Second, Pass: 2 * time.Second, List: time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: time.Minute},
+		3 * time.Second:  {Poll: time.Second, Soon: time.Second, Pass: time.Second, List: time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: 12 * time.Second},
+	} {
+		if got := (Timing{}).orDefault(lease); got != want {
+			t.Errorf("a lease of %s: %+v", lease, got)
+		}
+	}
+	given := Timing{Poll: 9, Soon: 1, Pass: 2, List: 3, Commit: 4, Grace: 5, Idle: 6, IdlePages: 7, Yield: 8}
+	if got := given.orDefault(time.Second); got != given {
+		t.Errorf("given %+v, it is %+v", given, got)
+	}
+}
+
 // An idle shard is asked ever less often, once its empty pages prove that nothing was there.
 func TestPollsBackOff(t *testing.T) {
 	timing := Timing{Poll: 15 * time.Second, Soon: time.Second}.orDefault(15 * time.Second)
