@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/apply"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/pubsub/v2/pstest"
 	"google.golang.org/api/option"
@@ -19,7 +22,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -101,7 +103,7 @@ func (q *queue) apply(ctx context.Context, t *target, appliers, inFlight, messag
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var applied atomic.Int64
-	events := pipeline.Events{Applied: func(_ string, changes pipeline.Tally, _ int) {
+	events := engine.Events{Applied: func(_ string, changes engine.Tally, _ int) {
 		if applied.Add(int64(changes.Changes())) >= int64(messages) {
 			stop()
 		}
@@ -117,8 +119,8 @@ func (q *queue) apply(ctx context.Context, t *target, appliers, inFlight, messag
 	for _, ledger := range ledgers {
 		writer := sink.NewWriter(sink.Options{Table: t.ours, Parking: noParking{}, InFlight: inFlight})
 		go func() {
-			ended <- pipeline.ApplyTopic(ctx, pipeline.ApplyOptions{Ledger: ledger, Writer: writer, Subscription: q.subscription, Events: events,
-				Tables: []pipeline.Table{{Mapping: orders, MappingHash: published.MappingHash}}})
+			ended <- apply.Run(ctx, apply.Options{Ledger: ledger, Writer: writer, Subscription: q.subscription, Events: events,
+				Tables: []engine.Spec{{Mapping: orders, MappingHash: published.MappingHash}}})
 		}()
 	}
 	var merging sync.WaitGroup

@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
@@ -15,7 +16,7 @@ import (
 // Beginning is a verify of one table that is to begin.
 type Beginning struct {
 	Ledger   *checkpoint.Ledger
-	Source   pipeline.Database
+	Source   engine.Database
 	Target   verify.Target
 	Mapping  *transform.Mapping
 	Hash     string // of the mapping

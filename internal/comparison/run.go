@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/verify"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -86,7 +88,7 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 // work works on the parts of all tables until their verifies are over.
 func (o *Operator) work(ctx context.Context) error {
 	g := task.NewGroup(ctx, 0)
-	slots := &pipeline.VerifySlots{}
+	slots := &verify.Slots{}
 	for i := range o.tables {
 		t := &o.tables[i]
 		number := t.state.Verify.Number
@@ -106,11 +108,11 @@ func (o *Operator) work(ctx context.Context) error {
 			return !s.Verify.Running() || s.Verify.Number != number || s.Verify.Paused != ""
 		}
 		g.Go("verify "+t.config.From, func(ctx context.Context) error {
-			err := pipeline.Verify(ctx, pipeline.VerifyOptions{
+			err := verify.Run(ctx, verify.Options{
 				Ledger: o.ledger, Database: o.migration.Source.Tables, Rows: o.migration.Target.Data, Over: over, Patience: o.patience(), Slots: slots,
-				Table: pipeline.Table{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Late: o.Cfg.Late(t.config), Owned: t.config.Owned,
+				Table: engine.Spec{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Late: o.Cfg.Late(t.config), Owned: t.config.Owned,
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
-				Timing: pipeline.Timing{Pass: 500 * time.Millisecond},
+				Timing: engine.Timing{Pass: 500 * time.Millisecond},
 			})
 			return explain(ctx, "cannot verify table "+t.config.From, err)
 		})

@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -200,7 +201,7 @@ func (m *Migration) describe(ctx context.Context, source Source, t *preflight.Ta
 	defer cancel()
 	state, _, err := m.Ledger.Table(ctx, t.Config.From)
 	if err == nil {
-		err = pipeline.CheckSource(found.Description, state.StreamARN)
+		err = engine.CheckSource(found.Description, state.StreamARN)
 	}
 	if err != nil {
 		return preflight.ReadingFailed(ctx, m.refused(t.Config.From), err)

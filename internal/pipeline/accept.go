@@ -3,6 +3,7 @@ package pipeline
 import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
 // CheckState tells, from what a ledger holds of a table, whether Run would refuse the table that
@@ -10,7 +11,7 @@ import (
 // changed mapping is accepted. It changes nothing, so that it can be asked before anything is
 // created (H99).
 func CheckState(state checkpoint.TableState, d backfill.Description, mappingHash string, acceptMapping bool) error {
-	if err := CheckSource(d, state.StreamARN); err != nil {
+	if err := engine.CheckSource(d, state.StreamARN); err != nil {
 		return err
 	}
 	if err := checkpoint.CheckRanked(state.MappingHash, mappingHash); err != nil && state.Generation > 0 {

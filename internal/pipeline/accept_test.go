@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
@@ -11,7 +13,7 @@ import (
 // What Run refuses for what the ledger holds can be told before anything is created.
 func TestH99_ARunIsRefusedByItsLedger(t *testing.T) {
 	const here, elsewhere = "arn:aws:dynamodb:us-east-1:1:table/T/stream/L", "arn:aws:dynamodb:eu-west-1:1:table/T/stream/L"
-	var source *SourceError
+	var source *engine.SourceError
 	for name, c := range map[string]struct {
 		state  checkpoint.TableState
 		accept bool

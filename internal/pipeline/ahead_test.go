@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -37,7 +39,7 @@ func TestOnePageIsReadAhead(t *testing.T) {
 	for _, c := range []struct{ shards, pages, held int }{{1, 2, 2}, {2, 2, 2}, {2, 3, 3}, {1, 1, 1}} {
 		source := newBacklog(20)
 		target := &slowTarget{source: source, unread: map[int]int{}}
-		o := crowd(t, source, targets{}, "Orders")
+		o := crowd(t, source, enginetest.Targets{}, "Orders")
 		o.Writer, o.Pages = sink.NewWriter(sink.Options{Table: target, InFlight: 16}), c.pages
 		store, passed := &checkpointtest.Memory{}, 0
 		store.OnSwap = func(ctx context.Context, key string, execute func() bool) (bool, error) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -29,10 +31,10 @@ func (d dated) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 // The writer is told the time that the page came with: the changes of a moment ago are not old,
 // whatever the worker's clock says.
 func TestH81_PagesBringTheirTime(t *testing.T) {
-	o := crowd(t, newBacklog(5), targets{}, "Orders")
+	o := crowd(t, newBacklog(5), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return dated{newBacklog(5)} }
 	applied, parked := 0, 0
-	o.Writer = sink.NewWriter(sink.Options{Table: targets{}, Parking: nowhere{}, MaxImageAge: behindTheWorker / 2, Events: sink.Events{
+	o.Writer = sink.NewWriter(sink.Options{Table: enginetest.Targets{}, Parking: nowhere{}, MaxImageAge: behindTheWorker / 2, Events: sink.Events{
 		Applied: func(string, time.Duration) { applied++ }, Parked: func(string, string) { parked++ }}})
 	play(t, &checkpointtest.Memory{}, time.Minute, o, behind(1, "Orders"))
 	if applied != 5 || parked != 0 {

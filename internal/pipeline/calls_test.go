@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
@@ -21,8 +24,10 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 		rated = rated || strings.Contains(key, "/shard/") && len(rows) == 1 && strings.Contains(string(rows[0].Data), `"rate":`)
 		return done, err
 	}
-	o := crowd(t, newBacklog(500), targets{}, "Orders")
-	o.Events.Applied = func(_ string, changes Tally, rows int) { told[0], told[1] = told[0]+changes.Changes(), told[1]+rows }
+	o := crowd(t, newBacklog(500), enginetest.Targets{}, "Orders")
+	o.Events.Applied = func(_ string, changes engine.Tally, rows int) {
+		told[0], told[1] = told[0]+changes.Changes(), told[1]+rows
+	}
 	play(t, store, time.Minute, o, behind(1, "Orders"))
 	if told != [2]int{500, 500} || !rated {
 		t.Errorf("%d changes in %d rows were told, and a rate %v", told[0], told[1], rated)
@@ -36,11 +41,11 @@ func TestATableJoinsOnce(t *testing.T) {
 	o.Cluster, o.DiscoverEvery = nil, time.Minute
 	spec, looks, joined := o.Tables[0], 0, 0
 	spec.Joined, o.Tables = true, nil
-	o.Discover = func(_ context.Context, followed func(string) bool) (Discovery, error) {
+	o.Discover = func(_ context.Context, followed func(string) bool) (engine.Discovery, error) {
 		if looks++; followed("Orders") != (looks > 1) {
 			t.Errorf("look %d: it is followed %v", looks, followed("Orders"))
 		}
-		return Discovery{Tables: []Table{spec}}, nil
+		return engine.Discovery{Tables: []engine.Spec{spec}}, nil
 	}
 	o.Events.Joined = func(string) { joined++ }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, begun)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -14,12 +16,12 @@ const clusterTime = 20 * time.Second
 
 // NoticeTime is within how long a worker notices by itself that it is led to another cluster, if the
 // control plane answers.
-const NoticeTime = listEvery + clusterTime
+const NoticeTime = engine.ListEvery + clusterTime
 
 // clusterWatch watches that the target stays in one cluster.
 type clusterWatch struct {
-	*common // of no table
-	ask     func(ctx context.Context) (string, error)
+	*engine.Common // of no table
+	ask            func(ctx context.Context) (string, error)
 }
 
 // run asks which cluster the target is, at once and then every Timing.List, until a drain begins.
@@ -28,13 +30,13 @@ type clusterWatch struct {
 // It is a task of its own, and not a step of the keepers: they may read, and must list shards,
 // however long the control plane, which is another service than the one that takes writes, does not
 // answer.
-func (w *clusterWatch) run(life lifecycle) error {
-	for !life.draining() {
-		err := w.retry(life, "ask for the cluster of the target", w.check)
-		if err != nil && !life.draining() {
-			return w.end(err)
+func (w *clusterWatch) run(life engine.Lifecycle) error {
+	for !life.Draining() {
+		err := w.Retry(life, "ask for the cluster of the target", w.check)
+		if err != nil && !life.Draining() {
+			return w.End(err)
 		}
-		_ = task.Sleep(life.drain, w.timing.List)
+		_ = task.Sleep(life.Drain, w.Timing.List)
 	}
 	return nil
 }
@@ -49,5 +51,5 @@ func (w *clusterWatch) check(ctx context.Context) error {
 		}
 		return err
 	}
-	return w.ledger.CheckCluster(ctx, cluster)
+	return w.Ledger.CheckCluster(ctx, cluster)
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -43,7 +46,7 @@ func (r *rolled) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 }
 
 // steady is a database whose tables all have the stream of the ledger of begun.
-type steady struct{ Database }
+type steady struct{ engine.Database }
 
 func (steady) Describe(ctx context.Context, _ string) (backfill.Description, error) {
 	if ctx.Err() != nil {
@@ -53,12 +56,12 @@ func (steady) Describe(ctx context.Context, _ string) (backfill.Description, err
 }
 
 // clusterOptions are those of a pipeline of one table, of which cluster says what it is.
-func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Context) (string, error)) Options {
+func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Context) (string, error)) engine.Options {
 	t.Helper()
-	m := ordersMapping(t)
+	m := enginetest.OrdersMapping(t)
 	witness := &checkpointtest.Memory{}
-	return Options{
-		Tables: []Table{{Mapping: m}}, Database: steady{}, Writer: sink.NewWriter(sink.Options{}),
+	return engine.Options{
+		Tables: []engine.Spec{{Mapping: m}}, Database: steady{}, Writer: sink.NewWriter(sink.Options{}),
 		Open:    func(string) cdc.Source { return source },
 		Witness: func(string) checkpoint.Store { return witness },
 		Cluster: cluster,

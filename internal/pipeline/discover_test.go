@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -24,19 +26,19 @@ func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Options{Ledger: ledger, Discover: func(context.Context, func(string) bool) (Discovery, error) {
-		return Discovery{Refused: []Refusal{{"Orders", "no stream"}}}, failed
+	o := &engine.Options{Ledger: ledger, Discover: func(context.Context, func(string) bool) (engine.Discovery, error) {
+		return engine.Discovery{Refused: []engine.Refusal{{Table: "Orders", Reason: "no stream"}}}, failed
 	}}
-	o.Events = Events{}.orSilent()
-	j := newJoining(newWorker(o, nil), nil, &nameSet{names: map[string]bool{}})
-	if err := j.admit(until(ctx)); !errors.Is(err, failed) {
+	o.Events = engine.Events{}.OrSilent()
+	j := newJoining(newWorker(o, nil), nil, &engine.NameSet{Names: map[string]bool{}})
+	if err := j.admit(engine.Until(ctx)); !errors.Is(err, failed) {
 		t.Errorf("ended with %v", err)
 	}
 	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "no stream" {
 		t.Errorf("suspended for %q, %v", state.Suspended.Reason, err)
 	}
 	store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
-	if err := j.admit(until(ctx)); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+	if err := j.admit(engine.Until(ctx)); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -63,45 +65,45 @@ func TestWhatWasFoundJoins(t *testing.T) {
 		}
 		var begun []string
 		look, whole, failed := 0, 0, 0
-		events := Events{Discovered: func(err error) {
+		events := engine.Events{Discovered: func(err error) {
 			if err == nil {
 				whole++
 			} else {
 				failed++
 			}
 		}}
-		o := &Options{Ledger: ledger, Once: true, Events: events.orSilent()}
-		run := &completion{}
-		o.Discover = func(_ context.Context, followed func(string) bool) (found Discovery, err error) {
+		o := &engine.Options{Ledger: ledger, Once: true, Events: events.OrSilent()}
+		run := &engine.Completion{}
+		o.Discover = func(_ context.Context, followed func(string) bool) (found engine.Discovery, err error) {
 			l := looks[look]
 			look++
 			if !slices.Equal(begun, l.before) || slices.ContainsFunc(begun, func(s string) bool { return !followed(s) }) || followed("B") {
 				t.Errorf("look %d: %v have joined", look, begun)
 			}
-			if run.tables[discovery].done {
+			if run.Tables[discovery].Done {
 				t.Errorf("look %d: the run waits for it no more", look)
 			}
 			if state, _, err := ledger.Table(ctx, "X"); err != nil || (state.Suspended.Reason == "no") != (look > 1) {
 				t.Errorf("look %d: suspended for %q, %v", look, state.Suspended.Reason, err)
 			}
 			for _, source := range l.gives {
-				found.Tables = append(found.Tables, Table{Mapping: &transform.Mapping{Source: source}})
+				found.Tables = append(found.Tables, engine.Spec{Mapping: &transform.Mapping{Source: source}})
 			}
 			for _, source := range l.refuses {
-				found.Refused = append(found.Refused, Refusal{source, "no"})
+				found.Refused = append(found.Refused, engine.Refusal{Table: source, Reason: "no"})
 			}
 			return found, l.err
 		}
-		run.await(discovery, new(task.Wakeup))
-		j := newJoining(newWorker(o, nil), func(spec Table) {
-			run.await(spec.Mapping.Source, new(task.Wakeup))
+		run.Await(discovery, new(task.Wakeup))
+		j := newJoining(newWorker(o, nil), func(spec engine.Spec) {
+			run.Await(spec.Mapping.Source, new(task.Wakeup))
 			begun = append(begun, spec.Mapping.Source)
-		}, &nameSet{names: map[string]bool{}})
+		}, &engine.NameSet{Names: map[string]bool{}})
 		j.once = run
-		if err := j.join(until(ctx)); err != nil {
+		if err := j.join(engine.Until(ctx)); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{"A", "C", "B"}; look != len(looks) || !slices.Equal(begun, want) || !run.tables[discovery].done {
+		if want := []string{"A", "C", "B"}; look != len(looks) || !slices.Equal(begun, want) || !run.Tables[discovery].Done {
 			t.Errorf("after %d looks %v have joined, want %v", look, begun, want)
 		}
 		if failed != 3 || whole != 1 {
@@ -117,15 +119,15 @@ func TestWhatWasFoundJoins(t *testing.T) {
 func TestAStopEndsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drain, cancel := context.WithCancel(t.Context())
-		w := newWorker(&Options{Events: Events{}.orSilent()}, nil)
-		w.Discover = func(ctx context.Context, _ func(string) bool) (Discovery, error) {
+		w := newWorker(&engine.Options{Events: engine.Events{}.OrSilent()}, nil)
+		w.Discover = func(ctx context.Context, _ func(string) bool) (engine.Discovery, error) {
 			cancel()
-			w.calls.cancel(context.Canceled)
+			w.Calls.Cancel(context.Canceled)
 			<-ctx.Done()
-			return Discovery{Tables: []Table{{Mapping: &transform.Mapping{Source: "A"}}}}, ctx.Err()
+			return engine.Discovery{Tables: []engine.Spec{{Mapping: &transform.Mapping{Source: "A"}}}}, ctx.Err()
 		}
-		j := newJoining(w, func(Table) { t.Error("begun") }, &nameSet{names: map[string]bool{}})
-		if err := j.join(lifecycle{drain: drain, work: t.Context()}); err != nil {
+		j := newJoining(w, func(engine.Spec) { t.Error("begun") }, &engine.NameSet{Names: map[string]bool{}})
+		if err := j.join(engine.Lifecycle{Drain: drain, Work: t.Context()}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -137,22 +139,22 @@ func TestLivesWithoutTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drain, cancel := context.WithCancel(t.Context())
 		ticks, looks := 0, 0
-		o := &Options{DiscoverEvery: 5 * time.Minute, Discover: func(context.Context, func(string) bool) (Discovery, error) {
+		o := &engine.Options{DiscoverEvery: 5 * time.Minute, Discover: func(context.Context, func(string) bool) (engine.Discovery, error) {
 			if looks++; looks == 3 {
 				cancel()
 			}
-			return Discovery{}, nil
+			return engine.Discovery{}, nil
 		}}
-		o.Events = Events{Tick: func() { ticks++ }}.orSilent()
+		o.Events = engine.Events{Tick: func() { ticks++ }}.OrSilent()
 		w := newWorker(o, nil)
 		began := time.Now()
-		if err := newJoining(w, nil, &nameSet{names: map[string]bool{}}).join(lifecycle{drain: drain, work: t.Context()}); err != nil {
+		if err := newJoining(w, nil, &engine.NameSet{Names: map[string]bool{}}).join(engine.Lifecycle{Drain: drain, Work: t.Context()}); err != nil {
 			t.Error(err)
 		}
 		if passed := time.Since(began); passed != 2*o.DiscoverEvery || ticks < int(passed/tickEvery) {
 			t.Errorf("%d ticks and %d looks in %s", ticks, looks, passed)
 		}
-		joined := &nameSet{names: map[string]bool{"A": true}}
+		joined := &engine.NameSet{Names: map[string]bool{"A": true}}
 		ticks = 0
 		newJoining(w, nil, joined).rest(t.Context())
 		if ticks > 0 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -44,7 +46,7 @@ func TestADropIsKnownWithinSeconds(t *testing.T) {
 				o.Cluster, o.Database = nil, db
 				play(t, store, at, o, begun)
 				rows, err := store.Read(t.Context(), "outage/table/Orders")
-				if err != nil || len(rows) != 1 || strings.Contains(string(rows[0].Data), GoneReason) != want {
+				if err != nil || len(rows) != 1 || strings.Contains(string(rows[0].Data), engine.GoneReason) != want {
 					t.Errorf("dropped at %s, deleting %t: at %s, want it known %t: %s, %v", db.from, deleting, at, want, rows[0].Data, err)
 				}
 			}

@@ -6,6 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/follow"
+	"github.com/dynamodb-bigtable/replicator/internal/stream"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -41,9 +45,9 @@ const (
 // end, to where it is empty, or to what was written after it was begun. It writes nothing, not even
 // the ledger. It needs Database, Open, Events and Timing of the options, and Exports for one that
 // the configuration names.
-func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
-	o.Timing = o.Timing.orDefault(0)
-	o.Events = o.Events.orSilent()
+func DryRun(ctx context.Context, o engine.Options, spec engine.Spec) (Rehearsal, error) {
+	o.Timing = o.Timing.OrDefault(0)
+	o.Events = o.Events.OrSilent()
 	r := newRehearsal(&o, spec)
 	d, err := r.describe(ctx)
 	if err != nil {
@@ -59,9 +63,9 @@ func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 }
 
 type rehearsal struct {
-	*retrier
-	spec     Table
-	database Database
+	*engine.Retrier
+	spec     engine.Spec
+	database engine.Database
 	open     func(streamARN string) cdc.Source
 	exports  func(ctx context.Context, address string) (*exports.Export, error)
 	poll     time.Duration
@@ -70,29 +74,29 @@ type rehearsal struct {
 	found Rehearsal
 }
 
-func newRehearsal(o *Options, spec Table) *rehearsal {
+func newRehearsal(o *engine.Options, spec engine.Spec) *rehearsal {
 	source := spec.Mapping.Source
 	return &rehearsal{
-		retrier: &retrier{source: source, events: o.Events}, spec: spec, database: o.Database, open: o.Open, exports: o.Exports, poll: o.Timing.Poll,
+		Retrier: &engine.Retrier{Source: source, Events: o.Events}, spec: spec, database: o.Database, open: o.Open, exports: o.Exports, poll: o.Timing.Poll,
 		found: Rehearsal{Table: source, Unmappable: map[string]int64{}},
 	}
 }
 
 func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err error) {
-	err = r.retry(until(ctx), "describe the table", func(ctx context.Context) error {
-		d, err = r.database.Describe(ctx, r.source)
+	err = r.Retry(engine.Until(ctx), "describe the table", func(ctx context.Context) error {
+		d, err = r.database.Describe(ctx, r.Source)
 		return err
 	})
 	if err != nil {
 		return d, err
 	}
-	return d, CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0 && r.spec.Mapping.VersionAttribute() == "")
+	return d, engine.CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0 && r.spec.Mapping.VersionAttribute() == "")
 }
 
 // load scans the table, or reads its export, as a copy would, and maps what it reads.
 func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
-	r.events.CopyStarted(r.source, d.Items, 0)
-	defer r.events.CopyLeft(r.source)
+	r.Events.CopyStarted(r.Source, d.Items, 0)
+	defer r.Events.CopyLeft(r.Source)
 	limits, total := r.limits(), backfill.NumberOfParts(d.Bytes, r.spec.Segments)
 	steps, err := r.exported(ctx)
 	if err != nil {
@@ -103,7 +107,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	}
 	g := task.NewGroup(ctx, max(r.spec.Segments, 1))
 	for index := range total {
-		var images backfill.PartSource = backfill.Segments{Table: r.source, Source: r.database}
+		var images backfill.PartSource = backfill.Segments{Table: r.Source, Source: r.database}
 		end := func() error { return nil }
 		if len(steps) > 0 {
 			file := &backfill.Exported{Steps: steps, Verify: true}
@@ -114,13 +118,13 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 			Write: r.rehearse,
 			Save:  func(context.Context, checkpoint.PartProgress) error { return nil },
 			Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
-				return r.retry(until(ctx), "scan", op)
+				return r.Retry(engine.Until(ctx), "scan", op)
 			},
 			Events: backfill.PartEvents{
-				Copied: func(items int) { r.events.Copied(r.source, int64(items)) },
+				Copied: func(items int) { r.Events.Copied(r.Source, int64(items)) },
 				Waited: func(rows, units time.Duration) {
-					r.events.Throttled(r.source, limitRows, rows)
-					r.events.Throttled(r.source, limitUnits, units)
+					r.Events.Throttled(r.Source, engine.LimitRows, rows)
+					r.Events.Throttled(r.Source, engine.LimitUnits, units)
 				},
 			},
 		}
@@ -132,7 +136,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	}
 	err = g.Wait()
 	if err == nil {
-		r.events.CopyDone(r.source, r.found.Items)
+		r.Events.CopyDone(r.Source, r.found.Items)
 	}
 	return err
 }
@@ -140,10 +144,10 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 // exported are the steps of the load if it copies an export that the configuration names; none if it
 // scans.
 func (r *rehearsal) exported(ctx context.Context) (steps []exports.Step, err error) {
-	if !r.spec.Export.named() {
+	if !r.spec.Export.Named() {
 		return nil, nil
 	}
-	err = r.retry(until(ctx), "read the export", func(ctx context.Context) error {
+	err = r.Retry(engine.Until(ctx), "read the export", func(ctx context.Context) error {
 		e, err := r.exports(ctx, r.spec.Export.Address)
 		if err == nil {
 			steps = []exports.Step{{Export: e, Version: e.At}}
@@ -156,7 +160,7 @@ func (r *rehearsal) exported(ctx context.Context) (steps []exports.Step, err err
 // limits are those of the configuration.
 func (r *rehearsal) limits() *backfill.Limits {
 	limits := backfill.NewLimits(0, 0)
-	limits.UseRows(r.spec.throttle())
+	limits.UseRows(r.spec.Throttle())
 	return limits
 }
 
@@ -183,7 +187,7 @@ func (r *rehearsal) rehearse(_ context.Context, page backfill.Page, readAt time.
 // stream reads the listed shards. What is trimmed or gone meanwhile would be no gap of a run that
 // begins now, and is passed over.
 func (r *rehearsal) stream(ctx context.Context, arn string) error {
-	listing, err := listShards(until(ctx), r.retrier, r.open(arn), "")
+	listing, err := stream.ListShards(engine.Until(ctx), r.Retrier, r.open(arn), "")
 	if err != nil {
 		return err
 	}
@@ -206,7 +210,7 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 	var at checkpoint.Progress
 	var began time.Time
 	for empty := 0; empty < rehearsalPages; {
-		page, sent, err := r.read(until(ctx), reader, at.Position, new(pageSlot))
+		page, sent, err := r.Read(engine.Until(ctx), reader, at.Position, new(engine.PageSlot))
 		if err != nil {
 			return err
 		}
@@ -223,7 +227,7 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 				began = sent
 			}
 		}
-		if at = advance(at, page, batch.Latest, sent); at.EventTime.After(began) {
+		if at = follow.Advance(at, page, batch.Latest, sent); at.EventTime.After(began) {
 			return nil // a table that is written to all the time never gives an empty page
 		}
 		if !at.CaughtUp {

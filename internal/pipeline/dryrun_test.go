@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -40,9 +43,9 @@ func (b *busyShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 // A shard that is written to all the time never gives an empty page: a dry run reads what was there
 // when it began.
 func TestDryRunOfABusyTableEnds(t *testing.T) {
-	m := ordersMapping(t)
-	o := Options{Timing: Timing{}.orDefault(0), Events: Events{}.orSilent()}
-	r := newRehearsal(&o, Table{Mapping: m})
+	m := enginetest.OrdersMapping(t)
+	o := engine.Options{Timing: engine.Timing{}.OrDefault(0), Events: engine.Events{}.OrSilent()}
+	r := newRehearsal(&o, engine.Spec{Mapping: m})
 	shard := &busyShard{now: time.Unix(1_800_000_000, 0)}
 	if err := r.shard(context.Background(), &cdc.Reader{Source: shard, Shard: "s"}); err != nil {
 		t.Fatal(err)
@@ -71,9 +74,9 @@ func (c *coming) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 // Pages of a stream may be empty although more come after them: a dry run takes as many in a row
 // for the end, and not as many in all.
 func TestDryRunReadsOverEmptyPages(t *testing.T) {
-	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
-		r := newRehearsal(k.Options, Table{Mapping: mapping})
+	mapping := enginetest.OrdersMapping(t)
+	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
+		r := newRehearsal(k.Options, engine.Spec{Mapping: mapping})
 		shard := &coming{busyShard: busyShard{now: task.Now(ctx)}}
 		if err := r.shard(ctx, &cdc.Reader{Source: shard, Shard: "s"}); err != nil {
 			t.Error(err)
@@ -99,7 +102,7 @@ func TestDryRunBoundsReasons(t *testing.T) {
 
 // rehearsed is a table with two items, of which one has nothing to be stored by.
 type rehearsed struct {
-	answering
+	enginetest.Answering
 	scanned int
 }
 
@@ -142,11 +145,11 @@ func (f fading) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 // those that ended, whatever was trimmed meanwhile. Of a table whose stream cannot be followed it
 // tells nothing.
 func TestADryRunTellsOfAll(t *testing.T) {
-	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
-		db := &rehearsed{answering: answering{described: backfill.Description{Name: "Orders", StreamARN: "arn", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES", Bytes: 100}}}
-		o := Options{Database: db, Open: func(string) cdc.Source { return fading{newBacklog(5)} }}
-		got, err := DryRun(ctx, o, Table{Mapping: mapping, Segments: 1})
+	mapping := enginetest.OrdersMapping(t)
+	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
+		db := &rehearsed{Answering: enginetest.Answering{Described: backfill.Description{Name: "Orders", StreamARN: "arn", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES", Bytes: 100}}}
+		o := engine.Options{Database: db, Open: func(string) cdc.Source { return fading{newBacklog(5)} }}
+		got, err := DryRun(ctx, o, engine.Spec{Mapping: mapping, Segments: 1})
 		unmappable := int64(0)
 		for _, n := range got.Unmappable {
 			unmappable += n
@@ -154,9 +157,9 @@ func TestADryRunTellsOfAll(t *testing.T) {
 		if err != nil || got.Table != "Orders" || got.Items != 2 || got.Rows != 1 || got.Cells != 2 || got.Shards != 4 || got.Changes != 1+3+5 || unmappable != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		db.described.StreamEnabled, db.scanned = false, 0
-		var stream *StreamError
-		if _, err := DryRun(ctx, o, Table{Mapping: mapping, Segments: 1}); !errors.As(err, &stream) || db.scanned > 0 {
+		db.Described.StreamEnabled, db.scanned = false, 0
+		var stream *engine.StreamError
+		if _, err := DryRun(ctx, o, engine.Spec{Mapping: mapping, Segments: 1}); !errors.As(err, &stream) || db.scanned > 0 {
 			t.Errorf("a table without a stream, which was scanned %d times: %v", db.scanned, err)
 		}
 	})

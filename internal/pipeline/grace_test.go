@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -34,9 +37,9 @@ func TestStopEndsWithTheGrace(t *testing.T) {
 		}
 		return nil
 	}
-	m := ordersMapping(t)
-	err = Run(ctx, Options{
-		Ledger: ledger, Floors: &Floors{}, Tables: []Table{{Mapping: m}}, Timing: Timing{Grace: time.Millisecond},
+	m := enginetest.OrdersMapping(t)
+	err = Run(ctx, engine.Options{
+		Ledger: ledger, Floors: &engine.Floors{}, Tables: []engine.Spec{{Mapping: m}}, Timing: engine.Timing{Grace: time.Millisecond},
 	})
 	if err != nil {
 		t.Errorf("a stop ended with %v", err)
@@ -56,7 +59,7 @@ func TestAPageInHandHasTheGrace(t *testing.T) {
 		"within it": {stopped + grace - time.Second, stopped + grace - time.Second, cdc.SequenceOf(1), ""},
 		"after it":  {stopped + grace + time.Second, stopped + grace, cdc.SequenceNumber{}, "w"},
 	} {
-		o := crowd(t, newBacklog(1), targets{answered: c.answered}, "Orders")
+		o := crowd(t, newBacklog(1), enginetest.Targets{Answered: c.answered}, "Orders")
 		var ledger *checkpoint.Ledger
 		prepare := func(ctx context.Context, l *checkpoint.Ledger) error {
 			ledger = l
@@ -77,7 +80,7 @@ func TestAPageInHandHasTheGrace(t *testing.T) {
 
 // A stop ends a read that hangs at once: what it would bring would have to be written first.
 func TestAReadThatHangsHasNoGrace(t *testing.T) {
-	o := crowd(t, newBacklog(1), targets{}, "Orders")
+	o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return hanging{newBacklog(1)} }
 	runs(t, &checkpointtest.Memory{}, time.Minute, o, behind(1, "Orders"), func(ctx context.Context, err error) {
 		if now := task.Mono(ctx); err != nil || now > time.Minute+time.Second {
@@ -96,7 +99,7 @@ func (hanging) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
 // TestPagesStateTheGrace: pages, manifests and the unit name the time that a clean stop takes, and whoever ends the process
 // gives it that much, what its endpoints need, and what a relay waits for its topic.
 func TestPagesStateTheGrace(t *testing.T) {
-	grace := Timing{}.orDefault(15 * time.Second).Grace
+	grace := engine.Timing{}.OrDefault(15 * time.Second).Grace
 	stated := regexp.MustCompile(`(?:clean stop|SIGTERM)[^|]{0,200}?\b(\d+) (?:s|seconds)\b`)
 	given := regexp.MustCompile(`(?:TimeoutStopSec=|terminationGracePeriodSeconds: )(\d+)`)
 	const others = 5*time.Second + 30*time.Second

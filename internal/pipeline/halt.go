@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -15,23 +17,23 @@ import (
 
 // serve works on a table whenever neither a cutover halts it nor an operator has paused it, until a
 // drain begins or it is cut over for good. First is what is to run first.
-func (w *worker) serve(life lifecycle, spec Table, first *table) error {
+func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) error {
 	t := first
-	for !life.draining() && life.work.Err() == nil {
+	for !life.Draining() && life.Work.Err() == nil {
 		state, err := t.standing(life)
 		switch {
 		case err != nil:
-			return t.end(err)
-		case state.Halt.Done && w.once == nil:
+			return t.End(err)
+		case state.Halt.Done && w.Completion == nil:
 			w.over.Store(true)
 			return nil
-		case state.Halted() && w.once != nil:
-			return t.end(checkpoint.ErrCutOver)
-		case state.Paused() && w.once != nil:
-			return t.end(checkpoint.ErrPaused)
+		case state.Halted() && w.Completion != nil:
+			return t.End(checkpoint.ErrCutOver)
+		case state.Paused() && w.Completion != nil:
+			return t.End(checkpoint.ErrPaused)
 		case state.Stopped():
-			t.events.Ledger(state, nil) // else the worker would seem to be cut off from it
-			_ = task.Sleep(life.drain, t.timing.Pass)
+			t.Events.Ledger(state, nil) // else the worker would seem to be cut off from it
+			_ = task.Sleep(life.Drain, t.Timing.Pass)
 			continue
 		}
 		halted, err := t.runUnlessHalted(life)
@@ -39,43 +41,43 @@ func (w *worker) serve(life lifecycle, spec Table, first *table) error {
 			return err
 		}
 		t = newTable(w, spec)
-		w.once.await(t.source, &t.wake.assigner)
+		w.Completion.Await(t.Source, &t.Wake.Assigner)
 	}
 	return nil
 }
 
 // standing reads the table's record.
-func (t *table) standing(life lifecycle) (state checkpoint.TableState, err error) {
-	err = t.retry(life, "look whether the table is halted", func(ctx context.Context) (err error) {
-		t.events.Tick()
-		state, _, err = t.ledger.Table(ctx, t.source)
+func (t *table) standing(life engine.Lifecycle) (state checkpoint.TableState, err error) {
+	err = t.Retry(life, "look whether the table is halted", func(ctx context.Context) (err error) {
+		t.Events.Tick()
+		state, _, err = t.Ledger.Table(ctx, t.Source)
 		return err
 	})
-	if err != nil && (life.draining() || life.work.Err() != nil) {
+	if err != nil && (life.Draining() || life.Work.Err() != nil) {
 		return state, nil
 	}
 	return state, err
 }
 
 // runUnlessHalted runs the table, and tells whether a cutover or an operator has ended that.
-func (t *table) runUnlessHalted(life lifecycle) (halted bool, err error) {
-	drain, stop := context.WithCancelCause(life.drain)
+func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) {
+	drain, stop := context.WithCancelCause(life.Drain)
 	defer stop(context.Canceled)
-	g := task.NewGroup(life.work, 0)
+	g := task.NewGroup(life.Work, 0)
 	watching, watched := context.WithCancel(drain)
 	defer watched()
 	g.Go("look for a cutover", func(context.Context) error {
-		for task.Sleep(watching, t.timing.Pass) == nil {
-			if state, _, err := t.ledger.Table(watching, t.source); err == nil && state.Stopped() {
-				stop(errHalted)
+		for task.Sleep(watching, t.Timing.Pass) == nil {
+			if state, _, err := t.Ledger.Table(watching, t.Source); err == nil && state.Stopped() {
+				stop(engine.ErrHalted)
 			}
 		}
 		return nil
 	})
 	g.Go("run", func(work context.Context) error {
 		defer watched()
-		return t.run(lifecycle{drain: drain, work: work, yield: life.yield, note: life.note})
+		return t.run(engine.Lifecycle{Drain: drain, Work: work, Yield: life.Yield, Note: life.Note})
 	})
 	err = g.Wait()
-	return errors.Is(context.Cause(drain), errHalted) && !life.draining(), err
+	return errors.Is(context.Cause(drain), engine.ErrHalted) && !life.Draining(), err
 }

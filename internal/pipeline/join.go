@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -14,28 +16,28 @@ const discovery = ""
 
 // joining lets the tables of patterns join.
 type joining struct {
-	*common  // of no table
-	discover func(ctx context.Context, followed func(source string) bool) (Discovery, error)
-	every    time.Duration
-	alone    bool // no table is named
-	begin    func(Table)
-	joined   *nameSet    // the tables that did
-	once     *completion // nil: it looks for ever
+	*engine.Common // of no table
+	discover       func(ctx context.Context, followed func(source string) bool) (engine.Discovery, error)
+	every          time.Duration
+	alone          bool // no table is named
+	begin          func(engine.Spec)
+	joined         *engine.NameSet    // the tables that did
+	once           *engine.Completion // nil: it looks for ever
 }
 
-func newJoining(w *worker, begin func(Table), joined *nameSet) *joining {
+func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joining {
 	return &joining{
-		common: w.common(nil), discover: stoppableDiscover(w.Discover, w.calls), every: w.DiscoverEvery, alone: len(w.Tables) == 0,
-		begin: begin, joined: joined, once: w.once,
+		Common: w.Common(nil), discover: engine.StoppableDiscover(w.Discover, w.Calls), every: w.DiscoverEvery, alone: len(w.Tables) == 0,
+		begin: begin, joined: joined, once: w.Completion,
 	}
 }
 
 // unlessCutOver finds nothing while a cutover is under way: what shares a target with a table that
 // is cut over must not join meanwhile.
-func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (Discovery, error)) func(context.Context, func(string) bool) (Discovery, error) {
-	return func(ctx context.Context, followed func(string) bool) (Discovery, error) {
+func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (engine.Discovery, error)) func(context.Context, func(string) bool) (engine.Discovery, error) {
+	return func(ctx context.Context, followed func(string) bool) (engine.Discovery, error) {
 		if c, err := ledger.Cutover(ctx); err != nil || c.Step.Active() {
-			return Discovery{}, err
+			return engine.Discovery{}, err
 		}
 		return discover(ctx, followed)
 	}
@@ -43,45 +45,45 @@ func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, fun
 
 // join looks for tables, at once and then every DiscoverEvery, and begins to replicate those that
 // are new, until a drain begins. With Once it looks until nothing has failed.
-func (j *joining) join(life lifecycle) error {
-	for !life.draining() {
-		err := j.retry(life, "look for tables", func(context.Context) error { return j.admit(life) })
+func (j *joining) join(life engine.Lifecycle) error {
+	for !life.Draining() {
+		err := j.Retry(life, "look for tables", func(context.Context) error { return j.admit(life) })
 		if err != nil {
-			if life.draining() || life.work.Err() != nil {
+			if life.Draining() || life.Work.Err() != nil {
 				return nil
 			}
-			return j.end(err)
+			return j.End(err)
 		}
 		if j.once != nil {
-			j.once.report(discovery, true, nil)
+			j.once.Report(discovery, true, nil)
 			return nil
 		}
-		j.rest(life.drain)
+		j.rest(life.Drain)
 	}
 	return nil
 }
 
 // admit looks for tables one time. What was found joins, or is suspended, even if others could not
 // be looked at: it neither waits for them nor is lost with their error.
-func (j *joining) admit(life lifecycle) error {
+func (j *joining) admit(life engine.Lifecycle) error {
 	j.tick()
-	found, failed := j.discover(life.work, j.joined.has)
-	if life.draining() {
-		return context.Cause(life.drain) // begin nothing new
+	found, failed := j.discover(life.Work, j.joined.Has)
+	if life.Draining() {
+		return context.Cause(life.Drain) // begin nothing new
 	}
-	j.events.Discovered(failed)
+	j.Events.Discovered(failed)
 	for _, t := range found.Tables {
-		if source := t.Mapping.Source; j.joined.add(source) {
-			j.events.Joined(source)
+		if source := t.Mapping.Source; j.joined.Add(source) {
+			j.Events.Joined(source)
 			j.begin(t)
 		}
 	}
 	for _, r := range found.Refused {
-		if j.joined.has(r.Table) {
+		if j.joined.Has(r.Table) {
 			continue // it has a keeper, who looks for himself
 		}
-		err := j.retry(life, "set a table aside", func(ctx context.Context) error {
-			return suspend(ctx, j.ledger, j.events, r.Table, r.Reason)
+		err := j.Retry(life, "set a table aside", func(ctx context.Context) error {
+			return engine.Suspend(ctx, j.Ledger, j.Events, r.Table, r.Reason)
 		})
 		if err != nil {
 			return errors.Join(err, failed)
@@ -108,7 +110,7 @@ func (j *joining) rest(drain context.Context) {
 // tick tells that the process lives, unless there are tables whose loops do: it must be seen if
 // those stand.
 func (j *joining) tick() {
-	if j.alone && j.joined.empty() {
-		j.events.Tick()
+	if j.alone && j.joined.Empty() {
+		j.Events.Tick()
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -36,7 +38,7 @@ func TestH62_AKeeperEndsTheProcess(t *testing.T) {
 		}
 	})
 	for _, err := range []error{ended, left} {
-		var stream *StreamError
+		var stream *engine.StreamError
 		if !errors.As(err, &stream) || stream.View != "KEYS_ONLY" {
 			t.Errorf("ended by %v", err)
 		}

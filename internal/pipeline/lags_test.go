@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -29,7 +31,7 @@ func TestLagOfAShardWhoseFirstPageIsNotWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			told, least := 0, time.Duration(0)
-			o := crowd(t, newBacklog(5), targets{missing: "orders"}, "Orders")
+			o := crowd(t, newBacklog(5), enginetest.Targets{Missing: "orders"}, "Orders")
 			o.Events.Lag = func(_ string, lag, _ time.Duration) {
 				if told++; told == 1 || lag < least {
 					least = lag

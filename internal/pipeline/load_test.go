@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -14,15 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// streaming is a table with a stream.
-type streaming struct{ Database }
-
-func (streaming) Describe(ctx context.Context, _ string) (backfill.Description, error) {
-	return backfill.Description{Name: "Orders", StreamEnabled: true, StreamARN: "arn/L", StreamLabel: "L", ViewType: "NEW_AND_OLD_IMAGES", At: task.Now(ctx)}, nil
-}
-
 // listedOnce is a stream of one shard.
-type listedOnce struct{ quietShard }
+type listedOnce struct{ enginetest.QuietShard }
 
 func (listedOnce) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, error) {
 	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "s"}}, At: task.Now(ctx)}, nil
@@ -32,7 +27,7 @@ func (listedOnce) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, e
 // rows, by which a run with Once tells that nothing follows a shard. A keeper may end between the
 // two.
 func TestH13_AListingIsNotedAfterItsShards(t *testing.T) {
-	m := ordersMapping(t)
+	m := enginetest.OrdersMapping(t)
 	var order []string
 	store := &checkpointtest.Memory{OnSwap: func(_ context.Context, key string, execute func() bool) (bool, error) {
 		if parts := strings.Split(key, "/"); parts[1] == "shard" || parts[1] == "open" {
@@ -40,11 +35,11 @@ func TestH13_AListingIsNotedAfterItsShards(t *testing.T) {
 		}
 		return execute(), nil
 	}}
-	play(t, store, 10*time.Second, Options{
-		Database: streaming{}, Writer: sink.NewWriter(sink.Options{Table: targets{}, InFlight: 16}),
+	play(t, store, 10*time.Second, engine.Options{
+		Database: enginetest.Streaming{}, Writer: sink.NewWriter(sink.Options{Table: enginetest.Targets{}, InFlight: 16}),
 		Open:    func(string) cdc.Source { return listedOnce{} },
 		Witness: func(string) checkpoint.Store { return &checkpointtest.Memory{} },
-		Tables:  []Table{{Mapping: m}},
+		Tables:  []engine.Spec{{Mapping: m}},
 	}, func(context.Context, *checkpoint.Ledger) error { return nil })
 	if len(order) < 2 || order[0] != "shard" {
 		t.Errorf("rows are written in the order %q", order)

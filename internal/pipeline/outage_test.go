@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -18,7 +21,7 @@ import (
 
 // silentDatabase answers at the start, whose table that is, and no question of the keeper's.
 type silentDatabase struct {
-	Database
+	engine.Database
 	asked bool
 }
 
@@ -36,7 +39,7 @@ type turns struct{ last, longest time.Duration }
 func (t *turns) tick(now time.Duration) { t.longest, t.last = max(t.longest, now-t.last), now }
 
 // play runs a worker in virtual time for so long, from a pipeline's options that it completes.
-func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error) *turns {
+func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o engine.Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error) *turns {
 	t.Helper()
 	return runs(t, store, lasts, o, prepare, func(_ context.Context, err error) {
 		if err != nil {
@@ -46,7 +49,7 @@ func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Opt
 }
 
 // runs is play of a worker that may end by itself, with what it ends by.
-func runs(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error,
+func runs(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o engine.Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error,
 	ended func(ctx context.Context, err error)) *turns {
 	t.Helper()
 	world := virtual.NewWorld(1, time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), true)
@@ -59,7 +62,7 @@ func runs(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Opt
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Ledger, o.Floors = ledger, &Floors{}
+		o.Ledger, o.Floors = ledger, &engine.Floors{}
 		o.Events.Tick = func() { seen.tick(task.Mono(ctx)) }
 		limited, cancel := task.WithTimeout(ctx, lasts)
 		defer cancel()
@@ -92,7 +95,7 @@ const liveWithin = time.Minute
 // not known any more is taken back as soon as nothing is read, and not when the ledger answers
 // again.
 func TestAnOutageOfTheLedger(t *testing.T) {
-	m := ordersMapping(t)
+	m := enginetest.OrdersMapping(t)
 	down := func(ctx context.Context) error {
 		if task.Mono(ctx) > 2*time.Minute {
 			return errors.New("unavailable")
@@ -109,15 +112,15 @@ func TestAnOutageOfTheLedger(t *testing.T) {
 	var told, aged time.Duration
 	known := false
 	var clock context.Context
-	o := Options{
-		Tables:   []Table{{Mapping: m}},
+	o := engine.Options{
+		Tables:   []engine.Spec{{Mapping: m}},
 		Database: &silentDatabase{},
 		Writer:   sink.NewWriter(sink.Options{}),
-		Open:     func(string) cdc.Source { return quietShard{} },
+		Open:     func(string) cdc.Source { return enginetest.QuietShard{} },
 		Witness: func(string) checkpoint.Store {
 			return &checkpointtest.Memory{}
 		},
-		Events: Events{
+		Events: engine.Events{
 			Lag: func(_ string, lag, _ time.Duration) { known, aged = true, max(aged, lag) },
 			NotReading: func(string) {
 				if known {
@@ -151,15 +154,15 @@ func (oneChange) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
 // What is fenced off leaves its shard, and its lease with it: renewed by nobody's reader, it would
 // keep all others away.
 func TestWhatIsFencedLeavesItsShard(t *testing.T) {
-	m := ordersMapping(t)
+	m := enginetest.OrdersMapping(t)
 	var left []error
-	o := Options{
-		Tables:   []Table{{Mapping: m}},
+	o := engine.Options{
+		Tables:   []engine.Spec{{Mapping: m}},
 		Database: &silentDatabase{},
 		Writer:   sink.NewWriter(sink.Options{Floor: func(string) uint32 { return 8 }}),
 		Open:     func(string) cdc.Source { return oneChange{} },
 		Witness:  func(string) checkpoint.Store { return &checkpointtest.Memory{} },
-		Events:   Events{ShardLeft: func(_, _ string, err error) { left = append(left, err) }},
+		Events:   engine.Events{ShardLeft: func(_, _ string, err error) { left = append(left, err) }},
 	}
 	play(t, &checkpointtest.Memory{}, 2*time.Minute, o, begun)
 	if len(left) < 2 || !errors.Is(left[0], sink.ErrFenced) {

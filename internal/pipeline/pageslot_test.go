@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -88,9 +91,9 @@ func behind(shards int, tables ...string) func(ctx context.Context, l *checkpoin
 
 // crowd is the options of a worker that reads the tables, each into a target table of its own name
 // in lower case, with places for two pages.
-func crowd(t *testing.T, source *backlog, target targets, tables ...string) Options {
+func crowd(t *testing.T, source *backlog, target enginetest.Targets, tables ...string) engine.Options {
 	t.Helper()
-	o := Options{
+	o := engine.Options{
 		Database: &silentDatabases{asked: map[string]bool{}},
 		Writer:   sink.NewWriter(sink.Options{Table: target, InFlight: 16}),
 		Open:     func(string) cdc.Source { return source },
@@ -102,7 +105,7 @@ func crowd(t *testing.T, source *backlog, target targets, tables ...string) Opti
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Tables = append(o.Tables, Table{Mapping: m})
+		o.Tables = append(o.Tables, engine.Spec{Mapping: m})
 	}
 	return o
 }
@@ -112,12 +115,12 @@ func crowd(t *testing.T, source *backlog, target targets, tables ...string) Opti
 func TestPagesInHandAreBounded(t *testing.T) {
 	const shards, pages = 20, 5
 	source := newBacklog(pages)
-	play(t, &checkpointtest.Memory{}, 4*time.Second, crowd(t, source, targets{answered: time.Hour}, "Orders"), behind(shards, "Orders"))
+	play(t, &checkpointtest.Memory{}, 4*time.Second, crowd(t, source, enginetest.Targets{Answered: time.Hour}, "Orders"), behind(shards, "Orders"))
 	if n := source.total(""); n != 2 {
 		t.Errorf("%d pages are held with two places", n)
 	}
 	source = newBacklog(pages)
-	play(t, &checkpointtest.Memory{}, 2*time.Minute, crowd(t, source, targets{answered: time.Minute}, "Orders"), behind(shards, "Orders"))
+	play(t, &checkpointtest.Memory{}, 2*time.Minute, crowd(t, source, enginetest.Targets{Answered: time.Minute}, "Orders"), behind(shards, "Orders"))
 	for n := range shards {
 		if given := source.given[fmt.Sprint("Orders", n)]; given < pages {
 			t.Errorf("shard %d gave %d pages of %d", n, given, pages)
@@ -130,7 +133,7 @@ func TestPagesInHandAreBounded(t *testing.T) {
 func TestAMissingTargetLeavesRoom(t *testing.T) {
 	const shards, pages = 4, 5
 	source := newBacklog(pages)
-	o := crowd(t, source, targets{missing: "orders"}, "Orders", "Users")
+	o := crowd(t, source, enginetest.Targets{Missing: "orders"}, "Orders", "Users")
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, behind(shards, "Orders", "Users"))
 	if n := source.total("Users"); n != shards*pages {
 		t.Errorf("%d pages were given of the table that can be written, of %d", n, shards*pages)
@@ -140,7 +143,7 @@ func TestAMissingTargetLeavesRoom(t *testing.T) {
 			t.Errorf("shard %d was read up to change %d, and none can be written", n, last)
 		}
 	}
-	if n := source.total("Orders"); n == 0 || n > 2*int(10*time.Minute/patience) {
+	if n := source.total("Orders"); n == 0 || n > 2*int(10*time.Minute/engine.Patience) {
 		t.Errorf("%d pages were given of the table that cannot", n)
 	}
 }
@@ -149,8 +152,8 @@ func TestAMissingTargetLeavesRoom(t *testing.T) {
 // it.
 func TestAPageThatIsPutBackIsNoProgress(t *testing.T) {
 	read, done := map[string]int{}, map[string]int{}
-	o := crowd(t, newBacklog(5), targets{missing: "orders"}, "Orders", "Users")
-	o.Events.PageRead = func(table string, _ Tally) { read[table]++ }
+	o := crowd(t, newBacklog(5), enginetest.Targets{Missing: "orders"}, "Orders", "Users")
+	o.Events.PageRead = func(table string, _ engine.Tally) { read[table]++ }
 	o.Events.PageDone = func(table string) { done[table]++ }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, behind(4, "Orders", "Users"))
 	if read["Orders"] < 20 || done["Orders"] > 0 || done["Users"] == 0 || done["Users"] > read["Users"] {
@@ -160,7 +163,7 @@ func TestAPageThatIsPutBackIsNoProgress(t *testing.T) {
 
 // silentDatabases is a silentDatabase for each table.
 type silentDatabases struct {
-	Database
+	engine.Database
 	asked map[string]bool
 }
 
@@ -191,7 +194,7 @@ func TestWhatHasNoPageHoldsNoPlace(t *testing.T) {
 		"caught up": nil, "unanswered": &cdc.Error{Op: "GetRecords", Reason: cdc.Malformed, Err: errors.New("no")},
 	} {
 		source := newBacklog(pages)
-		o := crowd(t, source, targets{}, "Orders", "Users")
+		o := crowd(t, source, enginetest.Targets{}, "Orders", "Users")
 		o.Open = func(string) cdc.Source { return quiet{source, failure} }
 		play(t, &checkpointtest.Memory{}, 2*time.Minute, o, behind(shards, "Orders", "Users"))
 		if n := source.total("Users"); n != shards*pages {

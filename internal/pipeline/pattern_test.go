@@ -3,13 +3,15 @@ package pipeline
 import (
 	"strings"
 	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
 // A table of a pattern whose target holds rows is set aside, and the others go on.
 func TestATableOfAPatternWaitsForTheAnswer(t *testing.T) {
 	for _, joined := range []bool{true, false} {
 		k := &keeper{joined: joined}
-		why, aside := k.unfollowable(t.Context(), &RowsError{"Orders2026", "orders"})
+		why, aside := k.unfollowable(t.Context(), &engine.RowsError{Table: "Orders2026", Target: "orders"})
 		if aside != joined || joined && !strings.Contains(why, "target table orders holds rows; if they may be written over, replicator run --adopt-rows") {
 			t.Errorf("joined %t: %t, %q", joined, aside, why)
 		}

@@ -1,16 +1,13 @@
-// Package pipeline is the engine: the loops of a worker. The work on a table has four parts, each a
-// struct with what it needs of the others: the assigner leases shards, a follower works under each
-// lease, and under the keeper lease the reconciler makes the ledger agree with stream and target,
-// and the loader copies what the table already holds. A follower is the path of a change:
-//
-//	GetRecords ─► cdc.Reader.Read ─► transform.Fold ─► sink.Writer.Write ─► checkpoint.Lease.Commit
-//
-// A lifecycle says how long each goes on, and the retrier is the only place that backs off. All
-// waiting and concurrency goes through internal/task, so that the simulation runs these very loops.
+// Package pipeline decides which loops run for each table, and with what. The work on a table has
+// these parts, each made of what the table's loops share (engine.Table): the assigner leases shards,
+// a follower works under each lease, the loader and the verifier take parts of loads and verifies,
+// and under the lease of the coordinator the reconciler and the conductor work.
 package pipeline
 
 import (
 	"context"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -20,9 +17,9 @@ import (
 // read are written and committed and leases are released, within Timing.Grace. It returns nil after
 // a clean stop, and with Once when everything is drained. Any other return is an error that no
 // repeat mends.
-func Run(ctx context.Context, o Options) error {
-	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
-	o.Events = o.Events.orSilent()
+func Run(ctx context.Context, o engine.Options) error {
+	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
+	o.Events = o.Events.OrSilent()
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	all := task.NewGroup(work, 0)
@@ -33,19 +30,19 @@ func Run(ctx context.Context, o Options) error {
 	watching, watched := context.WithCancel(drain)
 	defer watched()
 	if o.Cluster != nil {
-		watch := &clusterWatch{common: w.common(nil), ask: o.Cluster}
-		all.Go("watch the cluster", func(context.Context) error { return watch.run(until(watching)) })
+		watch := &clusterWatch{Common: w.Common(nil), ask: o.Cluster}
+		all.Go("watch the cluster", func(context.Context) error { return watch.run(engine.Until(watching)) })
 	}
 	all.Go("tables", func(work context.Context) error {
 		defer finished.Set()
 		defer watched()
-		return w.follow(lifecycle{drain: drain, work: work})
+		return w.follow(engine.Lifecycle{Drain: drain, Work: work})
 	})
 	all.Go("grace", func(work context.Context) error {
 		if finished.Wait(drain) == nil || work.Err() != nil {
 			return nil
 		}
-		w.calls.cancel(context.Cause(drain))
+		w.Calls.Cancel(context.Cause(drain))
 		limited, cancel := task.WithTimeout(work, o.Timing.Grace)
 		late := finished.Wait(limited) != nil
 		cancel()
@@ -55,13 +52,13 @@ func Run(ctx context.Context, o Options) error {
 		return nil
 	})
 	err := all.Wait()
-	if cause := context.Cause(drain); orderly(cause) {
+	if cause := context.Cause(drain); engine.Orderly(cause) {
 		return cause
 	}
 	if err == nil && ctx.Err() == nil && w.over.Load() {
 		return checkpoint.ErrCutOver
 	}
-	if ctx.Err() != nil && !fatal(err) {
+	if ctx.Err() != nil && !engine.Fatal(err) {
 		// What was still waiting when the grace was over says so in the words of its client.
 		// Whoever goes on, goes on from the last commit.
 		return nil

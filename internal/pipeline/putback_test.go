@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -42,23 +44,23 @@ func (s severed) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 
 // asked is a target in which one table is missing, and that notes which of its rows are written to.
 type asked struct {
-	targets
+	enginetest.Targets
 	rows map[string]bool
 }
 
 func (a asked) Apply(ctx context.Context, r *sink.Request) (bool, error) {
-	if r.Table == a.missing {
+	if r.Table == a.Missing {
 		a.rows[r.Row] = true
 	}
-	return a.targets.Apply(ctx, r)
+	return a.Targets.Apply(ctx, r)
 }
 
 // H84: what a page that gave its place up had before the cut is dropped when it is read again. That
 // its later changes ended the dropping is so only once they are durable.
 func TestAPageThatIsPutBackIsCutAgain(t *testing.T) {
 	source := severed{newBacklog(500), time.Date(2026, 11, 1, 11, 0, 0, 0, time.UTC)} // an hour before the world of play begins
-	written := asked{targets{missing: "orders"}, map[string]bool{}}
-	o := crowd(t, source.backlog, targets{}, "Orders", "Users")
+	written := asked{enginetest.Targets{Missing: "orders"}, map[string]bool{}}
+	o := crowd(t, source.backlog, enginetest.Targets{}, "Orders", "Users")
 	o.Writer = sink.NewWriter(sink.Options{Table: written, InFlight: 16})
 	o.Open = func(string) cdc.Source { return source }
 	play(t, &checkpointtest.Memory{}, 5*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -44,7 +47,7 @@ func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 			var ledger *checkpoint.Ledger
 			opened := func(_ context.Context, l *checkpoint.Ledger) error { ledger = l; return nil }
 			runs(t, &checkpointtest.Memory{}, time.Hour, o, opened, func(ctx context.Context, err error) {
-				var key *KeyError
+				var key *engine.KeyError
 				if !errors.As(err, &key) || key.Table != "Orders" {
 					t.Errorf("ended by %v", err)
 				}
@@ -59,8 +62,8 @@ func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 
 // One table of a pattern ends no others: it is suspended, with what to do.
 func TestATableOfAPatternWithAnotherKeyIsSuspended(t *testing.T) {
-	k := newRig(nil, Table{Joined: true})
-	if reason, yes := keeperOf(k).unfollowable(t.Context(), &KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
+	k := enginetest.NewRig(nil, engine.Spec{Joined: true})
+	if reason, yes := keeperOf(k).unfollowable(t.Context(), &engine.KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
 		t.Errorf("suspended: %v, %q", yes, reason)
 	}
 }

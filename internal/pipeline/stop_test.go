@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
@@ -27,8 +30,8 @@ func TestAStopDoesNotHideWhatIsFatal(t *testing.T) {
 		}
 		return nil
 	}
-	err = Run(ctx, Options{
-		Ledger: ledger, Floors: &Floors{}, Database: dropped{}, Tables: []Table{{Mapping: ordersMapping(t)}},
+	err = Run(ctx, engine.Options{
+		Ledger: ledger, Floors: &engine.Floors{}, Database: enginetest.Dropped{}, Tables: []engine.Spec{{Mapping: enginetest.OrdersMapping(t)}},
 		Witness: func(string) checkpoint.Store { return &checkpointtest.Memory{} }, // the keeper may come first
 	})
 	if !errors.Is(err, checkpoint.ErrLedgerExchanged) {

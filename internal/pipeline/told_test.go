@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -36,7 +39,7 @@ func (e ending) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 // which one ended, which one is lost, in which generation that ends, what is left of the stream's
 // day, and that something waits for a limit.
 func TestWhatAWorkerTells(t *testing.T) {
-	o := crowd(t, newBacklog(1), targets{}, "Orders")
+	o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return ending{newBacklog(1)} }
 	var first, last map[checkpoint.State]int
 	o.Events.Ledger = func(_ checkpoint.TableState, shards map[checkpoint.State]int) {
@@ -50,7 +53,7 @@ func TestWhatAWorkerTells(t *testing.T) {
 	o.Events.Gap = func(table, shard, _ string) { gaps = append(gaps, table+"/"+shard) }
 	o.Events.Raised = func(_ string, generation uint32, _ string) { raised = generation }
 	o.Events.Throttled = func(_, reason string, waited time.Duration) {
-		if reason == limitSource {
+		if reason == engine.LimitSource {
 			throttled += waited
 		}
 	}
@@ -84,7 +87,7 @@ func TestWhatAWorkerTells(t *testing.T) {
 
 // A generation that begins with another mapping is told like any other.
 func TestAnAcceptedMappingIsTold(t *testing.T) {
-	o := crowd(t, newBacklog(1), targets{}, "Orders")
+	o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 	o.Tables[0].MappingHash, o.Tables[0].AcceptMapping = "after", true
 	raised, why := uint32(0), ""
 	o.Events.Raised = func(_ string, generation uint32, reason string) { raised, why = generation, reason }
@@ -102,7 +105,7 @@ func TestAnAcceptedMappingIsTold(t *testing.T) {
 func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	store, failed := &checkpointtest.Memory{}, 0
 	source := newBacklog(3)
-	o := crowd(t, source, targets{}, "Orders")
+	o := crowd(t, source, enginetest.Targets{}, "Orders")
 	play(t, store, time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		if err := behind(1, "Orders")(ctx, l); err != nil {
 			return err
@@ -132,10 +135,10 @@ func TestWhatIsGone(t *testing.T) {
 		{backfill.Description{Status: "ACTIVE"}, nil, false}, {backfill.Description{Status: "UPDATING"}, nil, false}, {backfill.Description{Status: "DELETING"}, nil, true},
 		{backfill.Description{}, &cdc.Error{Reason: cdc.NotFound, Err: errors.New("no")}, true}, {backfill.Description{}, &cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, false},
 	} {
-		k := newRig(nil, Table{Joined: true})
-		k.Database = answering{described: c.described, err: c.err}
+		k := enginetest.NewRig(nil, engine.Spec{Joined: true})
+		k.Database = enginetest.Answering{Described: c.described, Err: c.err}
 		reason, yes := keeperOf(k).unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
-		if got := gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != GoneReason {
+		if got := engine.Gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != engine.GoneReason {
 			t.Errorf("%+v, %v: gone %v, suspended for %q", c.described, c.err, got, reason)
 		}
 	}
@@ -148,13 +151,13 @@ func TestWhyATableIsSuspended(t *testing.T) {
 		err  error
 		want string // a part of it; "": it is not
 	}{
-		{nil, ""}, {errors.New("anything"), ""}, {checkpoint.ErrMappingChanged, ""}, {&SourceError{Table: "Orders"}, ""},
-		{&StreamError{Table: "Orders"}, "no enabled stream"}, {&StreamError{Table: "Orders", View: "KEYS_ONLY"}, "KEYS_ONLY"}, {&KeyError{Table: "Orders"}, "primary key"},
-		{errGone, "does not exist any more"}, {&cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, ""},
+		{nil, ""}, {errors.New("anything"), ""}, {checkpoint.ErrMappingChanged, ""}, {&engine.SourceError{Table: "Orders"}, ""},
+		{&engine.StreamError{Table: "Orders"}, "no enabled stream"}, {&engine.StreamError{Table: "Orders", View: "KEYS_ONLY"}, "KEYS_ONLY"}, {&engine.KeyError{Table: "Orders"}, "primary key"},
+		{engine.ErrGone, "does not exist any more"}, {&cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, ""},
 	} {
 		for _, joined := range []bool{true, false} {
-			k := newRig(nil, Table{Joined: joined})
-			k.Database = dropped{}
+			k := enginetest.NewRig(nil, engine.Spec{Joined: joined})
+			k.Database = enginetest.Dropped{}
 			reason, yes := keeperOf(k).unfollowable(t.Context(), c.err)
 			if yes != (joined && c.want != "") || yes && !strings.Contains(reason, c.want) || !yes && reason != "" {
 				t.Errorf("%v, joined %v: %v for %q", c.err, joined, yes, reason)
@@ -167,11 +170,11 @@ func TestWhyATableIsSuspended(t *testing.T) {
 // nobody else in it would find it.
 func TestALookForTablesEndsTheProcess(t *testing.T) {
 	store := &checkpointtest.Memory{}
-	o := Options{DiscoverEvery: time.Minute, Discover: func(ctx context.Context, _ func(string) bool) (Discovery, error) {
+	o := engine.Options{DiscoverEvery: time.Minute, Discover: func(ctx context.Context, _ func(string) bool) (engine.Discovery, error) {
 		if task.Mono(ctx) > 5*time.Minute {
 			store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
 		}
-		return Discovery{Refused: []Refusal{{"Orders", "no stream"}}}, nil
+		return engine.Discovery{Refused: []engine.Refusal{{Table: "Orders", Reason: "no stream"}}}, nil
 	}}
 	runs(t, store, time.Hour, o, func(context.Context, *checkpoint.Ledger) error { return nil }, func(ctx context.Context, err error) {
 		if now := task.Mono(ctx); !errors.Is(err, checkpoint.ErrLedgerExchanged) || now > 10*time.Minute {

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -18,11 +21,11 @@ import (
 func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 	for name, killed := range map[string]bool{"after one that was killed": true, "the first": false} {
 		store := &checkpointtest.Memory{}
-		o := crowd(t, newBacklog(1), targets{}, "Orders")
+		o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 		var told []string
 		var taken, lease time.Duration
 		var mono func() time.Duration
-		o.Events.Waits = func(table string, of Leases, leases int, wait time.Duration) {
+		o.Events.Waits = func(table string, of engine.Leases, leases int, wait time.Duration) {
 			told = append(told, fmt.Sprintf("%s %s %d %s at %s", table, of, leases, wait, mono()))
 		}
 		o.Events.ShardTaken = func(string, string, uint64) { taken = mono() }
@@ -59,7 +62,7 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 		})
 		want := ""
 		if killed {
-			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", OfKeeper, lease, OfShards, lease)
+			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", engine.OfKeeper, lease, engine.OfShards, lease)
 		}
 		slices.Sort(told) // the keeper lease and the shards are looked at beside each other
 		if got := strings.Join(told, "|"); got != want {

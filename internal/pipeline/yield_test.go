@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -16,16 +19,16 @@ import (
 // A keeper that leaves its lease because the source does not answer it stays away from it for a
 // while: in a pass it might be the first again.
 func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
-	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
+	mapping := enginetest.OrdersMapping(t)
+	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
-		k.Timing, k.Database = Timing{}.orDefault(k.Ledger.Lease()), &silentDatabase{asked: true}
+		k.Timing, k.Database = engine.Timing{}.OrDefault(k.Ledger.Lease()), &silentDatabase{asked: true}
 		keeper, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if rest, err := keeperOf(k).serve(until(ctx), keeper); err != nil || rest != k.Timing.yieldBackoff() || rest <= 2*k.Timing.Pass {
+		if rest, err := keeperOf(k).serve(engine.Until(ctx), keeper); err != nil || rest != k.Timing.YieldBackoff() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
 		if lease, err := k.Ledger.KeeperLease(ctx, "Orders"); err != nil || lease.Owner() != "" {
@@ -40,11 +43,11 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	given, last, gaps, untold := 0, time.Duration(-1), 0, false
-	o := crowd(t, newBacklog(5), targets{}, "Orders")
+	o := crowd(t, newBacklog(5), enginetest.Targets{}, "Orders")
 	silent := quiet{newBacklog(5), &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no")}}
 	o.Open = func(string) cdc.Source { return silent }
 	o.Events.ShardLeft = func(_, _ string, err error) {
-		if errors.Is(err, ErrYield) {
+		if errors.Is(err, engine.ErrYield) {
 			given++
 		}
 	}
@@ -76,7 +79,7 @@ func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	given := 0
-	o := crowd(t, newBacklog(5), targets{}, "Orders")
+	o := crowd(t, newBacklog(5), enginetest.Targets{}, "Orders")
 	silent := quiet{newBacklog(5), &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no")}}
 	o.Open = func(string) cdc.Source { return silent }
 	o.Events.ShardLeft = func(string, string, error) { given++ }
@@ -106,12 +109,12 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	if moments != 1 || last.Sub(begin) > time.Minute {
 		t.Errorf("the keeper lease is in trouble since %d moments, the last %s after the beginning", moments, last.Sub(begin))
 	}
-	var v outages
+	var v engine.Outages
 	failed := func(step string, at time.Duration) time.Duration {
-		return v.since("s", checkpoint.Trouble{Step: step, Since: begin.Add(at)}, at).Since.Sub(begin)
+		return v.Since("s", checkpoint.Trouble{Step: step, Since: begin.Add(at)}, at).Since.Sub(begin)
 	}
 	failed("read", time.Minute)
-	v.giveUp("s", 2*time.Minute)
+	v.GiveUp("s", 2*time.Minute)
 	for _, c := range []struct {
 		step     string
 		at, want time.Duration
@@ -120,15 +123,15 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 			t.Errorf("%s after another step: since %s", c.step, got)
 		}
 	}
-	v.giveUp("s", 5*time.Minute)
+	v.GiveUp("s", 5*time.Minute)
 	if got := failed("read", 6*time.Minute); got != 4*time.Minute {
 		t.Errorf("taken back: since %s", got)
 	}
-	v.answered("s")
+	v.Answered("s")
 	if got := failed("read", 7*time.Minute); got != 7*time.Minute {
 		t.Errorf("it has answered: since %s", got)
 	}
-	v.giveUp("s", 8*time.Minute)
+	v.GiveUp("s", 8*time.Minute)
 	if got := failed("read", 30*time.Minute); got != 30*time.Minute {
 		t.Errorf("long after it was given up: since %s", got)
 	}
@@ -189,7 +192,7 @@ func (m moody) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	var first, last time.Duration
-	o := crowd(t, newBacklog(5), targets{}, "Orders")
+	o := crowd(t, newBacklog(5), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return moody{newBacklog(5)} }
 	look := func() {}
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
@@ -216,18 +219,18 @@ func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 // A keeper whose table was dropped stays away from its lease until it is listed again: it would ask
 // for the table in every pass.
 func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
-	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
-		k.Mapping, k.Joined, k.Database = mapping, true, dropped{}
+	mapping := enginetest.OrdersMapping(t)
+	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
+		k.Mapping, k.Joined, k.Database = mapping, true, enginetest.Dropped{}
 		k.Witness = func(string) checkpoint.Store { return &checkpointtest.Memory{} }
-		k.Timing = Timing{}.orDefault(k.Ledger.Lease())
+		k.Timing = engine.Timing{}.OrDefault(k.Ledger.Lease())
 		keeper, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if rest, err := keeperOf(k).serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().tracker.isSuspended() {
-			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.table().tracker.isSuspended())
+		if rest, err := keeperOf(k).serve(engine.Until(ctx), keeper); err != nil || rest != k.Timing.List || !k.Table().Tracker.IsSuspended() {
+			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.Table().Tracker.IsSuspended())
 		}
 	})
 }

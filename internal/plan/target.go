@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -241,9 +242,9 @@ func (in *Input) examineLedger(ctx context.Context) error {
 					s.MappingChange = changeOf(state, s.found.Mapping, s.items)
 				}
 			}
-		case pipeline.CheckSource(in.described(t.From), state.StreamARN) != nil:
+		case engine.CheckSource(in.described(t.From), state.StreamARN) != nil:
 			warn(&in.targets, preflight.SuggestName(in.Cfg, &diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
-				Cause: pipeline.CheckSource(in.described(t.From), state.StreamARN).Error()}))
+				Cause: engine.CheckSource(in.described(t.From), state.StreamARN).Error()}))
 		case state.NeedsLoad:
 			warn(&in.targets, &diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: status.OrDash(loads.Known(state.Reason))})
 		}

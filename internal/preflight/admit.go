@@ -6,9 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/stream"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
 // admit asks whether a run would refuse to begin in what the target tables hold, before anything is
@@ -40,9 +42,9 @@ func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 
 // Unanswered are the first generations that an operator has to let begin: of tables that the ledger
 // does not follow yet, into target tables that are there and hold rows.
-func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(target string) bool) ([]*pipeline.RowsError, error) {
-	var held []*pipeline.RowsError
-	holds := pipeline.Holds(p.Target.Data.HasRow)
+func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(target string) bool) ([]*engine.RowsError, error) {
+	var held []*engine.RowsError
+	holds := stream.Holds(p.Target.Data.HasRow)
 	for _, t := range tables {
 		for _, target := range t.Mapping.Tables() {
 			if absent(target) {
@@ -53,7 +55,7 @@ func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(tar
 				return nil, ExplainTarget("cannot read target table "+target, err)
 			}
 			if unknown {
-				held = append(held, &pipeline.RowsError{Table: t.Config.From, Target: target})
+				held = append(held, &engine.RowsError{Table: t.Config.From, Target: target})
 			}
 		}
 	}
@@ -76,7 +78,7 @@ func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(tar
 	if err != nil {
 		return nil, ExplainLedger("cannot read the ledger in table "+p.Cfg.State.Table, err)
 	}
-	return slices.DeleteFunc(held, func(e *pipeline.RowsError) bool {
+	return slices.DeleteFunc(held, func(e *engine.RowsError) bool {
 		return slices.ContainsFunc(states, func(s checkpoint.TableState) bool {
 			return s.Source == e.Table && (s.Generation > 0 || s.AdoptRows)
 		}) || slices.ContainsFunc(targets, func(t checkpoint.Target) bool {

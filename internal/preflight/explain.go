@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -15,7 +17,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -49,19 +50,19 @@ func Explain(what string, err error) error {
 			return &diag.Error{Code: entry.code, What: what, Err: err}
 		}
 	}
-	var moved *pipeline.SourceError
+	var moved *engine.SourceError
 	if errors.As(err, &moved) {
 		return &diag.Error{Code: diag.SourceMoved, What: what, Cause: moved.Error(), Err: err}
 	}
-	var rekeyed *pipeline.KeyError
+	var rekeyed *engine.KeyError
 	if errors.As(err, &rekeyed) {
 		return &diag.Error{Code: diag.SourceRekeyed, What: what, Cause: rekeyed.Error(), Err: err}
 	}
-	var rows *pipeline.RowsError
+	var rows *engine.RowsError
 	if errors.As(err, &rows) {
 		return &diag.Error{Code: diag.TargetHoldsRows, What: "table " + rows.Table + " cannot begin in target table " + rows.Target, Cause: rows.Error(), Err: err}
 	}
-	var stream *pipeline.StreamError
+	var stream *engine.StreamError
 	if errors.As(err, &stream) {
 		if stream.View == "" {
 			return diag.StreamDisabledError(stream.Table)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -16,7 +18,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -51,10 +52,10 @@ func TestExplain(t *testing.T) {
 		{checkpoint.ErrFormat, diag.LedgerUnreadable, 1},
 		{sink.ErrParkedLimit, diag.ParkedLimit, 1},
 		{&sink.BadItem{Source: "T", Reason: "too long"}, diag.BadItemStop, 1},
-		{&pipeline.SourceError{Table: "T"}, diag.SourceMoved, 1},
-		{&pipeline.KeyError{Table: "T"}, diag.SourceRekeyed, 1},
-		{&pipeline.StreamError{Table: "T"}, diag.StreamDisabled, 1},
-		{&pipeline.StreamError{Table: "T", View: "KEYS_ONLY"}, diag.StreamViewUnusable, 1},
+		{&engine.SourceError{Table: "T"}, diag.SourceMoved, 1},
+		{&engine.KeyError{Table: "T"}, diag.SourceRekeyed, 1},
+		{&engine.StreamError{Table: "T"}, diag.StreamDisabled, 1},
+		{&engine.StreamError{Table: "T", View: "KEYS_ONLY"}, diag.StreamViewUnusable, 1},
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: errors.New("denied")}, diag.SourceDenied, 1},
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("gone")}, diag.SourceUnreachable, 1},
 		{&sink.Error{Op: "ReadRows", Reason: sink.Denied, Code: "PermissionDenied"}, diag.TargetDenied, 1},

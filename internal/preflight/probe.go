@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -248,7 +249,7 @@ func (p *Prober) Stream(ctx context.Context, t Table) (string, error) {
 		return "", ExplainSource("cannot read the stream of table "+t.Config.From, "", err)
 	}
 	t.Description.ViewType = string(info.View) // the stream's own word, should the two differ
-	if err := pipeline.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly() && !p.Cfg.DualWritten(t.Config)); err != nil {
+	if err := engine.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly() && !p.Cfg.DualWritten(t.Config)); err != nil {
 		return "", Explain("the stream of table "+t.Config.From+" cannot be used", err)
 	}
 	return string(info.View), nil

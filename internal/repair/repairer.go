@@ -5,13 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -54,7 +55,7 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 	if err != nil {
 		return nil, err
 	}
-	if err := pipeline.CheckSource(found.Description, state.StreamARN); err != nil {
+	if err := engine.CheckSource(found.Description, state.StreamARN); err != nil {
 		return nil, preflight.Explain(what, err)
 	}
 	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t), late: cfg.Late(t)}

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -87,7 +88,7 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 // streamProblem is why a table's stream cannot be read by what is proposed, whose row keys rest on
 // the primary key alone; nil if it can.
 func streamProblem(d backfill.Description) *diag.Error {
-	err := pipeline.CheckStream(d, true)
+	err := engine.CheckStream(d, true)
 	if err == nil {
 		return nil
 	}

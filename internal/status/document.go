@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -279,7 +280,7 @@ func (t *Table) pausedBy(p checkpoint.Pause) {
 }
 
 // dropped tells whether the source table does not exist any more.
-func (t *Table) dropped() bool { return t.Suspended == pipeline.GoneReason }
+func (t *Table) dropped() bool { return t.Suspended == engine.GoneReason }
 
 // outlived tells whether something is not applied for longer than the stream keeps changes. What
 // came since may be lost, which only reading on can tell, and until then nobody knows whether the
@@ -307,7 +308,7 @@ func (t *Table) setAside(in TableInput, now time.Time) {
 	unread := func(s checkpoint.Shard) bool {
 		return s.Label == in.State.Label && !s.Finished() && !(s.CaughtUp && s.ReadAt.After(a.Since))
 	}
-	t.LongGone = a.Reason == pipeline.GoneReason && now.Sub(a.Since) > cdc.Retention && !slices.ContainsFunc(in.Shards, unread) &&
+	t.LongGone = a.Reason == engine.GoneReason && now.Sub(a.Since) > cdc.Retention && !slices.ContainsFunc(in.Shards, unread) &&
 		len(unfollowedOf(in, t.group == "", now)) == 0
 	if a.Reason != "" && !t.LongGone {
 		t.troubled(checkpoint.Trouble{Step: stepFollow, Cause: a.Reason, Since: a.Since}, 0)

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"slices"
 	"strings"
 	"testing"
@@ -8,14 +9,13 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
 // droppedTable is what the ledger holds of a table that was dropped and read to its end. Keeper, if
 // not empty, keeps it.
 func droppedTable(dropped, beat time.Duration, keeper string) TableInput {
 	state := loadedTable()
-	state.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(dropped)}
+	state.Suspended = checkpoint.Suspension{Reason: engine.GoneReason, Since: ago(dropped)}
 	in := TableInput{Found: true, State: state, Listings: checkpoint.Listings{At: ago(dropped - 20*time.Minute)}}
 	in.Shards = []checkpoint.Shard{{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(dropped + time.Hour), DoneAt: ago(dropped), ReadAt: ago(dropped), FirstRead: ago(100 * time.Hour)}}
 	if keeper != "" {

@@ -1,13 +1,13 @@
 package status
 
 import (
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
 // A copy that began and ended between two readings is told as done, and a table that is set aside
@@ -59,7 +59,7 @@ func TestTroublesEndWithTheLease(t *testing.T) {
 // held is not followed.
 func TestVerdictOnATableThatIsLongGone(t *testing.T) {
 	state := loadedTable()
-	state.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
+	state.Suspended = checkpoint.Suspension{Reason: engine.GoneReason, Since: ago(48 * time.Hour)}
 	m := judged(TableInput{Found: true, State: state})
 	if err := m.Verdict(); !m.Tables[0].LongGone || !diag.Has(err, diag.TableSetAside) {
 		t.Errorf("%v", err)

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -149,9 +149,9 @@ func TestWhatIsNotInSync(t *testing.T) {
 		{"not read for a day", cdc.Retention, "", 0, PhaseCopy, false},
 		{"not read for days", 60 * time.Hour, "", 0, PhaseCopy, false},
 		{"its stream cannot be followed", time.Second, "the stream's view type KEYS_ONLY does not give every row and its removal", time.Minute, PhaseCopy, false},
-		{"dropped, and read", time.Second, pipeline.GoneReason, time.Hour, PhaseCopy, false},
-		{"dropped long ago, and read after that", 46 * time.Hour, pipeline.GoneReason, 48 * time.Hour, PhaseCopy, true},
-		{"dropped long ago, and not read after that", 49 * time.Hour, pipeline.GoneReason, 48 * time.Hour, PhaseCopy, false},
+		{"dropped, and read", time.Second, engine.GoneReason, time.Hour, PhaseCopy, false},
+		{"dropped long ago, and read after that", 46 * time.Hour, engine.GoneReason, 48 * time.Hour, PhaseCopy, true},
+		{"dropped long ago, and not read after that", 49 * time.Hour, engine.GoneReason, 48 * time.Hour, PhaseCopy, false},
 	} {
 		state := loadedTable()
 		if c.aside != "" {
@@ -188,7 +188,7 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 		{"and listed a while later, before the shard was read to its end", 48 * time.Hour, 48*time.Hour - 11*time.Minute, 12 * time.Minute, false},
 	} {
 		state := loadedTable()
-		state.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(c.dropped)}
+		state.Suspended = checkpoint.Suspension{Reason: engine.GoneReason, Since: ago(c.dropped)}
 		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(c.dropped + time.Hour), DoneAt: ago(c.dropped - c.late), ReadAt: ago(c.dropped - c.late), FirstRead: ago(100 * time.Hour)}
 		in := TableInput{Found: true, State: state, Shards: []checkpoint.Shard{shard}, Listings: checkpoint.Listings{At: ago(c.listed)}}
 		m := judged(in)

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
 // The tables of a pattern are one line, with the worst of their figures; a single one keeps its
@@ -76,10 +77,10 @@ func TestSetAside(t *testing.T) {
 	if well.Verdict() != nil || aside.Verdict() == nil {
 		t.Errorf("verdicts %v and %v", well.Verdict(), aside.Verdict())
 	}
-	if dropped := judge(now.Add(time.Hour), pipeline.GoneReason); len(dropped.Tables[0].Troubles) != 1 {
+	if dropped := judge(now.Add(time.Hour), engine.GoneReason); len(dropped.Tables[0].Troubles) != 1 {
 		t.Errorf("%+v", dropped.Tables[0].Troubles)
 	}
-	if dropped := judge(now.Add(cdc.Retention+time.Hour), pipeline.GoneReason); len(dropped.Tables[0].Troubles) != 0 || dropped.Tables[0].HeadroomSeconds != nil {
+	if dropped := judge(now.Add(cdc.Retention+time.Hour), engine.GoneReason); len(dropped.Tables[0].Troubles) != 0 || dropped.Tables[0].HeadroomSeconds != nil {
 		t.Errorf("%+v", dropped.Tables[0])
 	}
 	if joined := happened(&Document{}, well); !slices.ContainsFunc(joined, func(e admin.Event) bool { return e.Kind == admin.EventTableJoined }) {

@@ -5,11 +5,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
 // Why a shard does not get on: the codes of whyStatus.
@@ -95,7 +96,7 @@ func lineageOf(in TableInput, named bool, now time.Time, lease time.Duration) *l
 // the drop, however late they were read to their ends.
 func unfollowedOf(in TableInput, named bool, now time.Time) []checkpoint.Shard {
 	aside := in.State.Suspended.Reason
-	dropped := named && aside == pipeline.GoneReason
+	dropped := named && aside == engine.GoneReason
 	if aside != "" && !dropped {
 		return nil
 	}

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -45,7 +46,7 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 			return failing{status.Error(codes.PermissionDenied, "no")}
 		}, "", PhaseInSync, 1, nil},
 		{"of a table that was dropped, too", gone, "", PhaseCopy, 0, func(in *TableInput) {
-			in.State.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
+			in.State.Suspended = checkpoint.Suspension{Reason: engine.GoneReason, Since: ago(48 * time.Hour)}
 		}},
 		{"of another mapping", gone, "", PhaseInSync, 0, func(in *TableInput) { in.State.MappingHash = "former" }},
 		{"kept", gone, "w", PhaseInSync, 0, nil},

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -40,8 +41,8 @@ func discoverEvery(cfg *config.Config) time.Duration {
 // find looks at the tables of patterns that are not followed yet. One that cannot be described for
 // now is an error, with which the others are given all the same; one that does not fit the mapping
 // is refused.
-func (d *discovery) find(ctx context.Context, followed func(source string) bool) (pipeline.Discovery, error) {
-	var out pipeline.Discovery
+func (d *discovery) find(ctx context.Context, followed func(source string) bool) (engine.Discovery, error) {
+	var out engine.Discovery
 	w := d.worker
 	listed, err := w.source.Tables.List(ctx)
 	if err != nil {
@@ -112,7 +113,7 @@ const (
 )
 
 // refuse tells why a table cannot be replicated: in full in the log, and in a line for the ledger.
-func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
+func (d *discovery) refuse(t config.Table, err error) engine.Refusal {
 	d.worker.Log.Warn("a table of a pattern cannot be replicated", admin.KeyTable, t.From, admin.KeyError, err.Error())
 	reason := "it cannot be described; the worker's log says why"
 	var found diag.List
@@ -122,16 +123,16 @@ func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
 	case cdc.Is(err, cdc.Denied):
 		reason = "DynamoDB denies DescribeTable"
 	}
-	return pipeline.Refusal{Table: t.From, Reason: reason}
+	return engine.Refusal{Table: t.From, Reason: reason}
 }
 
 // gone are the tables of patterns that the ledger knows and the source does not have any more, but
 // for those that are followed.
-func (d *discovery) gone(states []checkpoint.TableState, listed []string, followed func(source string) bool) []pipeline.Refusal {
-	var out []pipeline.Refusal
+func (d *discovery) gone(states []checkpoint.TableState, listed []string, followed func(source string) bool) []engine.Refusal {
+	var out []engine.Refusal
 	for _, s := range states {
 		if t, ok := d.worker.Config.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !followed(s.Source) {
-			out = append(out, pipeline.Refusal{Table: s.Source, Reason: pipeline.GoneReason})
+			out = append(out, engine.Refusal{Table: s.Source, Reason: engine.GoneReason})
 		}
 	}
 	return out

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 
@@ -24,7 +26,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
@@ -82,7 +83,7 @@ func discoveryOf(t *testing.T, a *account) *discovery {
 	return &discovery{worker: &Worker{Options: Options{Config: cfg}, source: &preflight.Source{Tables: backfill.NewTables(a)}}, ledger: ledger}
 }
 
-func sources(found pipeline.Discovery) (names []string) {
+func sources(found engine.Discovery) (names []string) {
 	for _, t := range found.Tables {
 		names = append(names, t.Mapping.Source)
 	}
@@ -136,7 +137,7 @@ func TestATableThatIsDropped(t *testing.T) {
 		}
 	}
 	got, err := d.find(t.Context(), func(source string) bool { return source == kept })
-	if err == nil || len(got.Tables) > 0 || !slices.Equal(got.Refused, []pipeline.Refusal{{Table: dropped, Reason: pipeline.GoneReason}}) {
+	if err == nil || len(got.Tables) > 0 || !slices.Equal(got.Refused, []engine.Refusal{{Table: dropped, Reason: engine.GoneReason}}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

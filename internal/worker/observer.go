@@ -8,11 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -65,15 +66,15 @@ func newObserver(worker string, metrics *admin.Metrics, health *admin.Health, lo
 func (o *observer) mono() time.Duration { return time.Since(o.began) }
 
 // events is what the pipeline calls.
-func (o *observer) events() pipeline.Events {
-	return pipeline.Events{
+func (o *observer) events() engine.Events {
+	return engine.Events{
 		Tick: o.health.Tick,
 		KeeperTaken: func(table string, epoch uint64) {
 			o.goes("keeps the table", admin.KeyTable, table, admin.KeyEpoch, epoch)
 			o.feed.Publish(admin.Event{Kind: admin.EventKeeper, Table: table, Worker: o.worker, Epoch: epoch})
 		},
 		KeeperLeft: func(table string, err error) { o.left("no longer keeps the table", err, admin.KeyTable, table) },
-		Waits: func(table string, of pipeline.Leases, leases int, wait time.Duration) {
+		Waits: func(table string, of engine.Leases, leases int, wait time.Duration) {
 			o.goes("waits for leases of other workers; those that are not renewed in time it takes over",
 				admin.KeyTable, table, admin.KeyReason, string(of), admin.KeyLeases, leases, admin.KeyWait, wait.String())
 		},
@@ -84,7 +85,7 @@ func (o *observer) events() pipeline.Events {
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseTaken, Table: table, Shard: shard, Worker: o.worker, Epoch: epoch})
 		},
 		ShardLeft: func(table, shard string, err error) {
-			if errors.Is(err, pipeline.ErrYield) {
+			if errors.Is(err, engine.ErrYield) {
 				o.health.ShardGivenUp(table)
 			} else {
 				o.health.ShardLeft(table)
@@ -95,9 +96,9 @@ func (o *observer) events() pipeline.Events {
 		},
 		ShardDone:  func(table, shard string) { o.goes("shard is done", admin.KeyTable, table, admin.KeyShard, shard) },
 		Ledger:     o.ledger,
-		PageRead:   func(table string, n pipeline.Tally) { o.metrics.Read(table, counts(n)) },
+		PageRead:   func(table string, n engine.Tally) { o.metrics.Read(table, counts(n)) },
 		PageDone:   o.health.Polled,
-		Applied:    func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
+		Applied:    func(table string, n engine.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
 		Compared:   o.metrics.Compared,
 		Published:  o.published,
 		Lag:        o.lag,
@@ -186,7 +187,7 @@ func (o *observer) writes() sink.Events {
 	}
 }
 
-func counts(n pipeline.Tally) admin.EventCounts {
+func counts(n engine.Tally) admin.EventCounts {
 	return admin.EventCounts{Inserts: n.Inserts, Modifies: n.Modifies, Removes: n.Removes}
 }
 
@@ -215,7 +216,7 @@ func leftBecause(err error) string {
 		return "done or released"
 	case errors.Is(err, checkpoint.ErrLeaseLost):
 		return "lost: it was not renewed in time, another worker took its share, or the generation rose"
-	case errors.Is(err, pipeline.ErrYield):
+	case errors.Is(err, engine.ErrYield):
 		return "left to another worker: the source does not answer this one"
 	}
 	return "failed; the worker's log says why"

@@ -12,8 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/relay"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -152,7 +153,7 @@ func TestLeftBecauseOfAWrappedError(t *testing.T) {
 		part string
 	}{
 		{nil, "done"}, {fmt.Errorf("shard: %w", context.Canceled), "done"}, {fmt.Errorf("commit: %w", checkpoint.ErrLeaseLost), "lost"},
-		{fmt.Errorf("read: %w", pipeline.ErrYield), "another worker"}, {errors.New("anything"), "failed"},
+		{fmt.Errorf("read: %w", engine.ErrYield), "another worker"}, {errors.New("anything"), "failed"},
 	} {
 		if got := leftBecause(c.err); !strings.Contains(got, c.part) {
 			t.Errorf("%v: %s", c.err, got)
@@ -171,7 +172,7 @@ func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
 		for range 3 {
 			events.ShardTaken("Orders", "s", 1)
 			time.Sleep(time.Minute)
-			events.ShardLeft("Orders", "s", fmt.Errorf("read: %w", pipeline.ErrYield))
+			events.ShardLeft("Orders", "s", fmt.Errorf("read: %w", engine.ErrYield))
 			time.Sleep(6 * time.Second)
 		}
 		health.Looked("Orders", false)
@@ -179,7 +180,7 @@ func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
 			t.Errorf("ready after three minutes in vain:\n%s", v)
 		}
 		events.ShardTaken("Orders", "s", 1)
-		events.PageRead("Orders", pipeline.Tally{Inserts: 1})
+		events.PageRead("Orders", engine.Tally{Inserts: 1})
 		if v := admin.Ready(health.Facts(), time.Now()); v.OK() {
 			t.Errorf("ready with a page that is not written:\n%s", v)
 		}

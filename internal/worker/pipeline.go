@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/targetload"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -19,9 +20,9 @@ import (
 )
 
 // pipeline hands every key of the configuration to what obeys it.
-func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) pipeline.Options {
+func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) engine.Options {
 	cfg := w.Config
-	floors := &pipeline.Floors{}
+	floors := &engine.Floors{}
 	policy := sink.Park
 	if cfg.Errors.OnBadItem == config.BadItemStop {
 		policy = sink.Stop
@@ -30,7 +31,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 	if maxParked == 0 {
 		maxParked = -1 // none at all; the writer's zero means no limit
 	}
-	out := pipeline.Options{
+	out := engine.Options{
 		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.Once,
 		Writer: sink.NewWriter(sink.Options{
 			Table: w.target.Data, Rows: w.target.Data, Parking: w.lot(parking), Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
@@ -71,7 +72,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 }
 
 // table hands what the configuration says of a table to what obeys it.
-func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Throttle) pipeline.Table {
+func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Throttle) engine.Spec {
 	limits := func() checkpoint.Limits {
 		limits := w.limits.now(w.Config.Backfill)
 		if limits.RowsPerSecond != nil && rows == nil {
@@ -83,7 +84,7 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		return limits
 	}
 	sample, _ := w.Config.Verify.Sample.Share()
-	return pipeline.Table{
+	return engine.Spec{
 		Late:   w.Config.Late(t),
 		Sample: sample, SampleEvery: w.Config.Verify.Every,
 		Settle:  w.Config.Verify.Settle,
@@ -102,18 +103,18 @@ func (w *Worker) openExport(ctx context.Context, address string) (*exports.Expor
 const manifestTime = 5 * time.Minute
 
 // export is what the table's first load copies, if the configuration names something.
-func (w *Worker) export(t config.Table) pipeline.NamedExport {
+func (w *Worker) export(t config.Table) engine.NamedExport {
 	address := w.Config.Export(t)
 	if address == "" {
-		return pipeline.NamedExport{}
+		return engine.NamedExport{}
 	}
 	x := loads.OfConfiguration(w.Config, w.source, w.Console.Env)
-	return pipeline.NamedExport{Address: address, Judge: func(ctx context.Context, table checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error) {
+	return engine.NamedExport{Address: address, Judge: func(ctx context.Context, table checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error) {
 		ctx, cancel := context.WithTimeout(ctx, manifestTime)
 		defer cancel()
 		e, err := x.Judge(ctx, t, table, shards)
 		if why := loads.Refusal(err); why != "" {
-			return checkpoint.Export{}, &pipeline.ExportRefused{Why: why}
+			return checkpoint.Export{}, &engine.ExportRefused{Why: why}
 		}
 		return e, err
 	}}
@@ -139,13 +140,13 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 
 // timing lets source.poll decide how often an idle shard is asked, or with Once Idle: ten times
 // within it, as the promise of Once is ten empty pages.
-func (w *Worker) timing() pipeline.Timing {
+func (w *Worker) timing() engine.Timing {
 	if !w.Once {
 		poll := w.Config.Source.Poll
-		return pipeline.Timing{Poll: poll, Soon: min(poll, time.Second)}
+		return engine.Timing{Poll: poll, Soon: min(poll, time.Second)}
 	}
 	const pages = 10
-	return pipeline.Timing{
+	return engine.Timing{
 		Idle: w.Idle, IdlePages: pages,
 		Poll: min(max(w.Idle/pages, 20*time.Millisecond), time.Second),
 		Pass: min(max(w.Idle/pages, 100*time.Millisecond), time.Second),

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -54,8 +56,8 @@ func (w *Worker) Rehearse(ctx context.Context) error {
 // rehearse reads and maps one table after the other, and draws how it gets on.
 func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
 	o := w.observe()
-	options := pipeline.Options{Database: w.source.Tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.Stream(arn) },
-		Exports: w.openExport, Timing: pipeline.Timing{Poll: rehearsalPoll}}
+	options := engine.Options{Database: w.source.Tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.Stream(arn) },
+		Exports: w.openExport, Timing: engine.Timing{Poll: rehearsalPoll}}
 	var reports []Rehearsal
 	g, gctx := errgroup.WithContext(ctx)
 	drawn, stop := context.WithCancel(gctx)
@@ -68,7 +70,7 @@ func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
 					return err
 				}
 			}
-			r, err := pipeline.DryRun(gctx, options, pipeline.Table{Mapping: t.Mapping, Segments: w.Config.Backfill.Segments,
+			r, err := pipeline.DryRun(gctx, options, engine.Spec{Mapping: t.Mapping, Segments: w.Config.Backfill.Segments,
 				Export: w.export(t.Config), Limits: loads.Configured(w.Config.Backfill), SkipExpired: w.Config.Backfill.SkipExpired})
 			if err != nil {
 				return preflight.Explain("cannot read table "+t.Config.From, err)

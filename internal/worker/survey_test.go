@@ -12,9 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -238,7 +239,7 @@ func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 		want  string
 	}{{cdc.Retention - time.Minute, "1"}, {cdc.Retention + time.Minute, "0"}} {
 		dropped := loadedTable()
-		dropped.Suspended = checkpoint.Suspension{Since: ago(c.since), Reason: pipeline.GoneReason}
+		dropped.Suspended = checkpoint.Suspension{Since: ago(c.since), Reason: engine.GoneReason}
 		o.surveyed(judged(status.TableInput{Found: true, State: dropped}), nil)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -275,7 +276,7 @@ func TestSurveyTellsOfADroppedTable(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
 	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	dropped := loadedTable()
-	dropped.Suspended = checkpoint.Suspension{Since: ago(time.Minute), Reason: pipeline.GoneReason}
+	dropped.Suspended = checkpoint.Suspension{Since: ago(time.Minute), Reason: engine.GoneReason}
 	for want, state := range map[string]checkpoint.TableState{"1": dropped, "0": loadedTable()} {
 		o.surveyed(judged(status.TableInput{Found: true, State: state}), nil)
 		w := httptest.NewRecorder()

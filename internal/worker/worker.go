@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/apply"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -280,12 +282,12 @@ func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *s
 			tables = append(tables, w.table(t.Config, t.Mapping, nil))
 		}
 	}
-	apply := pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
+	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
 		Families: all.Families, Restore: all.Restore}
 	if w.deadLetter != nil { // else the interface would hold a nil pointer
-		apply.DeadLetter = w.deadLetter
+		options.DeadLetter = w.deadLetter
 	}
-	return pipeline.ApplyTopic(ctx, apply)
+	return apply.Run(ctx, options)
 }
 
 // outcome is the exit of a run that the pipeline ended in order.

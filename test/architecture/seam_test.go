@@ -12,7 +12,7 @@ import (
 
 // seamed are the packages whose waiting, timing, randomness and concurrency go through internal/task, so that the simulation
 // runs these very loops.
-var seamed = []string{"cdc", "checkpoint", "transform", "sink", "backfill", "verify", "relay", "internal/fence", "internal/canary", "internal/cutover", "internal/hook", "internal/pipeline", "internal/status", "internal/parked", "internal/desk"}
+var seamed = []string{"cdc", "checkpoint", "transform", "sink", "backfill", "verify", "relay", "internal/fence", "internal/canary", "internal/cutover", "internal/hook", "internal/engine", "internal/stream", "internal/follow", "internal/load", "internal/verify", "internal/apply", "internal/pipeline", "internal/status", "internal/parked", "internal/desk"}
 
 // forbidden are the calls that would escape the seam.
 var forbidden = map[string][]string{

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -39,7 +41,7 @@ var (
 type fleet struct {
 	*world
 	t         *testing.T
-	mappings  []pipeline.Table
+	mappings  []engine.Spec
 	all       sync.WaitGroup
 	started   int
 	witnesses map[string]checkpoint.Store
@@ -60,11 +62,11 @@ func (f *fleet) start() *member {
 		defer close(m.over)
 		ledger, err := checkpoint.Open(ctx, m.session, "scale", checkpoint.Options{Worker: m.name, ID: "l", Lease: *lease})
 		if err == nil {
-			err = pipeline.Run(ctx, pipeline.Options{
-				Ledger: ledger, Floors: &pipeline.Floors{}, Database: database{session: m.session}, Tables: f.mappings,
+			err = pipeline.Run(ctx, engine.Options{
+				Ledger: ledger, Floors: &engine.Floors{}, Database: database{session: m.session}, Tables: f.mappings,
 				Writer: sink.NewWriter(sink.Options{Table: nothing{}}), Open: func(table string) cdc.Source { return source{m.session, table} },
 				Witness: func(table string) checkpoint.Store { return f.witnesses[table] },
-				Timing:  pipeline.Timing{Poll: *poll, Soon: min(*poll, time.Second)},
+				Timing:  engine.Timing{Poll: *poll, Soon: min(*poll, time.Second)},
 			})
 		}
 		if err != nil && m.alive() == nil {
@@ -106,7 +108,7 @@ func play(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.witnesses[fmt.Sprint("t", i)] = &checkpointtest.Memory{}
-		f.mappings = append(f.mappings, pipeline.Table{Mapping: m})
+		f.mappings = append(f.mappings, engine.Spec{Mapping: m})
 	}
 	var live []*member
 	for range *workers {

@@ -10,10 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -246,7 +247,7 @@ func (s source) Read(_ context.Context, at cdc.Iterator) (cdc.Page, error) {
 
 // database describes tables that are what they were.
 type database struct {
-	pipeline.Database
+	engine.Database
 	*session
 }
 

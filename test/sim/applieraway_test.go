@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
@@ -36,7 +37,7 @@ func pipe(s *scene, appliers int, kept time.Duration) (p *piped, relayer *Worker
 // lay gives a scene the topic alone.
 func lay(s *scene, kept time.Duration) *piped {
 	s.Lease, s.FromTopic = 10*time.Minute, true
-	s.Timing = pipeline.Timing{Poll: 5 * time.Minute, Pass: 5 * time.Minute, List: 10 * time.Minute}
+	s.Timing = engine.Timing{Poll: 5 * time.Minute, Pass: 5 * time.Minute, List: 10 * time.Minute}
 	p := &piped{scene: s, topic: model.NewTopic(s.World), subscription: model.NewSubscription(s.World)}
 	p.topic.Fail, p.topic.LoseReply, p.topic.Late = 0.1, 0.1, 0.05
 	p.subscription.Twice, p.subscription.Forget, p.subscription.Fail = 0.1, 0.2, 0.1
@@ -46,7 +47,7 @@ func lay(s *scene, kept time.Duration) *piped {
 
 func (p *piped) relays() *Worker {
 	p.hired++
-	return p.Start(fmt.Sprint("relay", p.hired), func(o *pipeline.Options) { o.Mode, o.Topic, o.Kept = checkpoint.Topic, p.topic, p.subscription.Kept })
+	return p.Start(fmt.Sprint("relay", p.hired), func(o *engine.Options) { o.Mode, o.Topic, o.Kept = checkpoint.Topic, p.topic, p.subscription.Kept })
 }
 
 func (p *piped) applies() *Worker {

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/apply"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -176,12 +178,12 @@ func (m *Migration) applyTopic(ctx context.Context, name, hash string, from *mod
 	if m.Late > 0 {
 		held = 1000
 	}
-	return pipeline.ApplyTopic(ctx, pipeline.ApplyOptions{
+	return apply.Run(ctx, apply.Options{
 		Ledger: ledger, Subscription: from, Timing: timing, Pulls: 2, Pull: 7, Held: held, SettleBytes: m.SettleBytes,
-		Tables: []pipeline.Table{{Mapping: m.Mapping, MappingHash: hash, Late: m.Late}},
+		Tables: []engine.Spec{{Mapping: m.Mapping, MappingHash: hash, Late: m.Late}},
 		Writer: sink.NewWriter(sink.Options{Table: target, Rows: target, Parking: sink.NewParking(target, "default"), InFlight: 16, MaxImageAge: m.MaxImageAge,
 			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked}),
-		Events: pipeline.Events{Retry: func(_, step string, _ time.Duration, err error) { m.World.Tracef("%s: %v", step, err) }},
+		Events: engine.Events{Retry: func(_, step string, _ time.Duration, err error) { m.World.Tracef("%s: %v", step, err) }},
 	})
 }
 

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -88,7 +89,7 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	d.app = &cutoverApp{run: d}
 	d.every = time.Duration(5+rng.IntN(60)) * time.Second
 	d.watchFor = time.Duration(10+rng.IntN(40)) * time.Minute
-	d.Timing = pipeline.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
+	d.Timing = engine.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
 	d.Target.LateBy = 10 * time.Minute
 	if !o.Calm {
 		d.Target.LoseReply, d.Target.Late, d.Target.Twice = 0.01*rng.Float64(), 0.1*rng.Float64(), 0.01*rng.Float64()
@@ -278,7 +279,7 @@ func (v cutoverVerifier) Begin(ctx context.Context, state checkpoint.TableState)
 
 func (d *cutoverRun) hire() {
 	d.hired++
-	d.workers = append(d.workers, d.Start(fmt.Sprintf("worker%d", d.hired), func(o *pipeline.Options) {
+	d.workers = append(d.workers, d.Start(fmt.Sprintf("worker%d", d.hired), func(o *engine.Options) {
 		o.Rows = model.Target{Bigtable: d.Target}
 		o.Tables[0].AdoptRows, o.Tables[0].LagBound = true, 30*time.Second
 	}))

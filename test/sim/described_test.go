@@ -7,15 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
 // mistaken answers DescribeTable as another would, as long as that is set.
 type mistaken struct {
-	pipeline.Database
+	engine.Database
 	as *backfill.Description
 }
 
@@ -27,9 +28,9 @@ func (m *mistaken) Describe(ctx context.Context, table string) (backfill.Descrip
 	return d, err
 }
 
-func (s *scene) mistaken() (*mistaken, func(*pipeline.Options)) {
+func (s *scene) mistaken() (*mistaken, func(*engine.Options)) {
 	m := &mistaken{}
-	return m, func(o *pipeline.Options) { m.Database, o.Database = o.Database, m }
+	return m, func(o *engine.Options) { m.Database, o.Database = o.Database, m }
 }
 
 // TestH24_OldDescription: DescribeTable is eventually consistent. An answer of before the stream that is followed leads back to none that is over, and
@@ -129,7 +130,7 @@ func TestAnotherAccount(t *testing.T) {
 		m, option := s.mistaken()
 		m.as = &foreign
 		b := s.Start("b", option)
-		var refused *pipeline.SourceError
+		var refused *engine.SourceError
 		if s.until(time.Minute, "who is elsewhere ends, beside the keeper", func() bool { return b.Over }); !b.Over {
 			return
 		}
@@ -158,7 +159,7 @@ func TestAnotherAccount(t *testing.T) {
 // a run ends, and what was written before is applied.
 func TestH18_OnceBesideOthers(t *testing.T) {
 	t.Parallel()
-	once := func(o *pipeline.Options) { o.Once = true }
+	once := func(o *engine.Options) { o.Once = true }
 	play(t, 8, 4, func(s *scene) {
 		s.running("a")
 		s.put("k", "v")
@@ -185,7 +186,7 @@ func TestH18_OnceBesideAnotherThatStands(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")
 		s.sleep(time.Minute)
-		b := s.Start("b", func(o *pipeline.Options) { o.Once = true })
+		b := s.Start("b", func(o *engine.Options) { o.Once = true })
 		s.sleep(time.Second)
 		a.Kill()
 		s.put("k", "v")

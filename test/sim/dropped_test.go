@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
@@ -28,7 +29,7 @@ func namedTableIsDropped(s *scene) {
 		return nil
 	}
 	s.put("1", "before")
-	s.Start("a", func(o *pipeline.Options) { o.Database = db })
+	s.Start("a", func(o *engine.Options) { o.Database = db })
 	s.equal(5 * time.Minute)
 	s.sleep(3 * time.Minute)
 	slow = true
@@ -41,7 +42,7 @@ func namedTableIsDropped(s *scene) {
 	s.sleep(2 * time.Minute)
 	slow = false
 	s.equal(5 * time.Minute)
-	if state := s.State(); state.Suspended.Reason != pipeline.GoneReason || state.NeedsLoad {
+	if state := s.State(); state.Suspended.Reason != engine.GoneReason || state.NeedsLoad {
 		s.failf("set aside for %q, needs a load: %t", state.Suspended.Reason, state.NeedsLoad)
 	}
 	db.dropped = false
@@ -56,7 +57,7 @@ func TestNamedTableIsDroppedWhileARunEnds(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		db, hidden := &moody{database: database{s.Source}}, 5*time.Minute
 		s.put("1", "before")
-		a := s.Start("a", func(o *pipeline.Options) { o.Once, o.Database = true, db })
+		a := s.Start("a", func(o *engine.Options) { o.Once, o.Database = true, db })
 		s.until(5*time.Minute, "the first read", func() bool { return s.row("1") != nil })
 		child := s.Source.Stream().Roll(s.only())
 		child.Hidden = true
@@ -72,7 +73,7 @@ func TestNamedTableIsDroppedWhileARunEnds(t *testing.T) {
 		if took := s.World.Now().Sub(dropped); took < hidden || took > time.Hour {
 			s.failf("it ended after %s", took)
 		}
-		if state := s.State(); s.row("k") == nil || state.Suspended.Reason != pipeline.GoneReason || state.NeedsLoad {
+		if state := s.State(); s.row("k") == nil || state.Suspended.Reason != engine.GoneReason || state.NeedsLoad {
 			s.failf("the last change: %v; set aside for %q, needs a load: %t", s.row("k"), state.Suspended.Reason, state.NeedsLoad)
 		}
 	})
@@ -102,13 +103,13 @@ func namedTableIsDroppedAmidItsCopy(s *scene) {
 		s.put("k", "the last change")
 		s.Source.DisableStream()
 	}}
-	s.Start("a", func(o *pipeline.Options) {
+	s.Start("a", func(o *engine.Options) {
 		o.Database = db
 		o.Events.KeeperLeft = func(string, error) { left++ }
 	})
 	s.until(10*time.Minute, "the last change applied", func() bool { return s.row("k") != nil })
 	s.sleep(time.Hour)
-	if state := s.State(); state.Suspended.Reason != pipeline.GoneReason || state.Loaded() || left > 0 {
+	if state := s.State(); state.Suspended.Reason != engine.GoneReason || state.Loaded() || left > 0 {
 		s.failf("set aside for %q, loaded: %t; the seat was left %d times", state.Suspended.Reason, state.Loaded(), left)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -29,11 +30,11 @@ func costOf(t *testing.T, late, every time.Duration, room int64) (c dualCost) {
 	w := virtual.NewWorld(1, simEpoch, false)
 	w.StepLimit = 0
 	m := NewMigration(w, 2)
-	m.Timing = pipeline.Timing{Poll: 2 * time.Second}
+	m.Timing = engine.Timing{Poll: 2 * time.Second}
 	count := func(string, time.Duration) { c.requests++ }
 	m.Writes = sink.Events{Applied: count, Stale: count}
 	err := w.Run(40*time.Hour, func(ctx context.Context) {
-		m.Start("worker", func(o *pipeline.Options) {
+		m.Start("worker", func(o *engine.Options) {
 			o.Tables[0].Late, o.Tables[0].AdoptRows, o.SettleBytes = late, true, room
 		})
 		if err := m.Until(ctx, time.Hour, func() error {

@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -116,7 +117,7 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 		d.Migration = NewMigration(w, shards, rowKey...)
 	}
 	d.Bared = map[string]bool{}
-	d.Timing = pipeline.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
+	d.Timing = engine.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
 	if o.Relayed {
 		d.relayed = newDualRelay(seed, d)
 	}
@@ -134,7 +135,7 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 
 func (d *dualRun) hire() {
 	d.hired++
-	d.workers = append(d.workers, d.Start(fmt.Sprintf("worker%d", d.hired), func(o *pipeline.Options) {
+	d.workers = append(d.workers, d.Start(fmt.Sprintf("worker%d", d.hired), func(o *engine.Options) {
 		o.Tables[0].Late, o.Tables[0].AdoptRows, o.SettleBytes = d.late, true, d.room
 		// After a loss: what the application alone wrote for a change that was lost has no version.
 		o.Tables[0].LoadAgain, o.Tables[0].Owned = true, true

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -65,7 +66,7 @@ func (s *simulation) drain() {
 	s.World.Tracef("one worker goes on until all is drained")
 	m := &member{}
 	s.crew = []*member{m}
-	once := func(o *pipeline.Options) { o.Once = true }
+	once := func(o *engine.Options) { o.Once = true }
 	s.hire(m, once)
 	s.disturb(m)
 	for limit = s.World.Elapsed() + s.patience() + 24*time.Hour + 20*s.plan.poll; !m.worker.Over && s.World.Elapsed() < limit; {

@@ -1,12 +1,12 @@
 package sim
 
 import (
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
@@ -44,7 +44,7 @@ func TestH64_OnceEndsWithAClockThatIsADayOff(t *testing.T) {
 		s.stop(a)
 		s.put("lost", "never read")
 		s.sleep(25 * time.Hour)
-		b := s.Start("b", func(o *pipeline.Options) { o.Once = true })
+		b := s.Start("b", func(o *engine.Options) { o.Once = true })
 		b.Skew(-24 * time.Hour)
 		s.until(5*time.Minute, "the run ends", func() bool { return b.Over })
 		if b.Err != nil || len(s.Gaps) != 1 {

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
@@ -254,7 +255,7 @@ func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 			s.put(fmt.Sprint(i), "copied")
 		}
 		s.Timing.List = time.Hour
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(1) })
+		s.Start("a", func(o *engine.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(1) })
 		s.until(5*time.Minute, "the copy has begun", func() bool { return len(s.Target.Rows("orders")) > 10 })
 		s.LoseTarget()
 		// The fence refuses what is left of the copy, so that it is the keeper's next look that
@@ -302,7 +303,7 @@ func TestH62_ViewTypeChangedWhileRunning(t *testing.T) {
 			s.Source.View = view
 			s.Source.EnableStream(1)
 			s.put("k", "w")
-			var unusable *pipeline.StreamError
+			var unusable *engine.StreamError
 			s.until(3*time.Minute, "the worker ends", func() bool { return a.Over })
 			if !errors.As(a.Err, &unusable) || unusable.View != view {
 				s.failf("the worker ended with %v", a.Err)

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
@@ -93,7 +94,7 @@ func TestH38_PoisonItemWithoutAnAddress(t *testing.T) {
 func TestH50_TargetTableMissing(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		left := 0
-		a := s.Start("a", func(o *pipeline.Options) {
+		a := s.Start("a", func(o *engine.Options) {
 			o.Events.ShardLeft = func(_, _ string, _ error) { left++ }
 		})
 		s.put("k", "before")
@@ -188,7 +189,7 @@ func TestH65_EventsAndErrorsShowNoItemData(t *testing.T) {
 			Failed: func(source, code string) { said = append(said, "Failed "+source+code) },
 			Parked: func(source, reason string) { said = append(said, "Parked "+source+reason) },
 		}
-		listen := func(o *pipeline.Options) { listenAll(o, func(text string) { said = append(said, text) }) }
+		listen := func(o *engine.Options) { listenAll(o, func(text string) { said = append(said, text) }) }
 		s.Source.Throttle, s.Source.Expire = 0.05, 0.05
 		s.Target.LoseReply, s.Target.Drop, s.Target.Late = 0.05, 0.05, 0.05
 		put := func(i int) {
@@ -240,19 +241,19 @@ func TestH65_EventsAndErrorsShowNoItemData(t *testing.T) {
 }
 
 // listenAll hears every event of a worker as text.
-func listenAll(o *pipeline.Options, hear func(text string)) {
+func listenAll(o *engine.Options, hear func(text string)) {
 	say := func(name string, args ...any) { hear(name + " " + fmt.Sprint(args...)) }
 	gap, retry := o.Events.Gap, o.Events.Retry
-	o.Events = pipeline.Events{
+	o.Events = engine.Events{
 		KeeperTaken: func(t string, epoch uint64) { say("KeeperTaken", t, epoch) },
 		KeeperLeft:  func(t string, err error) { say("KeeperLeft", t, err) },
 		ShardTaken:  func(t, shard string, epoch uint64) { say("ShardTaken", t, shard, epoch) },
 		ShardLeft:   func(t, shard string, err error) { say("ShardLeft", t, shard, err) },
 		ShardDone:   func(t, shard string) { say("ShardDone", t, shard) },
 		Ledger:      func(state checkpoint.TableState, n map[checkpoint.State]int) { say("Ledger", state, n) },
-		PageRead:    func(t string, n pipeline.Tally) { say("PageRead", t, n) },
+		PageRead:    func(t string, n engine.Tally) { say("PageRead", t, n) },
 		PageDone:    func(t string) { say("PageDone", t) },
-		Applied:     func(t string, n pipeline.Tally, rows int) { say("Applied", t, n, rows) },
+		Applied:     func(t string, n engine.Tally, rows int) { say("Applied", t, n, rows) },
 		Gap: func(t, shard, reason string) {
 			gap(t, shard, reason)
 			say("Gap", t, shard, reason)

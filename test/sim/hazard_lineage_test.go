@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
@@ -17,7 +18,7 @@ import (
 // unhurried makes the loops slow, for scenarios of days.
 func (s *scene) unhurried() {
 	s.Lease = 20 * time.Minute
-	s.Timing = pipeline.Timing{Poll: 4 * time.Minute, Pass: 4 * time.Minute, List: 20 * time.Minute, Commit: time.Minute}
+	s.Timing = engine.Timing{Poll: 4 * time.Minute, Pass: 4 * time.Minute, List: 20 * time.Minute, Commit: time.Minute}
 }
 
 // TestH08_MoreThanAPageInASecondThenASplit: the children continue within the second in which the parent had more than a page.
@@ -95,7 +96,7 @@ func TestH13_ChildrenListedLate(t *testing.T) {
 		child := s.Source.Stream().Roll(s.only())
 		child.ListedFrom = s.World.Now().Add(s.upTo(20 * time.Minute))
 		s.put("k", "child")
-		b := s.Start("b", func(o *pipeline.Options) { o.Once = true })
+		b := s.Start("b", func(o *engine.Options) { o.Once = true })
 		if err := b.Wait(s.ctx); err != nil {
 			s.failf("ended with %v", err)
 		}
@@ -285,8 +286,8 @@ func TestH75_HorizonAfterMoreThanADay(t *testing.T) {
 }
 
 // fromNow and fromHorizon let a worker follow changes without a load, from now on and from as far back as the stream reaches.
-func fromNow(o *pipeline.Options)     { o.Tables[0].Copy, o.Tables[0].FromNow = false, true }
-func fromHorizon(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, false }
+func fromNow(o *engine.Options)     { o.Tables[0].Copy, o.Tables[0].FromNow = false, true }
+func fromHorizon(o *engine.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, false }
 
 // TestH75_ThrottledForADay: a root is read once, which the load rests on, and throttled for more than a day after that, under one lease: others
 // would be throttled as well. The horizon, which is sought anew because the iterator expired, gives the rest without an error (I5).
@@ -311,7 +312,7 @@ func TestH75_ThrottledForADay(t *testing.T) {
 // TestH75_NotLoadedAndTheRootClosedAndEmpty: nothing is loaded, the root was closed and empty when it was listed, and it is read most of a day later. What its
 // child may begin with is then not what came after that read, but what came after the start: half of it is trimmed when the child is read (I5).
 func TestH75_NotLoadedAndTheRootClosedAndEmpty(t *testing.T) {
-	for _, unloaded := range []func(*pipeline.Options){fromNow, fromHorizon} {
+	for _, unloaded := range []func(*engine.Options){fromNow, fromHorizon} {
 		play(t, 2, 1, func(s *scene) {
 			s.unhurried()
 			from, root := s.World.Now(), s.only()

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -30,9 +31,9 @@ func (s *scene) withOthers(name string) (w *Worker, put func(key, value string))
 			s.check(table, key, before, after)
 		}
 	}
-	w = s.Start(name, func(o *pipeline.Options) {
+	w = s.Start(name, func(o *engine.Options) {
 		o.Once = true
-		o.Tables = append(o.Tables, pipeline.Table{Mapping: mapping, MappingHash: "others", Copy: true})
+		o.Tables = append(o.Tables, engine.Spec{Mapping: mapping, MappingHash: "others", Copy: true})
 		o.Database = tables{s.Source, others}
 		o.Open = func(arn string) cdc.Source {
 			if arn == others.Stream().ARN {

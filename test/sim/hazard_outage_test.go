@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
@@ -20,7 +21,7 @@ func (s *scene) slowCopy(items int, takes time.Duration, steps int, step func(n 
 		s.put(fmt.Sprint(i), "before")
 	}
 	s.Source.EnableStream(2)
-	s.Start("a", func(o *pipeline.Options) {
+	s.Start("a", func(o *engine.Options) {
 		o.Tables[0].Limits.RowsPerSecond = perSecond(float64(items) / takes.Seconds())
 	})
 	for n := range steps {
@@ -54,7 +55,7 @@ func TestH01_CopyStoppedInTheMiddle(t *testing.T) {
 			s.put(fmt.Sprint(i), "before")
 		}
 		s.Source.Stream().Ended = false
-		slowly := func(o *pipeline.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(1) }
+		slowly := func(o *engine.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(1) }
 		a := s.Start("a", slowly)
 		s.until(5*time.Minute, "the copy begins", func() bool { return !s.State().Load.StartedAt.IsZero() })
 		s.sleep(5*time.Second + s.upTo(5*time.Second))
@@ -82,7 +83,7 @@ func TestH34_RootFirstReadAfterTheCopy(t *testing.T) {
 			}
 			return nil
 		}
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(20.0 / (4 * 3600)) })
+		s.Start("a", func(o *engine.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(20.0 / (4 * 3600)) })
 		s.sleep(2 * time.Hour)
 		for i := range 20 {
 			s.put(fmt.Sprint(i), "while it is copied")
@@ -133,7 +134,7 @@ func TestH53_ThrottledDiscovery(t *testing.T) {
 		}
 		s.put("k", "v")
 		keepers := 0
-		s.Start("a", func(o *pipeline.Options) { o.Events.KeeperTaken = func(string, uint64) { keepers++ } })
+		s.Start("a", func(o *engine.Options) { o.Events.KeeperTaken = func(string, uint64) { keepers++ } })
 		s.inSync(2 * time.Hour)
 		s.Source.Stream().Split(s.only())
 		s.put("k", "child")
@@ -268,7 +269,7 @@ func TestH75_FirstReadADayAfterTheStart(t *testing.T) {
 	}
 }
 
-func firstReadADayLater(t *testing.T, known int, unloaded func(*pipeline.Options)) {
+func firstReadADayLater(t *testing.T, known int, unloaded func(*engine.Options)) {
 	play(t, 10, 2, func(s *scene) {
 		s.Source.Fault = func(op, _ string) error {
 			if op == "GetRecords" || op == "DescribeStream" && known == 0 {

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
 // moody is a table that comes without a stream, and may be dropped.
@@ -34,11 +35,11 @@ func (d *moody) Describe(ctx context.Context, table string) (backfill.Descriptio
 const lookEvery = 5 * time.Minute
 
 // byPattern lets a worker find its table with discover, where it would be named. The table given has joined when it is found.
-func byPattern(o *pipeline.Options, discover func(spec pipeline.Table, followed func(string) bool) (pipeline.Discovery, error)) {
+func byPattern(o *engine.Options, discover func(spec engine.Spec, followed func(string) bool) (engine.Discovery, error)) {
 	spec := o.Tables[0]
 	spec.Joined = true
 	o.Tables, o.DiscoverEvery = nil, lookEvery
-	o.Discover = func(_ context.Context, followed func(string) bool) (pipeline.Discovery, error) {
+	o.Discover = func(_ context.Context, followed func(string) bool) (engine.Discovery, error) {
 		return discover(spec, followed)
 	}
 }
@@ -52,19 +53,19 @@ func tableJoins(s *scene) {
 	db := &moody{database: database{s.Source}, off: true}
 	exists, joined := false, 0
 	told := map[string]int{}
-	patterns := func(o *pipeline.Options) {
-		byPattern(o, func(spec pipeline.Table, _ func(string) bool) (pipeline.Discovery, error) {
+	patterns := func(o *engine.Options) {
+		byPattern(o, func(spec engine.Spec, _ func(string) bool) (engine.Discovery, error) {
 			switch {
 			case !exists:
-				return pipeline.Discovery{}, nil
+				return engine.Discovery{}, nil
 			case s.World.Rand().IntN(3) == 0:
-				return pipeline.Discovery{}, &cdc.Error{Op: "ListTables", Reason: cdc.Throttled, Err: errors.New("injected")}
+				return engine.Discovery{}, &cdc.Error{Op: "ListTables", Reason: cdc.Throttled, Err: errors.New("injected")}
 			}
-			refused := []pipeline.Refusal{{Table: "Other", Reason: "its key does not fit"}}
+			refused := []engine.Refusal{{Table: "Other", Reason: "its key does not fit"}}
 			if joined == 2 { // its own keeper knows better
-				refused = append(refused, pipeline.Refusal{Table: spec.Mapping.Source, Reason: "it is refused now"})
+				refused = append(refused, engine.Refusal{Table: spec.Mapping.Source, Reason: "it is refused now"})
 			}
-			return pipeline.Discovery{Tables: []pipeline.Table{spec}, Refused: refused}, nil
+			return engine.Discovery{Tables: []engine.Spec{spec}, Refused: refused}, nil
 		})
 		o.Database = db
 		o.Events.Joined = func(string) { joined++ }
@@ -89,12 +90,12 @@ func tableJoins(s *scene) {
 	s.put("2", "followed")
 	s.equal(time.Minute)
 	db.dropped = true
-	aside("told that it was dropped", pipeline.GoneReason)
+	aside("told that it was dropped", engine.GoneReason)
 	s.put("1", "the last change")
 	s.equal(lookEvery)
 	s.stop(a)
 	s.stop(b)
-	if len(s.Gaps) > 0 || joined != 2 || told["Other: its key does not fit"] == 0 || told["Orders: it is refused now"] > 0 || told["Orders: "+pipeline.GoneReason] == 0 {
+	if len(s.Gaps) > 0 || joined != 2 || told["Other: its key does not fit"] == 0 || told["Orders: it is refused now"] > 0 || told["Orders: "+engine.GoneReason] == 0 {
 		s.failf("gaps %v, %d joined, told %v", s.Gaps, joined, told)
 	}
 	for line, n := range told {
@@ -109,18 +110,18 @@ func tableJoins(s *scene) {
 func TestDroppedTableIsLeft(t *testing.T) { play(t, 3, 2, droppedTableIsLeft) }
 
 func droppedTableIsLeft(s *scene) {
-	s.Lease, s.Timing = 2*time.Minute, pipeline.Timing{Pass: 20 * time.Second, List: lookEvery} // for fewer steps in two days
+	s.Lease, s.Timing = 2*time.Minute, engine.Timing{Pass: 20 * time.Second, List: lookEvery} // for fewer steps in two days
 	db := &moody{database: database{s.Source}}
 	joined, looks, seats := 0, 0, 0
-	patterns := func(o *pipeline.Options) {
-		byPattern(o, func(spec pipeline.Table, followed func(string) bool) (found pipeline.Discovery, err error) {
+	patterns := func(o *engine.Options) {
+		byPattern(o, func(spec engine.Spec, followed func(string) bool) (found engine.Discovery, err error) {
 			source := spec.Mapping.Source
 			switch {
 			case followed(source):
 			case db.dropped:
-				found.Refused = []pipeline.Refusal{{Table: source, Reason: pipeline.GoneReason}}
+				found.Refused = []engine.Refusal{{Table: source, Reason: engine.GoneReason}}
 			default:
-				found.Tables = []pipeline.Table{spec}
+				found.Tables = []engine.Spec{spec}
 			}
 			return found, nil
 		})
@@ -145,7 +146,7 @@ func droppedTableIsLeft(s *scene) {
 	s.sleep(2 * time.Hour)
 	before = looks + seats
 	s.sleep(time.Hour)
-	if joined != 2 || before != looks+seats || s.State().Suspended.Reason != pipeline.GoneReason {
+	if joined != 2 || before != looks+seats || s.State().Suspended.Reason != engine.GoneReason {
 		s.failf("%d joined, %d looks and seats in an hour after the table is long gone, set aside for %q", joined, looks+seats-before, s.State().Suspended.Reason)
 	}
 	db.dropped = false
@@ -165,10 +166,10 @@ func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
 	play(t, 1, 1, func(s *scene) {
 		failures, looked := 10, false
 		s.put("1", "before")
-		a := s.Start("a", func(o *pipeline.Options) {
-			byPattern(o, func(spec pipeline.Table, followed func(string) bool) (found pipeline.Discovery, err error) {
+		a := s.Start("a", func(o *engine.Options) {
+			byPattern(o, func(spec engine.Spec, followed func(string) bool) (found engine.Discovery, err error) {
 				if !followed(spec.Mapping.Source) {
-					found.Tables = []pipeline.Table{spec}
+					found.Tables = []engine.Spec{spec}
 				}
 				if failures--; failures >= 0 {
 					return found, &cdc.Error{Op: "DescribeTable", Reason: cdc.Throttled, Err: errors.New("injected")}
@@ -211,10 +212,10 @@ func TestH75_YoungTableFoundADayLater(t *testing.T) {
 				s.sleep(time.Hour)
 				s.Source.Stream().Roll(s.only())
 			}
-			s.Start("a", func(o *pipeline.Options) {
+			s.Start("a", func(o *engine.Options) {
 				o.Tables[0].Copy, o.Tables[0].FromNow, o.Tables[0].Young = false, true, true
-				byPattern(o, func(spec pipeline.Table, _ func(string) bool) (pipeline.Discovery, error) {
-					return pipeline.Discovery{Tables: []pipeline.Table{spec}}, nil
+				byPattern(o, func(spec engine.Spec, _ func(string) bool) (engine.Discovery, error) {
+					return engine.Discovery{Tables: []engine.Spec{spec}}, nil
 				})
 				o.Database = db
 			})

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -16,7 +17,7 @@ import (
 
 // excused reports whether a worker had a reason to end by itself.
 func (s *simulation) excused(err error) bool {
-	var stream *pipeline.StreamError
+	var stream *engine.StreamError
 	var bad *sink.BadItem
 	switch {
 	case errors.Is(err, checkpoint.ErrMappingChanged):

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -108,7 +109,7 @@ func newChangeRun(seed uint64, o MappingOptions) *changeRun {
 	c.chapters = []chapter{first}
 	c.Supersedes = true
 	c.FromTopic = true // whatever a checkpoint passes is judged by the mapping of its time, which is not kept here
-	c.Timing = pipeline.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
+	c.Timing = engine.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
 	if rng.IntN(2) == 0 {
 		c.slow = 0.005 + rng.Float64()/10
 	}
@@ -150,7 +151,7 @@ func (c *changeRun) present() chapter { return c.chapters[len(c.chapters)-1] }
 func (c *changeRun) hire() {
 	c.hired++
 	at := c.present()
-	c.crew = append(c.crew, &changeWorker{c.Start(fmt.Sprintf("worker%d", c.hired), func(o *pipeline.Options) {
+	c.crew = append(c.crew, &changeWorker{c.Start(fmt.Sprintf("worker%d", c.hired), func(o *engine.Options) {
 		t := &o.Tables[0]
 		t.Mapping, t.MappingHash, t.AcceptMapping, t.AdoptRows, t.LoadAgain = at.mapping, at.hash, true, true, true
 		if c.slow > 0 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -31,7 +33,7 @@ type Migration struct {
 	Mapping *transform.Mapping
 	// Lease and Timing hold for workers started from now on.
 	Lease  time.Duration
-	Timing pipeline.Timing
+	Timing engine.Timing
 	// TombstoneAge is how long tombstones are kept at least; 0 for ever.
 	TombstoneAge time.Duration
 	// MaxImageAge is the age above which images are parked instead of put; 0 for none. It holds for
@@ -166,7 +168,7 @@ func (m *Migration) isSetBack() bool {
 }
 
 // Start runs a worker. Adjust may change its options.
-func (m *Migration) Start(name string, adjust ...func(*pipeline.Options)) *Worker {
+func (m *Migration) Start(name string, adjust ...func(*engine.Options)) *Worker {
 	w := &Worker{Process: m.World.NewProcess(name), done: m.World.NewEvent()}
 	stop, cancel := context.WithCancelCause(w.Context())
 	w.stop = cancel
@@ -197,7 +199,7 @@ func (w *Worker) Wait(ctx context.Context) error {
 	return w.Err
 }
 
-func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*pipeline.Options)) error {
+func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*engine.Options)) error {
 	var ledger *checkpoint.Ledger
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		var err error
@@ -212,14 +214,14 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 			return err
 		}
 	}
-	floors := &pipeline.Floors{}
+	floors := &engine.Floors{}
 	target := model.Target{Bigtable: m.Target}
 	parking := sink.NewParking(target, "default")
 	table := sink.Table(target)
 	if m.Wrap != nil {
 		table = m.Wrap(target)
 	}
-	o := pipeline.Options{
+	o := engine.Options{
 		Ledger: ledger, Floors: floors, Database: database{m.Source}, Target: target,
 		Writer: sink.NewWriter(sink.Options{
 			Table: table, Rows: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Bytes: m.InFlight, Events: m.Writes, MaxImageAge: m.MaxImageAge,
@@ -229,9 +231,9 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 		Witness: func(table string) checkpoint.Store {
 			return model.Store{Bigtable: m.Target, Table: table, Family: sink.LiveFamily}
 		},
-		Tables: []pipeline.Table{{Mapping: m.Mapping, MappingHash: "h1", Copy: true, Segments: 2}},
+		Tables: []engine.Spec{{Mapping: m.Mapping, MappingHash: "h1", Copy: true, Segments: 2}},
 		Timing: m.Timing,
-		Events: pipeline.Events{
+		Events: engine.Events{
 			Gap: func(table, shard, reason string) {
 				if table != m.Source.Name {
 					return

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -44,7 +45,7 @@ func TestWeeksOfOperation(t *testing.T) {
 		o.days = briefDays
 	}
 	o.Lease, o.TombstoneAge = 30*time.Minute, 36*time.Hour
-	o.Timing = pipeline.Timing{Poll: 20 * time.Minute, Pass: 20 * time.Minute, List: 30 * time.Minute}
+	o.Timing = engine.Timing{Poll: 20 * time.Minute, Pass: 20 * time.Minute, List: 30 * time.Minute}
 	rec := newRecorder(o.Migration)
 	o.Target.Reject = rejects
 	runs(t, o.Migration, time.Duration(o.days+2)*24*time.Hour, o.run)

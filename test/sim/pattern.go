@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -13,8 +14,8 @@ import (
 
 // found is how a table joins that a pattern stands for: each worker looks for it, and passes over
 // what it knows. Spec is the table as it joins.
-func (s *simulation) found(o *pipeline.Options, spec pipeline.Table) func(context.Context, func(string) bool) (pipeline.Discovery, error) {
-	return func(ctx context.Context, followed func(string) bool) (out pipeline.Discovery, err error) {
+func (s *simulation) found(o *engine.Options, spec engine.Spec) func(context.Context, func(string) bool) (engine.Discovery, error) {
+	return func(ctx context.Context, followed func(string) bool) (out engine.Discovery, err error) {
 		if err := s.Source.Call(ctx, "ListTables", ""); err != nil {
 			return out, err
 		}
@@ -28,7 +29,7 @@ func (s *simulation) found(o *pipeline.Options, spec pipeline.Table) func(contex
 				if state.Source != s.Source.Name {
 					continue // no pattern stands for it
 				}
-				out.Refused = append(out.Refused, pipeline.Refusal{Table: state.Source, Reason: pipeline.GoneReason})
+				out.Refused = append(out.Refused, engine.Refusal{Table: state.Source, Reason: engine.GoneReason})
 			}
 			return out, nil
 		}
@@ -40,7 +41,7 @@ func (s *simulation) found(o *pipeline.Options, spec pipeline.Table) func(contex
 		case cdc.Is(err, cdc.NotFound):
 			return out, nil
 		case cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Malformed):
-			out.Refused = append(out.Refused, pipeline.Refusal{Table: s.Source.Name, Reason: "it cannot be described"})
+			out.Refused = append(out.Refused, engine.Refusal{Table: s.Source.Name, Reason: "it cannot be described"})
 			return out, nil
 		case err != nil:
 			return out, err

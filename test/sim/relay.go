@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"maps"
 	"slices"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
@@ -62,7 +62,7 @@ func newRelaying(s *simulation) *relaying {
 }
 
 // hire is how a worker of the run is started.
-func (r *relaying) hire(o *pipeline.Options) {
+func (r *relaying) hire(o *engine.Options) {
 	o.Mode, o.Topic = checkpoint.Both, r.topic
 	if r.appliers != nil {
 		o.Mode, o.Kept = checkpoint.Topic, r.appliers.subscription.Kept

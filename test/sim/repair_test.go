@@ -6,17 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // sampling lets a worker compare all that it has just applied, every minute.
-func sampling(m *Migration) func(o *pipeline.Options) {
-	return func(o *pipeline.Options) {
+func sampling(m *Migration) func(o *engine.Options) {
+	return func(o *engine.Options) {
 		o.Rows = model.Target{Bigtable: m.Target}
 		t := &o.Tables[0]
 		t.Sample, t.SampleEvery, t.Settle = 1, time.Minute, 10*time.Second

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -203,7 +204,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	s.hash = s.config().Hash(s.Entry)
 	s.firstHash = s.hash
 	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
-	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
+	s.Timing = engine.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
 	s.MaxImageAge = p.tombstoneAge / 2
 	s.Policy, s.InFlight = p.policy, p.bytes
 	if p.newImages && s.Mapping.DependsOnKeyOnly() {
@@ -379,13 +380,13 @@ func (s *simulation) rollAged(t *model.Table) {
 	}
 }
 
-func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
+func (s *simulation) hire(m *member, adjust ...func(*engine.Options)) {
 	s.hired++
 	m.asked, m.noSource, m.noTarget, m.paused = false, 0, 0, 0
 	m.healthy = s.World.Elapsed()
 	hash, plan := s.hash, s.plan
 	name := fmt.Sprintf("worker%d", s.hired)
-	m.worker = s.Start(name, func(o *pipeline.Options) {
+	m.worker = s.Start(name, func(o *engine.Options) {
 		t := &o.Tables[0]
 		t.Segments, t.LoadAgain = 1+(s.plan.segments+s.hired)%5, s.plan.again
 		if s.copyRate > 0 {

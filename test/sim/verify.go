@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	verifying "github.com/dynamodb-bigtable/replicator/internal/verify"
+
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -162,10 +164,10 @@ func (s *simulation) verifyOnce(ctx context.Context, rng *rand.Rand) ([]verify.F
 	}
 	number := state.Verify.Number
 	s.World.Tracef("verify %d", number)
-	err = pipeline.Verify(ctx, pipeline.VerifyOptions{
+	err = verifying.Run(ctx, verifying.Options{
 		Ledger: ledger, Database: source, Rows: k, Patience: 12 * time.Hour, Timing: s.Timing,
-		Table:  pipeline.Table{Mapping: s.Mapping, MappingHash: s.hash, Segments: 2, Settle: 30 * time.Second},
-		Events: pipeline.Events{Retry: func(_, step string, _ time.Duration, err error) { s.World.Tracef("%s: %v", step, err) }},
+		Table:  engine.Spec{Mapping: s.Mapping, MappingHash: s.hash, Segments: 2, Settle: 30 * time.Second},
+		Events: engine.Events{Retry: func(_, step string, _ time.Duration, err error) { s.World.Tracef("%s: %v", step, err) }},
 	})
 	if err != nil {
 		return nil, none, err

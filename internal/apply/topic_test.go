@@ -1,0 +1,39 @@
+package apply
+
+import (
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+// H114, H100: what becomes of a message is decided by its generation, its mapping and its ledger.
+func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
+	loading := checkpoint.Load{Generation: 7}
+	for name, c := range map[string]struct {
+		generation         uint32
+		ledger, hash, omit string
+		load               checkpoint.Load
+		want               verdict
+	}{
+		"of the present generation":            {7, "l", "h", "", loading, write},
+		"without images":                       {7, "l", "h", "too_large", loading, settled},
+		"of a generation that is not read yet": {8, "l", "h", "", loading, later},
+		"the same, under another mapping":      {8, "l", "g", "", loading, later},
+		"before the load of the next one":      {6, "l", "h", "", checkpoint.Load{Generation: 5}, write},
+		"after that load has begun":            {6, "l", "h", "", loading, drop},
+		"after a load that a raise ended":      {5, "l", "h", "", checkpoint.Load{Generation: 6}, drop},
+		"and while the next one is asked for":  {5, "l", "h", "", checkpoint.Load{Before: 6}, drop},
+		"of a former mapping":                  {6, "l", "g", "", checkpoint.Load{Generation: 5}, drop},
+		"of a ledger that was lost":            {7, "k", "h", "", loading, drop},
+	} {
+		state := checkpoint.TableState{Generation: 7, Load: c.load}
+		m := relay.Change{Origin: relay.Origin{Ledger: c.ledger, Generation: c.generation, MappingHash: c.hash}, Omitted: relay.Omission(c.omit)}
+		if got := admit(state, relay.Change{Loaded: true, Origin: m.Origin}, "l", "h"); got != drop {
+			t.Errorf("%s: an item of a load: %d", name, got)
+		}
+		if got := admit(state, m, "l", "h"); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package apply
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// While the application writes the target too, a message is applied twice, as a page of a stream is
+// (settle.go): timestamped when it comes, and exactly when a write of the application's that belongs
+// to it can no longer be under way. Until the second is durable the message is neither noted nor
+// acknowledged, and its deadline is extended. So a process that ends takes nothing with it: the
+// message comes again, its first application is found stale, and the delay is counted anew.
+//
+// A topic cannot be read again from a place, so nothing is dropped for want of room: while what waits
+// uses its bytes up, nothing more is pulled.
+
+// unsettled are the messages that were applied once, in the order in which they are due.
+type unsettled struct {
+	room *task.Limit // in bytes
+	wake task.Wakeup
+
+	mu    sync.Mutex
+	queue []unsettledMessage
+}
+
+type unsettledMessage struct {
+	done
+	table *topicTable
+	exact *transform.Batch
+	bytes int64
+	due   time.Duration // on the monotonic clock
+}
+
+// await has a message wait until it is due. In a drain it is let go: it comes again elsewhere.
+func (a *appliers) await(life engine.Lifecycle, m unsettledMessage) {
+	m.bytes = engine.PageBytes + m.exact.Size()
+	if a.unsettled.room.Acquire(life.Drain, m.bytes) != nil {
+		return
+	}
+	a.unsettled.mu.Lock()
+	defer a.unsettled.mu.Unlock()
+	a.unsettled.queue = append(a.unsettled.queue, m)
+	a.unsettled.wake.Signal()
+}
+
+// due takes the messages from the front that are due, so many at the most; without any it returns
+// how long it is until the next.
+func (u *unsettled) due(now time.Duration, most int) (due []unsettledMessage, wait time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n := 0
+	for n < len(u.queue) && n < most && u.queue[n].due <= now {
+		n++
+	}
+	if n == 0 && len(u.queue) > 0 {
+		return nil, u.queue[0].due - now
+	}
+	due = append(due, u.queue[:n]...)
+	clear(u.queue[:n]) // let go of the batches
+	u.queue = u.queue[n:]
+	return due, time.Minute
+}
+
+// assertDue writes what is due exactly until a drain begins. What is left then comes again elsewhere.
+func (a *appliers) assertDue(life engine.Lifecycle) error {
+	for !life.Draining() {
+		due, wait := a.unsettled.due(task.Mono(life.Work), a.Pull)
+		if len(due) == 0 {
+			_ = a.unsettled.wake.Wait(life.Drain, wait)
+			continue
+		}
+		g := task.NewGroup(life.Work, 0)
+		for _, m := range due {
+			g.Go("settle", func(work context.Context) error {
+				var err error
+				m.noted, err = m.table.write(life.Within(work), m.change, func() *transform.Batch { return m.exact }, func(int) {})
+				a.unsettled.room.Release(m.bytes)
+				if err == nil {
+					a.durable(m.done)
+				}
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

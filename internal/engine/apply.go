@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Applier makes durable what followers and the loader read.
+type Applier struct {
+	*Retrier
+	writer *sink.Writer
+	// sample, if not nil, looks at a batch before it is written, which empties the batch. What it
+	// returns is called when the rows are durable.
+	sample func(*transform.Batch) (durable func())
+}
+
+// Write makes a batch durable, however long it takes, unless its page slot is wanted and it gets no
+// further.
+func (a Applier) Write(life Lifecycle, right *Right, batch *transform.Batch, changes []cdc.Change, slot *PageSlot) error {
+	durable := func() {}
+	if a.sample != nil {
+		durable = a.sample(batch)
+	}
+	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(life.Work)
+	err := a.Retry(life.Finishing(), "write", func(ctx context.Context) error {
+		err := right.Write(ctx, a.writer, batch)
+		if len(batch.Rows) < open {
+			open, since = len(batch.Rows), task.Mono(ctx)
+		}
+		if err != nil && Repeatable(err) && slot.wanted(task.Mono(ctx)-since) {
+			return ErrPutBack
+		}
+		return err
+	})
+	if err == nil {
+		durable()
+	}
+	if err == nil && len(changes) > 0 {
+		a.Events.Applied(a.Source, Count(changes), rows)
+	}
+	if err == nil {
+		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
+			a.Events.Ignored(a.Source, rule, batch.Ignored[rule])
+		}
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Common is what all parts of a table's work share.
+type Common struct {
+	*Retrier
+	Ledger      *checkpoint.Ledger
+	Floors      *Floors
+	MappingHash string
+	Mode        checkpoint.Mode
+	Timing      Timing
+	halt        context.CancelCauseFunc // begins a clean stop of the process
+}
+
+// End passes on what ends the process. An error after which a clean stop is safe becomes its cause,
+// so that leases are released and another worker may take over at once; after any other nothing
+// more is written.
+func (c *Common) End(err error) error {
+	switch {
+	case Orderly(err):
+		c.halt(err)
+		return nil
+	case Fatal(err):
+		return err
+	}
+	return nil
+}
+
+// View is the ledger as it was read in one pass.
+type View struct {
+	State  checkpoint.TableState
+	Shards []checkpoint.Shard
+	Listed time.Time            // Once: when the last whole listing was of, where it matters; see listed
+	Merged []checkpoint.Applied // mode topic: what is known to be applied
+	Over   bool                 // what the tracker said of the end of the table's stream, before the rest was read
+}
+
+// Record reads the table's record, and makes sure that it is still of the ledger and the mapping this
+// process was started with.
+func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
+	if err := c.Ledger.Check(ctx); err != nil {
+		return checkpoint.TableState{}, err
+	}
+	state, _, err := c.Ledger.Table(ctx, c.Source)
+	if err != nil {
+		return checkpoint.TableState{}, err
+	}
+	if state.MappingHash != c.MappingHash {
+		return checkpoint.TableState{}, checkpoint.ErrMappingChanged
+	}
+	if err := state.Admits(c.Mode, false); err != nil {
+		return checkpoint.TableState{}, err
+	}
+	c.Floors.Raise(c.Source, state.Generation)
+	return state, nil
+}
+
+// Look reads the table's record and its shards.
+func (c *Common) Look(ctx context.Context) (View, error) {
+	state, err := c.Record(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	// Before the shards: what is published of them later is not applied yet.
+	var merged []checkpoint.Applied
+	if c.Mode == checkpoint.Topic {
+		if merged, err = c.Ledger.Merged(ctx, c.Source); err != nil {
+			return View{}, err
+		}
+	}
+	shards, err := c.Ledger.Shards(ctx, c.Source)
+	return View{State: state, Shards: shards, Merged: merged}, err
+}
+
+// Raise declares a gap and raises the generation, and reports it. It fails with
+// checkpoint.ErrRaised if another gap was declared meanwhile and change was not made with it:
+// whoever wanted it looks again.
+func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, change func(*checkpoint.TableState)) error {
+	var overtaken error
+	err := c.Retry(life.Finishing(), "raise the generation", func(ctx context.Context) error {
+		state, err := c.Ledger.Raise(ctx, c.Source, from, gap, change)
+		if errors.Is(err, checkpoint.ErrRaised) {
+			overtaken = err
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c.Floors.Raise(c.Source, state.Generation)
+		c.Events.Gap(c.Source, gap.Shard, gap.Reason)
+		c.Events.Raised(c.Source, state.Generation, gap.Reason)
+		return nil
+	})
+	return cmp.Or(err, overtaken)
+}
+
+// ReportLag reports how far behind this worker is with the shards that it tracks, or that it reads
+// none.
+func (c *Common) ReportLag(ctx context.Context, b *ShardTracker) {
+	served := c.Ledger.ServiceTime(ctx)
+	now := served
+	if now.IsZero() {
+		now = task.Now(ctx)
+	}
+	if lag, known := b.lag(now, task.Mono(ctx)); known {
+		c.Events.Lag(c.Source, lag, b.headroom(served, lag))
+	} else {
+		c.Events.NotReading(c.Source)
+	}
+}

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// Fatal tells whether an error ends the process: no repeat and no other worker mends it.
+func Fatal(err error) bool {
+	var source *SourceError
+	return Orderly(err) || errors.As(err, &source) || IsAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
+}
+
+// Orderly tells whether an error ends the process with a clean stop: ledger and target are still
+// ours to write.
+func Orderly(err error) bool {
+	var bad *sink.BadItem
+	var stream *StreamError
+	var key *KeyError
+	var rows *RowsError
+	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || IsAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrRanked, checkpoint.ErrMode, checkpoint.ErrCutOver, checkpoint.ErrPaused, sink.ErrParkedLimit)
+}
+
+func IsAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrHalted ends the work on a table, or an attempt to apply a message; it passes if the cutover is
+// cancelled, or the table resumed.
+var ErrHalted = errors.New("the table is halted by a cutover, or paused by an operator")
+
+// ErrTimeless is why something waits for another answer: coverage rests on the service's clock
+// alone (H64).
+var ErrTimeless = &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("the answer does not say when it was given: does a proxy remove its Date header?")}

@@ -1,0 +1,205 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// guarded plays a script with the table orders, generation 7 of Orders, and a lease of its shard s.
+func guarded(t *testing.T, script func(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema, lease *checkpoint.Lease)) {
+	t.Helper()
+	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {
+		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "p", checkpoint.Options{Worker: "w", ID: "ledger", Lease: time.Hour})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		families := &enginetest.Schema{Memory: &sinktest.Memory{}, Names: []string{"d", "_cdc", "_cdc_gone"}}
+		families.Create("orders", "d")
+		k := enginetest.NewRig(ledger, engine.Spec{Mapping: enginetest.OrdersMapping(t)})
+		k.Writer, k.Families = sink.NewWriter(sink.Options{Table: families.Memory}), families
+		row := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7}
+		_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+			s.Generation, s.Adopted, s.Listed, s.Label = 7, 7, 7, "L"
+			return nil
+		})
+		err = errors.Join(err, ledger.CreateShard(ctx, row), k.Table().Fencing.OpenFence(ctx))
+		shards, failed := ledger.Shards(ctx, "Orders")
+		if err = errors.Join(err, failed); err != nil {
+			t.Error(err)
+			return
+		}
+		lease, err := ledger.Take(ctx, shards[0], nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		script(ctx, k, families, lease)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refence is what a new generation, or a cutover, does to the fence: another number, and those
+// before it dropped.
+func refence(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema) error {
+	f := fence.Fence{Ledger: k.Ledger, Families: families}
+	target, err := f.Raise(ctx, "orders")
+	if err == nil {
+		_, err = f.Drop(ctx, "orders", target.Fence)
+	}
+	return err
+}
+
+// H35: who finds its number dropped proves its right again before it stamps again. Under a lease it
+// still holds it writes on, unchanged; after the generation rose, or another took the lease, it
+// gives the write up: a sleeper that merely stamps again undoes the fence.
+func TestH35_ASleeperProvesItsRightAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		while func(ctx context.Context, k *enginetest.Rig, lease *checkpoint.Lease) error
+		want  error
+	}{
+		"nothing happened": {func(context.Context, *enginetest.Rig, *checkpoint.Lease) error { return nil }, nil},
+		"the generation rose": {func(ctx context.Context, k *enginetest.Rig, _ *checkpoint.Lease) error {
+			_, err := k.Ledger.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Reason: "a gap"}, nil)
+			return err
+		}, checkpoint.ErrLeaseLost},
+		"and is not adopted yet": {func(ctx context.Context, k *enginetest.Rig, _ *checkpoint.Lease) error {
+			_, err := k.Ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = 8; return nil })
+			return err
+		}, sink.ErrFenced},
+		"the mapping is another": {func(ctx context.Context, k *enginetest.Rig, _ *checkpoint.Lease) error {
+			_, err := k.Ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.MappingHash = "another"; return nil })
+			return err
+		}, checkpoint.ErrMappingChanged},
+		"the lease was given up": {func(ctx context.Context, _ *enginetest.Rig, lease *checkpoint.Lease) error { return lease.Release(ctx) }, checkpoint.ErrLeaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			guarded(t, func(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema, lease *checkpoint.Lease) {
+				r := &engine.Right{Fencing: k.Table().Fencing, Renew: lease.Renew, Generation: 7}
+				page := func(value string) *transform.Batch {
+					row := transform.RowMutation{Item: "i", Table: "orders", Row: value, Version: transform.NewVersion(7, cdc.RootHop, cdc.SequenceOf(1), 1)}
+					return &transform.Batch{Source: "Orders", Rows: []transform.RowMutation{row}}
+				}
+				if err := r.Write(ctx, k.Writer, page("before")); err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(c.while(ctx, k, lease), refence(ctx, k, families)); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Write(ctx, k.Writer, page("after")); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+					t.Errorf("%v, wanted %v", err, c.want)
+				}
+				rows := 0
+				if err := families.ReadRows(ctx, "orders", sink.Single("after"), func(sink.Row) error { rows++; return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if (rows == 1) != (c.want == nil) {
+					t.Errorf("%d rows are written", rows)
+				}
+			})
+		})
+	}
+}
+
+// A worker learns of a new number from its looks at the ledger, and proves its right before the
+// number before it is dropped.
+func TestNewNumbersAreTakenUpBeforeTheDrop(t *testing.T) {
+	guarded(t, func(ctx context.Context, k *enginetest.Rig, _ *enginetest.Schema, lease *checkpoint.Lease) {
+		f, renewals := k.Table().Fencing, 0
+		r := &engine.Right{Fencing: f, Renew: func(ctx context.Context) error { renewals++; return lease.Renew(ctx) }, Generation: 7}
+		for i, want := range []int{1, 1, 2, 2} {
+			if i == 2 {
+				if _, err := f.Fence.Raise(ctx, "orders"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := r.Current(ctx)
+			if i == 2 && renewals != 1 {
+				t.Error("a number is known before it was looked for")
+			}
+			if err = errors.Join(err, f.Read(ctx)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Current(ctx); err != nil || renewals != want {
+				t.Errorf("%d: %d proofs, wanted %d: %v", i, renewals, want, err)
+			}
+		}
+	})
+}
+
+// H108: a target that was written and is gone, as a whole or with our families, is made anew by the
+// keeper alone and in this order: the generation rises, the table is made, it gets a number that
+// nobody ever had, and the witness is claimed.
+func TestH108_OnlyTheKeeperMakesALostTargetAnew(t *testing.T) {
+	for name, whole := range map[string]bool{"the table": true, "its witness": false} {
+		t.Run(name, func(t *testing.T) {
+			guarded(t, func(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema, _ *checkpoint.Lease) {
+				var did []string
+				witness := &checkpointtest.Memory{}
+				gone := errors.New("no such table")
+				witness.OnRead = func(context.Context, string) error {
+					if families.Names == nil {
+						return gone
+					}
+					return nil
+				}
+				witness.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+					did = append(did, "claim")
+					return execute(), nil
+				}
+				k.Witness = func(string) checkpoint.Store { return witness }
+				k.Prepare = func(context.Context, string) (bool, error) {
+					state, _, err := k.Ledger.Table(ctx, "Orders")
+					if state.Generation == 7 {
+						t.Error("the table is made before the generation rose")
+					}
+					did, families.Names = append(did, "make"), []string{"d", "_cdc", "_cdc_gone"}
+					return whole, err
+				}
+				families.Did = &did
+				k.Reset()
+				_, err := k.Ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.WitnessBeat = 9; return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if whole {
+					families.Names = nil
+				}
+				was, _, err := k.Ledger.Target(ctx, "orders")
+				if err = errors.Join(err, k.Table().Witnesses.Beat(engine.Until(ctx))); err != nil {
+					t.Fatal(err)
+				}
+				now, _, err := k.Ledger.Target(ctx, "orders")
+				if err != nil || now.Fence <= was.Fence || now.MadeByUs != whole || !slices.Equal(did, []string{"make", "raise", "claim"}) {
+					t.Errorf("%v, %+v after %+v, %v", did, now, was, err)
+				}
+				// Later, under the same lease, a table that is gone may be put back by whoever took
+				// it away.
+				if err := k.Table().Fencing.Keep(ctx); err != nil {
+					t.Error(err)
+				}
+				families.Names = nil
+				if err := k.Table().Witnesses.Beat(engine.Until(ctx)); !errors.Is(err, gone) {
+					t.Errorf("a table that was taken away while it was kept: %v", err)
+				}
+			})
+		})
+	}
+}

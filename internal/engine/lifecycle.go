@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Lifecycle says how long a task goes on, and what becomes of the steps that it repeats.
+type Lifecycle struct {
+	Drain context.Context // ends when no new work should begin
+	Work  context.Context // ends when what is under way must end
+	// Yield, if not 0, is how long the source may leave a step unanswered before it ends with
+	// ErrYield.
+	Yield time.Duration
+	// Note, if not nil, gets the trouble of a step that fails, and the zero value when the step
+	// ends.
+	Note func(checkpoint.Trouble)
+}
+
+// Until is a lifecycle that one context ends at once.
+func Until(ctx context.Context) Lifecycle { return Lifecycle{Drain: ctx, Work: ctx} }
+
+// Draining says whether no new work should begin.
+func (l Lifecycle) Draining() bool { return l.Drain.Err() != nil }
+
+// Within is the same lifecycle with another end of work: that of a lease, or of a group of tasks.
+func (l Lifecycle) Within(work context.Context) Lifecycle {
+	l.Work = work
+	return l
+}
+
+// Finishing is for steps that a drain must not leave undone: only the end of work ends them.
+func (l Lifecycle) Finishing() Lifecycle {
+	l.Drain = l.Work
+	return l
+}
+
+func (l Lifecycle) Yielding(after time.Duration) Lifecycle {
+	l.Yield = after
+	return l
+}
+
+func (l Lifecycle) Noting(note func(checkpoint.Trouble)) Lifecycle {
+	l.Note = note
+	return l
+}
+
+// Rest waits for d. It fails as soon as either context ends.
+func (l Lifecycle) Rest(d time.Duration) error { return task.SleepWithin(l.Work, l.Drain, d) }

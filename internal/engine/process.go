@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Worker is what the tables of a worker process share.
+type Worker struct {
+	*Options
+	halt       context.CancelCauseFunc
+	Shares     *Shares
+	Completion *Completion // nil: tables are followed without end
+	Calls      *Reads
+	Slots      *task.Limit // for pages
+}
+
+// NewWorker makes what the tables of a process share. Halt begins a clean stop of it.
+func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
+	p := &Worker{Options: o, halt: halt, Shares: &Shares{}, Calls: &Reads{}, Slots: task.NewLimit(int64(cmp.Or(o.Pages, pageSlots)))}
+	if o.Once {
+		p.Completion = &Completion{}
+	}
+	return p
+}
+
+// Common is what the parts of a table share; nil: of what belongs to no table.
+func (p *Worker) Common(spec *Spec) *Common {
+	c := &Common{Retrier: &Retrier{Events: p.Events}, Ledger: p.Ledger, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode}
+	if spec != nil {
+		c.Source, c.MappingHash = spec.Mapping.Source, spec.MappingHash
+	}
+	return c
+}
+
+// Table is one table in this process: what the loops that work on it share.
+type Table struct {
+	*Common
+	Worker    *Worker
+	Spec      Spec
+	Mapping   *transform.Mapping
+	Database  Database                          // a stop ends its calls, and it shows no canaries of a cutover
+	Open      func(streamARN string) cdc.Source // as the database
+	Fencing   *Fencing
+	Witnesses *Witnesses
+	Publisher Publisher
+	Tracker   ShardTracker // what this process knows of the shards it reads
+	Outages   Outages      // and of the leases it gave up
+	Wake      wakeups
+}
+
+// wakeups let a loop look at the ledger before its time.
+type wakeups struct {
+	Assigner   task.Wakeup // a shard ended, or one was found
+	Reconciler task.Wakeup // a shard was left
+	Loader     task.Wakeup // there are parts to take
+	Conductor  task.Wakeup // a part was left
+	Verifier   task.Wakeup
+}
+
+func NewTable(p *Worker, spec Spec) *Table {
+	c := p.Common(&spec)
+	canaries := canary.New(p.Ledger.ID(), c.Source)
+	former := &Formers{Source: c.Source, Ledger: p.Ledger, Mapping: spec.Mapping, Families: p.Families, Restore: p.Restore}
+	fencing := &Fencing{Common: c, Fence: fence.Fence{Ledger: p.Ledger, Families: p.Families}, Mapping: spec.Mapping, prepare: p.Prepare, Formers: former}
+	return &Table{
+		Common: c, Worker: p, Spec: spec, Mapping: spec.Mapping, Fencing: fencing,
+		Database: stoppableDatabase{p.Database, p.Calls, p.Ledger.Heard, canaries, keyNames(spec.Mapping)},
+		Open: func(streamARN string) cdc.Source {
+			return stoppableSource{p.Open(streamARN), p.Calls, p.Ledger.Heard, canaries}
+		},
+		Witnesses: &Witnesses{Common: c, fencing: fencing, mapping: spec.Mapping, store: p.Witness},
+		Publisher: Publisher{c, p.Topic, p.PublishLoads},
+		Tracker:   newShardTracker(),
+	}
+}
+
+// Applier makes batches durable. It shows them to sample before, unless that is nil.
+func (s *Table) Applier(sample func(*transform.Batch) (durable func())) Applier {
+	return Applier{Retrier: s.Retrier, writer: s.Worker.Writer, sample: sample}
+}
+
+// Workers is how many workers hold leases of the table's shards.
+func (s *Table) Workers() int { return s.Worker.Shares.Workers(s.Source, s.Ledger.Worker()) }
+
+// SameSource is CheckSource for what this worker finds under the table's name, before it touches
+// anything: from the wrong region the stream that is followed would seem to be gone. A table that
+// is not there is nobody else's; the keeper tells of it. What a former configuration was refused is
+// forgotten.
+func (s *Table) SameSource(ctx context.Context) error {
+	state, _, err := s.Ledger.Table(ctx, s.Source)
+	if err == nil {
+		err = s.forgetRefusal(ctx, state)
+	}
+	if err != nil || state.StreamARN == "" {
+		return err
+	}
+	d, err := s.Database.Describe(ctx, s.Source)
+	if cdc.Is(err, cdc.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return CheckSource(d, state.StreamARN)
+}
+
+// forgetRefusal lets a process that begins judge the export of its own configuration.
+func (s *Table) forgetRefusal(ctx context.Context, state checkpoint.TableState) error {
+	if !s.Spec.Copy || !state.Load.Request.Refused() {
+		return nil
+	}
+	_, err := s.Ledger.ForgetRefusal(ctx, s.Source)
+	return err
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Publisher makes the changes that followers read durable in a topic.
+type Publisher struct {
+	*Common
+	topic relay.Topic
+	loads bool // what loads read is published, too
+}
+
+// Publish makes the messages of a page durable in the topic, however long it takes, unless the
+// page's slot is wanted and it gets no further. Changes are numbered from what the shard's progress
+// counts, so that whoever reads the page again gives them the same numbers. The first dropped ones
+// are from before the cut. Written are the changes that whoever reads them writes as well: all that
+// were not dropped, or, where appliers write, those that do not fit a message. A mode that publishes
+// nothing makes it do nothing.
+func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint.Progress, changes []cdc.Change, dropped int, slot *PageSlot) (written []cdc.Change, err error) {
+	if !p.Mode.Publishes() || len(changes) == 0 {
+		return changes[dropped:], nil
+	}
+	origin := relay.Origin{
+		Ledger: p.Ledger.ID(), Table: p.Source, StreamARN: shard.StreamARN, Label: shard.Label, Shard: shard.ID,
+		Generation: shard.Generation, Hop: shard.Hop, MappingHash: p.MappingHash,
+	}
+	page, err := relay.NewPage(origin, relay.Number{Before: at.Applied, CellTime: at.CellTime}, changes, dropped)
+	if err != nil {
+		return nil, err
+	}
+	since := task.Mono(life.Work)
+	err = p.Retry(life.Finishing(), "publish", func(ctx context.Context) error {
+		done, err := p.attempt(ctx, &page)
+		if done > 0 {
+			since = task.Mono(ctx)
+		}
+		if err != nil && ctx.Err() == nil && Repeatable(err) && slot.wanted(task.Mono(ctx)-since) {
+			slot.Drop(true)
+			return ErrPutBack
+		}
+		return err
+	})
+	if p.Mode.Writes() || err != nil {
+		return changes[dropped:], err
+	}
+	for _, i := range page.Oversize {
+		written = append(written, changes[i])
+	}
+	return written, nil
+}
+
+// Announce makes sure that whoever reads the shard next numbers its changes as this page does, or
+// sees that it cannot: before a shard's first checkpoint only the row can tell. It returns the
+// progress that the page's numbers follow.
+func (p Publisher) Announce(life Lifecycle, lease *checkpoint.Lease, at checkpoint.Progress, changes []cdc.Change) (checkpoint.Progress, error) {
+	if !p.Mode.Publishes() || len(changes) == 0 {
+		return at, nil
+	}
+	err := p.Retry(life.Finishing(), "announce", func(ctx context.Context) (err error) {
+		at.Applied, err = lease.Announce(ctx, at, changes[0].Sequence, len(changes))
+		return err
+	})
+	return at, err
+}
+
+// PublishLoad does the same for items that a load has read, or the changes of a window, if loads are
+// published. They are not numbered: a page that is read again need not hold the same items. Nobody
+// waits to apply them, so that nothing counts them.
+func (p Publisher) PublishLoad(life Lifecycle, state checkpoint.TableState, part checkpoint.Part, m *transform.Mapping, items []attribute.Item, changes []cdc.Change, readAt time.Time) error {
+	if !p.loads || len(items)+len(changes) == 0 {
+		return nil
+	}
+	version := transform.LoadVersion(state.Generation, readAt)
+	read := relay.Change{Loaded: true, CellTime: readAt, Origin: relay.Origin{
+		Ledger: p.Ledger.ID(), Table: p.Source, StreamARN: state.StreamARN, Label: state.Label, Shard: fmt.Sprintf("load-%d/part-%d", part.Number, part.Index),
+		Generation: state.Generation, Hop: transform.LoadHop, MappingHash: p.MappingHash,
+	}}
+	for _, item := range items {
+		changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: version.Sequence(), Time: readAt, Keys: m.Keys(item), New: item})
+	}
+	var page relay.Page
+	for _, c := range changes {
+		read.Change, read.CellTime = c, c.Time
+		message, _, err := relay.Encode(read)
+		if err != nil {
+			return err
+		}
+		page.Open = append(page.Open, message)
+	}
+	return p.Retry(life.Finishing(), "publish", func(ctx context.Context) error {
+		_, err := p.attempt(ctx, &page)
+		return err
+	})
+}
+
+// attempt publishes what is open of a page, once, and returns how many messages became durable.
+func (p Publisher) attempt(ctx context.Context, page *relay.Page) (int, error) {
+	limited, cancel := task.WithTimeout(ctx, publishTime)
+	defer cancel()
+	done, err := page.Publish(limited, p.topic)
+	p.Events.Published(p.Source, done)
+	return done.Messages, err
+}
+
+// publishTime bounds one attempt. The client repeats by itself what may be repeated, so that it is
+// longer than a request takes.
+const publishTime = time.Minute

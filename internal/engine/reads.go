@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Reads are the calls to the source that are under way. A clean stop finishes what is being written
+// and committed, but it does not wait for answers that would only bring more to write: it ends
+// these calls. Calls that begin later are let through, because something that the stop does finish
+// may need them.
+type Reads struct {
+	mu      sync.Mutex
+	last    uint64
+	cancels map[uint64]context.CancelCauseFunc
+}
+
+// begin gives the context for one call; end is called when it has returned.
+func (r *Reads) begin(ctx context.Context) (reading context.Context, end func()) {
+	reading, cancel := context.WithCancelCause(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	call := r.last
+	if r.cancels == nil {
+		r.cancels = map[uint64]context.CancelCauseFunc{}
+	}
+	r.cancels[call] = cancel
+	return reading, func() {
+		cancel(context.Canceled)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.cancels, call)
+	}
+}
+
+// Cancel ends the calls that are under way.
+func (r *Reads) Cancel(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, cancel := range r.cancels {
+		cancel(cause)
+	}
+}
+
+// stoppableSource is a stream whose calls a stop ends.
+// What its answers say of the time is the ledger's to know.
+type stoppableSource struct {
+	cdc.Source
+	reads    *Reads
+	heard    func(ctx context.Context, at time.Time)
+	canaries *canary.Set // nil: there can be none
+}
+
+func (s stoppableSource) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
+	ctx, end := s.reads.begin(ctx)
+	defer end()
+	page, err := s.Source.ListPage(ctx, parent, after)
+	s.heard(ctx, page.At)
+	return page, err
+}
+
+func (s stoppableSource) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
+	ctx, end := s.reads.begin(ctx)
+	defer end()
+	return s.Source.Seek(ctx, shard, from)
+}
+
+func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	ctx, end := s.reads.begin(ctx)
+	defer end()
+	page, err := s.Source.Read(ctx, at)
+	s.heard(ctx, page.At)
+	if s.canaries != nil {
+		page = s.canaries.Strip(page)
+	}
+	return page, err
+}
+
+// StoppableDiscover looks for tables until a stop ends that, which may be many calls; nil if
+// discover is.
+func StoppableDiscover(discover func(context.Context, func(string) bool) (Discovery, error), calls *Reads) func(context.Context, func(string) bool) (Discovery, error) {
+	if discover == nil {
+		return nil
+	}
+	return func(ctx context.Context, followed func(string) bool) (Discovery, error) {
+		ctx, end := calls.begin(ctx)
+		defer end()
+		return discover(ctx, followed)
+	}
+}
+
+// stoppableDatabase is a database whose calls a stop ends.
+// It shows no canaries of a cutover.
+type stoppableDatabase struct {
+	Database
+	reads    *Reads
+	heard    func(ctx context.Context, at time.Time)
+	canaries *canary.Set // nil: there can be none
+	key      []string
+}
+
+func (d stoppableDatabase) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	ctx, end := d.reads.begin(ctx)
+	defer end()
+	description, err := d.Database.Describe(ctx, table)
+	d.heard(ctx, description.At)
+	return description, err
+}
+
+func (d stoppableDatabase) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
+	ctx, end := d.reads.begin(ctx)
+	defer end()
+	page, err := d.Database.Scan(ctx, table, segment, total, after, limit)
+	d.heard(ctx, page.At)
+	if d.canaries != nil {
+		page.Items = slices.DeleteFunc(page.Items, func(item attribute.Item) bool { return d.canaries.Has(item, d.key...) })
+	}
+	return page, err
+}
+
+func (d stoppableDatabase) Get(ctx context.Context, table string, key attribute.Item) (attribute.Item, bool, error) {
+	ctx, end := d.reads.begin(ctx)
+	defer end()
+	return d.Database.Get(ctx, table, key)
+}
+
+// Read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not
+// found) is returned.
+func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, slot *PageSlot) (page cdc.Page, sent time.Time, err error) {
+	err = r.Retry(life, "read a shard", func(ctx context.Context) (err error) {
+		if err = slot.take(ctx); err != nil {
+			return err
+		}
+		sent = task.Now(ctx)
+		if page, err = reader.Read(ctx, from); err != nil {
+			slot.Drop(true)
+		}
+		return err
+	})
+	if err == nil {
+		r.Events.PageRead(r.Source, Count(page.Changes))
+	}
+	return page, sent, err
+}

@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// What a repeat may mend is repeated, by the step itself: whoever gives up where others were faster
+// follows a table no more. What no repeat mends is told at once.
+func TestWhatIsRepeated(t *testing.T) {
+	for _, c := range []struct {
+		err      error
+		repeated bool
+	}{
+		{checkpoint.ErrConflict, true}, {checkpoint.ErrRaised, true}, {errors.New("anything"), true},
+		{checkpoint.ErrTaken, false}, {checkpoint.ErrLeaseLost, false}, {sink.ErrFenced, false}, {ErrYield, false}, {ErrStopped, false}, {backfill.ErrDrained, false},
+		{checkpoint.ErrMappingChanged, false}, {checkpoint.ErrLedgerExchanged, false}, {checkpoint.ErrForeignPipeline, false}, {checkpoint.ErrClusterChanged, false},
+		{sink.ErrParkedLimit, false}, {&sink.BadItem{}, false}, {&StreamError{}, false}, {&SourceError{}, false},
+		{&cdc.Error{Reason: cdc.Trimmed}, false}, {&cdc.Error{Reason: cdc.NotFound}, false}, {&cdc.Error{Reason: cdc.Malformed}, true},
+		{&cdc.Error{Reason: cdc.Denied}, true}, {&cdc.Error{Reason: cdc.Throttled}, true}, {&cdc.Error{Reason: cdc.Unavailable}, true}, {&cdc.Error{Reason: cdc.Expired}, true},
+		{&sink.Error{Reason: sink.Unknown}, true}, {&sink.Error{Reason: sink.Denied}, true}, {&sink.Error{Reason: sink.Permanent}, true}, {&sink.Error{Reason: sink.Rejected}, false},
+	} {
+		if got := Repeatable(fmt.Errorf("a step: %w", c.err)); got != c.repeated {
+			t.Errorf("%v: repeated %v", c.err, got)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"time"
+)
+
+// Timing are the periods of the loops. The zero value of each field means its default.
+type Timing struct {
+	Poll      time.Duration // wait after an empty page of an idle shard; default 1 s
+	Soon      time.Duration // and after the first empty pages, from where it grows to Poll; default Poll
+	Pass      time.Duration // between two looks at the ledger; default a third of the lease, at most 2 s
+	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
+	Commit    time.Duration // at most one checkpoint a shard in this time; default 1 s
+	Grace     time.Duration // how long a clean stop may finish what it has read; default 20 s
+	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
+	IdlePages int           // Once: and how many; default 10
+	Yield     time.Duration // how long the source may not answer before a shard, or the keeper lease, is left to another worker; default four leases
+}
+
+const (
+	// ListEvery is the default of Timing.List.
+	ListEvery = time.Minute
+	// GlanceTime bounds a call that is part of a pass, which must not wait for a service that does not
+	// answer.
+	GlanceTime = 5 * time.Second
+)
+
+func (t Timing) OrDefault(lease time.Duration) Timing {
+	or := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	or(&t.Poll, time.Second)
+	or(&t.Soon, t.Poll)
+	or(&t.Pass, min(2*time.Second, lease/3))
+	or(&t.List, ListEvery)
+	or(&t.Commit, time.Second)
+	or(&t.Grace, 20*time.Second)
+	or(&t.Idle, 10*time.Second)
+	or(&t.Yield, 4*lease)
+	if t.IdlePages == 0 {
+		t.IdlePages = 10
+	}
+	return t
+}

@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// The limits that work waits for, as metrics, status and events name them.
+const (
+	LimitRows   = "rows per second"    // backfill.max_rows_per_second
+	LimitUnits  = "read capacity"      // backfill.max_read_capacity
+	LimitSource = "DynamoDB throttles" // the stream or the table
+	limitTarget = "Bigtable throttles"
+	limitTopic  = "Pub/Sub throttles"
+)
+
+// limitOf tells whether a failed step was refused for want of capacity, and by whom.
+func limitOf(err error) (string, bool) {
+	var read *cdc.Error
+	var topic *relay.Error
+	switch {
+	case errors.As(err, &read):
+		return LimitSource, read.Reason == cdc.Throttled
+	case errors.As(err, &topic):
+		return limitTopic, topic.Reason == relay.Throttled
+	case sink.Is(err, sink.Throttled):
+		return limitTarget, true
+	}
+	return "", false
+}
+
+// causeOf is why a step failed, in words that can be stored and shown: fixed ones, and those of a
+// service where they hold nothing of items.
+func causeOf(err error) string {
+	var read *cdc.Error
+	var write *sink.Error
+	var topic *relay.Error
+	var file *exports.Error
+	var hole *checkpoint.NotAdmissible
+	switch {
+	case errors.As(err, &file): // which holds nothing of the items
+		return file.Error() + ": " + file.Fix
+	case errors.As(err, &hole):
+		return hole.Reason
+	case errors.Is(err, cdc.ErrChecksum):
+		return "DynamoDB: an answer does not have its checksum; does a proxy change answers?"
+	case errors.As(err, &read):
+		return "DynamoDB: " + read.Reason.String()
+	case errors.As(err, &write):
+		return quoting("Bigtable: "+write.Reason.String()+" ("+write.Code+")", write.Text)
+	case errors.As(err, &topic):
+		return quoting("Pub/Sub: "+string(topic.Reason)+" ("+topic.Code+")", topic.Text)
+	case errors.Is(err, backfill.ErrProgress):
+		return "the ledger does not hold the progress of a copy that this version can read"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	}
+	return "failed; the worker's log says why"
+}
+
+// mostQuoted is how much of a service's words is kept, in bytes: they are stored with the lease.
+const mostQuoted = 300
+
+// quoting adds the words of a service to a cause, in one line. Who shows them escapes them.
+func quoting(cause, words string) string {
+	words = strings.Join(strings.Fields(words), " ")
+	if words == "" {
+		return cause
+	}
+	if len(words) > mostQuoted {
+		words = strings.ToValidUTF8(words[:mostQuoted], "") + "…"
+	}
+	return cause + ": " + words
+}
+
+// Notes lets two loops that run side by side under one lease tell of their troubles: that of the
+// first one goes before.
+type Notes struct {
+	Tell func(checkpoint.Trouble)
+
+	mu    sync.Mutex
+	slots [2]checkpoint.Trouble
+}
+
+func (n *Notes) Slot(i int) func(checkpoint.Trouble) {
+	return func(t checkpoint.Trouble) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.slots[i] = t
+		if n.slots[0] != (checkpoint.Trouble{}) {
+			n.Tell(n.slots[0])
+			return
+		}
+		n.Tell(n.slots[1])
+	}
+}
+
+// diary notes the failures of one step while it is repeated.
+type diary struct {
+	tell  func(checkpoint.Trouble) // nil: nobody is told
+	step  string
+	since time.Time
+}
+
+func (d *diary) write(ctx context.Context, err error) {
+	if d.tell == nil {
+		return
+	}
+	if d.since.IsZero() {
+		d.since = task.Now(ctx).UTC()
+	}
+	_, throttled := limitOf(err)
+	d.tell(checkpoint.Trouble{Step: d.step, Cause: causeOf(err), Since: d.since, Throttled: throttled})
+}
+
+// close ends the note, whatever ended the step: what is not repeated any more is no trouble of the
+// lease.
+func (d *diary) close() {
+	if d.tell != nil && !d.since.IsZero() {
+		d.tell(checkpoint.Trouble{})
+	}
+}
+
+// RateMeter is how many changes a second were applied: a mean in which what is older than
+// rateWindow weighs little.
+type RateMeter struct {
+	At      time.Duration // of the last addition
+	rate    float64
+	pending int // added since at, when no time had passed
+}
+
+// rateWindow is the time constant of the mean.
+const rateWindow = 30 * time.Second
+
+// Add notes n changes that were applied between the last call and now, and returns the rate, to a
+// thousandth.
+func (t *RateMeter) Add(n int, now time.Duration) float64 {
+	t.pending += n
+	passed := now - t.At
+	if passed <= 0 {
+		return t.rounded()
+	}
+	weight := 1 - math.Exp(-passed.Seconds()/rateWindow.Seconds())
+	t.rate += (float64(t.pending)/passed.Seconds() - t.rate) * weight
+	t.At, t.pending = now, 0
+	return t.rounded()
+}
+
+func (t *RateMeter) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
+
+// waits is when a table's work in this process waited for limits, over the last hour. Its segments
+// and shards wait side by side: what is told is for how long any of them did, because their sum may
+// be days of the last hour.
+type waits struct {
+	mu      sync.Mutex
+	reasons map[string]*waited
+}
+
+// waitTick is how exactly waits are known: in a tick something waited, or nothing. A wait is
+// rounded to ticks at both ends, which evens out.
+const (
+	waitTick       = 100 * time.Millisecond
+	ticksPerMinute = int64(time.Minute / waitTick)
+)
+
+// waited is when one limit was waited for, by the minute since the Unix epoch, modulo somewhat more
+// than an hour: a wait may be told as it begins.
+type waited struct {
+	first   time.Time
+	last    time.Time
+	minutes [64]waitedMinute
+}
+
+type waitedMinute struct {
+	minute int64
+	ticks  [(ticksPerMinute + 63) / 64]uint64
+}
+
+// tickOf is the tick that begins at, or was last to begin before, a time, within its minute.
+func tickOf(at time.Time) (minute, tick int64) {
+	ticks := at.UnixMilli() / waitTick.Milliseconds()
+	if minute = ticks / ticksPerMinute; ticks < minute*ticksPerMinute { // a clock may be set before 1970
+		minute--
+	}
+	return minute, ticks - minute*ticksPerMinute
+}
+
+func (r *waited) in(minute int64) *waitedMinute {
+	slots := int64(len(r.minutes))
+	return &r.minutes[(minute%slots+slots)%slots]
+}
+
+// add notes a wait of so long, which is told at now: as it begins, or when it is over.
+func (w *waits) add(reason string, from time.Time, spent time.Duration, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reasons == nil {
+		w.reasons = map[string]*waited{}
+	}
+	r := w.reasons[reason]
+	if r == nil {
+		r = &waited{first: from}
+		w.reasons[reason] = r
+	}
+	r.last = now
+	until, untilTick := tickOf(from.Add(spent))
+	minute, tick := tickOf(from)
+	if minute < until-60 {
+		minute, tick = until-60, 0
+	}
+	for ; minute < until || minute == until && tick < untilTick; tick++ {
+		if tick == ticksPerMinute {
+			minute, tick = minute+1, -1
+			continue
+		}
+		at := r.in(minute)
+		if at.minute != minute {
+			*at = waitedMinute{minute: minute}
+		}
+		at.ticks[tick/64] |= 1 << (tick % 64)
+	}
+}
+
+// Report is for how long each limit was waited for in the hour before now; those that were not
+// waited for in it are left out.
+func (w *waits) Report(now time.Time) []checkpoint.Throttled {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []checkpoint.Throttled
+	minute, tick := tickOf(now)
+	for reason, r := range w.reasons {
+		ticks := 0
+		for back := range int64(60) {
+			m := *r.in(minute - back)
+			if m.minute != minute-back {
+				continue
+			}
+			for i, word := range m.ticks {
+				if left := tick - int64(i)*64; back == 0 && left < 64 { // the rest of this minute is still to come
+					word &= 1<<max(left, 0) - 1
+				}
+				ticks += bits.OnesCount64(word)
+			}
+		}
+		if ticks == 0 {
+			continue
+		}
+		since := time.Unix((minute-59)*60, 0)
+		if r.first.After(since) {
+			since = r.first
+		}
+		seconds := (time.Duration(ticks) * waitTick).Seconds()
+		out = append(out, checkpoint.Throttled{Reason: reason, Seconds: seconds, Since: since.UTC(), Last: r.last.UTC()})
+	}
+	slices.SortFunc(out, func(a, b checkpoint.Throttled) int { return strings.Compare(a.Reason, b.Reason) })
+	return out
+}
+
+// Throttled tells that the table's work waits for a limit from now on.
+func (r *Retrier) Throttled(ctx context.Context, reason string, wait time.Duration) {
+	now := task.Now(ctx)
+	r.Waits.add(reason, now, wait, now)
+	r.Events.Throttled(r.Source, reason, wait)
+}
+
+// Waited tells that the table's work has waited for a limit until now.
+func (r *Retrier) Waited(ctx context.Context, reason string, wait time.Duration) {
+	now := task.Now(ctx)
+	r.Waits.add(reason, now.Add(-wait), wait, now)
+	r.Events.Throttled(r.Source, reason, wait)
+}

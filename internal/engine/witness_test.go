@@ -1,0 +1,66 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// TestH68_RaisedAboveTheWitness: what another ledger wrote into the target may be of any
+// generation, that of the clock or far above it. The one that is begun for it is above both: in the
+// same one what was written then would win against what is written now.
+func TestH68_RaisedAboveTheWitness(t *testing.T) {
+	mapping := enginetest.OrdersMapping(t)
+	for _, ahead := range []uint32{0, 1, 1000} {
+		enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
+			target := &checkpointtest.Memory{}
+			k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return target }
+			at := k.Table().Witnesses.Places()[0]
+			generation := checkpoint.NextGeneration(0, task.Now(ctx)) + ahead
+			lost, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "lost", checkpoint.Options{Worker: "w", ID: "lost"})
+			if err == nil {
+				_, err = lost.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = generation; return nil })
+			}
+			if err == nil {
+				_, _, err = lost.Beat(ctx, "Orders", at)
+			}
+			if err == nil {
+				err = k.Table().Witnesses.BeatAt(engine.Until(ctx), at)
+			}
+			now, _, errTable := k.Ledger.Table(ctx, "Orders")
+			if err != nil || errTable != nil || now.Generation <= generation || !now.NeedsLoad || !strings.Contains(now.Reason, "another ledger") {
+				t.Errorf("generation %d after %d, needs a load %v; %v, %v", now.Generation, generation, now.NeedsLoad, err, errTable)
+			}
+			if verdict, _, err := k.Ledger.Beat(ctx, "Orders", at); verdict != checkpoint.Fine || err != nil {
+				t.Errorf("the witness is not claimed: verdict %d, %v", verdict, err)
+			}
+		})
+	}
+}
+
+// What was found of a target is told as it was: whoever reads "created anew" looks for a restored
+// table, and not for a second pipeline.
+func TestWhatTheWitnessTold(t *testing.T) {
+	mapping := enginetest.OrdersMapping(t)
+	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
+		target := &checkpointtest.Memory{}
+		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return target }
+		reason := func(want string) {
+			err := k.Table().Witnesses.Beat(engine.Until(ctx))
+			state, _, errTable := k.Ledger.Table(ctx, "Orders")
+			if err != nil || errTable != nil || !strings.Contains(state.Reason, want) || state.WitnessBeat == 0 || state.WitnessBeats != nil {
+				t.Errorf("%q, %d beats of the first target, and of further ones %v; %v, %v", state.Reason, state.WitnessBeat, state.WitnessBeats, err, errTable)
+			}
+		}
+		reason("")
+		target.Clear()
+		reason("created anew or restored")
+	})
+}

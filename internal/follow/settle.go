@@ -1,0 +1,343 @@
+package follow
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// While the application writes the target too, a write of its own may land after the last record of
+// an item was applied, and no guard refuses it (H39). So every page is applied twice: timestamped
+// when it is read, and exactly when a write of the application's that belongs to it can no longer
+// be under way. Between the two it waits in a queue, one for each shard:
+//
+//   - Pages are settled in their order, each as it was folded. None takes the place of another: an
+//     item that moves from a to b to c must be removed from a and from b (H111).
+//   - A page is due a delay after its first application was acknowledged, on the monotonic clock: an
+//     application write may have overtaken none that was made before.
+//   - The checkpoint is the queue's front. Whoever takes the shard over reads from there, applies
+//     what is found stale by then, and counts the delay anew.
+//   - The queue is bounded by bytes, over all shards of the process. A page beyond that is dropped,
+//     and read again when it is due.
+
+const (
+	// stretches is how many times within a delay a stretch that was dropped begins at the most,
+	// however small its pages are: they take no room.
+	stretches = 16
+)
+
+// SettleRoom is what is left of that.
+type SettleRoom struct {
+	mu   sync.Mutex
+	left int64
+}
+
+func NewSettleRoom(bytes int64) *SettleRoom { return &SettleRoom{left: bytes} }
+
+func (r *SettleRoom) take(n int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > r.left {
+		return false
+	}
+	r.left -= n
+	return true
+}
+
+func (r *SettleRoom) give(n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left += n
+}
+
+// settler asserts the pages of one shard exactly, a delay after they were first applied, and moves
+// the shard's checkpoint. A nil settler is that of a table which nobody else writes: there is one
+// application, which is exact.
+type settler struct {
+	*follower
+	lease  *checkpoint.Lease
+	right  *engine.Right
+	source cdc.Source
+	state  checkpoint.TableState
+	owns   bool // rows are given all that their items may own
+	wake   task.Wakeup
+
+	mu      sync.Mutex
+	queue   []appliedPage
+	pending uint64              // changes in the queue
+	settled checkpoint.Progress // up to the queue's front
+	read    checkpoint.Progress // up to its end
+	reading bool                // the first loop goes on
+	ended   bool                // it has read the shard to its end
+	news    bool                // something is to be committed
+	urgent  bool                // and at once
+}
+
+// appliedPage is a page that was applied for the first time.
+type appliedPage struct {
+	batch    *transform.Batch // nil: it was dropped, and is read again
+	bytes    int64
+	changes  uint64
+	from, to checkpoint.Progress
+	begun    time.Duration // when the first of a dropped stretch was due
+	due      time.Duration
+}
+
+// extend takes a page that is dropped into the stretch before it, which was dropped too: both are
+// read again at once, when the later is due. False if that would be too long after the earlier was.
+func (p *appliedPage) extend(next appliedPage, most time.Duration) bool {
+	if p.batch != nil || next.batch != nil || next.due-p.begun > most {
+		return false
+	}
+	p.changes, p.to, p.due = p.changes+next.changes, next.to, next.due
+	return true
+}
+
+// work reads a shard and, if the application writes the target too, settles it beside that.
+func (f *follower) work(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState) error {
+	if f.late == 0 {
+		return f.follow(life, lease, right, reader, state, nil)
+	}
+	shard := lease.Shard()
+	s := &settler{
+		follower: f, lease: lease, right: right, source: reader.Source, state: state, reading: true,
+		owns: state.Inherits() || state.Generation != shard.Generation, settled: shard.Progress(), read: shard.Progress(),
+	}
+	defer s.abandon()
+	g := task.NewGroup(life.Work, 0)
+	g.Go("read "+shard.ID, func(ctx context.Context) error {
+		defer s.stopReading()
+		return f.follow(life.Within(ctx), lease, right, reader, state, s)
+	})
+	g.Go("settle "+shard.ID, func(ctx context.Context) error { return s.run(life.Within(ctx)) })
+	return g.Wait()
+}
+
+// first is the batch that a page is applied with when it is read.
+func (s *settler) first(b *transform.Batch) *transform.Batch {
+	if s == nil {
+		return b
+	}
+	first := b.Timestamped()
+	return &first
+}
+
+// add takes a page whose first application was acknowledged just now. False: nothing is settled,
+// and the caller commits.
+func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from, to checkpoint.Progress, end bool) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begins := len(s.queue) == 0
+	s.urgent = s.urgent || end || s.read.FirstRead.IsZero() && !to.FirstRead.IsZero()
+	s.read, s.ended = to, end
+	if changes > 0 {
+		s.hold(b, changes, from, to, task.Mono(ctx)+s.late)
+	}
+	if begins && changes > 0 || s.urgent {
+		s.wake.Signal()
+	}
+	s.report()
+	return true
+}
+
+// hold puts a page at the queue's end, whole or, where there is no room, as a stretch to read again.
+func (s *settler) hold(b *transform.Batch, changes int, from, to checkpoint.Progress, due time.Duration) {
+	page := appliedPage{batch: b, bytes: engine.PageBytes + b.Size(), changes: uint64(changes), from: from, to: to, begun: due, due: due}
+	if !s.room.take(page.bytes) {
+		page.batch, page.bytes = nil, 0
+	}
+	// The front may be at work.
+	if n := len(s.queue); n < 2 || !s.queue[n-1].extend(page, s.late/stretches) {
+		s.queue = append(s.queue, page)
+	}
+	s.pending += page.changes
+	s.news = true
+}
+
+// report tells the tracker how much waits.
+func (s *settler) report() {
+	if id := s.lease.Shard().ID; s.ended {
+		s.tracker.End(id, s.pending)
+	} else {
+		s.tracker.Settling(id, s.pending)
+	}
+}
+
+func (s *settler) stopReading() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading = false
+	s.wake.Signal()
+}
+
+// abandon gives the room of what is left back.
+func (s *settler) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.queue {
+		s.room.give(s.queue[i].bytes)
+	}
+	s.queue, s.pending = nil, 0
+}
+
+// progress is how far the shard may be committed. Coverage by a first read, and what people look at,
+// are of what was read.
+func (s *settler) progress() checkpoint.Progress {
+	p := s.settled
+	if len(s.queue) == 0 {
+		p = s.read
+		p.Ended = s.ended
+		return p
+	}
+	p.FirstRead, p.ReadAt, p.Rate, p.CaughtUp = s.read.FirstRead, s.read.ReadAt, s.read.Rate, false
+	p.Settling = checkpoint.Settling{Changes: s.pending, EventTime: s.read.EventTime, CellTime: s.read.CellTime, CaughtUp: s.read.CaughtUp}
+	p.Ended = s.ended
+	return p
+}
+
+// step says what is to be done next: settle the front, finish, or leave; else to wait until then.
+type settleStep struct {
+	front    *appliedPage // is due
+	finished bool         // the shard was read to its end, and is settled
+	stopped  bool         // nothing is read any more
+	commit   bool
+	wait     time.Duration
+	progress checkpoint.Progress
+}
+
+func (s *settler) next(now, committed time.Duration) settleStep {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	step := settleStep{progress: s.progress(), stopped: !s.reading, finished: s.ended && !s.reading && len(s.queue) == 0}
+	every := s.Ledger.Lease() / 3
+	if s.news {
+		every = min(every, s.Timing.Commit)
+	}
+	step.commit = s.urgent || now-committed >= every
+	step.wait = max(0, committed+every-now)
+	if len(s.queue) > 0 {
+		if until := s.queue[0].due - now; until <= 0 {
+			step.front = &s.queue[0]
+		} else {
+			step.wait = min(step.wait, until)
+		}
+	}
+	if step.commit {
+		s.news, s.urgent = false, false
+	}
+	return step
+}
+
+// run settles what is due and commits, until the shard is done or a drain has ended the reading.
+// Then what is left is not waited for: whoever goes on reads it again.
+func (s *settler) run(life engine.Lifecycle) error {
+	committed := task.Mono(life.Work)
+	for {
+		now := task.Mono(life.Work)
+		step := s.next(now, committed)
+		switch {
+		case step.finished:
+			return s.finish(life, s.lease, step.progress)
+		case step.stopped && life.Draining():
+			return s.commit(life, step.progress)
+		}
+		if step.commit {
+			if err := s.commit(life, step.progress); err != nil {
+				return err
+			}
+			committed = now
+		}
+		if step.front != nil && !life.Draining() {
+			if err := s.settle(life, step.front); err != nil && !life.Draining() {
+				return err
+			} else if err == nil {
+				s.pop()
+			}
+			continue
+		}
+		waiting := life.Drain
+		if life.Draining() {
+			waiting = life.Work // for the page that is still on its way
+		}
+		if err := s.wake.Wait(waiting, step.wait); err != nil && life.Work.Err() != nil {
+			return context.Cause(life.Work)
+		}
+	}
+}
+
+func (s *settler) commit(life engine.Lifecycle, p checkpoint.Progress) error {
+	return s.Retry(life.Finishing(), "commit", func(ctx context.Context) error { return s.lease.Commit(ctx, p) })
+}
+
+// pop takes the front off the queue: it is settled.
+func (s *settler) pop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room.give(s.queue[0].bytes)
+	s.settled, s.news = s.queue[0].to, true
+	s.pending -= s.queue[0].changes
+	s.queue[0] = appliedPage{} // let go of the batch
+	s.queue = s.queue[1:]
+	s.report()
+}
+
+// settle asserts a page exactly. Nobody but run takes it off the queue.
+func (s *settler) settle(life engine.Lifecycle, page *appliedPage) error {
+	if page.batch == nil {
+		return s.again(life, *page)
+	}
+	return s.applier.Write(life, s.right, page.batch, nil, &engine.PageSlot{})
+}
+
+// again reads the stretch of a page that was dropped, and asserts it exactly. What was parked of it
+// is parked.
+func (s *settler) again(life engine.Lifecycle, page appliedPage) error {
+	shard, at := s.lease.Shard(), page.from
+	reader := &cdc.Reader{Source: s.source, Shard: shard.ID, Covered: covered(shard, s.state), AppliedTo: at.AppliedTo}
+	slot := engine.NewPageSlot(s.slots, s.calls)
+	defer slot.Drop(true)
+	for at.Position.After.Compare(page.to.Position.After) < 0 {
+		reader.Changed = at.EventTime
+		read, sent, err := s.follower.Read(life, reader, at.Position, slot)
+		if err != nil {
+			return err
+		}
+		for i, c := range read.Changes {
+			if c.Sequence.Compare(page.to.Position.After) > 0 {
+				read.Changes = read.Changes[:i]
+				break
+			}
+		}
+		next := at
+		changes := engine.Keep(&next, engine.CutOf(shard, s.state), read.Changes)
+		batch := transform.Fold(s.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
+		batch.Read = transform.Reading{At: read.At, Mono: task.Mono(life.Work)}
+		batch.Parked, batch.Unaddressed, batch.Ignored = nil, nil, nil
+		if s.owns {
+			sink.OwnAll(s.mapping, &batch)
+		}
+		if err := s.applier.Write(life, s.right, &batch, nil, &engine.PageSlot{}); err != nil {
+			return err
+		}
+		slot.Drop(true)
+		at = Advance(next, read, batch.Latest, sent)
+		if read.End {
+			return nil
+		}
+		if len(read.Changes) == 0 && life.Rest(s.Timing.Poll) != nil {
+			return context.Cause(life.Drain)
+		}
+	}
+	return nil
+}

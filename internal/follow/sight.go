@@ -1,0 +1,37 @@
+package follow
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+const defaultLagBound = 5 * time.Second
+
+// sight notes what a cutover looks for in a page that is durable.
+func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound time.Duration) {
+	for _, c := range page.Canaries {
+		if attempt, i := canary.Which(c); attempt > 0 {
+			at.Cutover.See(attempt, i)
+		}
+	}
+	var last time.Time
+	for _, c := range page.Changes {
+		if c.Time.After(last) {
+			last = c.Time
+		}
+		if !c.Expired && c.Time.After(at.Cutover.WrittenAt) {
+			at.Cutover.WrittenAt, at.Cutover.Written = c.Time, sink.HashOf(m.ItemKey(c.Keys))
+		}
+	}
+	if !last.IsZero() && !page.At.IsZero() && page.At.Sub(last) > bound+time.Second { // times are floored
+		at.Cutover.BehindAt = page.At
+	}
+	if len(page.Canaries) > 0 {
+		at.CaughtUp = false
+	}
+}

@@ -1,0 +1,493 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Conductor leads a table's load through its stages: it asks for it where nobody needs to, seals its plan, notes that the copy
+// is complete, and sweeps pass by pass. It works under the keeper's lease and moves no item itself: every worker's loader does.
+// All that it knows is in the ledger, so that the next keeper goes on where it was.
+type Conductor struct {
+	*engine.Common
+	mapping      *transform.Mapping
+	database     engine.Database
+	target       sink.MarkReader
+	witnesses    *engine.Witnesses
+	fencing      *engine.Fencing
+	busy         func(ctx context.Context, above float64) (why string) // of the target; nil: it is not watched
+	settings     loadSettings
+	exports      *exportReader
+	exporter     engine.Exporter // nil: this worker asks for no exports
+	joined       bool            // by a pattern: it is left when it is dropped
+	wake         *task.Wakeup
+	wakeLoader   *task.Wakeup // there are parts to take
+	wakeAssigner *task.Wakeup // with Once it waits for the load
+
+	cleaned uint32         // the number of the load whose parts were removed last
+	asked   time.Duration  // when the target's load was last asked for; 0: never
+	why     string         // and what the answer was
+	meter   backfill.Meter // of the load that runs
+	metered uint32         // its number
+	paced   time.Duration  // when its pace was last saved
+
+	judged   time.Duration // when the export of the configuration was judged last; 0: never
+	lastCall exportCall    // about an export
+	nextCall time.Duration // the earliest time of the next one
+}
+
+// paceStore keeps how a load gets on, for people; *checkpoint.Keeper is one.
+type paceStore interface {
+	SavePace(ctx context.Context, pace checkpoint.Pace) error
+}
+
+const (
+	// safeHeadroom is how much of the stream's retention must be left to every shard while a load runs: one that starves the
+	// stream makes the next gap (H106).
+	safeHeadroom = 18 * time.Hour
+	// busyEvery is how often the target is asked how busy it is.
+	busyEvery = time.Minute
+	// paceEvery is how often a load's pace is saved.
+	paceEvery = 5 * time.Second
+	// mostSweepParts bounds the ranges that a sweep divides one target table into.
+	mostSweepParts = 32
+)
+
+// Run takes one step after the other until a drain begins. A table that was dropped meanwhile has nothing to load: a named one
+// is kept all the same, as long as its stream can be read.
+func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
+	for !life.Draining() && life.Work.Err() == nil {
+		err := c.Retry(life, "load the table", func(ctx context.Context) error {
+			err := c.step(life.Within(ctx), paces)
+			var refused *checkpoint.LoadError
+			if errors.As(err, &refused) && refused.Yet {
+				return nil // the ledger has changed since it was read
+			}
+			return err
+		})
+		switch {
+		case engine.Fatal(err): // whatever else has failed beside it
+			return err
+		case life.Draining():
+			return nil
+		case engine.IsAny(err, sink.ErrFenced): // as if it was refused
+		case !c.joined && cdc.Is(err, cdc.NotFound) && engine.Gone(c.database.Describe(life.Work, c.Source)):
+			_ = life.Rest(c.Timing.List)
+		case err != nil:
+			return err
+		}
+		_ = c.wake.Wait(life.Drain, c.Timing.Pass)
+	}
+	return nil
+}
+
+// step does what the load's stage asks for, if anything. A table that is suspended has nothing to load until the reconciler has
+// found that it can be followed again.
+func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
+	state, err := c.Record(life.Work)
+	if err != nil || state.Suspended.Reason != "" {
+		return err
+	}
+	stage := state.Stage()
+	if stage == checkpoint.StageNone || stage == checkpoint.StageOver {
+		err := c.clean(life, state)
+		if err == nil && stage == checkpoint.StageNone {
+			err = c.ask(life, state)
+		}
+		return err
+	}
+	v, err := c.Look(life.Work) // the shards too
+	if err != nil || v.State.Suspended.Reason != "" || v.State.Stage() != stage {
+		return err // whatever has changed since is for the next step
+	}
+	if changed, err := c.guard(life, v); changed || err != nil {
+		return err
+	}
+	switch stage {
+	case checkpoint.StageAsked:
+		if v.State.Load.Request.Refused() {
+			return c.judgeAgain(life, v.State)
+		}
+		if there, err := c.request(life, v); !there || err != nil {
+			return err
+		}
+		return c.seal(life, v)
+	case checkpoint.StageCopying:
+		return c.complete(life, v.State, paces)
+	}
+	return c.sweep(life, v.State)
+}
+
+// ask asks for a load that needs nobody's decision: the first one, from the export that the configuration names if it does, and with
+// on_gap: load those after a gap.
+func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) error {
+	if !c.settings.wanted || state.StreamEnded {
+		return nil
+	}
+	asks, _ := state.AsksItself(true, c.settings.again)
+	if !asks {
+		return nil
+	}
+	if c.settings.named.Named() && state.Base == 0 { // a later load mends what was lost since, which no export of before shows
+		return c.askNamed(life)
+	}
+	_, err := c.Ledger.AskLoad(life.Work, c.Source, false)
+	if err == nil {
+		c.wake.Signal()
+	}
+	return err
+}
+
+// seal plans the load as soon as it is admissible. The fence is raised first, so that what the generations before still have
+// under way can be dropped before the sweep.
+func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
+	ctx := life.Work
+	// Without a stream nothing would follow the images.
+	if v.State.Load.Paused != "" || v.State.StreamEnded {
+		return nil
+	}
+	if yet, err := c.admits(v, c.Ledger.ServiceTime(ctx)); yet || err != nil {
+		return err
+	}
+	var d backfill.Description
+	err := c.call(life, func(ctx context.Context) (err error) {
+		if d, err = c.database.Describe(ctx, c.Source); err == nil && d.At.IsZero() {
+			err = engine.ErrTimeless
+		}
+		return err
+	})
+	// The load begins at that time, which is floored to the second: it may lie before the one above.
+	if err == nil {
+		var yet bool
+		if yet, err = c.admits(v, d.At); yet {
+			return nil
+		}
+	}
+	plan := checkpoint.Plan{
+		Generation: v.State.Generation, Number: v.State.Load.Number + 1, Parts: backfill.NumberOfParts(d.Bytes, c.settings.segments),
+		Source: "scan", TableID: d.ID, StartedAt: d.At, // the service's clock, as that of the first reads
+		Estimate: d.Items, EstimateBytes: d.Bytes,
+	}
+	if err == nil && v.State.Load.Export.Address != "" {
+		// Not repeated by itself: exports that are refused stay so until somebody asks for others.
+		err = c.planExport(ctx, v.State.Load, v.State.AdoptedAt, d, &plan)
+	}
+	if err == nil { // last, because every attempt takes another number
+		err = c.call(life, func(ctx context.Context) error {
+			_, tables, err := c.former(ctx, v.State)
+			if err != nil {
+				return err
+			}
+			return c.fencing.RaiseAll(ctx, tables...)
+		})
+	}
+	if err == nil {
+		err = c.call(life, func(ctx context.Context) error { _, err := c.Ledger.SealLoad(ctx, c.Source, plan); return err })
+	}
+	if err != nil {
+		return err
+	}
+	c.wakeLoader.Signal()
+	return nil
+}
+
+// call makes one call of a step, and repeats it by itself: while both services throttle, a step that
+// began anew with each failed call would never end.
+func (c *Conductor) call(life engine.Lifecycle, op func(ctx context.Context) error) error {
+	var yet error
+	err := c.Retry(life, "load the table", func(ctx context.Context) error {
+		err := op(ctx)
+		var refused *checkpoint.LoadError
+		if errors.As(err, &refused) { // another look at the ledger says what follows
+			yet = err
+			return nil
+		}
+		return err
+	})
+	return cmp.Or(err, yet)
+}
+
+// guard pauses the load while it endangers something, and lets it go on afterwards, and says whether it did either. A pause
+// outlives the load that it was for: the next is not even sealed before it ends. An operator's pause stays.
+func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, err error) {
+	ctx, paused := life.Work, v.State.Load.Paused
+	if paused == checkpoint.PausedByOperator {
+		return false, nil
+	}
+	why := ""
+	if left, known := headroom(v.Shards, v.State.Label, c.Ledger.ServiceTime(ctx)); known && left < safeHeadroom {
+		why = checkpoint.PausedForHeadroom
+	}
+	if why == "" {
+		why = c.tooBusy(life, v.State)
+	}
+	switch why {
+	case paused:
+		return false, nil
+	case "":
+		_, err = c.Ledger.ResumeLoad(ctx, c.Source, paused)
+	default:
+		_, err = c.Ledger.PauseLoad(ctx, c.Source, why)
+	}
+	c.wake.Signal() // to look at what the record is now
+	c.wakeLoader.Signal()
+	return true, err
+}
+
+// headroom is how long the service keeps what the slowest shard has not read yet.
+func headroom(shards []checkpoint.Shard, label string, now time.Time) (least time.Duration, known bool) {
+	if now.IsZero() {
+		return 0, false
+	}
+	for _, s := range shards {
+		at := s.PositionTime()
+		if s.Label != label || s.Finished() || at.IsZero() {
+			continue
+		}
+		left := cdc.Retention - now.Sub(at)
+		if !known || left < least {
+			least, known = left, true
+		}
+	}
+	return least, known
+}
+
+// tooBusy is why the target is to be given time; "" if it is not. It is asked once in busyEvery.
+func (c *Conductor) tooBusy(life engine.Lifecycle, state checkpoint.TableState) string {
+	share, watched := state.Limits.Over(c.settings.limits()).CPU()
+	if c.busy == nil || !watched {
+		return ""
+	}
+	if now := task.Mono(life.Work); c.asked == 0 || now-c.asked >= busyEvery {
+		c.asked, c.why = max(now, 1), c.busy(life.Work, share)
+	}
+	return c.why
+}
+
+// pace saves how the load gets on, now and then.
+func (c *Conductor) pace(ctx context.Context, state checkpoint.TableState, sums checkpoint.Sums, paces paceStore) error {
+	now := task.Mono(ctx)
+	if c.metered != state.Load.Number {
+		c.meter, c.metered, c.paced = backfill.Meter{}, state.Load.Number, 0
+	}
+	c.meter.Add(now, sums.Items)
+	if c.paced > 0 && now-c.paced < paceEvery {
+		return nil
+	}
+	c.paced = max(now, 1)
+	at := task.Now(ctx)
+	return paces.SavePace(ctx, checkpoint.Pace{At: at.UTC(), Rate: math.Round(max(0, c.meter.Rate())*10) / 10, Throttled: c.Waits.Report(at)})
+}
+
+// complete notes that every part is durable, if the target still is the one that was written to and the images still join the
+// stream. The witness is looked at once more, because what was copied before a loss of the target went with it, and the next
+// beat may be a minute away. Coverage is looked at again, because a root may have been listed, and read for the first time,
+// since the load began.
+func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState, paces paceStore) error {
+	ctx := life.Work
+	rows, err := c.Ledger.Parts(ctx, state, checkpoint.PhaseCopy)
+	if err != nil {
+		return err
+	}
+	sums := checkpoint.PartsDone(rows, state.Load.Parts)
+	if err := c.pace(ctx, state, sums, paces); err != nil || !sums.Complete() {
+		return err
+	}
+	if err := c.unchanged(life, state); err != nil {
+		return err
+	}
+	var v engine.View
+	if err := c.call(life, func(ctx context.Context) (err error) { v, err = c.Look(ctx); return err }); err != nil {
+		return err
+	}
+	if v.State.Generation != state.Generation {
+		return errRaised
+	}
+	var hole *checkpoint.NotAdmissible
+	if err := checkpoint.Admissible(v.State, v.Shards, state.Load.ImagesAt(), c.settings.late); errors.As(err, &hole) {
+		if hole.Yet {
+			return hole // repeated until the root that was listed late is read
+		}
+		return cmp.Or(c.Raise(life, state.Generation, checkpoint.DeclaredGap{
+			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.ImagesAt().Add(-checkpoint.Slack),
+		}, nil), errRaised)
+	}
+	err = c.call(life, func(ctx context.Context) error { _, err := c.Ledger.CompleteCopy(ctx, state, sums); return err })
+	if err != nil {
+		return err
+	}
+	c.Events.CopyDone(c.Source, sums.Items)
+	c.wakeAssigner.Signal()
+	c.wake.Signal()
+	return nil
+}
+
+// unchanged fails if source or target are others than when the load began: then another generation
+// was begun.
+func (c *Conductor) unchanged(life engine.Lifecycle, state checkpoint.TableState) error {
+	if err := c.call(life, func(ctx context.Context) error { return c.sameTable(life.Within(ctx), state) }); err != nil {
+		return err
+	}
+	return c.call(life, func(ctx context.Context) error { return c.witnesses.Beat(life.Within(ctx)) })
+}
+
+// sameTable fails with errRaised, after another generation was begun, if the source table is another one of the same name than
+// when the load began.
+func (c *Conductor) sameTable(life engine.Lifecycle, state checkpoint.TableState) error {
+	d, err := c.database.Describe(life.Work, c.Source)
+	if err != nil || d.ID == state.Load.TableID || state.Load.TableID == "" || d.ID == "" {
+		return err
+	}
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindCreatedAnew, Reason: "the source table was created anew while it was loaded"}
+	return cmp.Or(c.Raise(life, state.Generation, gap, nil), errRaised)
+}
+
+// errRaised is why a load that has read everything is not complete after all.
+var errRaised = fmt.Errorf("while the table was loaded: %w", sink.ErrFenced)
+
+// sweep ends the pass that runs, if all of its parts are done, or begins the next.
+func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) error {
+	ctx := life.Work
+	sweep := state.Load.Sweep
+	if sweep.Parts > 0 {
+		rows, err := c.Ledger.Parts(ctx, state, checkpoint.PhaseSweep(sweep.Pass))
+		if err != nil {
+			return err
+		}
+		sums := checkpoint.PartsDone(rows, sweep.Parts)
+		if !sums.Complete() {
+			return nil
+		}
+		if err := c.unchanged(life, state); err != nil {
+			return err
+		}
+		if sums.Put+sums.Removed+sums.Unexplained == 0 {
+			if err := c.call(life, func(ctx context.Context) error { return c.witnesses.Withdraw(ctx, state) }); err != nil {
+				return err
+			}
+		}
+		err = c.call(life, func(ctx context.Context) error { _, err := c.Ledger.CompletePass(ctx, state, sums); return err })
+		if err != nil {
+			return err
+		}
+		c.wake.Signal()
+		c.wakeAssigner.Signal()
+		return nil
+	}
+	pass, due := state.NextPass()
+	if !due || state.Load.Paused != "" {
+		return nil
+	}
+	ranges := sweep.Ranges
+	if len(ranges) == 0 {
+		var former []sink.Former
+		var tables []string
+		err := c.call(life, func(ctx context.Context) (err error) { former, tables, err = c.former(ctx, state); return err })
+		if err != nil {
+			return err
+		}
+		if err := c.quiet(life, tables); err != nil {
+			return err
+		}
+		err = c.call(life, func(ctx context.Context) (err error) { ranges, err = c.ranges(ctx, state, former, tables); return err })
+		if err != nil {
+			return err
+		}
+	}
+	err := c.call(life, func(ctx context.Context) error { _, err := c.Ledger.BeginSweep(ctx, state, pass, ranges); return err })
+	if err != nil {
+		return err
+	}
+	c.wakeLoader.Signal()
+	return nil
+}
+
+// quiet returns once nothing of an older generation can land any more. The numbers of the fence
+// below this load's are dropped. A lease has passed, in which a worker that knows no fence has
+// found out that it lost its own, and after it the time that a drop or, without a fence, a request
+// may take. Both pass at the same time. A drain ends the wait.
+func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
+	began := task.Mono(life.Work)
+	if c.mapping.VersionAttribute() != "" { // its application reads the number in the witness
+		if err := c.call(life, func(ctx context.Context) error { return c.witnesses.Beat(life.Within(ctx)) }); err != nil {
+			return err
+		}
+	}
+	if c.Mode == checkpoint.Topic { // until the load is sealed, appliers write what earlier generations published, under its number too
+		if err := c.call(life, func(ctx context.Context) error { return c.fencing.RaiseAll(ctx, former...) }); err != nil {
+			return err
+		}
+	}
+	f := c.fencing.Fence
+	f.Rest = func(_ context.Context, d time.Duration) error { return life.Rest(d) }
+	late := time.Duration(0)
+	for _, table := range slices.Concat(c.mapping.Tables(), former) {
+		t, _, err := c.Ledger.Target(life.Work, table)
+		if err != nil {
+			return err
+		}
+		withheld, err := f.Drop(life.Work, table, t.Fence)
+		if err != nil {
+			return err
+		}
+		if withheld == "" && f.Families != nil {
+			late = max(late, f.Families.DropDelay())
+		} else {
+			late = sink.DefaultTimeout
+		}
+	}
+	return life.Rest(began + c.Ledger.Lease() + late - task.Mono(life.Work))
+}
+
+// former are the mappings of before that are not swept yet, and the tables that they alone wrote.
+func (c *Conductor) former(ctx context.Context, state checkpoint.TableState) (former []sink.Former, tables []string, err error) {
+	if former, err = c.fencing.Formers.Of(ctx, state); err == nil {
+		tables, err = c.fencing.Formers.Tables(ctx, former)
+	}
+	return former, tables, err
+}
+
+// ranges divides all target tables for the sweep.
+func (c *Conductor) ranges(ctx context.Context, state checkpoint.TableState, former []sink.Former, further []string) ([]checkpoint.SweepRange, error) {
+	var all []checkpoint.SweepRange
+	tables := slices.Concat(c.mapping.Tables(), further)
+	for _, table := range tables {
+		found, err := backfill.SweepRanges(ctx, c.target, sweeping(c.mapping, former, table, state, c.settings), max(1, mostSweepParts/len(tables)))
+		if engine.Coded(err, "NotFound") && slices.Contains(further, table) {
+			continue // it was deleted just now
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range found {
+			all = append(all, checkpoint.SweepRange{Table: table, From: []byte(r.From), To: []byte(r.To)})
+		}
+	}
+	return all, nil
+}
+
+// clean removes the rows of parts of loads that are over, or that a raise ended, once.
+func (c *Conductor) clean(life engine.Lifecycle, state checkpoint.TableState) error {
+	if state.Load.Number == 0 || c.cleaned == state.Load.Number {
+		return nil
+	}
+	err := c.Ledger.RemoveParts(life.Work, c.Source)
+	if err == nil {
+		c.cleaned = state.Load.Number
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// What is next for an export that is wished for.
+type exportStep uint8
+
+const (
+	exportWaits  exportStep = iota // nothing, for now
+	exportBegins                   // another attempt, as of now
+	exportAsked                    // the service is asked for it, again if need be with the same token
+	exportReport                   // the service is asked how far it is
+	exportThere                    // it is complete and admissible: the load is planned
+	exportEnds                     // no further attempt
+)
+
+const (
+	// tokenLives is how long after its attempt a request is repeated: with its token, which the
+	// service remembers for eight hours.
+	tokenLives = 7 * time.Hour
+	// exportGrace is how long an attempt may be refused for its time, or be unknown, before that
+	// counts: the latest time that can be restored lags behind the present by minutes.
+	exportGrace = 15 * time.Minute
+)
+
+// nextExportStep decides what is next. Why tells of exportEnds. An export of an earlier generation,
+// or one that has grown too old, is asked for again, and counted: each costs (H106).
+func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (next exportStep, why string) {
+	r := v.State.Load.Request
+	switch {
+	case r.Failed != "" || v.State.Load.Paused != "" || v.State.StreamEnded || now.IsZero():
+		return exportWaits, ""
+	case r.Serial > 0 && !overtaken(v, now, late, oldest):
+		switch {
+		case v.State.Load.Export.Address != "":
+			return exportThere, ""
+		case r.ARN == "":
+			return exportAsked, ""
+		}
+		return exportReport, ""
+	case r.Attempts >= checkpoint.MaxTries:
+		return exportEnds, fmt.Sprintf("%d exports were asked for, and each was overtaken by a gap or grew too old", r.Attempts)
+	}
+	at := now.Truncate(time.Second)
+	if at.Before(r.NotBefore) || checkpoint.AdmissibleExport(v.State, v.Shards, at, now, late) != nil {
+		return exportWaits, ""
+	}
+	return exportBegins, ""
+}
+
+// overtaken tells whether the attempt that was begun leads to no load any more.
+func overtaken(v engine.View, now time.Time, late, oldest time.Duration) bool {
+	r := v.State.Load.Request
+	var hole *checkpoint.NotAdmissible
+	err := checkpoint.AdmissibleExport(v.State, v.Shards, r.At, now, late)
+	return r.Generation != v.State.Generation || errors.As(err, &hole) && !hole.Yet || youngEnough(r.At, now, oldest) != nil || r.ARN == "" && now.Sub(r.At) > tokenLives
+}
+
+// request leads to the export that the load is wished to be copied from, one step at a time, and
+// tells whether it is there. Each call is repeated by the next look at the ledger, in which somebody
+// may have changed his mind.
+func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, err error) {
+	r := v.State.Load.Request
+	if !r.Wanted() {
+		return true, nil
+	}
+	ctx := life.Work
+	now := c.Ledger.ServiceTime(ctx)
+	switch next, why := nextExportStep(v, now, c.settings.late, c.settings.imageAge/2); next {
+	case exportThere:
+		return true, nil
+	case exportBegins:
+		_, err = c.Ledger.BeginExport(ctx, c.Source, v.State.ExportsAsked+1, v.State.Generation, now.Truncate(time.Second))
+		c.wake.Signal()
+	case exportEnds:
+		err = c.giveUp(ctx, r, why)
+	case exportAsked:
+		err = c.asking(ctx, r, now, func() error { return c.orderExport(ctx, v.State) })
+	case exportReport:
+		err = c.asking(ctx, r, now, func() error { return c.followExport(ctx, r) })
+	}
+	return false, err
+}
+
+// asking spaces the calls about one attempt, which takes minutes or hours, and ends it if the
+// service refuses it for good.
+func (c *Conductor) asking(ctx context.Context, r checkpoint.ExportRequest, now time.Time, call func() error) error {
+	if c.exporter == nil {
+		return errNoExports
+	}
+	mono := task.Mono(ctx)
+	if about := (exportCall{r.Serial, r.ARN}); c.lastCall != about {
+		c.lastCall, c.nextCall = about, 0
+	}
+	if mono < c.nextCall {
+		return nil
+	}
+	c.nextCall = mono + min(max(now.Sub(r.At)/8, time.Second), 30*time.Second)
+	err := call()
+	var refusal *backfill.ExportRefusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	if (refusal.OfTime() || refusal.Unknown()) && now.Sub(r.At) < exportGrace {
+		return nil
+	}
+	return c.giveUp(ctx, r, "DynamoDB: "+refusal.Error())
+}
+
+// exportCall names what the service was last asked about.
+type exportCall struct {
+	serial uint32
+	arn    string
+}
+
+// orderExport asks the service for the export of the current attempt, or finds the one that it has
+// taken already.
+func (c *Conductor) orderExport(ctx context.Context, state checkpoint.TableState) error {
+	r := state.Load.Request
+	d, err := c.database.Describe(ctx, c.Source)
+	if err != nil {
+		return err
+	}
+	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(r.To, "s3://"), "/")
+	taken, err := c.exporter.Request(ctx, backfill.ExportOrder{TableARN: d.ARN, Bucket: bucket, Prefix: prefix, At: r.At, Token: c.Ledger.ExportToken(state)})
+	if err != nil {
+		return err
+	}
+	if _, err := c.Ledger.AcceptExport(ctx, c.Source, r.Serial, taken.ARN); err != nil {
+		return err
+	}
+	c.Events.Exporting(c.Source, taken.ARN, "")
+	c.wake.Signal()
+	return nil
+}
+
+// followExport looks after an export that was taken, and hands it to the load once it is complete.
+func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest) error {
+	report, err := c.exporter.Report(ctx, r.ARN)
+	switch {
+	case err != nil:
+		return err
+	case report.Failed != "":
+		return c.giveUp(ctx, r, report.Failed)
+	case report.Part != "" || !report.JSON: // it is not what was asked for
+		return c.giveUp(ctx, r, "the export "+r.ARN+" is not of the whole table in DynamoDB JSON")
+	case !report.Done:
+		return nil
+	case c.exports.open == nil:
+		return errNoExports
+	}
+	address := "s3://" + report.Bucket + "/" + strings.TrimSuffix(report.Manifest, "/"+path.Base(report.Manifest))
+	e, err := c.exports.open(ctx, address)
+	var fault *exports.Error
+	switch {
+	case errors.As(err, &fault):
+		return c.giveUp(ctx, r, fault.Error())
+	case err != nil:
+		return err
+	case e.ARN != r.ARN:
+		return c.giveUp(ctx, r, "at "+address+" lies another export")
+	}
+	_, err = c.Ledger.FinishExport(ctx, c.Source, r.Serial, checkpoint.Export{Address: address, ARN: e.ARN, At: e.At})
+	c.wake.Signal()
+	return err
+}
+
+func (c *Conductor) giveUp(ctx context.Context, r checkpoint.ExportRequest, why string) error {
+	_, err := c.Ledger.FailExport(ctx, c.Source, r.Serial, why)
+	if err == nil {
+		c.Events.Exporting(c.Source, r.ARN, why)
+	}
+	return err
+}

@@ -1,0 +1,241 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// A pause ends the parts in hand between two pages, with what they have copied saved, and lets them
+// be taken up where they were. So does a stop.
+func TestPartsAreLeftAndTakenUpAgain(t *testing.T) {
+	for name, leave := range map[string]func(ctx context.Context, s *loadScene){
+		"a pause": func(ctx context.Context, s *loadScene) {
+			_, err := s.Ledger.PauseLoad(ctx, "Orders", checkpoint.PausedByOperator)
+			s.check(err)
+		},
+		"a stop": func(context.Context, *loadScene) {},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.shop.items = 48
+			s.sealed(ctx, 4)
+			g := task.NewGroup(ctx, 0)
+			g.Go("leave", func(ctx context.Context) error {
+				err := task.Sleep(ctx, time.Second)
+				leave(ctx, s)
+				return err
+			})
+			lasts := time.Minute
+			if name == "a stop" {
+				lasts = time.Second
+			}
+			began := task.Mono(ctx)
+			s.check(s.work(ctx, lasts, false))
+			if took := task.Mono(ctx) - began; took > lasts+time.Second {
+				t.Errorf("%s: it ends after %s", name, took)
+			}
+			s.check(g.Wait())
+			read, items := s.shop.reads, int64(0)
+			for _, p := range s.parts(ctx) {
+				if items += p.Items; p.Owner != "" || p.State != checkpoint.PartOpen || p.Items > 0 && p.Position == nil {
+					t.Errorf("%s: part %d is left as %+v", name, p.Index, p)
+				}
+			}
+			if len(s.parts(ctx)) != 2 || items == 0 || items != int64(len(s.live(ctx))) || items > 14 {
+				t.Errorf("%s: %d parts with %d items, %d rows", name, len(s.parts(ctx)), items, len(s.live(ctx)))
+			}
+			_, err := s.Ledger.ResumeLoad(ctx, "Orders", checkpoint.PausedByOperator)
+			s.check(err)
+			s.check(s.work(ctx, time.Minute, false))
+			if sums := checkpoint.PartsDone(s.parts(ctx), 4); !sums.Complete() || sums.Items != 48 || len(s.live(ctx)) != 48 {
+				t.Errorf("%s: in the end %+v", name, sums)
+			}
+			if s.shop.reads > read+52-int(items) {
+				t.Errorf("%s: %d pages are read after %d items", name, s.shop.reads-read, items)
+			}
+			if told := strings.Join(s.told, ", "); told != fmt.Sprintf("started at 0, left, started at %d, left", items) {
+				t.Errorf("%s: %s", name, told)
+			}
+		})
+	}
+}
+
+// The last save of a part that is left finds that the ledger is another one: that is no clean stop.
+func TestAStopHidesNoFatalErrorOfAPart(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		g := task.NewGroup(ctx, 0)
+		g.Go("exchange", func(ctx context.Context) error {
+			err := task.Sleep(ctx, 900*time.Millisecond)
+			s.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, checkpoint.ErrLedgerExchanged }
+			return err
+		})
+		if err := s.work(ctx, 1050*time.Millisecond, false); !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+			t.Errorf("it ends with %v", err)
+		}
+		s.check(g.Wait())
+	})
+}
+
+// A part's position that cannot be read is told again and again, less and less often, under the
+// lease that is held all the while: neither a loop of leases that are taken and left, nor a copy
+// that begins anew as if nothing was wrong.
+func TestAPositionThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
+	const secret = "customer-4711"
+	for _, sweeping := range []bool{false, true} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 1)
+			if sweeping {
+				s.finish(ctx, checkpoint.PartProgress{})
+				s.change(ctx, func(state *checkpoint.TableState) {
+					state.Load.DoneAt = task.Now(ctx)
+					state.Load.Sweep = checkpoint.Sweep{Pass: 1, Parts: 1, Approved: true, Ranges: []checkpoint.SweepRange{{Table: "orders"}}}
+				})
+			}
+			part := s.part(ctx, 0)
+			s.check(part.Commit(ctx, checkpoint.PartProgress{Position: []byte(`"` + secret + `"`), Items: 3}))
+			s.check(part.Release(ctx))
+			var told []error
+			s.Events.Retry = func(_, _ string, _ time.Duration, err error) { told = append(told, err) }
+			g := task.NewGroup(ctx, 0)
+			var held []checkpoint.Part
+			g.Go("look", func(ctx context.Context) (err error) {
+				err = task.Sleep(ctx, 59*time.Minute)
+				phase, _ := s.state(ctx).RunningPhase()
+				held, _ = s.Ledger.Parts(ctx, s.state(ctx), phase)
+				return err
+			})
+			s.Reset()
+			s.check(s.work(ctx, time.Hour, false))
+			s.check(g.Wait())
+			if len(told) < 60 || len(told) > 400 || !strings.Contains(fmt.Sprint(told), "position") || strings.Contains(fmt.Sprint(told), secret) || s.shop.reads > 0 {
+				t.Errorf("sweeping %v: told %d times, %d pages were read", sweeping, len(told), s.shop.reads)
+			}
+			if len(held) != 1 || held[0].Owner != "w" || held[0].Epoch != 2 || !strings.Contains(held[0].Trouble.Cause, "progress of a copy") || held[0].Items != 3 {
+				t.Errorf("sweeping %v: %+v", sweeping, held)
+			}
+		})
+	}
+}
+
+// A table that is not there is looked for again, and not in a loop without a rest.
+func TestPartsOfATableThatIsGoneRest(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 8)
+		s.shop.scan = func(context.Context) error {
+			return &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")}
+		}
+		s.check(s.work(ctx, 10*time.Minute, false))
+		if s.shop.reads < 10 || s.shop.reads > 100 {
+			t.Errorf("it was read %d times in ten minutes", s.shop.reads)
+		}
+		s.shop.scan = nil
+		s.check(s.work(ctx, 3*time.Minute, false))
+		if sums := checkpoint.PartsDone(s.parts(ctx), 8); !sums.Complete() || sums.Items != 12 {
+			t.Errorf("in the end %+v", sums)
+		}
+	})
+}
+
+// A stop ends the waits of a load between two attempts. They come to most of a minute, which is
+// longer than the grace: leases would stay behind.
+func TestAStopEndsTheWaitsOfALoad(t *testing.T) {
+	throttled := &cdc.Error{Op: "any", Reason: cdc.Throttled, Err: errors.New("slow down")}
+	for name, fail := range map[string]func(s *loadScene){
+		"described": func(s *loadScene) { s.shop.describe = func() error { return throttled } },
+		"read":      func(s *loadScene) { s.shop.scan = func(context.Context) error { return throttled } },
+		"sealed": func(s *loadScene) {
+			s.change(t.Context(), func(state *checkpoint.TableState) { state.Load = checkpoint.Load{AskedAt: enginetest.ListingsBegin} })
+			s.shop.describe = func() error { return throttled }
+		},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.Limits.Read = &checkpoint.ReadLimit{Share: 0.5}
+			s.sealed(ctx, 2)
+			fail(s)
+			families, began := len(s.target.Names), task.Mono(ctx)
+			s.check(s.work(ctx, 10*time.Minute, true))
+			if took := task.Mono(ctx) - began; took > 10*time.Minute+time.Second {
+				t.Errorf("while it is %s: ended after %s", name, took)
+			}
+			for _, p := range s.parts(ctx) {
+				if p.Owner != "" {
+					t.Errorf("while it is %s: part %d is held still", name, p.Index)
+				}
+			}
+			if len(s.target.Names) != families {
+				t.Errorf("while it is %s: the fence is raised with every attempt: %q", name, s.target.Names)
+			}
+		})
+	}
+}
+
+// TestH71_APartThatARaiseOvertookIsFenced: the generation rises between the reading of a page and
+// its writing. The page is of the load before.
+func TestH71_APartThatARaiseOvertookIsFenced(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		s.shop.scan = func(ctx context.Context) error {
+			if s.shop.reads < 3 {
+				return nil
+			}
+			if state := s.state(ctx); state.Generation == 2 {
+				state, err := s.Ledger.Raise(ctx, "Orders", 2, checkpoint.DeclaredGap{Reason: "lost"}, nil)
+				s.Floors.Raise("Orders", state.Generation)
+				return err
+			}
+			return nil
+		}
+		s.check(s.work(ctx, time.Minute, false))
+		if s.shop.reads != 3 || len(s.live(ctx)) != 2 {
+			t.Errorf("%d pages are read, rows %q", s.shop.reads, s.live(ctx))
+		}
+	})
+}
+
+// Each worker has a share of the limits by the parts that it holds; an operator's go before those
+// of the configuration. A share of a capacity that is billed per request is no limit.
+func TestPartsShareLimits(t *testing.T) {
+	number := func(n float64) *float64 { return &n }
+	share := &checkpoint.ReadLimit{Share: 0.25}
+	for name, c := range map[string]struct {
+		configured, operator checkpoint.Limits
+		capacity             int64
+		mine, all            int
+		lasts                time.Duration // at least, for 12 items and as many half units; at most as long again
+	}{
+		"none":                          {lasts: 0},
+		"rows":                          {configured: checkpoint.Limits{RowsPerSecond: number(1)}, lasts: 8 * time.Second},
+		"an operator's rows":            {configured: checkpoint.Limits{RowsPerSecond: number(1)}, operator: checkpoint.Limits{RowsPerSecond: number(0)}},
+		"units":                         {configured: checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: 0.5}}, mine: 2, all: 2, lasts: 8 * time.Second},
+		"half of the units":             {configured: checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: 1}}, mine: 1, all: 2, lasts: 8 * time.Second},
+		"a share":                       {configured: checkpoint.Limits{Read: share}, capacity: 2, mine: 1, all: 1, lasts: 8 * time.Second},
+		"a share of what is on demand":  {configured: checkpoint.Limits{Read: share}, mine: 1, all: 1},
+		"an operator's units, of which": {configured: checkpoint.Limits{Read: share}, operator: checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: 0.5}}, lasts: 8 * time.Second},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.Limits, s.shop.capacity = c.configured, c.capacity
+			state := s.sealed(ctx, 1)
+			state.Limits = c.operator
+			shift := &shift{Loader: s.loader()}
+			s.check(shift.pace(ctx, state, c.mine, c.all))
+			began := task.Mono(ctx)
+			for range 12 {
+				_, _, err := shift.limits.Take(ctx, ctx, 1, 0.5)
+				s.check(err)
+			}
+			if took := task.Mono(ctx) - began; took < c.lasts || took > 2*c.lasts {
+				t.Errorf("%s: it took %s", name, took)
+			}
+		})
+	}
+}

@@ -1,0 +1,589 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// shop is the table Orders with items i0, i1, … of which a page holds one. Item n is in segment n
+// modulo the number of segments.
+type shop struct {
+	enginetest.Streaming
+	id       string
+	items    int
+	capacity int64
+	behind   time.Duration                   // the worker's clock is ahead by it
+	reads    int                             // of pages
+	scan     func(ctx context.Context) error // fails a page
+	describe func() error                    // fails a description
+}
+
+func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, error) {
+	if s.describe != nil {
+		if err := s.describe(); err != nil {
+			return backfill.Description{}, err
+		}
+	}
+	return backfill.Description{Name: "Orders", ID: s.id, Items: int64(s.items), At: task.Now(ctx).Add(-s.behind), ReadCapacity: s.capacity}, nil
+}
+
+func (s *shop) Scan(ctx context.Context, _ string, segment, total int, after attribute.Item, _ int) (backfill.ScanPage, error) {
+	s.reads++
+	if err := task.Sleep(ctx, 400*time.Millisecond); err != nil {
+		return backfill.ScanPage{}, err
+	}
+	if s.scan != nil {
+		if err := s.scan(ctx); err != nil {
+			return backfill.ScanPage{}, err
+		}
+	}
+	n := segment
+	if pk, ok := after.Get("pk"); ok {
+		_, _ = fmt.Sscanf(pk.Text(), "i%d", &n)
+		n += total
+	}
+	page := backfill.ScanPage{At: task.Now(ctx), Consumed: 0.5}
+	if n < s.items {
+		page.Items = []attribute.Item{enginetest.Keyed(fmt.Sprint("i", n))}
+		page.Next = page.Items[0]
+	}
+	return page, nil
+}
+
+func (s *shop) Get(_ context.Context, _ string, key attribute.Item) (attribute.Item, bool, error) {
+	n := s.items
+	pk, _ := key.Get("pk")
+	_, _ = fmt.Sscanf(pk.Text(), "i%d", &n)
+	return key, n < s.items, nil
+}
+
+// loadScene is a worker with the table of a shop, in generation 2, whose stream is read to its end.
+type loadScene struct {
+	*testing.T
+	*enginetest.Rig
+	store  *checkpointtest.Memory
+	shop   *shop
+	target *enginetest.Schema
+	told   []string
+	paces  []checkpoint.Pace
+}
+
+func (s *loadScene) SavePace(_ context.Context, p checkpoint.Pace) error {
+	s.paces = append(s.paces, p)
+	return nil
+}
+
+// loads plays a script with a table that needs its load.
+func loads(t *testing.T, script func(ctx context.Context, s *loadScene)) {
+	t.Helper()
+	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(48*time.Hour, func(ctx context.Context) {
+		s := &loadScene{T: t, store: &checkpointtest.Memory{}, shop: &shop{id: "first", items: 12}, target: &enginetest.Schema{Memory: &sinktest.Memory{}, Names: []string{"d", "_cdc", "_cdc_gone"}}}
+		ledger, err := checkpoint.Open(ctx, s.store, "load", checkpoint.Options{Worker: "w", ID: "l"})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ledger.Heard(ctx, task.Now(ctx))
+		s.target.Create("orders", "d")
+		s.Rig = enginetest.NewRig(ledger, engine.Spec{Mapping: enginetest.OrdersMapping(t), Copy: true, Segments: 2})
+		witness := &checkpointtest.Memory{}
+		s.Database, s.Target, s.Families = s.shop, s.target, s.target
+		s.Witness = func(string) checkpoint.Store { return witness }
+		s.Writer = sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p"), Floor: s.Floors.Floor})
+		s.Timing = engine.Timing{}.OrDefault(ledger.Lease())
+		s.Events.CopyStarted = func(_ string, _, done int64) { s.told = append(s.told, fmt.Sprint("started at ", done)) }
+		s.Events.CopyDone = func(_ string, items int64) { s.told = append(s.told, fmt.Sprint("done ", items)) }
+		s.Events.CopyLeft = func(string) { s.told = append(s.told, "left") }
+		s.change(ctx, func(state *checkpoint.TableState) {
+			state.Generation, state.Adopted, state.Listed, state.Label = 2, 2, 2, "label"
+		})
+		s.root(ctx, task.Now(ctx))
+		s.check(s.Table().Fencing.OpenFence(ctx))
+		s.Reset()
+		script(ctx, s)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *loadScene) check(err error) {
+	s.Helper()
+	if err != nil {
+		s.Error(err)
+	}
+}
+
+func (s *loadScene) change(ctx context.Context, f func(*checkpoint.TableState)) {
+	s.Helper()
+	_, err := s.Ledger.UpdateTable(ctx, "Orders", func(state *checkpoint.TableState) error { f(state); return nil })
+	s.check(err)
+}
+
+func (s *loadScene) state(ctx context.Context) checkpoint.TableState {
+	s.Helper()
+	state, _, err := s.Ledger.Table(ctx, "Orders")
+	s.check(err)
+	return state
+}
+
+// root makes a shard whose first read was at a time, and which was last applied now.
+func (s *loadScene) root(ctx context.Context, read time.Time) {
+	s.Helper()
+	s.check(s.Ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "label", ID: "root", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 2,
+		FirstRead: read, EventTime: task.Now(ctx), AppliedTo: task.Now(ctx)}))
+}
+
+// loadParts are the two loops of a table's loads.
+type loadParts struct {
+	loader    *Loader
+	conductor *Conductor
+}
+
+func loadsOf(r *enginetest.Rig) *loadParts {
+	return enginetest.PartOf(r, func(s *engine.Table) *loadParts {
+		loader, conductor := New(s)
+		return &loadParts{loader, conductor}
+	})
+}
+
+func (s *loadScene) conductor() *Conductor { return loadsOf(s.Rig).conductor }
+
+func (s *loadScene) loader() *Loader { return loadsOf(s.Rig).loader }
+
+// step lets the conductor take a step.
+func (s *loadScene) step(ctx context.Context) error { return s.conductor().step(engine.Until(ctx), s) }
+
+// sealed begins a copy of so many parts.
+func (s *loadScene) sealed(ctx context.Context, parts int) checkpoint.TableState {
+	s.Helper()
+	s.change(ctx, func(state *checkpoint.TableState) {
+		state.Load = checkpoint.Load{Generation: 2, Number: 1, Parts: parts, TableID: "first", AskedAt: task.Now(ctx), StartedAt: task.Now(ctx)}
+	})
+	return s.state(ctx)
+}
+
+// part is a part of the phase that runs, as another worker takes it.
+func (s *loadScene) part(ctx context.Context, index int) *checkpoint.PartLease {
+	s.Helper()
+	state := s.state(ctx)
+	phase, total := state.RunningPhase()
+	lease, err := s.Ledger.TakePart(ctx, checkpoint.Part{Source: "Orders", Generation: 2, Number: state.Load.Number, Phase: phase, Index: index, Total: total})
+	s.check(err)
+	return lease
+}
+
+// finish ends the parts of the phase that runs.
+func (s *loadScene) finish(ctx context.Context, to checkpoint.PartProgress) {
+	s.Helper()
+	_, total := s.state(ctx).RunningPhase()
+	for index := range total {
+		s.check(s.part(ctx, index).Finish(ctx, to))
+	}
+}
+
+func (s *loadScene) parts(ctx context.Context) []checkpoint.Part {
+	s.Helper()
+	parts, err := s.Ledger.Parts(ctx, s.state(ctx), checkpoint.PhaseCopy)
+	s.check(err)
+	return parts
+}
+
+// work lets the loader and, if it is asked for, the conductor work for so long, and returns what ends them early.
+func (s *loadScene) work(ctx context.Context, d time.Duration, conduct bool) error {
+	drain, cancel := task.WithTimeout(ctx, d)
+	defer cancel()
+	g := task.NewGroup(ctx, 0)
+	g.Go("parts", func(work context.Context) error { return s.loader().Run(engine.Lifecycle{Drain: drain, Work: work}) })
+	if conduct {
+		g.Go("conduct", func(work context.Context) error {
+			return s.conductor().Run(engine.Lifecycle{Drain: drain, Work: work}, s)
+		})
+	}
+	return g.Wait()
+}
+
+// live are the keys of the rows of the target that hold an item.
+func (s *loadScene) live(ctx context.Context) (keys []string) {
+	s.Helper()
+	s.check(s.target.ReadRows(ctx, "orders", sink.Range{}, func(r sink.Row) error {
+		if len(r.Cells) > 0 {
+			keys = append(keys, r.Key)
+		}
+		return nil
+	}))
+	return keys
+}
+
+// inherited puts a row of an item that is gone, as a generation before wrote it.
+func (s *loadScene) inherited(ctx context.Context, pk string) {
+	s.Helper()
+	batch := transform.Load(s.Mapping, []attribute.Item{enginetest.Keyed(pk)}, 1, task.Now(ctx))
+	s.check(sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p")}).Write(ctx, sink.Unfenced(), &batch))
+}
+
+// A load of a target that was not made by us is copied, counted, and waits for an operator; then it
+// is swept until a pass writes nothing.
+func TestALoadFromItsBeginToItsEnd(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.inherited(ctx, "gone")
+		s.check(s.work(ctx, 5*time.Minute, true))
+		state := s.state(ctx)
+		if sweep := state.Load.Sweep; !sweep.Waiting || sweep.Pass != 0 || sweep.Removed != 1 || state.Load.Items != 12 || state.Base != 0 || len(s.live(ctx)) != 13 {
+			t.Errorf("before it is approved %+v, %d rows", state.Load, len(s.live(ctx)))
+		}
+		if told := strings.Join(s.told, ", "); told != "started at 0, done 12, left" && told != "started at 0, left, done 12" {
+			t.Error(told)
+		}
+		if len(s.paces) == 0 || s.paces[0].At.IsZero() {
+			t.Errorf("paces %+v", s.paces)
+		}
+		_, err := s.Ledger.ApproveSweep(ctx, "Orders")
+		s.check(err)
+		s.check(s.work(ctx, 5*time.Minute, true))
+		state = s.state(ctx)
+		if sweep := state.Load.Sweep; sweep.Pass != 2 || sweep.Removed != 1 || state.Base != 2 || !state.Loaded() || len(s.live(ctx)) != 12 {
+			t.Errorf("in the end %+v, %d rows", state.Load, len(s.live(ctx)))
+		}
+		if rows, err := s.store.Read(ctx, "load/part/"); err != nil || len(rows) != 0 {
+			t.Errorf("%d rows of parts are left, %v", len(rows), err)
+		}
+	})
+}
+
+// The first sweep begins only when nothing of a generation before can land any more: the fence was
+// raised before the load, its former number is dropped, and a lease and the longest request have
+// passed.
+func TestASweepWaitsForWhatIsLate(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		before := len(s.target.Names)
+		s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs = true })
+		s.inherited(ctx, "gone")
+		s.change(ctx, func(state *checkpoint.TableState) { state.NeedsLoad, state.Load.AskedAt = true, task.Now(ctx) })
+		s.check(s.step(ctx))
+		if len(s.target.Names) != before+1 || s.state(ctx).Stage() != checkpoint.StageCopying {
+			t.Fatalf("families %q, %+v", s.target.Names, s.state(ctx).Load)
+		}
+		s.finish(ctx, checkpoint.PartProgress{})
+		s.check(s.step(ctx))
+		done, names := task.Mono(ctx), len(s.target.Names)
+		s.check(s.step(ctx))
+		if waited := task.Mono(ctx) - done; s.state(ctx).Load.Sweep.Pass != 1 || len(s.target.Names) != names-1 || waited < s.Ledger.Lease()+sink.DefaultTimeout {
+			t.Errorf("after %s %q, %+v", waited, s.target.Names, s.state(ctx).Load.Sweep)
+		}
+		s.finish(ctx, checkpoint.PartProgress{Counts: checkpoint.Counts{Seen: 1, Removed: 1}})
+		done = task.Mono(ctx)
+		for range 2 { // ends the pass that wrote, and begins the next
+			s.check(s.step(ctx))
+		}
+		if s.state(ctx).Load.Sweep.Pass != 2 || s.state(ctx).Base == 2 || task.Mono(ctx) != done {
+			t.Errorf("%+v", s.state(ctx).Load.Sweep)
+		}
+	})
+}
+
+// TestH106_WhatPausesALoad: a load is paused while it endangers the stream or the target, and goes
+// on afterwards; what an operator paused stays so. One that waits for its plan is not sealed
+// meanwhile.
+func TestH106_WhatPausesALoad(t *testing.T) {
+	const headroom, busy, operator = checkpoint.PausedForHeadroom, "the target is busy", checkpoint.PausedByOperator
+	for _, c := range []struct {
+		name   string
+		left   time.Duration
+		busy   string
+		paused string
+		want   string
+	}{
+		{"nothing is in danger", 20 * time.Hour, "", "", ""},
+		{"the stream is close to its end", 17 * time.Hour, "", "", headroom},
+		{"it still is", 17 * time.Hour, busy, headroom, headroom},
+		{"it is not any more", 19 * time.Hour, "", headroom, ""},
+		{"the target is busy", 20 * time.Hour, busy, "", busy},
+		{"it is busy instead", 20 * time.Hour, busy, headroom, busy},
+		{"it is not any more", 20 * time.Hour, "", busy, ""},
+		{"an operator paused it", 20 * time.Hour, "", operator, operator},
+		{"an operator paused it, and the stream is close to its end", time.Hour, "", operator, operator},
+	} {
+		for _, asked := range []bool{false, true} {
+			loads(t, func(ctx context.Context, s *loadScene) {
+				cpu, above := 0.7, 0.0
+				s.Limits.TargetCPU = &cpu
+				s.Busy = func(_ context.Context, share float64) string { above = share; return c.busy }
+				s.sealed(ctx, 1)
+				s.change(ctx, func(state *checkpoint.TableState) {
+					if asked {
+						state.Load = checkpoint.Load{AskedAt: task.Now(ctx)}
+					}
+					state.Load.Paused = c.paused
+				})
+				s.Ledger.Heard(ctx, task.Now(ctx).Add(cdc.Retention-c.left))
+				s.check(s.step(ctx))
+				state := s.state(ctx)
+				sealed := !asked || c.want == "" && c.paused == ""
+				if state.Load.Paused != c.want || (state.Load.Generation > 0) != sealed || c.want == busy && above != cpu {
+					t.Errorf("%s, asked %v: paused for %q, sealed %v, at %g", c.name, asked, state.Load.Paused, state.Load.Generation > 0, above)
+				}
+				if c.want == "" {
+					s.check(s.step(ctx))
+					if now := s.state(ctx); now.Stage() != checkpoint.StageCopying {
+						t.Errorf("%s, asked %v: it does not go on", c.name, asked)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The first load begins by itself, and after a gap one only where that is configured, at most three
+// times. A table that is suspended, or whose stream has ended, is not loaded.
+func TestWhichLoadsBeginByThemselves(t *testing.T) {
+	for name, c := range map[string]struct {
+		copies, again bool
+		change        func(*checkpoint.TableState)
+		want          bool
+	}{
+		"the first":              {true, false, func(*checkpoint.TableState) {}, true},
+		"not copied":             {false, false, func(*checkpoint.TableState) {}, false},
+		"after a gap":            {true, false, func(s *checkpoint.TableState) { s.NeedsLoad = true }, false},
+		"after a gap, again":     {true, true, func(s *checkpoint.TableState) { s.NeedsLoad = true }, true},
+		"after the third try":    {true, true, func(s *checkpoint.TableState) { s.NeedsLoad, s.Tries = true, checkpoint.MaxTries }, false},
+		"not copied, but again":  {false, true, func(s *checkpoint.TableState) { s.NeedsLoad = true }, false},
+		"suspended":              {true, true, func(s *checkpoint.TableState) { s.Suspended.Reason = engine.GoneReason }, false},
+		"its stream has ended":   {true, true, func(s *checkpoint.TableState) { s.StreamEnded = true }, false},
+		"of another generation":  {true, false, func(s *checkpoint.TableState) { s.Load.Generation, s.Load.Number, s.Load.Parts = 1, 1, 1 }, true},
+		"loaded, and in no need": {true, true, func(s *checkpoint.TableState) { s.Base = 2 }, false},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.Copy, s.LoadAgain = c.copies, c.again
+			s.change(ctx, c.change)
+			waited := s.Spec.Loading(s.state(ctx)) // with Once
+			s.check(s.step(ctx))
+			if got := s.state(ctx).Stage() == checkpoint.StageAsked; got != c.want || waited != c.want && name != "suspended" {
+				t.Errorf("%s: asked for %v, waited for %v", name, got, waited)
+			}
+		})
+	}
+}
+
+// A load that is asked for is not sealed while its table is suspended, and its parts are left.
+func TestASuspendedTableIsNotLoaded(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.change(ctx, func(state *checkpoint.TableState) {
+			state.Load.AskedAt, state.Suspended.Reason = task.Now(ctx), engine.GoneReason
+		})
+		s.check(s.step(ctx))
+		if s.state(ctx).Load.Generation != 0 {
+			t.Error("it is sealed")
+		}
+		s.sealed(ctx, 2)
+		s.check(s.work(ctx, time.Minute, true))
+		if s.shop.reads > 0 || len(s.told) > 0 {
+			t.Errorf("%d pages are read, %q", s.shop.reads, s.told)
+		}
+	})
+}
+
+// TestH25_H98_ATableCreatedAnewEndsItsCopy: what was copied of the table that is gone is no copy of the
+// one of its name.
+func TestH25_H98_ATableCreatedAnewEndsItsCopy(t *testing.T) {
+	for _, sweeping := range []bool{false, true} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 2)
+			s.finish(ctx, checkpoint.PartProgress{Items: 6})
+			if sweeping {
+				s.check(s.step(ctx))
+				s.check(s.step(ctx))
+				s.finish(ctx, checkpoint.PartProgress{})
+			}
+			s.shop.id = "second"
+			if err := s.step(ctx); !errors.Is(err, sink.ErrFenced) {
+				t.Errorf("it ends with %v", err)
+			}
+			if state := s.state(ctx); state.Generation <= 2 || state.Kind != checkpoint.KindCreatedAnew || !state.NeedsLoad || state.Base != 0 {
+				t.Errorf("%+v", state)
+			}
+		})
+	}
+}
+
+// A target that is lost while its sweep runs ends it: what was swept went with it.
+func TestATargetThatIsLostEndsItsSweep(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		s.finish(ctx, checkpoint.PartProgress{})
+		s.check(s.step(ctx))
+		s.check(s.step(ctx))
+		s.finish(ctx, checkpoint.PartProgress{})
+		s.Witness(s.Mapping.Tables()[0]).(*checkpointtest.Memory).Clear()
+		if err := s.step(ctx); err == nil {
+			t.Error("the pass is complete")
+		}
+		if state := s.state(ctx); state.Kind != checkpoint.KindTargetLost || state.Base != 0 {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// A sweep reads items no faster than the load may: 5 of those that are gone, at one unit in 10
+// seconds.
+func TestASweepIsPaced(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		for i := range 5 {
+			s.inherited(ctx, fmt.Sprint("gone", i))
+		}
+		s.shop.items = 0
+		s.Limits.Read = &checkpoint.ReadLimit{Units: 0.1}
+		s.change(ctx, func(state *checkpoint.TableState) {
+			state.Load.AskedAt, state.Load.Sweep.Approved = task.Now(ctx), true
+		})
+		s.check(s.work(ctx, 10*time.Minute, true))
+		if load := s.state(ctx).Load; load.SweptAt.Sub(load.Sweep.BegunAt) < 30*time.Second || load.Sweep.Removed != 5 {
+			t.Errorf("%+v", load)
+		}
+	})
+}
+
+// A load that a raise has ended leaves no rows of parts, whether another one begins or not.
+func TestAnOvertakenLoadLeavesNoParts(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 2)
+		s.finish(ctx, checkpoint.PartProgress{Items: 6})
+		_, err := s.Ledger.Raise(ctx, "Orders", 2, checkpoint.DeclaredGap{Reason: "lost"}, nil)
+		s.check(err)
+		s.check(s.step(ctx))
+		if rows, err := s.store.Read(ctx, "load/part/"); err != nil || len(rows) != 0 || s.state(ctx).Stage() != checkpoint.StageNone {
+			t.Errorf("%d rows of parts are left, %v", len(rows), err)
+		}
+	})
+}
+
+// TestH71_ALoadDoesNotBeginInAGenerationOfAGap: a gap is declared between the look that admitted
+// the load and its plan; what was admissible then may not be now.
+func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
+		s.shop.describe = func() error {
+			_, err := s.Ledger.Raise(ctx, "Orders", 2, checkpoint.DeclaredGap{Reason: "lost"}, nil)
+			s.shop.describe = nil
+			return err
+		}
+		var refused *checkpoint.LoadError
+		if err := s.step(ctx); !errors.As(err, &refused) || !refused.Yet || s.state(ctx).Load.Generation != 0 {
+			t.Errorf("%v, %+v", err, s.state(ctx).Load)
+		}
+	})
+}
+
+// TestH71_ALoadDoesNotCompleteTheNext: between a load's last look and its note that it is complete
+// a gap is declared, and the load begins that makes up for it. What is noted then is not said of
+// that one.
+func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		s.finish(ctx, checkpoint.PartProgress{Items: 7})
+		looks := 0
+		s.store.OnRead = func(ctx context.Context, prefix string) error {
+			if strings.Contains(prefix, "/shard/") {
+				looks++
+			}
+			if looks < 2 || strings.Contains(prefix, "/shard/") {
+				return nil
+			}
+			s.store.OnRead = nil
+			now, err := s.Ledger.Raise(ctx, "Orders", 2, checkpoint.DeclaredGap{Reason: "lost"}, nil)
+			s.change(ctx, func(state *checkpoint.TableState) {
+				state.Load = checkpoint.Load{Generation: now.Generation, Number: 2, Parts: 1, StartedAt: task.Now(ctx)}
+			})
+			return err
+		}
+		var refused *checkpoint.LoadError
+		if err := s.step(ctx); !errors.As(err, &refused) || !refused.Yet {
+			t.Error(err)
+		}
+		if now := s.state(ctx); s.store.OnRead != nil || now.Stage() != checkpoint.StageCopying || now.Load.Items != 0 {
+			t.Errorf("%+v", now)
+		}
+	})
+}
+
+// TestH34_ALoadThatDoesNotReachTheStream: a root that was first read more than a day after the load
+// began may have lost what the images of the load are older than. The load is not complete then,
+// and a gap tells of it, though its reader saw none. An error that ends the process hides behind
+// none.
+func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
+	for name, c := range map[string]struct {
+		read     time.Duration
+		complete bool
+		fails    bool
+	}{"at once": {time.Minute, true, false}, "after a day": {25 * time.Hour, false, false}, "and the ledger was exchanged": {25 * time.Hour, false, true}} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 1)
+			s.check(s.Ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "label", ID: "late", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 2,
+				FirstRead: task.Now(ctx).Add(c.read), EventTime: task.Now(ctx)}))
+			s.finish(ctx, checkpoint.PartProgress{Items: 7})
+			looks := 0
+			s.store.OnRead = func(_ context.Context, prefix string) error {
+				if c.fails && looks == 2 {
+					return checkpoint.ErrLedgerExchanged
+				}
+				if strings.Contains(prefix, "/shard/") {
+					looks++
+				}
+				return nil
+			}
+			err := s.step(ctx)
+			s.store.OnRead = nil
+			state := s.state(ctx)
+			if c.fails != errors.Is(err, checkpoint.ErrLedgerExchanged) || !c.fails && (state.Load.DoneAt.IsZero() == c.complete || (len(state.Gaps) == 0) != c.complete) {
+				t.Errorf("%s: %+v, gaps %v, %v", name, state.Load, state.Gaps, err)
+			}
+		})
+	}
+}
+
+// What waited for a limit is told with when it did. The pace of a load is that of the items it has
+// made durable, and no number while that cannot be told; nor is it that of a load before.
+func TestWaitsAndPacesAreDated(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		pace := func(items int64) checkpoint.Pace {
+			s.check(s.conductor().pace(ctx, s.state(ctx), checkpoint.Sums{Items: items}, s))
+			return s.paces[len(s.paces)-1]
+		}
+		s.sealed(ctx, 1)
+		first := pace(100)
+		if first.Rate != 0 || len(first.Throttled) != 0 || !first.At.Equal(task.Now(ctx)) {
+			t.Errorf("at first %+v", first)
+		}
+		s.Table().Throttled(ctx, engine.LimitSource, 10*time.Second)
+		s.Table().Waited(ctx, engine.LimitRows, 20*time.Second)
+		if pace(110); len(s.paces) != 1 {
+			t.Error("saved at once again")
+		}
+		s.check(task.Sleep(ctx, 10*time.Second))
+		if now := pace(150); len(now.Throttled) != 2 || now.Throttled[0].Seconds != 10 || now.Throttled[1].Seconds != 20 || now.Rate != 5 {
+			t.Errorf("ten seconds later %+v", now)
+		}
+		s.change(ctx, func(state *checkpoint.TableState) { state.Load.Number++ })
+		if now := pace(5000); now.Rate != 0 {
+			t.Errorf("of the next load %+v", now)
+		}
+	})
+}

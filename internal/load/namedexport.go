@@ -1,0 +1,59 @@
+package load
+
+import (
+	"errors"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// askNamed asks for the first load, from the export that the configuration names, once it is known
+// whether its images may be applied. One that is refused is noted, for everybody to see.
+func (c *Conductor) askNamed(life engine.Lifecycle) error {
+	v, err := c.Look(life.Work)
+	if err != nil {
+		return err
+	}
+	if stage := v.State.Stage(); v.State.Suspended.Reason != "" || stage != checkpoint.StageNone && !v.State.Load.Request.Refused() {
+		return nil // whatever has changed since is for the next step
+	}
+	now := c.Ledger.ServiceTime(life.Work)
+	if now.IsZero() {
+		return nil
+	}
+	var hole *checkpoint.NotAdmissible
+	if err := checkpoint.Admissible(v.State, v.Shards, now, c.settings.late); errors.As(err, &hole) && hole.Yet {
+		return nil
+	}
+	c.judged = max(task.Mono(life.Work), 1)
+	e, err := c.settings.named.Judge(life.Work, v.State, v.Shards)
+	var refused *engine.ExportRefused
+	switch {
+	case errors.As(err, &hole) && hole.Yet:
+		return nil
+	case errors.As(err, &refused):
+		if refused.Why == v.State.Load.Request.Failed {
+			return nil
+		}
+		if _, err = c.Ledger.RefuseExport(life.Work, c.Source, c.settings.named.Address, refused.Why); err == nil {
+			c.Events.Exporting(c.Source, c.settings.named.Address, refused.Why)
+		}
+	case err == nil:
+		_, err = c.Ledger.AskExport(life.Work, c.Source, false, e)
+	}
+	c.wake.Signal()
+	c.wakeAssigner.Signal()
+	return err
+}
+
+// judgeAgain judges a refused export once more, now and then: its last file may have come, or a
+// permission.
+func (c *Conductor) judgeAgain(life engine.Lifecycle, state checkpoint.TableState) error {
+	if !c.settings.wanted || !c.settings.named.Named() || state.Load.Paused != "" || state.StreamEnded ||
+		c.judged > 0 && task.Mono(life.Work)-c.judged < c.Timing.List {
+		return nil
+	}
+	return c.askNamed(life)
+}

@@ -1,0 +1,154 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Holds tells whether a range of a target table has a row.
+type Holds func(ctx context.Context, table string, r sink.Range) (bool, error)
+
+// Unknown tells whether a target table holds rows of which nobody knows whose they are. A witness
+// of the source table says that its rows were written under another ledger, which is found lost.
+func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table string) (unknown, witnessed bool, err error) {
+	others := sink.Prefix(transform.WitnessPrefix) // of other source tables
+	for _, r := range []sink.Range{{To: others.From}, {From: others.To}} {
+		if unknown, err = holds(ctx, table, r); unknown || err != nil {
+			break
+		}
+	}
+	if err != nil || !unknown {
+		return false, false, err
+	}
+	witnessed, err = holds(ctx, table, sink.Single(m.WitnessKey()))
+	return !witnessed, witnessed, err
+}
+
+// marked is Holds for a table that has our own families. One that does not exist holds nothing.
+func marked(target sink.MarkReader) Holds {
+	return func(ctx context.Context, table string, r sink.Range) (bool, error) {
+		found := false
+		err := target.ReadMarks(ctx, table, r, true, 1, func(sink.Row) error { found = true; return nil })
+		var e *sink.Error
+		if errors.As(err, &e) && e.Code == "NotFound" {
+			return false, nil
+		}
+		return found, err
+	}
+}
+
+// Admission decides whether a table's first generation may begin in what its targets hold.
+type Admission struct {
+	*engine.Common
+	mapping *transform.Mapping
+	target  sink.MarkReader // nil: nobody is asked
+	adopt   bool
+}
+
+func NewAdmission(s *engine.Table) *Admission {
+	return &Admission{Common: s.Common, mapping: s.Mapping, target: s.Worker.Target, adopt: s.Spec.AdoptRows}
+}
+
+// admit fails with a *RowsError if an operator has to answer first. It comes before anything is
+// created or written for the table.
+func (a *Admission) admit(ctx context.Context) error {
+	state, _, err := a.Ledger.Table(ctx, a.Source)
+	if err != nil || state.Generation > 0 || a.target == nil {
+		return err
+	}
+	var empty, unknown []string
+	lost, adopted := false, false
+	for _, table := range a.mapping.Tables() {
+		rows, witnessed, err := marked(a.target).Unknown(ctx, a.mapping, table)
+		if err != nil {
+			return err
+		}
+		// Read after the rows: those of another source table are there only after its note.
+		t, _, err := a.Ledger.Target(ctx, table)
+		switch {
+		case err != nil:
+			return err
+		case witnessed:
+			lost = true
+		case t.MadeByUs:
+		case !rows:
+			empty = append(empty, table)
+		case t.AdoptRows:
+			adopted = true
+		default:
+			unknown = append(unknown, table)
+		}
+	}
+	if len(unknown) > 0 && !a.adopt && !state.AdoptRows {
+		return &engine.RowsError{Table: a.Source, Target: unknown[0]}
+	}
+	for _, table := range empty {
+		if err := a.note(ctx, table, func(t *checkpoint.Target) { t.MadeByUs = true }); err != nil {
+			return err
+		}
+	}
+	for _, table := range unknown {
+		if err := a.note(ctx, table, func(t *checkpoint.Target) { t.AdoptRows = true }); err != nil {
+			return err
+		}
+	}
+	if lost && len(unknown) == 0 && !adopted {
+		return nil // the witness is judged next
+	}
+	_, err = a.Ledger.UpdateTable(ctx, a.Source, func(s *checkpoint.TableState) error {
+		return s.BeginInto(lost || adopted || len(unknown) > 0, a.adopt || adopted)
+	})
+	return err
+}
+
+// AdmitChange decides whether the mapping may be replaced by this one, which may write further
+// target tables. Strange says that one of them holds rows of which nobody knows whose they are, and
+// that an operator has answered.
+func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
+	state, _, err := a.Ledger.Table(ctx, a.Source)
+	if err != nil || state.Generation == 0 || state.MappingHash == a.MappingHash || a.target == nil {
+		return false, err
+	}
+	for _, table := range a.mapping.Tables() {
+		if slices.Contains(state.Targets, table) || slices.Contains(state.FormerTables(), table) {
+			continue
+		}
+		rows, witnessed, err := marked(a.target).Unknown(ctx, a.mapping, table)
+		if err != nil {
+			return false, err
+		}
+		t, _, err := a.Ledger.Target(ctx, table)
+		switch {
+		case err != nil:
+			return false, err
+		case witnessed:
+			strange = strange || len(state.Targets) > 0 // else it is a target of before, which was not kept
+		case t.MadeByUs:
+		case !rows:
+			err = a.note(ctx, table, func(t *checkpoint.Target) { t.MadeByUs = true })
+		case t.AdoptRows:
+			strange = true
+		case !a.adopt && !state.AdoptRows:
+			err = &engine.RowsError{Table: a.Source, Target: table}
+		default:
+			strange = true
+			err = a.note(ctx, table, func(t *checkpoint.Target) { t.AdoptRows = true })
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return strange, nil
+}
+
+func (a *Admission) note(ctx context.Context, table string, change func(*checkpoint.Target)) error {
+	_, err := a.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error { change(t); return nil })
+	return err
+}

@@ -1,0 +1,32 @@
+package stream
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// ListShards asks for a whole listing of a stream's shards, or of the children of one, until a
+// drain begins. What is repeated is the page that failed. A step is one page more than there ever
+// were: a listing that begins anew again and again is waited for longer and longer.
+func ListShards(life engine.Lifecycle, r *engine.Retrier, source cdc.Source, parent string) (cdc.Listing, error) {
+	lister := cdc.NewLister(source, parent)
+	for done := false; !done; {
+		reached := lister.Pages()
+		err := r.Retry(life, "list the stream", func(ctx context.Context) (err error) {
+			for err == nil && !done && lister.Pages() <= reached {
+				done, err = lister.Next(ctx)
+			}
+			return err
+		})
+		if err != nil {
+			return cdc.Listing{}, err
+		}
+		if !done && life.Draining() {
+			return cdc.Listing{}, engine.ErrStopped
+		}
+	}
+	return lister.Listing(), nil
+}

@@ -1,0 +1,465 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Reconciler makes the ledger agree with the table's stream and its target: it lists and ranks
+// shards, checks the witness, notices new streams, declares gaps that nobody declared, and removes
+// rows that are no longer needed.
+type Reconciler struct {
+	*engine.Common
+	mapping      *transform.Mapping
+	database     engine.Database
+	open         func(streamARN string) cdc.Source
+	witnesses    *engine.Witnesses
+	admission    *Admission
+	fencing      *engine.Fencing
+	shares       *engine.Shares // how many tables this process follows
+	tracker      *engine.ShardTracker
+	outages      *engine.Outages
+	wake         *task.Wakeup
+	wakeAssigner *task.Wakeup
+
+	joined  bool // by a pattern: it is left when it is dropped
+	young   bool // created after the first start
+	copies  bool
+	fromNow bool
+	late    time.Duration // how long after its change the application may write the target; 0: it does not
+
+	memory
+}
+
+func New(s *engine.Table, admission *Admission) *Reconciler {
+	return &Reconciler{
+		Common: s.Common, mapping: s.Mapping, database: s.Database, open: s.Open, witnesses: s.Witnesses, admission: admission, fencing: s.Fencing,
+		shares: s.Worker.Shares, tracker: &s.Tracker, outages: &s.Outages, wake: &s.Wake.Reconciler, wakeAssigner: &s.Wake.Assigner,
+		late: s.Spec.Late, joined: s.Spec.Joined, young: s.Spec.Young, copies: s.Spec.Copy, fromNow: s.Spec.FromNow,
+	}
+}
+
+// memory is what the reconciler remembers while its keeper holds the lease. What must last is in
+// the ledger.
+type memory struct {
+	began   bool
+	last    time.Duration // when the last complete pass began
+	listing cdc.Listing   // the last complete one
+	doubt   doubt
+	rests   map[string]time.Duration // since when a shard that could be reopened is left alone, by its id and epoch
+	dropped bool                     // the table does not exist any more, and its stream is kept
+	since   time.Duration            // when it was first asked for that it did not
+
+	described time.Duration // when it was last asked for
+	// The next complete pass does not wait for Timing.List: the table was dropped, exists again, or
+	// its stream has ended.
+	hasty bool
+}
+
+// Run reconciles until a drain begins: a small pass each Timing.Pass, and a complete one every
+// Timing.List.
+func (r *Reconciler) Run(life engine.Lifecycle) error {
+	r.memory = memory{}
+	r.fencing.See(0)
+	defer r.tracker.SetOver(false) // another keeper may find the table there again
+	for !life.Draining() {
+		err := r.Retry(life, "keep the table", func(ctx context.Context) error {
+			if r.due(ctx) {
+				return r.complete(life)
+			}
+			r.glance(ctx)
+			return r.small(life)
+		})
+		if err != nil && !life.Draining() {
+			return err
+		}
+		_ = r.wake.Wait(life.Drain, r.Timing.Pass)
+	}
+	return nil
+}
+
+func (r *Reconciler) due(ctx context.Context) bool {
+	passed := task.Mono(ctx) - r.last
+	return !r.began || passed >= r.Timing.List || r.hasty && passed >= glanceEvery
+}
+
+// readmit takes back that the table was suspended, now that it can be followed.
+func (r *Reconciler) readmit(ctx context.Context) error {
+	if r.dropped {
+		return nil
+	}
+	_, err := r.Ledger.UpdateTable(ctx, r.Source, func(s *checkpoint.TableState) error {
+		s.Suspended = checkpoint.Suspension{}
+		return nil
+	})
+	r.tracker.SetSuspended(false)
+	return err
+}
+
+// complete looks at everything: the witness, the table, its stream and all of its shards. Each step
+// is repeated by itself: while both services throttle, a pass that began anew with each failed call
+// would never end.
+func (r *Reconciler) complete(life engine.Lifecycle) error {
+	ctx := life.Work
+	began := task.Mono(ctx)
+	r.hasty = false
+	var state checkpoint.TableState
+	steps := []func(ctx context.Context) error{
+		r.admission.admit,
+		r.fencing.OpenFence, // whether the source answers or not
+		func(context.Context) error { return r.attend(life) },
+		r.readmit,
+		func(ctx context.Context) error { _, err := r.Ledger.Adopt(ctx, r.Source); return err },
+	}
+	for _, at := range r.witnesses.Places() {
+		steps = append(steps, func(context.Context) error { return r.witnesses.BeatAt(life, at) })
+	}
+	steps = append(steps,
+		r.fencing.Keep,
+		func(ctx context.Context) (err error) { state, _, err = r.Ledger.Table(ctx, r.Source); return err },
+		func(context.Context) (err error) { r.listing, err = r.list(life, state); return err },
+		func(context.Context) error { return r.discover(life, state, r.listing, state.Listed == 0) },
+		func(ctx context.Context) error { return r.noteOpen(ctx, state) },
+	)
+	for _, step := range steps {
+		if err := r.Retry(life, "keep the table", step); err != nil {
+			return err
+		}
+	}
+	r.began, r.last = true, began
+	r.outages.Answered("")
+	r.tracker.SetOver(r.dropped && began-r.since >= lasting)
+	return r.small(life)
+}
+
+// list gives the complete listing. A stream that the service does not know any more has ended, and
+// what it held is lost.
+func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (cdc.Listing, error) {
+	listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), "")
+	if !cdc.Is(err, cdc.NotFound) {
+		return listing, err
+	}
+	// Those who read the stream's shards find the same, and may have raised the generation since
+	// the pass read the record, or the last attempt of this step.
+	now, _, err := r.Ledger.Table(life.Work, r.Source)
+	if err != nil {
+		return cdc.Listing{}, err
+	}
+	if now.StreamARN == state.StreamARN && !now.StreamEnded {
+		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Reason: "the stream is gone"}
+		err := r.Raise(life, now.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+		if err != nil {
+			return cdc.Listing{}, err
+		}
+	}
+	return cdc.Listing{Ended: true}, nil
+}
+
+// noteOpen notes which shards the complete listing showed open: their children begin later than its
+// first page. A listing may go on showing a shard open that was closed long ago, for which there is
+// no bound; one whose child is known is closed, whatever the listing says, and so is one that split
+// after its page was read, and one that was read to its end.
+func (r *Reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) error {
+	shards, err := r.Ledger.Shards(ctx, r.Source)
+	if err != nil {
+		return err
+	}
+	known, closed := map[string]bool{}, map[string]bool{}
+	for _, s := range shards {
+		known[s.ID] = true
+		if s.Label == state.Label {
+			closed[s.Parent] = true
+			if s.Ended() {
+				closed[s.ID] = true
+			}
+		}
+	}
+	for _, s := range r.listing.Shards {
+		closed[s.Parent] = true
+	}
+	var open []string
+	for _, s := range r.listing.Shards {
+		if !s.Closed && !closed[s.ID] {
+			open = append(open, s.ID)
+		}
+	}
+	return r.Ledger.NoteOpen(ctx, r.Source, state.Label, open, r.listing.At, known)
+}
+
+// discover adds the rows of shards that are new in a listing. A shard whose ancestors were lost is
+// a gap, declared before its row is written, so that it is found again if this worker ends in
+// between.
+func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState, listing cdc.Listing, first bool) error {
+	ctx := life.Work
+	known, rows, err := r.known(ctx, state.Label)
+	if err != nil {
+		return err
+	}
+	placed, orphans := cdc.RankShards(known, listing.Shards, first)
+	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
+		// The pages are of several moments: a parent that was not to be listed yet when its page
+		// was read is listed now.
+		again, err := ListShards(life, r.Retrier, r.open(state.StreamARN), "")
+		if err != nil && !cdc.Is(err, cdc.NotFound) {
+			return err
+		}
+		// And a keeper before this one may have written it down while that was asked for.
+		if known, rows, err = r.known(ctx, state.Label); err != nil {
+			return err
+		}
+		placed, orphans = cdc.RankShards(known, slices.Concat(listing.Shards, again.Shards), first)
+	}
+	late, lost := map[string]bool{}, map[string]bool{}
+	for _, o := range orphans {
+		late[o.ID], lost[o.ID] = o.Reason == cdc.NoRoom, o.Reason == cdc.UnknownParent
+		if noted(state, gapOf(o)) {
+			continue // it cannot be placed, and is listed again and again
+		}
+		if err := r.Raise(life, state.Generation, gapOf(o), nil); err != nil {
+			return err
+		}
+	}
+	parents := map[string]string{}
+	for _, n := range slices.Concat(known, placed) {
+		parents[n.ID] = n.Parent
+	}
+	if err := r.overtaken(life, state, known, placed, rows, parents, late); err != nil {
+		return err
+	}
+	// Up to the gap everything is the business of the load that follows it.
+	gap, cut := r.Ledger.ServiceTime(ctx), time.Time{}
+	if !slices.ContainsFunc(placed, func(n cdc.Node) bool { // whose changes are all applied, and which may be an orphan's ancestor
+		_, known := rows[n.Parent]
+		_, ranked := parents[n.Parent]
+		return known || !lost[n.ID] && !ranked
+	}) {
+		cut = checkpoint.OrphansCut(rows, state, gap)
+	}
+	for _, n := range placed {
+		s := checkpoint.Shard{
+			Source: r.Source, StreamARN: state.StreamARN, Label: state.Label, ID: n.ID, Parent: n.Parent, State: checkpoint.Waiting,
+			Hop: n.Hop, Generation: state.Generation, Began: state.Generation, Dropping: !state.Cut.IsZero(),
+		}
+		if parent, ok := rows[n.Parent]; ok {
+			s.Dropping = parent.Dropping // looked at again when it is leased
+		}
+		if lost[n.ID] {
+			s.CoveredTo, s.Cut = gap, cut
+		} else {
+			s.Cut = checkpoint.DescendantsCut(n.ID, rows, parents)
+		}
+		s.Dropping = s.Dropping || !s.Cut.IsZero()
+		if late[n.ID] {
+			// Not to be read: its ancestors may outrank it, or it its descendants. It is closed, so
+			// that the load after the gap covers all it held.
+			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be read", r.Ledger.ServiceTime(ctx)
+		}
+		if err := r.Ledger.CreateShard(ctx, s); err != nil {
+			return err
+		}
+		rows[n.ID] = s
+	}
+	if len(placed) > 0 {
+		r.wakeAssigner.Signal()
+	}
+	if !first {
+		return nil
+	}
+	_, err = r.Ledger.UpdateTable(ctx, r.Source, func(s *checkpoint.TableState) error {
+		if s.Label == state.Label && s.Listed == 0 {
+			s.Listed = state.Generation
+		}
+		return nil
+	})
+	r.wakeAssigner.Signal()
+	return err
+}
+
+// overtaken declares gaps of late ancestors whose descendants were applied in an earlier generation,
+// and adds them to those that are late.
+func (r *Reconciler) overtaken(life engine.Lifecycle, state checkpoint.TableState, known, placed []cdc.Node, rows map[string]checkpoint.Shard, parents map[string]string, late map[string]bool) error {
+	shards := make([]checkpoint.Shard, len(known))
+	for i, n := range known {
+		shards[i] = rows[n.ID]
+	}
+	for _, n := range placed {
+		if late[n.ID] || !checkpoint.Overtaken(n.ID, shards, parents, state.Generation) {
+			continue
+		}
+		late[n.ID] = true
+		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: n.ID, Reason: "shard listed after what follows it was applied in an earlier generation"}
+		if noted(state, gap) {
+			continue
+		}
+		if err := r.Raise(life, state.Generation, gap, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known are the shards of a stream that have rows, and those rows.
+func (r *Reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[string]checkpoint.Shard, error) {
+	shards, err := r.Ledger.Shards(ctx, r.Source)
+	var known []cdc.Node
+	rows := map[string]checkpoint.Shard{}
+	for _, s := range shards {
+		if s.Label == label {
+			known = append(known, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
+			rows[s.ID] = s
+		}
+	}
+	return known, rows, err
+}
+
+// gapOf is the gap that an orphan is.
+func gapOf(o cdc.Orphan) checkpoint.DeclaredGap {
+	return checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+}
+
+func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
+	for _, g := range state.Gaps {
+		if g.Shard == gap.Shard && g.Reason == gap.Reason {
+			return true
+		}
+	}
+	return false
+}
+
+// leafLists is how many shards are asked for their children one by one in a pass; for more a
+// complete listing is cheaper.
+const leafLists = 3
+
+// small looks at the ledger alone, unless a shard has ended whose children are not known: gaps that
+// were not declared, trimmed shards that can be read on, and rows that say nothing any more.
+func (r *Reconciler) small(life engine.Lifecycle) error {
+	ctx := life.Work
+	v, err := r.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if v.State.Adopted != v.State.Generation { // a raise that its beginner did not complete
+		if v.State, err = r.Ledger.Adopt(ctx, r.Source); err != nil {
+			return err
+		}
+		r.wakeAssigner.Signal()
+	}
+	var nodes []cdc.Node
+	awaiting, now := map[string]bool{}, r.Ledger.ServiceTime(ctx)
+	for _, s := range v.Shards {
+		switch {
+		case s.Undeclared(v.State):
+			err = r.Raise(life, s.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: s.Reason}, nil)
+		case s.Reopenable(v.State) && r.rested(ctx, s):
+			err = r.Ledger.Reopen(ctx, s, v.State)
+			r.wakeAssigner.Signal()
+		}
+		if err != nil {
+			return err
+		}
+		if s.Label == v.State.Label {
+			nodes = append(nodes, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
+			awaiting[s.ID] = s.AwaitsChildren(now)
+		}
+	}
+	if err := r.giveUp(life, checkpoint.Outrun(v.Shards, v.State)); err != nil {
+		return err
+	}
+	removable := checkpoint.Removable(v.Shards, v.State.Label, r.listing.Shards, v.State.StreamEnded, now)
+	for _, s := range checkpoint.HoldBack(removable, v.State, v.Merged) {
+		if err := r.Ledger.Remove(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := r.Ledger.ForgetMerged(ctx, r.Source, v.Merged, v.Shards); err != nil {
+		return err
+	}
+	if v.State.StreamEnded || v.State.Listed == 0 {
+		return nil
+	}
+	return r.children(life, v.State, cdc.Leaves(nodes), awaiting)
+}
+
+// giveUp declares gaps of shards whose descendants were applied in an earlier generation. All of them are lost before the generation
+// rises, so that none is read in it.
+func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) error {
+	const reason = "what follows the shard was applied in an earlier generation, before their lineage was known"
+	var lost []checkpoint.Shard
+	for _, s := range outrun {
+		done, err := r.Ledger.GiveUp(life.Work, s, reason)
+		if err != nil {
+			return err
+		}
+		if done { // else the next pass looks again
+			lost = append(lost, s)
+		}
+	}
+	for _, s := range lost {
+		if err := r.Raise(life, s.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: reason}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// longRest is the longest time for which a shard that was lost again and again is left alone.
+const longRest = 10 * time.Minute
+
+// rested tells whether a trimmed shard may be reopened: at once after its first gap, and after a
+// longer and longer rest if no page of it was applied since it was reopened before. Whatever makes
+// readers refuse it again and again cannot spend generations without end.
+func (r *Reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
+	if s.Reopened == 0 {
+		return true
+	}
+	if r.rests == nil {
+		r.rests = map[string]time.Duration{}
+	}
+	at, now := fmt.Sprint(s.ID, " ", s.Epoch), task.Mono(ctx)
+	since, known := r.rests[at]
+	if !known {
+		since, r.rests[at] = now, now
+	}
+	rest := min(time.Second<<min(s.Reopened, 16), longRest)
+	if now-since < rest {
+		return false
+	}
+	delete(r.rests, at)
+	return true
+}
+
+// children asks for the children of shards that are done. The listing may lag behind the end of a
+// shard by minutes (H13).
+func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState, leaves []string, awaiting map[string]bool) error {
+	var ended []string
+	for _, id := range leaves {
+		if awaiting[id] {
+			ended = append(ended, id)
+		}
+	}
+	if len(ended) > leafLists {
+		ended = []string{""} // the parent that all have
+	}
+	for _, id := range ended {
+		listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), id)
+		if err != nil {
+			return err
+		}
+		if listing.Ended && !r.dropped {
+			r.hasty = true // the stream of a table that is dropped ends with it
+		}
+		if err := r.discover(life, state, listing, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/transform"
+	"github.com/dynamodb-bigtable/replicator/verify"
+)
+
+// Sampler compares a sample of what this worker has just applied, every now and then, and what is
+// known to differ. Both looks of a comparison are taken, so that what is under way is no difference;
+// and only a comparison takes back what another one found.
+type Sampler struct {
+	*engine.Common
+	mapping    *transform.Mapping
+	comparison verify.Comparison // without what belongs to one round
+	owned      bool
+	share      float64
+	every      time.Duration
+	rate       *backfill.Throttle
+
+	mu      sync.Mutex
+	round   uint64
+	cut     uint64 // hashes above it are not in the sample
+	waiting []sampledRow
+	known   map[[2]string]bool // the rows that wait
+}
+
+// sampledRow is a row that was applied, with the hash by which its item was chosen.
+type sampledRow struct {
+	hash  uint64
+	place verify.Place
+}
+
+const (
+	// mostWaiting bounds the rows that wait for a round. When there are more, the share is halved
+	// for the rest of the round.
+	mostWaiting = 500
+	// sampleRate is how many items and rows a second a round reads at most.
+	sampleRate = 50
+	// leastPatience is how long a round waits at least until what was committed before it is
+	// applied.
+	leastPatience = time.Minute
+)
+
+// NewSampler is nil if nothing is to be compared.
+func NewSampler(v *Verifier, spec engine.Spec) *Sampler {
+	if spec.SampleEvery <= 0 || spec.Sample <= 0 {
+		return nil
+	}
+	s := &Sampler{Common: v.Common, mapping: spec.Mapping, owned: spec.Owned, share: spec.Sample, every: spec.SampleEvery, rate: backfill.NewThrottle(sampleRate)}
+	s.comparison = verify.Comparison{
+		Mapping: spec.Mapping, Source: v.database, Target: v.target, Settle: v.settings.settle, Late: v.settings.late, Now: v.now, Applied: v.applied,
+		Patience: max(s.every, leastPatience),
+		Pace: func(ctx context.Context, items int, _ float64, rows int) error {
+			_, err := s.rate.Take(ctx, items+rows)
+			return err
+		},
+	}
+	s.begin()
+	return s
+}
+
+// begin begins a round: it chooses by another hash, so that each item's turn comes.
+func (s *Sampler) begin() {
+	s.round++
+	s.cut, s.waiting, s.known = uint64(s.share*math.MaxUint64), nil, map[[2]string]bool{}
+	if s.share >= 1 {
+		s.cut = math.MaxUint64
+	}
+}
+
+// Sample picks rows of a batch before it is written. What it returns notes those that are durable
+// then.
+func (s *Sampler) Sample(b *transform.Batch) (durable func()) {
+	picked := s.pick(b)
+	return func() { s.note(picked) }
+}
+
+// pick finds the rows of a batch whose items are in the sample. A write empties the batch, so that
+// they are picked before, and noted when they are durable.
+func (s *Sampler) pick(b *transform.Batch) []sampledRow {
+	s.mu.Lock()
+	round, cut := s.round, s.cut
+	s.mu.Unlock()
+	var picked []sampledRow
+	for i := range b.Rows {
+		row := &b.Rows[i]
+		h := sampleHash(round, row.Item)
+		if h > cut {
+			continue
+		}
+		if keys, ok := s.mapping.ParseItemKey(row.Item); ok {
+			picked = append(picked, sampledRow{h, verify.Place{Table: row.Table, Row: row.Row, Keys: []attribute.Item{keys}}})
+		}
+	}
+	return picked
+}
+
+func sampleHash(round uint64, item string) uint64 {
+	var salt [8]byte
+	binary.BigEndian.PutUint64(salt[:], round)
+	sum := sha256.Sum256(append(salt[:], item...))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// note keeps rows that are durable now for the next round.
+func (s *Sampler) note(picked []sampledRow) {
+	if len(picked) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range picked {
+		at := [2]string{p.place.Table, p.place.Row}
+		if p.hash > s.cut || s.known[at] {
+			continue
+		}
+		s.known[at] = true
+		s.waiting = append(s.waiting, p)
+		if len(s.waiting) > mostWaiting {
+			s.halve()
+		}
+	}
+}
+
+// halve lets go of about a half of what waits: those of the higher hashes.
+func (s *Sampler) halve() {
+	s.cut /= 2
+	s.waiting = slices.DeleteFunc(s.waiting, func(p sampledRow) bool {
+		out := p.hash > s.cut
+		if out {
+			delete(s.known, [2]string{p.place.Table, p.place.Row})
+		}
+		return out
+	})
+}
+
+// take gives what waits, and begins the next round.
+func (s *Sampler) take() []verify.Place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	places := make([]verify.Place, len(s.waiting))
+	for i, p := range s.waiting {
+		places[i] = p.place
+	}
+	s.begin()
+	return places
+}
+
+// Run compares until a drain begins. A round that fails is over: its rows come again with their next
+// change, and what is known to differ with the next round.
+func (s *Sampler) Run(life engine.Lifecycle) error {
+	for life.Rest(s.every) == nil {
+		err := s.compare(life)
+		if engine.Fatal(err) {
+			return s.End(err)
+		}
+		if err != nil && !life.Draining() && life.Work.Err() == nil {
+			s.Events.Retry(s.Source, "compare a sample", s.every, err)
+		}
+	}
+	return nil
+}
+
+// compare is one round.
+func (s *Sampler) compare(life engine.Lifecycle) error {
+	ctx := life.Work
+	places := s.take()
+	owned := s.owned
+	var before []json.RawMessage
+	err := s.Retry(life, "look for what differs", func(ctx context.Context) error {
+		table, _, err := s.Ledger.Table(ctx, s.Source)
+		if err == nil && table.MappingHash == s.MappingHash {
+			before, err = s.Ledger.Mismatches(ctx, s.Source)
+		}
+		owned = owned || table.MadeByUs
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	places, err = withKnown(places, before)
+	if err != nil || len(places) == 0 {
+		return err
+	}
+	c := s.comparison
+	c.Owned = owned
+	c.Retry = func(ctx context.Context, op func(ctx context.Context) error) error {
+		return s.Retry(life.Within(ctx), "compare a sample", op)
+	}
+	checked, err := c.Check(ctx, life.Drain, places...)
+	if err != nil {
+		return err
+	}
+	s.Events.Compared(s.Source, checked.Compared)
+	at := s.comparison.Now(ctx)
+	return s.Retry(life.Finishing(), "note what differs", func(ctx context.Context) error {
+		_, err := s.Ledger.Sample(ctx, s.Source, at, checked.Compared, func(known []json.RawMessage) []json.RawMessage {
+			return merge(known, checked)
+		})
+		return err
+	})
+}
+
+// withKnown adds the places of rows that are known to differ.
+func withKnown(places []verify.Place, known []json.RawMessage) ([]verify.Place, error) {
+	for _, text := range known {
+		var f verify.Finding
+		if err := json.Unmarshal(text, &f); err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(places, func(p verify.Place) bool { return p.Table == f.Table && p.Row == f.Row }) {
+			place := verify.Place{Table: f.Table, Row: f.Row}
+			if f.Keys.Exists() {
+				place.Keys = append(place.Keys, f.Keys)
+			}
+			places = append(places, place)
+		}
+	}
+	return places, nil
+}
+
+// merge is what is known to differ after a comparison: what it found, and of what was known before
+// all that it did not find equal. It is pure.
+func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
+	var now []json.RawMessage
+	at := func(f verify.Finding) func(o verify.Finding) bool {
+		return func(o verify.Finding) bool { return o.Table == f.Table && o.Row == f.Row }
+	}
+	for _, text := range known {
+		var f verify.Finding
+		if json.Unmarshal(text, &f) != nil {
+			continue // of a later version perhaps, which finds it again
+		}
+		equal := slices.ContainsFunc(checked.Equal, func(p verify.Place) bool { return p.Table == f.Table && p.Row == f.Row })
+		if !equal && !slices.ContainsFunc(checked.Findings, at(f)) {
+			now = append(now, text)
+		}
+	}
+	for _, f := range checked.Findings {
+		f.Columns = nil // a comparison on purpose says which
+		if text, err := json.Marshal(f); err == nil {
+			now = append(now, text)
+		}
+	}
+	return now
+}

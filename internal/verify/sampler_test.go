@@ -1,0 +1,135 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/transform"
+	"github.com/dynamodb-bigtable/replicator/verify"
+)
+
+func newSample(t *testing.T, share float64) *Sampler {
+	t.Helper()
+	s := &Sampler{mapping: enginetest.OrdersMapping(t), share: share}
+	s.begin()
+	return s
+}
+
+// applied are the rows of so many items as a writer has them.
+func (s *Sampler) applied(from, to int) *transform.Batch {
+	var items []attribute.Item
+	for i := from; i < to; i++ {
+		items = append(items, enginetest.Keyed(fmt.Sprintf("k%05d", i)))
+	}
+	b := transform.Load(s.mapping, items, 1, time.UnixMilli(1_800_000_000_000))
+	return &b
+}
+
+// A sample holds about its share of the items, the same ones however often they are applied, and
+// others in the next round.
+func TestSampleOfWhatIsApplied(t *testing.T) {
+	s := newSample(t, 0.1)
+	s.note(s.pick(s.applied(0, 2000)))
+	s.note(s.pick(s.applied(0, 2000)))
+	first := s.take()
+	if n := len(first); n < 140 || n > 260 {
+		t.Errorf("%d of 2000 items in a sample of a tenth", n)
+	}
+	s.note(s.pick(s.applied(0, 2000)))
+	again := 0
+	for _, p := range s.take() {
+		if slices.ContainsFunc(first, func(o verify.Place) bool { return o.Row == p.Row }) {
+			again++
+		}
+	}
+	if again > len(first)/2 {
+		t.Errorf("%d of %d items come again in the next round", again, len(first))
+	}
+	if whole := newSample(t, 1); len(whole.pick(whole.applied(0, 100))) != 100 {
+		t.Error("a share of 1 leaves items out")
+	}
+}
+
+// However much is applied, what waits is bounded, and is a sample by hash: an item that waits would
+// have been chosen at any time of the round.
+func TestASampleIsBounded(t *testing.T) {
+	s := newSample(t, 1)
+	for from := 0; from < 20_000; from += 1000 {
+		s.note(s.pick(s.applied(from, from+1000)))
+		if len(s.waiting) > mostWaiting || len(s.known) != len(s.waiting) {
+			t.Fatalf("%d rows wait, %d are known", len(s.waiting), len(s.known))
+		}
+	}
+	if len(s.waiting) < mostWaiting/4 {
+		t.Errorf("%d rows wait", len(s.waiting))
+	}
+	for _, p := range s.waiting {
+		if p.hash > s.cut {
+			t.Fatal("a row that is not in the sample any more waits")
+		}
+	}
+	if s.take(); s.cut != math.MaxUint64 {
+		t.Error("the next round does not begin at its share")
+	}
+}
+
+// What was picked before a round ended, and became durable after that, is noted only if the next
+// round has it in its sample.
+func TestASampleOfTheRoundBefore(t *testing.T) {
+	s := newSample(t, 1)
+	picked := s.pick(s.applied(0, 100))
+	s.take()
+	s.cut = 0
+	if s.note(picked); len(s.waiting) != 0 {
+		t.Errorf("%d rows wait that are not in the sample", len(s.waiting))
+	}
+}
+
+// Only a comparison takes back what another one found.
+func TestWhatIsKnownToDiffer(t *testing.T) {
+	finding := func(row string, kind verify.Kind) verify.Finding {
+		return verify.Finding{Source: "Orders", Table: "orders", Row: row, Kind: kind, Keys: enginetest.Keyed(row), Columns: []verify.Column{{Family: "d", Qualifier: "v"}}}
+	}
+	var known []json.RawMessage
+	for _, row := range []string{"mended", "still", "moving"} {
+		text, err := json.Marshal(finding(row, verify.Missing))
+		if err != nil {
+			t.Fatal(err)
+		}
+		known = append(known, text)
+	}
+	places, err := withKnown([]verify.Place{{Table: "orders", Row: "still"}}, known)
+	if err != nil || len(places) != 3 {
+		t.Fatalf("%d places: %v", len(places), err)
+	}
+	for _, p := range places[1:] {
+		if len(p.Keys) != 1 || !p.Keys[0].Equal(enginetest.Keyed(p.Row)) {
+			t.Errorf("%s without its item", p.Row)
+		}
+	}
+	now := merge(known, verify.Checked{
+		Equal:    []verify.Place{{Table: "orders", Row: "mended"}},
+		Findings: []verify.Finding{finding("still", verify.Different), finding("new", verify.Extra)},
+	})
+	var got []string
+	for _, text := range now {
+		var f verify.Finding
+		if err := json.Unmarshal(text, &f); err != nil {
+			t.Fatal(err)
+		}
+		if f.Row != "moving" && f.Columns != nil {
+			t.Errorf("%s is kept with its columns", f.Row)
+		}
+		got = append(got, f.Row+" "+string(f.Kind))
+	}
+	if want := []string{"moving missing", "still different", "new extra"}; !slices.Equal(got, want) {
+		t.Errorf("known are %q, want %q", got, want)
+	}
+}
