@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"internal/canary":     {"attribute", "cdc", "transform"},
 	"internal/cutover":    {"attribute", "backfill", "cdc", "checkpoint", "sink", "transform", "internal/canary", "internal/fence", "internal/task"},
 	"internal/hook":       {"internal/cutover"},
-	"internal/desk":       {"checkpoint", "internal/config", "internal/diag", "internal/engine", "internal/preflight", "internal/terminal"},
+	"internal/desk":       {"checkpoint", "internal/config", "internal/diag", "internal/engine", "internal/preflight", "internal/task", "internal/terminal"},
 	"internal/page":       {},
 	"internal/evidence":   {"checkpoint", "internal/page"},
 	"internal/engine":     {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "exports", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},
