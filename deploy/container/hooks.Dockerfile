@@ -1,4 +1,5 @@
-# For hooks of a cutover that are commands: a shell and flock around the image of a release or of Dockerfile. Built beside your hooks:
+# For cutover hooks that are commands: adds a shell and flock to the image of a release or of Dockerfile. Build it beside
+# your hooks:
 #   docker build -f deploy/container/hooks.Dockerfile --build-arg REPLICATOR=REGISTRY/replicator:VERSION -t REGISTRY/replicator-hooks:VERSION hooks
 ARG REPLICATOR=replicator:dev
 FROM ${REPLICATOR} AS replicator

@@ -1,22 +1,27 @@
 #!/bin/sh
-# Runs a hook of a cutover only if no newer call has come this way before: a call that was delayed, or
-# that a driver sends which slept, does nothing.
+# Runs a cutover hook only if no newer call came before. A delayed call, or a late call of a process that
+# was paused, does nothing.
 #
 #   newest-token.sh FILE COMMAND [ARGUMENT…]
 #
-# FILE keeps the highest token that was seen, such as /var/lib/replicator/cutover.token, which the systemd
-# unit lets hooks write. All hooks of one pipeline name the same FILE, and each machine that calls them must
-# see it: a local file if one machine does, a file system that they share and whose locks hold between them
-# if several do. Use a new FILE for a new ledger, which counts from 1 again.
+# FILE stores the highest token seen, for example /var/lib/replicator/cutover.token, which the systemd unit
+# lets hooks write. All hooks of one pipeline must name the same FILE. If one machine calls the hooks, use a
+# local file. If several do, use a shared file system whose locks work between machines. Use a new FILE for a
+# new ledger, which counts from 1 again.
 #
 # In a configuration:
 #
 #   freeze_writes: ./newest-token.sh /var/lib/replicator/cutover.token ./freeze.sh
 #
-# COMMAND is not run by a probe. Otherwise its exit status is this script's: 0 done; 1 to 125 but 75 nothing was
-# done, by this call or one before it; all else not known. 75 is a late token, too: nothing was done by this
-# call, and a newer one decides. COMMAND runs under a lock: while one call's command lives, the next one waits
-# for it, until its own deadline. Needs flock(1), of util-linux or BusyBox.
+# A probe does not run COMMAND. Otherwise the exit status is that of COMMAND:
+#
+#   0                  done
+#   1 to 74, 76 to 125 refused: neither this call nor an earlier one did anything
+#   75                 the token is late: this call did nothing, and a newer one decides
+#   126 and above      unknown
+#
+# COMMAND runs under a lock. While one call's command runs, the next call waits for it, until its own
+# deadline. Needs flock(1), of util-linux or BusyBox.
 set -u
 
 late=75
@@ -34,7 +39,7 @@ case $1 in
 */*) [ -f "$1" ] && [ -x "$1" ] ;;
 *) command -v "$1" >/dev/null 2>&1 ;;
 esac || { say "cannot execute $1"; exit $late; }
-# The lock has a file of its own, which is never replaced.
+# The lock is a separate file, which is never replaced.
 { exec 9>>"$file.lock"; } 2>/dev/null || { say "cannot write $file.lock"; exit $late; }
 
 for last; do :; done
@@ -73,11 +78,11 @@ if [ -s "$file" ]; then
 		exit $late
 	fi
 fi
-# It is kept before the command acts, and a crash leaves the old one or the new one.
+# The token is stored before the command acts. A crash leaves either the old or the new token.
 echo "$CUTOVER_TOKEN" >"$file.new" && { sync "$file.new" 2>/dev/null || sync; } && mv -f "$file.new" "$file" || {
 	say "cannot write $file"
 	exit $late
 }
 
-# The lock is this script's: what the command leaves running does not hold up the next call.
+# Only this script holds the lock: background processes of the command do not block the next call.
 "$@" 9>&-

@@ -1,5 +1,5 @@
-# Workers on GKE that read DynamoDB and write Bigtable without a key anywhere: apply this, then deploy/kubernetes/overlays/gke with the two
-# outputs. Both policies are printed by replicator itself from your configuration:
+# Workers on GKE that read DynamoDB and write Bigtable without keys. Apply this, then deploy/kubernetes/overlays/gke with
+# the two outputs. replicator prints both policies from your configuration:
 #   replicator plan --print-iam aws > aws-policy.json
 #   replicator plan --print-iam gcp > gcp-role.yaml
 
@@ -38,7 +38,7 @@ variable "instance" {
 }
 
 variable "bigtable_cluster" {
-  description = "Cluster of the instance that takes the writes."
+  description = "Cluster of the instance that receives the writes."
   type        = string
 }
 

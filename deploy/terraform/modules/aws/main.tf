@@ -1,5 +1,5 @@
-# What replicator needs in AWS, without keys: an identity provider for a cluster of GKE, and a role that its service account assumes. The
-# policy is the one that `replicator plan --print-iam aws` prints for your configuration.
+# What replicator needs in AWS, without keys: an identity provider for a GKE cluster, and a role that its service account
+# assumes. `replicator plan --print-iam aws` prints the policy for your configuration.
 
 terraform {
   required_version = ">= 1.5"
@@ -61,7 +61,7 @@ resource "aws_iam_role_policy" "replicator" {
   policy = var.policy
 }
 
-# Keys of customers that encrypt the tables: DynamoDB decrypts with them on behalf of whoever reads.
+# Customer-managed keys that encrypt the tables. DynamoDB decrypts with them in the name of the reader.
 data "aws_iam_policy_document" "keys" {
   count = length(var.kms_key_arns) > 0 ? 1 : 0
 
@@ -79,7 +79,7 @@ resource "aws_iam_role_policy" "keys" {
   policy = data.aws_iam_policy_document.keys[0].json
 }
 
-# For exports of the tables: to read them, and to have them written where `backfill start --request-export` asks for that.
+# For exports of the tables: permission to read them, and to write them if `backfill start --request-export` is used.
 resource "aws_s3_bucket" "exports" {
   count         = var.export_bucket == "" ? 0 : 1
   bucket        = var.export_bucket

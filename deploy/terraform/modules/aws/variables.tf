@@ -15,7 +15,7 @@ variable "issuer_url" {
 }
 
 variable "create_provider" {
-  description = "Whether the identity provider of the issuer is made; false if the account has it."
+  description = "Whether to create the identity provider of the issuer; false if the account has it."
   type        = bool
   default     = true
 }
@@ -39,13 +39,13 @@ variable "kms_key_arns" {
 }
 
 variable "export_bucket" {
-  description = "Name of a bucket for exports; none if it is empty."
+  description = "Name of a bucket for exports; empty for none."
   type        = string
   default     = ""
 }
 
 variable "export_table_arns" {
-  description = "Tables whose exports are asked for by `backfill start --request-export`; empty if exports are only read."
+  description = "Tables that `backfill start --request-export` may export; empty if exports are only read."
   type        = list(string)
   default     = []
 }

@@ -1,5 +1,5 @@
-# What replicator needs in Google Cloud: an account without keys that the workers act as, its role, the app profile and the state table
-# and, where a topic is used, topic, subscription and dead letter.
+# What replicator needs in Google Cloud: a service account without keys, its role, the app profile and the state table.
+# If you use a topic, also topic, subscription and dead letter.
 
 terraform {
   required_version = ">= 1.5"
@@ -23,7 +23,7 @@ resource "google_service_account_iam_member" "workload_identity" {
   member             = "serviceAccount:${var.project}.svc.id.goog[${var.namespace}/${var.service_account}]"
 }
 
-# The permissions are those that `replicator plan --print-iam gcp` prints.
+# `replicator plan --print-iam gcp` prints the permissions.
 resource "google_project_iam_custom_role" "replicator" {
   project     = var.project
   role_id     = replace(var.name, "-", "_")
@@ -39,7 +39,7 @@ resource "google_bigtable_instance_iam_member" "replicator" {
   member   = google_service_account.replicator.member
 }
 
-# Conditional writes take routing to one cluster, and transactions of single rows.
+# Conditional writes need single-cluster routing and single-row transactions.
 resource "google_bigtable_app_profile" "replicator" {
   project         = var.project
   instance        = var.instance
@@ -98,7 +98,7 @@ resource "google_pubsub_topic" "dead_letter" {
   message_retention_duration = "604800s"
 }
 
-# Messages in the dead letter stay until somebody has looked at them.
+# Keeps the messages in the dead letter until you have looked at them.
 resource "google_pubsub_subscription" "dead_letter" {
   count                      = var.topic == "" ? 0 : 1
   project                    = var.project
@@ -111,7 +111,7 @@ resource "google_pubsub_subscription" "dead_letter" {
   }
 }
 
-# The guard in Bigtable needs no order, and orders cost throughput: off.
+# Ordering is off: the guard in Bigtable does not need it, and it costs throughput.
 resource "google_pubsub_subscription" "apply" {
   count                      = var.topic == "" ? 0 : 1
   project                    = var.project
@@ -150,7 +150,7 @@ resource "google_pubsub_subscription_iam_member" "apply" {
   member       = google_service_account.replicator.member
 }
 
-# The service itself moves messages to the dead letter, as its own account.
+# Pub/Sub moves messages to the dead letter with its own account.
 data "google_project" "this" {
   project_id = var.project
 }

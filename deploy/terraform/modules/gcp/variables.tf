@@ -15,7 +15,7 @@ variable "instance" {
 }
 
 variable "cluster" {
-  description = "Cluster of the instance that takes the writes."
+  description = "Cluster of the instance that receives the writes."
   type        = string
 }
 
@@ -49,13 +49,13 @@ variable "service_account" {
 }
 
 variable "topic" {
-  description = "Name of the topic of changes, of which relay.pubsub_topic is the path; none if it is empty."
+  description = "Name of the topic of changes (relay.pubsub_topic is its path); empty for none."
   type        = string
   default     = ""
 }
 
 variable "subscription" {
-  description = "Name of the appliers' subscription, of which relay.subscription is the path."
+  description = "Name of the appliers' subscription (relay.subscription is its path)."
   type        = string
   default     = "replicator-apply"
 }
