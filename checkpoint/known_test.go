@@ -1,0 +1,101 @@
+package checkpoint_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/test/known"
+)
+
+// Two shards of a generation are trimmed. What the second one lost, which was behind, counts too once
+// the first one's gap began a new generation, whether the second one's worker is gone or slow.
+func TestASecondGapOfAGenerationIsNotLost(t *testing.T) {
+	for slow, gaps := range map[bool]int{false: 1, true: 2} {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			_, b := p.worker("b")
+			create(t, ctx, a, shard("a", ""), shard("b", ""))
+			_, err := a.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Base = s.Generation; return nil }) // loaded once
+			check(t, err)
+			trimmed := func(l *checkpoint.Ledger, id string, applied time.Time) checkpoint.DeclaredGap {
+				held, to := take(t, ctx, l, id), at(7)
+				to.EventTime, to.FirstRead = applied, begin
+				check(t, held.Commit(ctx, to))
+				l.Heard(ctx, begin.Add(30*time.Hour))
+				check(t, held.Declare(ctx, checkpoint.Trimmed, "trimmed"))
+				return checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: id, Reason: "trimmed"}
+			}
+			first, second := trimmed(a, "a", begin.Add(4*time.Hour)), trimmed(b, "b", begin.Add(time.Hour))
+			state, err := a.Raise(ctx, source, 1, first, nil)
+			check(t, err)
+			behind := row(t, ctx, a, "b")
+			declared := !behind.Undeclared(state)
+			check(t, a.Reopen(ctx, behind, state)) // by the coordinator's next pass
+			if slow {
+				_, err := b.Raise(ctx, source, 1, second, nil)
+				check(t, err)
+			}
+			state = table(t, ctx, a)
+			want, late := begin.Add(time.Hour-checkpoint.Slack), begin.Add(3*time.Hour)
+			known.Defect(t, 45, fmt.Sprintf("lost from 03:50, wanted 00:50; %d gaps noted; counted as declared: true; windows from 03:00 on are accepted: true", gaps),
+				known.Expect(!state.LostFrom.After(want) && checkpoint.MendsFrom(state, late) != nil,
+					"lost from %s, wanted %s; %d gaps noted; counted as declared: %t; windows from %s on are accepted: %t", state.LostFrom.Format("15:04"), want.Format("15:04"),
+					len(state.Gaps), declared, late.Format("15:04"), checkpoint.MendsFrom(state, late) == nil))
+		})
+	}
+}
+
+// Nothing counts as applied after the end of a shard whose children are not listed yet, however far
+// another shard is read.
+func TestAppliedToEndsWhereChildrenAreNotListed(t *testing.T) {
+	now := begin.Add(10 * time.Hour)
+	done, other := shard("d", ""), shard("o", "")
+	done.State, done.DoneAt, done.EventTime = checkpoint.Done, now.Add(-2*time.Minute), now.Add(-3*time.Minute)
+	other.State, other.Position, other.EventTime, other.AppliedTo = checkpoint.Reading, at(1).Position.After, now.Add(-time.Second), now
+	shards := []checkpoint.Shard{done, other}
+	if n := len(checkpoint.Unfollowed(following, shards, now.Add(-time.Minute))); n != 1 {
+		t.Fatalf("%d shards without children", n)
+	}
+	to := checkpoint.AppliedTo(following, shards)
+	known.Defect(t, 45, "applied to 10:00, and the children of a shard that ended at 09:58 are not listed",
+		known.Expect(!to.After(done.DoneAt), "applied to %s, and the children of a shard that ended at %s are not listed", to.Format("15:04"), done.DoneAt.Format("15:04")))
+}
+
+// read counts the rows that a store gives.
+type read struct {
+	checkpoint.Store
+	rows int
+}
+
+func (r *read) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
+	rows, err := r.Store.Read(ctx, prefix)
+	r.rows += len(rows)
+	return rows, err
+}
+
+// A worker looks at a load every two seconds. It does not read the rows of parts each time that were
+// done long ago: an export of a large table has some ten thousand.
+func TestALookReadsNoPartsThatAreDone(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		const parts = 200
+		store := &read{Store: p.store}
+		l := openOn(t, ctx, store, "a", lease)
+		state := loading(t, ctx, l, parts)
+		watch := l.NewWatch()
+		free, _ := look(t, ctx, l, watch)
+		for _, part := range free {
+			held, err := l.TakePart(ctx, part)
+			check(t, err)
+			check(t, held.Finish(ctx, checkpoint.PartProgress{Items: 1}))
+		}
+		look(t, ctx, l, watch)
+		store.rows = 0
+		_, err := l.Parts(ctx, state, checkpoint.PhaseCopy)
+		check(t, err)
+		known.Defect(t, 45, "200 rows are read for 200 parts that are done",
+			known.Expect(store.rows < 20, "%d rows are read for %d parts that are done", store.rows, parts))
+	})
+}

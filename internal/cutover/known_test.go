@@ -1,0 +1,291 @@
+package cutover_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/test/known"
+)
+
+// figures are those of a table whose gates are all ready at begin, by what ready asks.
+func figures() cutover.Figures {
+	clean := checkpoint.VerifyResult{Number: 1, EndedAt: begin.Add(-30 * time.Minute), Generation: 5}
+	s := checkpoint.TableState{Source: "T", Label: "l", Generation: 5, Adopted: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: begin}}
+	s.Verify.Result, s.Verify.Full = clean, clean
+	shard := checkpoint.Shard{ID: "s", Label: "l", State: checkpoint.Reading, Owner: "w", AppliedTo: begin.Add(-time.Second), FirstRead: begin.Add(-time.Hour), Generation: 5}
+	return cutover.Figures{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "t", Fence: 7}}}
+}
+
+// closed are the names of the gates that are not ready.
+func closed(f cutover.Figures) (names []string) {
+	ready := cutover.Ready{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Grace: time.Minute}
+	for _, g := range cutover.Open(f.Judge("T", ready, begin)) {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// A shard that was last read hours ago is behind, with changes to settle as without.
+func TestChangesToSettleHideNoLag(t *testing.T) {
+	f := figures()
+	sh := &f.Shards[0]
+	sh.FirstRead, sh.AppliedTo, sh.ReadAt = begin.Add(-20*time.Hour), begin.Add(-3*time.Hour), begin.Add(-3*time.Hour)
+	if names := closed(f); !slices.Contains(names, cutover.GateLag) {
+		t.Errorf("without changes to settle: %v", names)
+	}
+	sh.Settling.Changes = 3
+	names := closed(f)
+	known.Defect(t, 46, "last read three hours ago: closed gates []",
+		known.Expect(slices.Contains(names, cutover.GateLag), "last read three hours ago: closed gates %v", names))
+}
+
+// What waits in the topic is not applied, and a gate says so.
+func TestWhatWaitsInTheTopicClosesAGate(t *testing.T) {
+	f := figures()
+	f.State.Apply, f.Shards[0].Apply, f.Shards[0].Applied = checkpoint.Topic, checkpoint.Topic, 5000
+	if n := len(checkpoint.Unapplied(f.State, f.Shards, f.Merged)); n != 1 {
+		t.Errorf("messages of %d shards wait", n)
+	}
+	names := closed(f)
+	known.Defect(t, 46, "5000 messages wait: closed gates []", known.Expect(len(names) > 0, "5000 messages wait: closed gates %v", names))
+}
+
+// A final verify that finds differences cancels, whatever was overridden before the freeze for its age.
+func TestAnOverrideOfTheVerifyPassesNoDifferences(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.since, s.found = begin, checkpoint.VerifyCounts{Missing: 3, Different: 4}
+		p := s.plan()
+		p.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateVerify, Reason: "the last verify is two hours old"}}
+		c := s.cut(p)
+		kept := c.Verified[s.tables[0]]
+		known.Defect(t, 46, "step watching; the evidence says clean, the final verify found 3 missing and 4 different rows",
+			known.Expect(c.Step == checkpoint.CutoverCancelled, "step %s; the evidence says %s, the final verify found %d missing and %d different rows",
+				c.Step, map[bool]string{true: "clean", false: "not clean"}[kept.Clean()], s.found.Missing, s.found.Different))
+	})
+}
+
+// What is overridden before the freeze is overridden after it: otherwise the attempt ends before it.
+func TestAnOverrideOfTheFullVerifyHoldsAfterTheFreeze(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.update(s.tables[0], func(st *checkpoint.TableState) { st.Verify.Full.EndedAt = begin.Add(-25 * time.Hour) })
+		s.since = begin // the final verify of a large table reads what was changed since
+		p := s.plan()
+		p.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateFull, Reason: "a full one takes two days"}}
+		c := s.cut(p)
+		known.Defect(t, 46, "step cancelled, frozen for 2m11s",
+			known.Expect(c.Step.Switched() || s.frozen(c) == 0, "step %s, frozen for %s", c.Step, s.frozen(c)))
+	})
+}
+
+// Once an operator's answer is recorded that nothing was switched, no driver calls the switch.
+func TestTheSwitchIsNotCalledAfterTheAnswerNo(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		operator := s.open("operator")
+		answered, after := false, 0
+		s.hook = func(call cutover.Call) (string, cutover.Outcome) {
+			if call.Hook != cutover.Switch {
+				return "", cutover.HookDone
+			}
+			if answered {
+				after++
+			}
+			return "timeout", cutover.HookUnknown
+		}
+		// The answer is given while the driver records that it is about to repeat the call.
+		s.store.OnSwap = func(ctx context.Context, key string, execute func() bool) (bool, error) {
+			c, err := operator.Cutover(ctx)
+			s.must(err)
+			n := len(c.Hooks)
+			if key == "p/cutover" && !answered && c.Step == checkpoint.CutoverSwitching && n > 0 && c.Hooks[n-1].Token == c.Token() && c.Trouble != "" {
+				answered = true
+				_, err := operator.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Resolve(false, s.world.Now()) })
+				s.must(err)
+			}
+			return execute(), nil
+		}
+		c := s.cut(s.plan())
+		known.Defect(t, 46, "step cancelled; the switch was called 1 times after the answer",
+			known.Expect(answered && c.Step == checkpoint.CutoverCancelled && after == 0, "step %s; the switch was called %d times after the answer", c.Step, after))
+	})
+}
+
+// A rehearsal removes its canaries, whatever its end.
+func TestARehearsalThatIsCancelledRemovesItsCanaries(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.blind = true
+		p := s.plan()
+		p.Rehearse = true
+		c := s.cut(p)
+		until := s.world.Now().Add(10 * time.Minute)
+		s.drive(func(checkpoint.Cutover) bool { return s.world.Now().After(until) })
+		known.Defect(t, 46, "step cancelled; 26 canaries are left in the source",
+			known.Expect(len(s.canaries) == 0, "step %s; %d canaries are left in the source", c.Step, len(s.canaries)))
+	})
+}
+
+// trimmed is a stream whose records after every former position are trimmed.
+type trimmed struct{ stream }
+
+func (r trimmed) Seek(_ context.Context, _ string, from cdc.Position) (cdc.Iterator, error) {
+	if !from.AtHorizon() {
+		return "", &cdc.Error{Op: "GetShardIterator", Reason: cdc.Trimmed, Err: errors.New("trimmed")}
+	}
+	return "i", nil
+}
+
+// A watch that cannot read part of a stream says so: a late write may be among what was trimmed.
+func TestTheWatchSaysWhatItCouldNotRead(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.cut(s.plan())
+		s.pass(30 * time.Hour) // no process runs
+		s.stream, s.ledger = trimmed{stream{s}}, s.open("another driver")
+		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverDone })
+		said := slices.ContainsFunc(c.Timeline, func(e checkpoint.CutoverEvent) bool {
+			return e.Step == string(checkpoint.CutoverWatching) && e.At.After(begin.Add(time.Hour))
+		})
+		known.Defect(t, 46, "step done, 0 stragglers, and no word about what was trimmed",
+			known.Expect(said || c.Strays > 0 || c.Step != checkpoint.CutoverDone, "step %s, %d stragglers, and no word about what was trimmed", c.Step, c.Strays))
+	})
+}
+
+// The watch needs no hooks: it ends in time although they were removed and another worker drives.
+func TestTheWatchNeedsNoHooks(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.cut(s.plan())
+		s.gone, s.settings.Pass, s.lists = true, time.Minute, 0
+		s.ledger = s.open("another driver")
+		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverDone })
+		known.Defect(t, 46, "step watching 30 hours after the switch, the stream was listed 0 times",
+			known.Expect(c.Step == checkpoint.CutoverDone, "step %s 30 hours after the switch, the stream was listed %d times", c.Step, s.lists))
+	})
+}
+
+// The watch lists a stream at most six times a minute: DescribeStream is limited per account.
+func TestTheWatchListsNowAndThen(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.cut(s.plan())
+		s.lists = 0
+		until := s.world.Now().Add(10 * time.Minute)
+		s.drive(func(checkpoint.Cutover) bool { return s.world.Now().After(until) })
+		known.Defect(t, 46, "602 listings in ten minutes", known.Expect(s.lists > 0 && s.lists <= 61, "%d listings in ten minutes", s.lists))
+	})
+}
+
+// Items that are parked after the checks keep the application from being switched.
+func TestAnItemThatIsParkedAfterTheFreezeCancels(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.parked = func() int {
+			if len(s.calls) > 0 {
+				return 17
+			}
+			return 0
+		}
+		c := s.cut(s.plan())
+		known.Defect(t, 46, "step watching with 17 parked items", known.Expect(!c.Step.Switched(), "step %s with %d parked items", c.Step, s.parked()))
+	})
+}
+
+// A request with --when-ready waits on for its whole time when a gate closes again.
+func TestWhenReadyWaitsOn(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		asked := 0
+		s.parked = func() int { // an item is parked, it is resolved for a second, and another one is parked
+			if asked++; asked == 61 {
+				return 0
+			}
+			return 1
+		}
+		p := s.plan()
+		p.WhenReady, p.Expires = true, begin.Add(2*time.Hour)
+		c := s.cut(p)
+		known.Defect(t, 46, "step cancelled 1m3s after the request, which expires after 2h0m0s",
+			known.Expect(!s.world.Now().Before(p.Expires), "step %s %s after the request, which expires after %s",
+				c.Step, s.world.Now().Sub(c.BegunAt).Round(time.Second), p.Expires.Sub(begin)))
+	})
+}
+
+// Tables drain side by side: ten take no longer than one, and the default deadline holds.
+func TestTablesDrainSideBySide(t *testing.T) {
+	for tables, defect := range map[int]string{
+		4:  "4 tables: step watching, frozen for 8m46s",
+		10: "10 tables: step cancelled, frozen for 10m4s",
+	} {
+		stage(t, tables, 1, func(s *scene) {
+			c := s.cut(s.plan())
+			known.Defect(t, 47, defect,
+				known.Expect(c.Step.Switched() && s.frozen(c) < 4*time.Minute, "%d tables: step %s, frozen for %s", tables, c.Step, s.frozen(c)))
+		})
+	}
+}
+
+// The fence of all target tables rises within its deadline, or the attempt is cancelled at it.
+func TestFencesRiseSideBySide(t *testing.T) {
+	for _, targets := range []int{12, 40} {
+		stage(t, 1, targets, func(s *scene) {
+			c := s.cut(s.plan())
+			var from, to time.Time
+			for _, e := range c.Timeline {
+				switch e.Step {
+				case string(checkpoint.CutoverFence):
+					from = e.At
+				case string(checkpoint.CutoverSwitching):
+					to = e.At
+				}
+			}
+			defect := map[int]string{12: "step watching, the fence took 4m1s", 40: "step watching, the fence took 13m21s"}[targets]
+			known.Defect(t, 47, defect,
+				known.Expect(to.Sub(from) < 2*time.Minute, "step %s, the fence took %s", c.Step, to.Sub(from).Round(time.Second)))
+		})
+	}
+}
+
+// ageing is a stream from which an old shard is trimmed every minute, as from one of a hundred shards.
+type ageing struct{ stream }
+
+func (r ageing) ListPage(ctx context.Context, arn, after string) (cdc.ListingPage, error) {
+	page, err := r.stream.ListPage(ctx, arn, after)
+	for i := range 20 {
+		if r.s.world.Now().Before(begin.Add(time.Duration(i) * time.Minute)) {
+			page.Shards = append(page.Shards, cdc.Shard{ID: old(i)})
+		}
+	}
+	page.Shards = append(page.Shards, cdc.Shard{ID: "child", Parent: old(19)})
+	return page, err
+}
+
+func old(i int) string { return fmt.Sprintf("old%02d", i) }
+
+// A stream that is never listed twice alike, because old shards are trimmed, drains all the same.
+func TestAStreamWhoseOldShardsAreTrimmedDrains(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		source, parent := s.tables[0], ""
+		for i := range 20 {
+			s.shard(checkpoint.Shard{Source: source, ID: old(i), Parent: parent, State: checkpoint.Done, Generation: 5, DoneAt: begin.Add(-20 * time.Hour)})
+			parent = old(i)
+		}
+		s.shard(checkpoint.Shard{Source: source, ID: "child", Parent: parent, State: checkpoint.Waiting, Generation: 5})
+		s.follow(source, "child")
+		s.stream = ageing{stream{s}}
+		c := s.cut(s.plan())
+		known.Defect(t, 47, "step cancelled, frozen for 10m4s",
+			known.Expect(c.Step.Switched() && s.frozen(c) < 4*time.Minute, "step %s, frozen for %s", c.Step, s.frozen(c)))
+	})
+}
+
+// A shard that was a gap before the last load does not keep the drain, or a gate says so before.
+func TestAFormerGapDrains(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.shard(checkpoint.Shard{Source: s.tables[0], ID: "lost", State: checkpoint.Gap, Loss: checkpoint.NotFound, Reason: "not found", Generation: 4,
+			DoneAt: begin.Add(-5 * time.Hour)})
+		c := s.cut(s.plan())
+		known.Defect(t, 47, "step cancelled, frozen for 10m4s",
+			known.Expect(c.Step.Switched() || s.frozen(c) == 0, "step %s, frozen for %s", c.Step, s.frozen(c)))
+	})
+}
