@@ -56,7 +56,7 @@ build: ## the binary, in bin/
 	$(GO) build -ldflags "$(STAMP)" -o bin/replicator ./cmd/replicator
 
 # Tests that wait for processes, or look at the whole tree: make test leaves them to make prove, and to the turns of test/gate.
-LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestSettlingCostsTwiceAndHoldsNothingUp|TestRounds|TestRelay|TestDualWrites|TestCutover)$$
+LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestSettlingCostsTwiceAndHoldsNothingUp|TestRounds|TestRelay|TestDualWrites|TestCutover|TestKnownDefects|TestARehearsalHindersNoDualWrites)$$
 
 # A limit for a test that hangs. None is that long, however busy the machine is.
 LIMIT = -timeout 60m
@@ -76,7 +76,7 @@ lint: ## staticcheck, and the tests that look at the whole tree
 	$(GO) test -vet=off $(LIMIT) -run '$(LONG)' ./test/architecture ./internal/worker
 
 long-scripts: ## the scripts and tests of the program that wait for leases, settles and demos
-	$(GO) test -vet=off $(LIMIT) -run '$(LONG)' ./cmd/replicator
+	$(GO) test -vet=off $(LIMIT) -run '$(LONG)' ./cmd/replicator ./dualwrite
 
 long-sim: ## all seeds of test/sim, where make test plays one of each play
 	$(GO) test -vet=off $(LIMIT) ./test/sim

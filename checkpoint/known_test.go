@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/known"
 )
 
-// Two shards of a generation are trimmed. What the second one lost, which was behind, counts too once
-// the first one's gap began a new generation, whether the second one's worker is gone or slow.
+// Two shards of a generation are trimmed. What the second one lost, which was behind, counts too
+// once the first one's gap began a new generation, whether the second one's worker is gone or slow.
 func TestASecondGapOfAGenerationIsNotLost(t *testing.T) {
 	for slow, gaps := range map[bool]int{false: 1, true: 2} {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -48,6 +48,33 @@ func TestASecondGapOfAGenerationIsNotLost(t *testing.T) {
 	}
 }
 
+// A gap of a shard whose messages wait in a topic begins with the first change that is not applied,
+// not with the last that was published: windows of exports have to bring the others, too.
+func TestAGapBeginsWithWhatWaitsInTheTopic(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, l := p.worker("a")
+		check(t, l.CheckMode(ctx, source, checkpoint.Topic, false))
+		create(t, ctx, l, shard("s", ""))
+		_, err := l.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Base = s.Generation; return nil }) // loaded once
+		check(t, err)
+		held := take(t, ctx, l, "s")
+		for n, hour := range []time.Duration{1, 4} {
+			to := at(7 + n)
+			to.EventTime, to.FirstRead, to.Applied = begin.Add(hour*time.Hour), begin, uint64(1+n)
+			check(t, held.Commit(ctx, to))
+		}
+		if n := len(checkpoint.Unapplied(table(t, ctx, l), []checkpoint.Shard{row(t, ctx, l, "s")}, nil)); n != 1 {
+			t.Fatalf("messages of %d shards wait", n)
+		}
+		l.Heard(ctx, begin.Add(30*time.Hour))
+		check(t, held.Declare(ctx, checkpoint.Trimmed, "trimmed"))
+		state, err := l.Raise(ctx, source, 1, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "s", Reason: "trimmed"}, nil)
+		check(t, err)
+		known.Defect(t, 45, "lost from 03:50, and what was published since 01:00 is not applied",
+			known.Expect(!state.LostFrom.After(begin.Add(time.Hour)), "lost from %s, and what was published since 01:00 is not applied", state.LostFrom.Format("15:04")))
+	})
+}
+
 // Nothing counts as applied after the end of a shard whose children are not listed yet, however far
 // another shard is read.
 func TestAppliedToEndsWhereChildrenAreNotListed(t *testing.T) {
@@ -76,8 +103,8 @@ func (r *read) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error
 	return rows, err
 }
 
-// A worker looks at a load every two seconds. It does not read the rows of parts each time that were
-// done long ago: an export of a large table has some ten thousand.
+// A worker looks at a load every two seconds. It does not read the rows of parts each time that
+// were done long ago: an export of a large table has some ten thousand.
 func TestALookReadsNoPartsThatAreDone(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		const parts = 200

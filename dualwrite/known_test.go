@@ -39,8 +39,8 @@ func (s *second) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return s.recorder.Apply(ctx, r)
 }
 
-// A change of two rows of which the first was written is no change that was not written; and no request
-// to Bigtable waits for ever.
+// A change of two rows of which the first was written is no change that was not written; and no
+// request to Bigtable waits for ever.
 func TestOneOfTwoRowsIsNotNone(t *testing.T) {
 	m := mapping()
 	source := &table{item: item(t, order1)}
@@ -71,8 +71,8 @@ func (*away) Apply(context.Context, *sink.Request) (bool, error) {
 	return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
 }
 
-// DynamoDB is the primary store: while Bigtable does not answer, items are created there as they are
-// changed there.
+// DynamoDB is the primary store: while Bigtable does not answer, items are created there as they
+// are changed there.
 func TestItemsAreCreatedWhileBigtableDoesNotAnswer(t *testing.T) {
 	m := mapping()
 	source := &table{}
@@ -83,8 +83,8 @@ func TestItemsAreCreatedWhileBigtableDoesNotAnswer(t *testing.T) {
 	known.Defect(t, 46, "the item is in DynamoDB: false", known.Expect(source.item.Exists(), "the item is in DynamoDB: %t", source.item.Exists()))
 }
 
-// TestARehearsalHindersNoDualWrites: a rehearsal neither stops nor switches the application. Today it
-// drops the family of the fence that writers use until the witness announces the next one.
+// TestARehearsalHindersNoDualWrites: a rehearsal neither stops nor switches the application. Today
+// it drops the family of the fence that writers use until the witness announces the next one.
 func TestARehearsalHindersNoDualWrites(t *testing.T) {
 	s := start(t, ranked+"cutover: { listings_apart: 1s, ready_when: { lag_held_for: 0s } }\n")
 	s.replicate(t) // the copy, and the witness that writers read

@@ -6,7 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/known"
 )
 
-// The service documents that it creates an empty file for an empty partition. Such a file has no records.
+// The service documents that it creates an empty file for an empty partition. Such a file has no
+// records.
 func TestAFileOfNoBytesHasNoRecords(t *testing.T) {
 	d := full("01-a", hat, "")
 	d.edit = func(o objects, list []map[string]any) {

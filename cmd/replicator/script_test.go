@@ -121,6 +121,7 @@ func play(t *testing.T, folder string) {
 			"window":       window(false),
 			"recovery":     recovery,
 			"exports":      exportsAre,
+			"defect":       defect,
 			"serve-demo":   serveDemo,
 			"demo-put":     putIntoDemo,
 		},

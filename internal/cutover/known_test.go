@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +58,8 @@ func TestWhatWaitsInTheTopicClosesAGate(t *testing.T) {
 	known.Defect(t, 46, "5000 messages wait: closed gates []", known.Expect(len(names) > 0, "5000 messages wait: closed gates %v", names))
 }
 
-// A final verify that finds differences cancels, whatever was overridden before the freeze for its age.
+// A final verify that finds differences cancels, whatever was overridden before the freeze for its
+// age.
 func TestAnOverrideOfTheVerifyPassesNoDifferences(t *testing.T) {
 	stage(t, 1, 1, func(s *scene) {
 		s.since, s.found = begin, checkpoint.VerifyCounts{Missing: 3, Different: 4}
@@ -71,7 +73,8 @@ func TestAnOverrideOfTheVerifyPassesNoDifferences(t *testing.T) {
 	})
 }
 
-// What is overridden before the freeze is overridden after it: otherwise the attempt ends before it.
+// What is overridden before the freeze is overridden after it: otherwise the attempt ends before
+// it.
 func TestAnOverrideOfTheFullVerifyHoldsAfterTheFreeze(t *testing.T) {
 	stage(t, 1, 1, func(s *scene) {
 		s.update(s.tables[0], func(st *checkpoint.TableState) { st.Verify.Full.EndedAt = begin.Add(-25 * time.Hour) })
@@ -81,6 +84,34 @@ func TestAnOverrideOfTheFullVerifyHoldsAfterTheFreeze(t *testing.T) {
 		c := s.cut(p)
 		known.Defect(t, 46, "step cancelled, frozen for 2m11s",
 			known.Expect(c.Step.Switched() || s.frozen(c) == 0, "step %s, frozen for %s", c.Step, s.frozen(c)))
+	})
+}
+
+// Where canaries cannot be written the application is not frozen until the drain's deadline.
+func TestDeniedCanariesEndTheFreezeAtOnce(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.denied = errors.New("AccessDeniedException")
+		c := s.cut(s.plan())
+		known.Defect(t, 46, "step cancelled, frozen for 10m4s",
+			known.Expect(c.Step == checkpoint.CutoverCancelled && s.frozen(c) < time.Minute, "step %s, frozen for %s", c.Step, s.frozen(c)))
+	})
+}
+
+// What a hook prints may hold credentials: they are in no record, which the status and the page
+// show.
+func TestTheRecordHoldsNoCredentialsOfHooks(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		s.hook = func(call cutover.Call) (string, cutover.Outcome) {
+			if call.Hook != cutover.Switch {
+				return "", cutover.HookDone
+			}
+			return "+ curl -H 'Authorization: Bearer SECRET-4711' https://flags.example/switch", cutover.HookUnknown
+		}
+		_, err := s.ledger.UpdateCutover(s.ctx, func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
+		s.must(err)
+		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverSwitching && c.Trouble != "" })
+		known.Defect(t, 46, "the record has the token that the switch printed",
+			known.Expect(!strings.Contains(fmt.Sprintf("%+v", c), "SECRET-4711"), "the record has the token that the switch printed"))
 	})
 }
 
@@ -246,7 +277,8 @@ func TestFencesRiseSideBySide(t *testing.T) {
 	}
 }
 
-// ageing is a stream from which an old shard is trimmed every minute, as from one of a hundred shards.
+// ageing is a stream from which an old shard is trimmed every minute, as from one of a hundred
+// shards.
 type ageing struct{ stream }
 
 func (r ageing) ListPage(ctx context.Context, arn, after string) (cdc.ListingPage, error) {

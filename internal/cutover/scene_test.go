@@ -39,6 +39,7 @@ type scene struct {
 	sighted  map[string]*checkpoint.Sighted // by table
 	canaries map[string]bool                // items in the sources
 	blind    bool                           // no shard gives a canary
+	denied   error                          // of writes to the sources
 	families map[string][]string            // by target table
 	calls    []string                       // of hooks: hook and token
 	hook     func(call cutover.Call) (string, cutover.Outcome)
@@ -102,7 +103,8 @@ func (s *scene) open(worker string) *checkpoint.Ledger {
 	return l
 }
 
-// create makes a table that is loaded and was verified half an hour ago, and a worker reads its shard.
+// create makes a table that is loaded and was verified half an hour ago, and a worker reads its
+// shard.
 func (s *scene) create(source string) {
 	s.update(source, func(st *checkpoint.TableState) {
 		st.StreamARN, st.Label = "arn/"+source, "l"
@@ -174,6 +176,9 @@ func (s *scene) Describe(_ context.Context, table string) (backfill.Description,
 }
 
 func (s *scene) Put(_ context.Context, table string, item attribute.Item) error {
+	if s.denied != nil {
+		return s.denied
+	}
 	of, _ := item.Get("replicator_cutover")
 	n, _ := item.Get("replicator_canary")
 	var attempt, number int

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/known"
 )
 
-// arrives lets a worker of the former cluster take the lease of the table's coordinator there, which is
-// seen when the ledger was copied.
+// arrives lets a worker of the former cluster take the lease of the table's coordinator there,
+// which is seen when the ledger was copied.
 func (w *world) arrives(then func(k *checkpoint.Keeper)) {
 	w.instance.during = func() {
 		l := w.open("worker")
@@ -28,7 +28,8 @@ func (w *world) arrives(then func(k *checkpoint.Keeper)) {
 	}
 }
 
-// A worker that still renews its lease when the ledger was copied may write: the failover is refused.
+// A worker that still renews its lease when the ledger was copied may write: the failover is
+// refused.
 func TestAWorkerThatArrivesWithTheCopyIsSeen(t *testing.T) {
 	in(t, func(w *world) {
 		w.arrives(func(k *checkpoint.Keeper) {
@@ -54,8 +55,8 @@ func TestAWorkerThatStoppedLateCostsThePositions(t *testing.T) {
 	})
 }
 
-// A cutover is ended in the cluster that is left: the former one may be deleted. One that is done hinders
-// nothing.
+// A cutover is ended in the cluster that is left: the former one may be deleted. One that is done
+// hinders nothing.
 func TestACutoverNeedsNoDeletedCluster(t *testing.T) {
 	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverDrain, checkpoint.CutoverSwitching, checkpoint.CutoverWatching, checkpoint.CutoverDone} {
 		in(t, func(w *world) {

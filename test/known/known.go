@@ -15,8 +15,9 @@ func Expect(holds bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// Judge compares what a test saw with the description of the defect that an issue will cure. Right is
-// nil where the product is right. Judge returns an error if the defect is cured, or shows otherwise.
+// Judge compares what a test saw with the description of the defect that an issue will cure. Right
+// is nil where the product is right. Judge returns an error if the defect is cured, or shows
+// otherwise.
 func Judge(issue int, defect string, right error) error {
 	switch {
 	case right == nil:
