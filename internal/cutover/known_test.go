@@ -97,6 +97,27 @@ func TestDeniedCanariesEndTheFreezeAtOnce(t *testing.T) {
 	})
 }
 
+// A switch that takes 40 s is waited for, or an operator is asked: it is not killed and called again and
+// again.
+func TestASlowSwitchIsNotCalledAgainAndAgain(t *testing.T) {
+	stage(t, 1, 1, func(s *scene) {
+		calls := 0
+		s.hook = func(call cutover.Call) (string, cutover.Outcome) {
+			if call.Hook == cutover.Switch {
+				calls++
+			}
+			return "", cutover.HookDone
+		}
+		s.slow = 40 * time.Second
+		_, err := s.ledger.UpdateCutover(s.ctx, func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
+		s.must(err)
+		until := s.world.Now().Add(13 * time.Minute)
+		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step.Switched() || s.world.Now().After(until) })
+		known.Defect(t, 46, "step switching ten minutes later, the switch was called 21 times",
+			known.Expect(c.Step.Switched() || calls <= 2, "step %s ten minutes later, the switch was called %d times", c.Step, calls))
+	})
+}
+
 // What a hook prints may hold credentials: they are in no record, which the status and the page
 // show.
 func TestTheRecordHoldsNoCredentialsOfHooks(t *testing.T) {

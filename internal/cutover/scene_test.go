@@ -43,7 +43,8 @@ type scene struct {
 	families map[string][]string            // by target table
 	calls    []string                       // of hooks: hook and token
 	hook     func(call cutover.Call) (string, cutover.Outcome)
-	gone     bool // the hooks were removed
+	slow     time.Duration // how much longer than other hooks the switch takes
+	gone     bool          // the hooks were removed
 	found    checkpoint.VerifyCounts
 	since    time.Time // of final verifies
 	parked   func() int
@@ -148,7 +149,7 @@ func (s *scene) follow(source, id string) {
 			if lease, err := s.worker.Take(ctx, *shard, parent); err == nil { // not halted
 				s.read(ctx, lease, source)
 			}
-			_ = task.Sleep(ctx, time.Second)
+			_ = task.Sleep(ctx, 10*time.Second)
 		}
 	})
 }
@@ -225,8 +226,15 @@ func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Ou
 		return "", cutover.HookDone
 	}
 	s.calls = append(s.calls, call.Hook+" "+call.Token)
-	_ = task.Sleep(ctx, time.Second)
-	return s.hook(call)
+	output, outcome := s.hook(call)
+	takes := time.Second
+	if call.Hook == cutover.Switch {
+		takes += s.slow
+	}
+	if task.Sleep(ctx, takes) != nil {
+		return "its time was up, and it was killed", cutover.HookUnknown
+	}
+	return output, outcome
 }
 
 // Begin begins a final verify, which takes five seconds.
