@@ -51,7 +51,7 @@ func TestOnePageIsReadAhead(t *testing.T) {
 			}
 			return done, nil
 		}
-		play(t, store, time.Minute, o, behind(c.shards, "Orders"))
+		play(t, store, time.Minute, o, enginetest.Behind(c.shards, "Orders"))
 		if target.written != c.shards*20 || target.unread[c.held] < target.written/2 || target.unread[c.held+1] > 0 || passed > 0 {
 			t.Errorf("%+v: %d written, with so many read and not written: %v; %d commits were early", c, target.written, target.unread, passed)
 		}

@@ -63,7 +63,7 @@ func TestAPageInHandHasTheGrace(t *testing.T) {
 		var ledger *checkpoint.Ledger
 		prepare := func(ctx context.Context, l *checkpoint.Ledger) error {
 			ledger = l
-			return behind(1, "Orders")(ctx, l)
+			return enginetest.Behind(1, "Orders")(ctx, l)
 		}
 		runs(t, &checkpointtest.Memory{}, stopped, o, prepare, func(ctx context.Context, err error) {
 			now := task.Mono(ctx)
@@ -82,7 +82,7 @@ func TestAPageInHandHasTheGrace(t *testing.T) {
 func TestAReadThatHangsHasNoGrace(t *testing.T) {
 	o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return hanging{newBacklog(1)} }
-	runs(t, &checkpointtest.Memory{}, time.Minute, o, behind(1, "Orders"), func(ctx context.Context, err error) {
+	runs(t, &checkpointtest.Memory{}, time.Minute, o, enginetest.Behind(1, "Orders"), func(ctx context.Context, err error) {
 		if now := task.Mono(ctx); err != nil || now > time.Minute+time.Second {
 			t.Errorf("ended after %s, %v", now, err)
 		}

@@ -38,7 +38,7 @@ func TestLagOfAShardWhoseFirstPageIsNotWritten(t *testing.T) {
 				}
 			}
 			play(t, &checkpointtest.Memory{}, time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
-				if err := behind(0, "Orders")(ctx, l); err != nil {
+				if err := enginetest.Behind(0, "Orders")(ctx, l); err != nil {
 					return err
 				}
 				s := checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/Orders", ID: "s", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 7}

@@ -19,7 +19,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // backlog is a source of shards with many pages of one change each. It counts the pages that it
@@ -69,45 +68,18 @@ func (b *backlog) total(prefix string) (n int) {
 	return n
 }
 
-// behind prepares a ledger with so many shards of each table.
-func behind(shards int, tables ...string) func(ctx context.Context, l *checkpoint.Ledger) error {
-	return func(ctx context.Context, l *checkpoint.Ledger) error {
-		for _, table := range tables {
-			_, err := l.UpdateTable(ctx, table, func(s *checkpoint.TableState) error {
-				s.Generation, s.Adopted, s.Listed, s.Label, s.StreamARN = 7, 7, 7, "L", "arn/"+table
-				return nil
-			})
-			for n := 0; err == nil && n < shards; n++ {
-				err = l.CreateShard(ctx, checkpoint.Shard{Source: table, Label: "L", StreamARN: "arn/" + table, ID: fmt.Sprint(table, n),
-					State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7})
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
 // crowd is the options of a worker that reads the tables, each into a target table of its own name
 // in lower case, with places for two pages.
 func crowd(t *testing.T, source *backlog, target enginetest.Targets, tables ...string) engine.Options {
 	t.Helper()
-	o := engine.Options{
+	return engine.Options{
 		Database: &silentDatabases{asked: map[string]bool{}},
 		Writer:   sink.NewWriter(sink.Options{Table: target, InFlight: 16}),
 		Open:     func(string) cdc.Source { return source },
 		Witness:  func(string) checkpoint.Store { return &checkpointtest.Memory{} },
 		Pages:    2,
+		Tables:   enginetest.Specs(t, tables...),
 	}
-	for _, table := range tables {
-		m, err := transform.NewMapping(table, strings.ToLower(table), "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Tables = append(o.Tables, engine.Spec{Mapping: m})
-	}
-	return o
 }
 
 // A worker that is left with many shards while the target does not answer holds as many pages as
@@ -115,12 +87,12 @@ func crowd(t *testing.T, source *backlog, target enginetest.Targets, tables ...s
 func TestPagesInHandAreBounded(t *testing.T) {
 	const shards, pages = 20, 5
 	source := newBacklog(pages)
-	play(t, &checkpointtest.Memory{}, 4*time.Second, crowd(t, source, enginetest.Targets{Answered: time.Hour}, "Orders"), behind(shards, "Orders"))
+	play(t, &checkpointtest.Memory{}, 4*time.Second, crowd(t, source, enginetest.Targets{Answered: time.Hour}, "Orders"), enginetest.Behind(shards, "Orders"))
 	if n := source.total(""); n != 2 {
 		t.Errorf("%d pages are held with two places", n)
 	}
 	source = newBacklog(pages)
-	play(t, &checkpointtest.Memory{}, 2*time.Minute, crowd(t, source, enginetest.Targets{Answered: time.Minute}, "Orders"), behind(shards, "Orders"))
+	play(t, &checkpointtest.Memory{}, 2*time.Minute, crowd(t, source, enginetest.Targets{Answered: time.Minute}, "Orders"), enginetest.Behind(shards, "Orders"))
 	for n := range shards {
 		if given := source.given[fmt.Sprint("Orders", n)]; given < pages {
 			t.Errorf("shard %d gave %d pages of %d", n, given, pages)
@@ -134,7 +106,7 @@ func TestAMissingTargetLeavesRoom(t *testing.T) {
 	const shards, pages = 4, 5
 	source := newBacklog(pages)
 	o := crowd(t, source, enginetest.Targets{Missing: "orders"}, "Orders", "Users")
-	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, behind(shards, "Orders", "Users"))
+	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, enginetest.Behind(shards, "Orders", "Users"))
 	if n := source.total("Users"); n != shards*pages {
 		t.Errorf("%d pages were given of the table that can be written, of %d", n, shards*pages)
 	}
@@ -155,7 +127,7 @@ func TestAPageThatIsPutBackIsNoProgress(t *testing.T) {
 	o := crowd(t, newBacklog(5), enginetest.Targets{Missing: "orders"}, "Orders", "Users")
 	o.Events.PageRead = func(table string, _ engine.Tally) { read[table]++ }
 	o.Events.PageDone = func(table string) { done[table]++ }
-	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, behind(4, "Orders", "Users"))
+	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, enginetest.Behind(4, "Orders", "Users"))
 	if read["Orders"] < 20 || done["Orders"] > 0 || done["Users"] == 0 || done["Users"] > read["Users"] {
 		t.Errorf("pages read %v, done %v", read, done)
 	}
@@ -196,7 +168,7 @@ func TestWhatHasNoPageHoldsNoPlace(t *testing.T) {
 		source := newBacklog(pages)
 		o := crowd(t, source, enginetest.Targets{}, "Orders", "Users")
 		o.Open = func(string) cdc.Source { return quiet{source, failure} }
-		play(t, &checkpointtest.Memory{}, 2*time.Minute, o, behind(shards, "Orders", "Users"))
+		play(t, &checkpointtest.Memory{}, 2*time.Minute, o, enginetest.Behind(shards, "Orders", "Users"))
 		if n := source.total("Users"); n != shards*pages {
 			t.Errorf("beside what is %s, %d pages were given of %d", name, n, shards*pages)
 		}

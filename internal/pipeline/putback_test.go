@@ -64,10 +64,10 @@ func TestAPageThatIsPutBackIsCutAgain(t *testing.T) {
 	o.Writer = sink.NewWriter(sink.Options{Table: written, InFlight: 16})
 	o.Open = func(string) cdc.Source { return source }
 	play(t, &checkpointtest.Memory{}, 5*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
-		if err := behind(4, "Users")(ctx, l); err != nil {
+		if err := enginetest.Behind(4, "Users")(ctx, l); err != nil {
 			return err
 		}
-		if err := behind(0, "Orders")(ctx, l); err != nil {
+		if err := enginetest.Behind(0, "Orders")(ctx, l); err != nil {
 			return err
 		}
 		if _, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Cut = source.cut; return nil }); err != nil {

@@ -65,7 +65,7 @@ func TestWhatAWorkerTells(t *testing.T) {
 	var ledger *checkpoint.Ledger
 	play(t, &checkpointtest.Memory{}, 5*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		ledger = l
-		return behind(4, "Orders")(ctx, l)
+		return enginetest.Behind(4, "Orders")(ctx, l)
 	})
 	state, _, err := ledger.Table(t.Context(), "Orders")
 	if err != nil {
@@ -93,7 +93,7 @@ func TestAnAcceptedMappingIsTold(t *testing.T) {
 	o.Events.Raised = func(_ string, generation uint32, reason string) { raised, why = generation, reason }
 	play(t, &checkpointtest.Memory{}, time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		_, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.MappingHash = "before"; return nil })
-		return errors.Join(err, behind(1, "Orders")(ctx, l))
+		return errors.Join(err, enginetest.Behind(1, "Orders")(ctx, l))
 	})
 	if raised <= 7 || why != checkpoint.ChangedMapping {
 		t.Errorf("raised to %d, for %q", raised, why)
@@ -107,7 +107,7 @@ func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	source := newBacklog(3)
 	o := crowd(t, source, enginetest.Targets{}, "Orders")
 	play(t, store, time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
-		if err := behind(1, "Orders")(ctx, l); err != nil {
+		if err := enginetest.Behind(1, "Orders")(ctx, l); err != nil {
 			return err
 		}
 		store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {

@@ -31,7 +31,7 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 		o.Events.ShardTaken = func(string, string, uint64) { taken = mono() }
 		prepare := func(ctx context.Context, l *checkpoint.Ledger) error {
 			mono, lease = func() time.Duration { return task.Mono(ctx) }, l.Lease()
-			if err := behind(1, "Orders")(ctx, l); err != nil || !killed {
+			if err := enginetest.Behind(1, "Orders")(ctx, l); err != nil || !killed {
 				return err
 			}
 			gone, err := checkpoint.Open(ctx, store, "outage", checkpoint.Options{Worker: "gone", ID: "l"})

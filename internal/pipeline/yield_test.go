@@ -62,7 +62,7 @@ func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 		last, untold = lag, false
 	}
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
-		if err := behind(0, "Orders")(ctx, l); err != nil {
+		if err := enginetest.Behind(0, "Orders")(ctx, l); err != nil {
 			return err
 		}
 		return l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/Orders", ID: "Orders0", State: checkpoint.Reading, Hop: cdc.RootHop,
@@ -100,7 +100,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 				told, last = told+1, since
 			}
 		}
-		return errors.Join(behind(0, "Orders")(ctx, l), l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/Orders", ID: "Orders0", State: checkpoint.Reading, Hop: cdc.RootHop,
+		return errors.Join(enginetest.Behind(0, "Orders")(ctx, l), l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/Orders", ID: "Orders0", State: checkpoint.Reading, Hop: cdc.RootHop,
 			Generation: 7, EventTime: begin, ReadAt: begin}))
 	})
 	if given < 5 || told != 1 || last.Sub(begin) > time.Minute {
@@ -209,7 +209,7 @@ func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 				last = since
 			}
 		}
-		return behind(1, "Orders")(ctx, l)
+		return enginetest.Behind(1, "Orders")(ctx, l)
 	})
 	if first < time.Minute || first > 2*time.Minute || last < 7*time.Minute {
 		t.Errorf("in trouble since %s at first, and since %s in the end", first, last)

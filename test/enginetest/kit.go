@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -331,4 +332,38 @@ type Streaming struct{ engine.Database }
 
 func (Streaming) Describe(ctx context.Context, _ string) (backfill.Description, error) {
 	return backfill.Description{Name: "Orders", StreamEnabled: true, StreamARN: "arn/L", StreamLabel: "L", ViewType: "NEW_AND_OLD_IMAGES", At: task.Now(ctx)}, nil
+}
+
+// Behind prepares a ledger with so many shards of each table.
+func Behind(shards int, tables ...string) func(ctx context.Context, l *checkpoint.Ledger) error {
+	return func(ctx context.Context, l *checkpoint.Ledger) error {
+		for _, table := range tables {
+			_, err := l.UpdateTable(ctx, table, func(s *checkpoint.TableState) error {
+				s.Generation, s.Adopted, s.Listed, s.Label, s.StreamARN = 7, 7, 7, "L", "arn/"+table
+				return nil
+			})
+			for n := 0; err == nil && n < shards; n++ {
+				err = l.CreateShard(ctx, checkpoint.Shard{Source: table, Label: "L", StreamARN: "arn/" + table, ID: fmt.Sprint(table, n),
+					State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Specs are tables whose items have the key pk, each with a target table of its own name in lower
+// case.
+func Specs(t testing.TB, tables ...string) (all []engine.Spec) {
+	t.Helper()
+	for _, table := range tables {
+		m, err := transform.NewMapping(table, strings.ToLower(table), "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, engine.Spec{Mapping: m})
+	}
+	return all
 }
