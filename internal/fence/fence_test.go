@@ -23,6 +23,8 @@ type families struct {
 	names   []string
 	creates []error // of the next creations; a creation that fails with Unknown takes place all the same
 	drops   []error
+	stays   string  // family that is there again after each drop
+	lists   []error // of the next listings
 	dropped time.Time
 	delay   time.Duration
 }
@@ -35,7 +37,7 @@ func next(script *[]error) (err error) {
 }
 
 func (f *families) ListFamilies(context.Context, string) ([]string, error) {
-	return slices.Clone(f.names), nil
+	return slices.Clone(f.names), next(&f.lists)
 }
 
 func (f *families) CreateFamily(_ context.Context, _, family string) error {
@@ -49,7 +51,7 @@ func (f *families) CreateFamily(_ context.Context, _, family string) error {
 func (f *families) DropFamily(ctx context.Context, _, family string) error {
 	err := next(&f.drops)
 	if err == nil || sink.Is(err, sink.Unknown) {
-		f.names = slices.DeleteFunc(f.names, func(name string) bool { return name == family })
+		f.names = slices.DeleteFunc(f.names, func(name string) bool { return name == family && name != f.stays })
 		f.dropped = task.Now(ctx)
 	}
 	return err
@@ -63,9 +65,14 @@ func failure(reason sink.Reason, code string) error {
 
 func play(t *testing.T, script func(ctx context.Context, f fence.Fence, schema *families)) {
 	t.Helper()
+	playOn(t, &checkpointtest.Memory{}, script)
+}
+
+func playOn(t *testing.T, store *checkpointtest.Memory, script func(ctx context.Context, f fence.Fence, schema *families)) {
+	t.Helper()
 	world := virtual.NewWorld(1, begin, false)
 	err := world.Run(time.Hour, func(ctx context.Context) {
-		l, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "p", checkpoint.Options{Worker: "w", ID: "ledger"})
+		l, err := checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: "w", ID: "ledger"})
 		if err != nil {
 			t.Error(err)
 			return
@@ -204,4 +211,105 @@ func TestDropWaitsUntilItIsInForce(t *testing.T) {
 			t.Errorf("%v, after %v", err, task.Now(ctx).Sub(schema.dropped))
 		}
 	})
+}
+
+// Every target table of an item gets a number, or some of its rows could not be written.
+func TestEachTableIsOpened(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
+		if err := f.Open(ctx, "t", "u", "v"); err != nil {
+			t.Error(err)
+		}
+		for _, table := range []string{"t", "u", "v"} {
+			if got, _, err := f.Ledger.Target(ctx, table); err != nil || !got.Open() || fence.MarkOf(f.Ledger, got).Number != got.Fence {
+				t.Errorf("%s: %+v, %v", table, got, err)
+			}
+		}
+	})
+	if m := fence.MarkOf(nil, checkpoint.Target{}); m.Family != "" || m.Withheld {
+		t.Errorf("before the first number: %+v", m)
+	}
+}
+
+// Numbers that are taken and families that come back are an error after five tries: nobody may take
+// such a fence for raised or dropped.
+func TestAFenceThatCannotBeMoved(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
+		taken := func(n int) []error { return slices.Repeat([]error{failure(sink.Permanent, "AlreadyExists")}, n) }
+		schema.creates = taken(4)
+		if got, err := f.Raise(ctx, "t"); err != nil || got.Fence != 1004 {
+			t.Errorf("the fifth number is free: %+v, %v", got, err)
+		}
+		schema.creates = taken(5)
+		if _, err := f.Raise(ctx, "t"); !errors.Is(err, checkpoint.ErrConflict) {
+			t.Errorf("all numbers are taken: %v", err)
+		}
+		if got, _, _ := f.Ledger.Target(ctx, "t"); got.Fence != 1004 || got.Last != 1009 {
+			t.Errorf("%+v", got)
+		}
+		schema.stays = number(7)
+		schema.names = append(schema.names, number(5), number(7))
+		began := task.Now(ctx)
+		if _, err := f.Drop(ctx, "t", 8); !errors.Is(err, checkpoint.ErrConflict) || task.Now(ctx) != began {
+			t.Errorf("a family comes back: %v", err)
+		}
+		schema.drops = []error{failure(sink.Unknown, "Unavailable")} // of the first family; the others go
+		schema.stays, schema.names = "", append(schema.names, number(6))
+		if _, err := f.Drop(ctx, "t", 8); !sink.Is(err, sink.Unknown) || slices.Contains(schema.names, number(6)) {
+			t.Errorf("after one that failed the others are left: %v, %v", schema.names, err)
+		}
+	})
+}
+
+// Whatever fails on the way is an error, and never a fence that counts as raised, dropped or whole.
+func TestAFenceHandsOnFailures(t *testing.T) {
+	lost, unheard := errors.New("lost"), failure(sink.Unknown, "Unavailable")
+	for name, act := range map[string]func(ctx context.Context, f fence.Fence) error{
+		"open":  func(ctx context.Context, f fence.Fence) error { return f.Open(ctx, "new", "t") },
+		"raise": func(ctx context.Context, f fence.Fence) error { _, err := f.Raise(ctx, "t"); return err },
+		"mend":  func(ctx context.Context, f fence.Fence) error { return f.Mend(ctx, "t") },
+		"drop":  func(ctx context.Context, f fence.Fence) error { _, err := f.Drop(ctx, "t", 9000); return err },
+		"mark":  func(ctx context.Context, f fence.Fence) error { _, err := fence.Marks(f.Ledger)(ctx, "t"); return err },
+	} {
+		store := &checkpointtest.Memory{}
+		playOn(t, store, func(ctx context.Context, f fence.Fence, schema *families) {
+			if err := f.Open(ctx, "t"); err != nil {
+				t.Error(err)
+			}
+			schema.names = []string{"d", number(7)}
+			for reads := range 3 { // the ledger fails at each read in turn
+				n := 0
+				store.OnRead = func(context.Context, string) error {
+					if n++; n == reads+1 {
+						return lost
+					}
+					return nil
+				}
+				if err := act(ctx, f); n > reads && !errors.Is(err, lost) || n <= reads && err != nil {
+					t.Errorf("%s, read %d of %d: %v", name, reads, n, err)
+				}
+				schema.names = []string{"d", number(7)}
+			}
+			store.OnRead = nil
+			if schema.lists = []error{unheard}; name != "mark" {
+				if err := act(ctx, f); !errors.Is(err, unheard) {
+					t.Errorf("%s: a listing that fails: %v", name, err)
+				}
+			}
+			schema.lists = nil
+			f.Rest = func(_ context.Context, d time.Duration) error {
+				if d != schema.delay {
+					t.Errorf("it waits %s", d)
+				}
+				return lost
+			}
+			if err := act(ctx, f); (name == "drop") != errors.Is(err, lost) {
+				t.Errorf("%s: a wait that ends early: %v", name, err)
+			}
+			if f.Families = nil; name != "raise" && name != "open" {
+				if err := act(ctx, f); err != nil {
+					t.Errorf("%s where nobody may change families: %v", name, err)
+				}
+			}
+		})
+	}
 }
