@@ -95,16 +95,19 @@ func (r *recorder) Apply(ctx context.Context, request *sink.Request) (bool, erro
 
 // table is a source in memory. It does not check conditions: its one writer is alone.
 type table struct {
-	item attribute.Item
-	fail func(execute func()) error // stands for a write; nil: it succeeds
+	item   attribute.Item
+	fail   func(execute func()) error // stands for a write; nil: it succeeds
+	unread error                      // of reads
+	asked  []dualwrite.Change         // of writes
 }
 
 func (s *table) Get(context.Context, attribute.Item) (attribute.Item, bool, error) {
-	return s.item, s.item.Exists(), nil
+	return s.item, s.item.Exists(), s.unread
 }
 
 func (s *table) Write(_ context.Context, c dualwrite.Change) (attribute.Item, error) {
 	old := s.item
+	s.asked = append(s.asked, c)
 	execute := func() { s.item = c.Image }
 	if s.fail != nil {
 		return attribute.Item{}, s.fail(execute)

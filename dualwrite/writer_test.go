@@ -69,7 +69,8 @@ const order1 = `{"pk":{"S":"1"},"sk":{"S":"a"},"customer":{"S":"x"},"rev":{"N":"
 // TestH35_TheRightIsProvedUnderANewFence: a writer whose fence was dropped writes under the new one, but
 // only what the item still is: a sweep may have compared the row in between.
 func TestH35_TheRightIsProvedUnderANewFence(t *testing.T) {
-	for _, overtaken := range []bool{false, true} {
+	for _, by := range []string{"", "a later write", "a removal"} {
+		overtaken := by != ""
 		m := mapping()
 		target, source := newRecorder(m), &table{item: item(t, order1)}
 		w := dualwrite.New(m, source, target)
@@ -83,13 +84,16 @@ func TestH35_TheRightIsProvedUnderANewFence(t *testing.T) {
 			target.Drop("orders", fence)
 			target.Raise("orders", next)
 			target.announce(m, next)
-			if overtaken {
+			switch by {
+			case "a later write":
+				source.item = item(t, strings.Replace(order1, "7", "70", 1))
+			case "a removal":
 				source.item = attribute.Item{}
 			}
 		}
 		_, err = w.Put(t.Context(), written)
 		if last := target.sent[len(target.sent)-1]; overtaken && !errors.Is(err, dualwrite.ErrOvertaken) || !overtaken && (err != nil || last.Ops[0].Family != next) {
-			t.Errorf("overtaken %t: %v", overtaken, err)
+			t.Errorf("overtaken by %q: %v", by, err)
 		}
 	}
 }
@@ -123,8 +127,26 @@ func TestUpdate(t *testing.T) {
 	if _, err := w.Update(t.Context(), source.item, other); !errors.Is(err, dualwrite.ErrKey) {
 		t.Error(err)
 	}
-	source.fail = func(func()) error { return dualwrite.ErrConflict }
-	if _, err := w.Update(t.Context(), source.item, same); !errors.Is(err, dualwrite.ErrConflict) {
-		t.Error(err)
+	source.fail, source.asked = func(func()) error { return dualwrite.ErrConflict }, nil
+	if _, err := w.Update(t.Context(), source.item, same); !errors.Is(err, dualwrite.ErrConflict) || len(source.asked) != 10 {
+		t.Errorf("%v after %d tries", err, len(source.asked))
+	}
+	source.unread, source.asked = errLost, nil
+	if _, err := w.Update(t.Context(), source.item, same); !errors.As(err, &failed) || failed.DynamoDB != dualwrite.NotWritten || !failed.Repeat || source.asked != nil {
+		t.Errorf("an item that cannot be read: %v", err)
+	}
+}
+
+// What a write expects is the number with which the item was read, whatever the new image carries;
+// the image gets the number after it, once.
+func TestAWriteExpectsTheNumberThatWasRead(t *testing.T) {
+	m := mapping()
+	for text, want := range map[string]string{order1: "8", strings.Replace(order1, "7", "3", 1): "8", strings.Replace(order1, `,"rev":{"N":"7"}`, "", 1): "8"} {
+		source := &table{item: item(t, order1)}
+		w := dualwrite.New(m, source, newRecorder(m))
+		written, err := w.Update(t.Context(), source.item, func(attribute.Item) (attribute.Item, error) { return item(t, text), nil })
+		if c := source.asked[0]; err != nil || c.Attribute != "rev" || c.Number != "7" || number(written) != want || !written.Equal(source.item) || len(written.Attributes()) != 4 {
+			t.Errorf("%s: expects %q, writes %s: %v", text, c.Number, number(written), err)
+		}
 	}
 }

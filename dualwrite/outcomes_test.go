@@ -1,0 +1,237 @@
+package dualwrite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/dualwrite"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// keyed and doubled are rules under which the key alone says what rows an item has: one, or two.
+const (
+	keyed   = `{ row_key: "{pk}#{sk}", columns: { "*": d } }`
+	doubled = `{ write: [{ row_key: "{pk}#{sk}", columns: { pk: "d:pk" } }, { row_key: "also#{pk}#{sk}", columns: { pk: "d:also" } }] }`
+)
+
+// mappingBy is that of Orders by a rule, with one of the two ways of dual writes.
+func mappingBy(t *testing.T, rule, way string) *transform.Mapping {
+	t.Helper()
+	text := "version: 1\nsource: { region: us-east-1 }\ntarget: { project: p, instance: i }\ntables:\n  - from: Orders\n    to: orders\n" +
+		"    families: { d: maxversions=1 }\n    rules: [" + rule + "]\ndual_writes: { " + way + " }\n"
+	cfg, err := config.Parse("test.yaml", []byte(text), os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := cfg.Tables[0].Mapping([]transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const (
+	byNumber = "version_attribute: rev"
+	byTime   = "settle: 1s"
+)
+
+// A lost answer is resolved by a read: only the very image, or the absence that was asked for, shows
+// that the write was executed, and only then Bigtable is written. A repeat is safe where a condition
+// guards it.
+func TestALostAnswerIsResolved(t *testing.T) {
+	other := strings.Replace(order1, "x", "z", 1)
+	for name, c := range map[string]struct {
+		way    string
+		remove bool
+		fate   string // what lies in DynamoDB afterwards; "": nothing, "written": the image
+		unread bool
+		want   dualwrite.Outcome // "" if the write succeeds
+		repeat bool
+		sent   int
+	}{
+		"put, executed":                {way: byNumber, fate: "written", sent: 1},
+		"put, not executed":            {way: byNumber, fate: order1, want: dualwrite.Unknown, repeat: true},
+		"put, another is there":        {way: byNumber, fate: other, want: dualwrite.Unknown, repeat: true},
+		"put, none is there":           {way: byNumber, want: dualwrite.Unknown, repeat: true},
+		"put, unread":                  {way: byNumber, fate: "written", unread: true, want: dualwrite.Unknown, repeat: true},
+		"put by time, executed":        {way: byTime, fate: "written", sent: 1},
+		"put by time, not executed":    {way: byTime, fate: other, want: dualwrite.Unknown},
+		"put by time, unread":          {way: byTime, fate: "written", unread: true, want: dualwrite.Unknown},
+		"delete, executed":             {way: byNumber, remove: true, sent: 1},
+		"delete, not executed":         {way: byNumber, remove: true, fate: order1, want: dualwrite.Unknown, repeat: true},
+		"delete, created anew":         {way: byNumber, remove: true, fate: other, want: dualwrite.Unknown, repeat: true},
+		"delete by time, not executed": {way: byTime, remove: true, fate: order1, want: dualwrite.Unknown},
+	} {
+		m := mappingBy(t, keyed, c.way)
+		source, target := &table{item: item(t, order1)}, newRecorder(m)
+		source.fail = func(execute func()) error {
+			switch execute(); c.fate {
+			case "written":
+			case "":
+				source.item = attribute.Item{}
+			default:
+				source.item = item(t, c.fate)
+			}
+			if c.unread {
+				source.unread = errors.New("unread")
+			}
+			return errLost
+		}
+		w := dualwrite.New(m, source, target)
+		var err error
+		if c.remove {
+			err = w.Delete(t.Context(), source.item)
+		} else {
+			_, err = w.Put(t.Context(), source.item)
+		}
+		var failed *dualwrite.Error
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &failed) || failed.DynamoDB != c.want || failed.Bigtable != dualwrite.NotWritten ||
+			failed.Repeat != c.repeat || !errors.Is(err, errLost) || c.unread && !errors.Is(err, source.unread)) || len(target.sent) != c.sent {
+			t.Errorf("%s: %v, after %d requests to Bigtable", name, err, len(target.sent))
+		}
+		if name == "delete, executed" && string(target.sent[0].Refuse.AtLeast)[:23] != "n00000000000000000007.1" {
+			t.Errorf("%s at version %s", name, target.sent[0].Refuse.AtLeast)
+		}
+	}
+}
+
+// H87: an item that is created is ranked above whatever its rows hold of a removed one, in each of
+// them, and else by the clock; one that is removed without a number is left to the stream.
+func TestH87_ACreatedItemIsRankedAboveARemovedOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now().UnixMilli()
+		for name, c := range map[string]struct{ first, second, want int64 }{
+			"no row":                       {0, 0, now},
+			"both below the clock":         {7, 8, now},
+			"at the clock":                 {now, 7, now + 1},
+			"the first above the clock":    {now + 500, 7, now + 501},
+			"the second above the clock":   {7, now + 500, now + 501},
+			"the first without a row, too": {0, now + 9, now + 10},
+		} {
+			m := mappingBy(t, doubled, byNumber)
+			target, source := newRecorder(m), &table{}
+			old := item(t, `{"pk":{"S":"1"},"sk":{"S":"a"}}`)
+			for i, n := range []int64{c.first, c.second} {
+				if n == 0 {
+					continue
+				}
+				removed := item(t, fmt.Sprintf(`{"pk":{"S":"1"},"sk":{"S":"a"},"rev":{"N":"%d"}}`, n))
+				requests, err := dualwrite.Rows(m, cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Time: time.Now(), Keys: old, Old: removed})
+				if err != nil || len(requests) != 2 {
+					t.Fatal(len(requests), err)
+				}
+				if _, err := target.Memory.Apply(t.Context(), &requests[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w := dualwrite.New(m, source, target)
+			written, err := w.Put(t.Context(), old)
+			if err != nil || number(written) != fmt.Sprint(c.want) || len(target.sent) != 2 {
+				t.Errorf("%s: %s, want %d; %d requests, %v", name, number(written), c.want, len(target.sent), err)
+			}
+			target.sent, source.item = nil, old
+			if err := w.Delete(t.Context(), old); err != nil || len(target.sent) != 0 || source.item.Exists() {
+				t.Errorf("%s: removed without a number by %d requests, %v", name, len(target.sent), err)
+			}
+		}
+	})
+}
+
+// The witness is read once for many writes, and again while it names no number: a worker announces
+// one later. Where the fence is withheld, writes carry none.
+func TestTheWitnessIsReadUntilItNamesAFence(t *testing.T) {
+	m := mappingBy(t, keyed, byNumber)
+	for announced, family := range map[string]string{fence: fence, checkpoint.NoFence: ""} {
+		target, source := newRecorder(m), &table{item: item(t, order1)}
+		reads := 0
+		target.witness.OnRead = func(context.Context, string) error { reads++; return nil }
+		w := dualwrite.New(m, source, target)
+		put := func() error { _, err := w.Put(t.Context(), source.item); return err }
+		target.announce(m, "")
+		for range 2 {
+			if err := put(); !errors.Is(err, dualwrite.ErrNotReady) || len(target.sent) != 0 {
+				t.Errorf("before a number is announced: %v", err)
+			}
+		}
+		target.announce(m, announced)
+		reads = 0
+		for range 3 {
+			if err := put(); err != nil || target.sent[0].Ops[0].Family == fence != (family != "") {
+				t.Errorf("%q: %v, %+v", announced, err, target.sent)
+			}
+		}
+		if reads != 1 {
+			t.Errorf("%q: the witness is read %d times", announced, reads)
+		}
+	}
+}
+
+// What became of Bigtable's half follows from what it answers, by either way.
+func TestOutcomesInBigtable(t *testing.T) {
+	for reason, want := range map[sink.Reason]dualwrite.Outcome{sink.Unknown: dualwrite.Unknown, sink.Permanent: dualwrite.NotWritten, sink.Rejected: dualwrite.NotWritten} {
+		for _, way := range []string{byNumber, byTime} {
+			m := mappingBy(t, keyed, way)
+			target, source := newRecorder(m), &table{item: item(t, order1)}
+			target.fail = &sink.Error{Op: "CheckAndMutateRow", Reason: reason, Code: "Code"}
+			_, err := dualwrite.New(m, source, target).Put(t.Context(), source.item)
+			var failed *dualwrite.Error
+			if !errors.As(err, &failed) || failed.DynamoDB != dualwrite.Written || failed.Bigtable != want || failed.Repeat {
+				t.Errorf("%s, %s: %v", reason, way, err)
+			}
+		}
+	}
+}
+
+// H39: without an order of its own an application writes cells alone, over whatever versions the row
+// has.
+func TestH39_TimedWritesCarryNoVersion(t *testing.T) {
+	m := mappingBy(t, keyed, byTime)
+	at := time.UnixMicro(1_795_170_000_123_000)
+	image := item(t, order1)
+	requests, err := dualwrite.Rows(m, cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(1), Time: at, Keys: m.Keys(image), Old: item(t, strings.Replace(order1, "rev", "gone", 1)), New: image})
+	if err != nil || len(requests) != 1 || requests[0].Refuse.AtLeast <= "n" {
+		t.Fatalf("%+v, %v", requests, err)
+	}
+	set := 0
+	for _, op := range requests[0].Ops {
+		if sink.IsOwn(op.Family) {
+			t.Errorf("it writes %s:%s", op.Family, op.Qualifier)
+		}
+		if op.Kind == sink.SetCell {
+			if set++; op.Timestamp != at.UnixMicro() {
+				t.Errorf("%s is dated %d", op.Qualifier, op.Timestamp)
+			}
+		}
+	}
+	if set != 4 {
+		t.Errorf("%d cells are set", set)
+	}
+}
+
+// The advice is what an operator acts on: nothing is to be repeated that is not safe to repeat.
+func TestAdvice(t *testing.T) {
+	why := errors.New("why")
+	for want, e := range map[string]*dualwrite.Error{
+		"read the item anew":                          {DynamoDB: dualwrite.NotWritten, Repeat: true, Err: dualwrite.ErrConflict},
+		"a repeat is safe:":                           {DynamoDB: dualwrite.NotWritten, Repeat: true, Err: why},
+		"a repeat is safe: it fails with ErrConflict": {DynamoDB: dualwrite.Unknown, Repeat: true, Err: why},
+		"nothing was written; the call must be":       {DynamoDB: dualwrite.NotWritten, Err: why},
+		"read the item before you repeat it":          {DynamoDB: dualwrite.Unknown, Err: why},
+		"the replicator brings it to Bigtable":        {DynamoDB: dualwrite.Written, Bigtable: dualwrite.Unknown, Err: why},
+	} {
+		if got := e.Error(); !strings.Contains(got, "; "+want) || strings.Contains(got, "ErrConflict") != strings.Contains(want, "ErrConflict") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
