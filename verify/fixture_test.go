@@ -93,6 +93,7 @@ type source struct {
 	mu    sync.Mutex
 	items map[string]attribute.Item
 	page  int
+	scans int // that were answered; each costs a read unit
 	fail  func(op string) error
 }
 
@@ -130,7 +131,8 @@ func (s *source) Scan(_ context.Context, _ string, segment, total int, after att
 		}
 	}
 	slices.Sort(ids)
-	var page backfill.ScanPage
+	s.scans++
+	page := backfill.ScanPage{Consumed: 1}
 	for i, id := range ids {
 		if i == s.page {
 			page.Next = item(ids[i-1])

@@ -1,0 +1,407 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// counting counts what is read of a target.
+type counting struct {
+	Target
+	scans, asked int
+	since        int64
+}
+
+func (c *counting) ReadRows(ctx context.Context, table string, r sink.Range, f func(sink.Row) error) error {
+	c.scans++
+	return c.Target.ReadRows(ctx, table, r, f)
+}
+
+func (c *counting) ReadSet(ctx context.Context, table string, rows []string, f func(sink.Row) error) error {
+	c.asked += len(rows)
+	return c.Target.ReadSet(ctx, table, rows, f)
+}
+
+func (c *counting) ReadSince(ctx context.Context, table string, r sink.Range, micros int64, f func(string) error) error {
+	c.since = micros
+	return c.Target.ReadSince(ctx, table, r, micros, f)
+}
+
+// equal is a world of so many equal items, and one that has no address.
+func equal(t *testing.T, n int, rules ...string) *world {
+	w := newWorld(t, mapping(t, nil, rules...))
+	for i := range n {
+		one := item(name(i), "c=1", "v=1")
+		w.source.put(one)
+		w.load(noon, one)
+	}
+	w.source.put(item("nowhere", "v=1"))
+	return w
+}
+
+// What a comparison counts and paces is what it read: each item and row once, whatever the way, and
+// the read units of every pass.
+func TestCountsOfAComparison(t *testing.T) {
+	for _, way := range []Way{Quiet, Live} {
+		for _, differs := range []bool{false, true} {
+			w := equal(t, 30, "{c}#{id} > d")
+			if differs {
+				w.damage("t", "1#i07", set("d", "w", "2"))
+			}
+			c := w.comparison()
+			target := &counting{Target: w.target}
+			c.Target = target
+			var items, rows int
+			var units float64
+			c.Pace = func(_ context.Context, i int, u float64, r int) error {
+				items, units, rows = items+i, units+u, rows+r
+				return nil
+			}
+			result, err := w.compare(c, way)
+			if err != nil || result.Items != 31 || result.Unmapped != 1 || result.Compared != 30 || result.Rows != 30 || result.Different != map[bool]int64{true: 1}[differs] {
+				t.Errorf("%s: %+v, %v", way, result.Counts, err)
+			}
+			switch {
+			case !differs && way == Quiet:
+				if items != 31 || units != result.Units || rows != 30 || result.Units != float64(w.source.scans) || result.Bytes != int64(4096*w.source.scans) || target.asked != 0 {
+					t.Errorf("paced %d items, %g units, %d rows; %+v; asked for %d rows", items, units, rows, result.Counts, target.asked)
+				}
+			case differs && way == Quiet && (target.asked != 3 || w.source.scans%2 != 0): // both directions, and the second look
+				t.Errorf("of one row that differs %d were looked at, after %d scans", target.asked, w.source.scans)
+			case way == Live && (units > result.Units != differs || items > 31 != differs || rows > 60 != differs): // look-ups, too
+				t.Errorf("live: paced %d items, %g units, %d rows", items, units, rows)
+			}
+			failed := errors.New("no")
+			c.Pace = func(context.Context, int, float64, int) error { return failed }
+			if result, err := w.compare(c, way); !errors.Is(err, failed) || result.Clean() {
+				t.Errorf("a pace that ends: %v", err)
+			}
+		}
+	}
+}
+
+// Where both sides are equal their sums are: tombstones, witnesses, what is outside the sample and, by
+// the live way, rows that are shared with another source are in neither.
+func TestEqualSidesHaveEqualSums(t *testing.T) {
+	for shape, rules := range shapes {
+		for _, merged := range []bool{false, true} {
+			w := newWorld(t, mapping(t, func(s *transform.Spec) { s.Merged = merged }, rules...))
+			for n := range 20 {
+				i := item(name(n), "k="+[]string{"a", "b"}[n%2], "c=1", "v=1")
+				w.load(noon, i)
+				if n < 5 {
+					w.change(uint64(n+1), i, attribute.Item{})
+				} else {
+					w.source.put(i)
+				}
+			}
+			witness := []sink.Op{set(sink.LiveFamily, "v", "1")}
+			if !merged {
+				witness = append(witness, set("d", "v", "1"))
+			}
+			w.damage("t", transform.WitnessPrefix+"S", witness...)
+			shared := merged && (shape == "folded" || shape == "several")
+			if shared {
+				other := &world{T: t, source: w.source, target: w.target, m: mapping(t, func(s *transform.Spec) { s.Source, s.Merged = "Other", true }, rules...)}
+				other.load(noon, item("other", "k=b", "c=1"), item("other2", "k=a", "c=1"))
+			}
+			for _, way := range []Way{Quiet, Live} {
+				for _, share := range []float64{0, 0.5} {
+					c := w.comparison()
+					if c.Scope.Sample = share; way == Quiet && (share > 0 || shared) {
+						continue // samples are looked up, and so are shared rows
+					}
+					p, err := c.NewPlan(t.Context(), way, "", 0, []byte("key"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					sums := NewSums(p.Key)
+					for index := range p.Parts(1, 0) {
+						work := p.Work(c, 1, nil)
+						if _, found, err := p.Run(t.Context(), work, 1, index, Progress{}); err != nil || len(found) > 0 {
+							t.Fatal(brief(found), err)
+						}
+						if p.subtracts(index) {
+							sums.Subtract(work.Sums)
+						} else {
+							sums.Add(work.Sums)
+						}
+					}
+					if n := sums.Differing(way == Live).Len(); n != 0 {
+						t.Errorf("%s, merged %t, %s of %g: %d buckets differ", shape, merged, way, share, n)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Each row of a range is read once, whatever bytes follow its key, and a page ends after fifty times
+// its rows though none has to be looked at.
+func TestPagesOfARange(t *testing.T) {
+	w := newWorld(t, mapping(t, nil, "{id} > d"))
+	for n := range 30 {
+		i := item("a"+string(slices.Repeat([]byte{0}, n)), "v=1")
+		w.source.put(i)
+		w.load(noon, i)
+	}
+	for _, rows := range []int{1, 7} {
+		c := w.comparison()
+		c.Bounds.PageRows = rows
+		end, _, err := (&Work{Comparison: c, Look: true}).target(t.Context(), "t", sink.Range{}, Progress{})
+		if err != nil || end.Position != nil {
+			t.Errorf("%+v, %v", end, err)
+		}
+		c.Scope.Since = noon.Add(-time.Hour)
+		if end, _, err = (&Work{Comparison: c, Look: true}).target(t.Context(), "t", sink.Range{}, Progress{}); err != nil || end.Rows != 30 || end.Compared != 30 {
+			t.Errorf("pages of %d: %+v, %v", rows, end, err)
+		}
+	}
+	c := w.comparison()
+	target := &counting{Target: w.target}
+	c.Target, c.Bounds.PageRows = target, 1
+	work := &Work{Comparison: c, Sums: NewSums(nil)}
+	for n := range 100 {
+		w.load(noon, item(fmt.Sprint("b", n)))
+	}
+	end, _, err := work.target(t.Context(), "t", sink.Range{}, Progress{})
+	if err != nil || end.Rows != 130 || target.scans != 3 {
+		t.Errorf("%d reads, %+v, %v", target.scans, end, err)
+	}
+	for since, want := range map[time.Time]int64{noon.Add(1999 * time.Microsecond): noon.UnixMicro() + 1000, time.UnixMicro(-5000): 0} {
+		c.Scope.Since = since // cells are dated in milliseconds
+		if _, _, err := (&Work{Comparison: c, Look: true}).target(t.Context(), "t", sink.Range{}, Progress{}); err != nil || target.since != want {
+			t.Errorf("since %s: read since %d, %v", since, target.since, err)
+		}
+	}
+}
+
+// in runs a test in virtual time.
+func in(t *testing.T, play func(ctx context.Context)) {
+	t.Helper()
+	if err := virtual.NewWorld(1, noon, false).Run(1000*time.Hour, play); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Progress is saved between pages while nothing before it waits for its second look; what waits is
+// judged after five minutes at the latest, and what was saved is not given again. Sums are not saved.
+func TestH56_SavesOfAPart(t *testing.T) {
+	for every, want := range map[int]struct{ saves, saved, left int }{0: {9, 0, 0}, 70: {5, 1, 0}, 7: {1, 5, 5}} {
+		in(t, func(ctx context.Context) {
+			w := newWorld(t, mapping(t, nil, "{id} > d"))
+			for n := range 70 {
+				if w.source.put(item(name(n), "v=1")); every == 0 || n%every > 0 {
+					w.load(noon, item(name(n), "v=1"))
+				}
+			}
+			c := w.comparison()
+			c.Pace = func(_ context.Context, items int, units float64, _ int) error {
+				if items > 0 && units == 1 { // a page of the scan
+					return task.Sleep(ctx, time.Minute)
+				}
+				return nil
+			}
+			saves, saved := 0, 0
+			work := &Work{Comparison: c, Look: true, Save: func(_ context.Context, p Progress, found []Finding) error {
+				if saves, saved = saves+1, saved+len(found); p.Position == nil || int(p.Missing) != saved {
+					t.Errorf("every %d: saved %+v with %d findings in all", every, p.Counts, saved)
+				}
+				return nil
+			}}
+			_, found, err := work.source(ctx, 0, 1, Progress{})
+			if err != nil || saves != want.saves || saved != want.saved || len(found) != want.left {
+				t.Errorf("every %d: %d saves with %d findings, %d left, %v", every, saves, saved, len(found), err)
+			}
+			saves = 0
+			work.Sums = NewSums(nil)
+			if _, _, err := work.source(ctx, 0, 1, Progress{}); err != nil || saves != 0 {
+				t.Errorf("every %d: sums were saved %d times, %v", every, saves, err)
+			}
+		})
+	}
+}
+
+// The second look waits until what was committed before the last of the first looks is applied, and
+// then Settle; for as long as Patience allows. A worker that is asked to stop does not wait.
+func TestTheSecondLookWaits(t *testing.T) {
+	in(t, func(ctx context.Context) {
+		w := newWorld(t, mapping(t, nil, "{id} > d"))
+		for n := range 10 {
+			w.source.put(item(name(n)))
+		}
+		c := w.comparison()
+		c.Settle = time.Minute
+		attempts := 0
+		w.source.fail = func(op string) error {
+			if attempts++; op == "Scan" && attempts == 1 {
+				return errBroken
+			}
+			return nil
+		}
+		c.Retry = func(ctx context.Context, op func(ctx context.Context) error) error {
+			for op(ctx) != nil {
+				_ = task.Sleep(ctx, time.Hour)
+			}
+			return nil
+		}
+		var to time.Time
+		var asked, applied time.Duration
+		times := 0
+		c.Applied = func(ctx context.Context, at time.Time) (bool, error) {
+			times, to, asked = times+1, at, task.Mono(ctx)
+			if times == 3 {
+				applied = asked
+			}
+			return times == 3, nil
+		}
+		c.Pace = func(_ context.Context, items int, units float64, _ int) error {
+			if items > 0 && units == 1 { // a page of the scan, or an item
+				return task.Sleep(ctx, time.Minute)
+			}
+			return nil
+		}
+		end, found, err := (&Work{Comparison: c, Look: true}).source(ctx, 0, 1, Progress{})
+		// Two pages are read, the first by its second attempt, an hour late.
+		if err != nil || len(found) != 10 || end.Missing != 10 || times != 3 || !to.Equal(noon.Add(time.Hour+time.Minute)) || task.Mono(ctx)-applied < time.Minute {
+			t.Errorf("asked %d times up to %s, %d found %s later, %v", times, to, len(found), task.Mono(ctx)-applied, err)
+		}
+		c.Patience = time.Hour
+		c.Applied = func(context.Context, time.Time) (bool, error) { return false, nil }
+		began := task.Mono(ctx)
+		var late *NotApplied
+		if _, err := c.Check(ctx, nil, Place{Table: "t", Row: "i01", Keys: []attribute.Item{item("i01")}}); !errors.As(err, &late) || late.Waited < time.Hour || task.Mono(ctx)-began > 2*time.Hour {
+			t.Errorf("after %s: %v", task.Mono(ctx)-began, err)
+		}
+		drain, stop := context.WithCancel(ctx)
+		c.Pace = nil
+		c.Applied = func(context.Context, time.Time) (bool, error) { stop(); return true, nil }
+		began = task.Mono(ctx)
+		if _, err := c.Check(ctx, drain, Place{Table: "t", Row: "i01", Keys: []attribute.Item{item("i01")}}); !errors.Is(err, ErrDrained) || task.Mono(ctx) != began {
+			t.Errorf("drained after %s: %v", task.Mono(ctx)-began, err)
+		}
+	})
+}
+
+// A row is looked at three times more at most; places that moved on, or differ, are not equal.
+func TestCheckOfPlaces(t *testing.T) {
+	w := newWorld(t, mapping(t, nil, "{id} > d"))
+	for _, id := range []string{"equal", "flies", "late", "moves", "wrong"} {
+		w.source.put(item(id, "v=1"))
+	}
+	w.load(noon, item("equal", "v=1"), item("wrong", "v=0"), item("moves", "v=0"))
+	w.timed(item("flies", "v=0"))
+	w.timed(item("late", "v=0"))
+	c := w.comparison()
+	rounds := 0
+	c.Applied = func(context.Context, time.Time) (bool, error) {
+		rounds++
+		w.source.put(item("moves", fmt.Sprint("v=", rounds+1)))
+		w.load(noon, item("late", "v=1"))
+		return true, nil
+	}
+	var places []Place
+	for _, id := range []string{"equal", "flies", "late", "moves", "wrong"} {
+		places = append(places, Place{Table: "t", Row: id, Keys: []attribute.Item{item(id)}})
+	}
+	got, err := c.Check(t.Context(), nil, places...)
+	var equal []string
+	for _, p := range got.Equal {
+		equal = append(equal, p.Row)
+	}
+	if err != nil || !slices.Equal(equal, []string{"equal", "late"}) || !slices.Equal(brief(got.Findings), []string{"different wrong d:v"}) || got.Compared != 5 || got.InFlight != 2 || rounds != 3 {
+		t.Errorf("equal %v, found %v, %+v after %d rounds, %v", equal, brief(got.Findings), got.Counts, rounds, err)
+	}
+}
+
+// What differs at both looks counts if nothing moved: not the item's image, nor the version, nor whose
+// share of the row it is, nor whether anybody of ours wrote it.
+func TestBothLooksMustAgree(t *testing.T) {
+	first := Finding{Table: "t", Row: "r", Owner: "S:a", Kind: Different, Version: "7", image: "i", Keys: item("a")}
+	for name, c := range map[string]struct {
+		change func(f *Finding)
+		found  bool
+	}{
+		"the same":        {func(*Finding) {}, true},
+		"other columns":   {func(f *Finding) { f.Columns = []Column{{Family: "d"}} }, true},
+		"missing by now":  {func(f *Finding) { f.Kind = Missing }, true},
+		"another version": {func(f *Finding) { f.Version = "8" }, false},
+		"another image":   {func(f *Finding) { f.image = "j" }, false},
+		"another owner":   {func(f *Finding) { f.Owner = "S:b" }, false},
+		"foreign by now":  {func(f *Finding) { f.Kind = Foreign }, false},
+	} {
+		r := (&Work{Comparison: &Comparison{Mapping: mapping(t, nil, "{id} > d")}}).begin(t.Context(), Progress{})
+		second := first
+		c.change(&second)
+		next, moved := r.second(candidate{Look{Verdict: Verdict{Findings: []Finding{first}}}, everything}, Look{Verdict: Verdict{Findings: []Finding{second}}})
+		if moved == c.found || len(r.found) != map[bool]int{true: 1}[c.found] || r.at.Differing() != int64(len(r.found)) || len(next.Findings)+len(r.found) != 1 {
+			t.Errorf("%s: moved on %t, %d found", name, moved, len(r.found))
+		}
+	}
+}
+
+// Each pass reports its own kinds, of its own items and in the sample: nothing is found twice.
+func TestPassesShareTheKinds(t *testing.T) {
+	a, b := item("a"), item("b")
+	all := []Finding{{Kind: Missing, Keys: a}, {Kind: Different, Keys: a}, {Kind: Different, Keys: b}, {Kind: Extra, Live: true, Keys: b}, {Kind: Extra, Keys: b}, {Kind: Foreign, Live: true}}
+	for wants, want := range map[direction][]int{forwards: {0, 1}, backwards: {3, 4, 5}, living: {3}, loose: {4, 5}, everything: {0, 1, 2, 3, 4, 5}} {
+		c := &Comparison{Mapping: mapping(t, nil, "{id} > d")}
+		r := (&Work{Comparison: c}).begin(t.Context(), Progress{})
+		v := Verdict{Findings: all}
+		r.narrow(&v, candidate{Look{Place: Place{Keys: []attribute.Item{a}}}, wants})
+		var expected []Finding
+		for _, n := range want {
+			expected = append(expected, all[n])
+		}
+		if got := brief(v.Findings); !slices.Equal(got, brief(expected)) {
+			t.Errorf("%d: %v, want %v", wants, got, brief(expected))
+		}
+		for _, f := range []candidate{{Look{Verdict: Verdict{InFlight: true}}, wants}, {Look{Verdict: Verdict{Leaving: true}}, wants}} {
+			if got := f.flies(); got != (wants == everything || f.InFlight == (wants == forwards)) {
+				t.Errorf("%d: in flight %t, leaving %t: %t", wants, f.InFlight, f.Leaving, got)
+			}
+		}
+	}
+	c := &Comparison{Mapping: mapping(t, nil, "{id} > d"), Scope: Scope{Sample: 1e-9}}
+	v := Verdict{Findings: all}
+	(&Work{Comparison: c}).begin(t.Context(), Progress{}).narrow(&v, candidate{wants: everything})
+	if len(v.Findings) != 0 {
+		t.Errorf("outside the sample: %v", brief(v.Findings))
+	}
+}
+
+// What is kept is bounded within a part, also over its runs; nothing that waits holds values.
+func TestRoomOfAPart(t *testing.T) {
+	if got, want := (Bounds{}).orDefault(), (Bounds{2000, 1000, 200}); got != want {
+		t.Errorf("%+v", got)
+	}
+	w := newWorld(t, mapping(t, nil, "{id} > d"))
+	for n := range 30 {
+		w.source.put(item(name(n)))
+	}
+	asked := 0
+	c := w.comparison()
+	c.Bounds = Bounds{Findings: 20, Candidates: 5}
+	c.Applied = func(context.Context, time.Time) (bool, error) { asked++; return true, nil }
+	for before, want := range map[Counts]struct{ found, asked int }{{}: {20, 4}, {Missing: 18}: {2, 1}, {Missing: 15, Extra: 10, LeftOut: 10}: {5, 1}, {Missing: 20}: {0, 0}} {
+		asked = 0
+		end, found, err := (&Work{Comparison: c, Look: true}).source(t.Context(), 0, 1, Progress{Counts: before})
+		if err != nil || len(found) != want.found || end.Missing != before.Missing+30 || end.LeftOut != before.LeftOut+30-int64(want.found) || asked != want.asked {
+			t.Errorf("after %+v: %d found, %+v, %d second looks, %v", before, len(found), end.Counts, asked, err)
+		}
+	}
+	r := (&Work{Comparison: c}).begin(t.Context(), Progress{})
+	if err := r.suspect(t.Context(), candidate{Look{Verdict: Verdict{Findings: []Finding{{Columns: []Column{{have: []byte("secret")}}}}}}, everything}); err != nil || r.waiting[0].Findings[0].Columns != nil {
+		t.Errorf("%+v, %v", r.waiting, err)
+	}
+}
