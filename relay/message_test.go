@@ -3,6 +3,7 @@ package relay_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -117,6 +118,9 @@ func TestGoldenParked(t *testing.T) {
 	golden(t, compiled(t, relay.ParkedJSONSchema()), "parked", m.Data)
 	if key, err := relay.OrderingKey("Orders", change.Keys); err != nil || m.Key != key || m.Attributes["schema"] != relay.ParkedSchemaV1 {
 		t.Errorf("key %q, attributes %v, %v", m.Key, m.Attributes, err)
+	}
+	if m.Attributes["table"] != "Orders" || m.Attributes["event"] != "MODIFY" || m.Attributes["version"] != string(p.Version) {
+		t.Errorf("attributes %v", m.Attributes)
 	}
 	p.Change.New = attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(strings.Repeat("x", relay.MaxMessage))}})
 	if m, err = relay.EncodeParked("default", "Orders/2c26b46b/v", p); err != nil || len(m.Data) > 2000 || !strings.Contains(string(m.Data), `"omitted":"too_large"`) {
@@ -317,21 +321,110 @@ func TestH95_WhatDoesNotFitSaysSo(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	m, _, err := relay.Encode(examples(t)["modify"])
-	if err != nil {
-		t.Fatal(err)
+	refuses := func(example, from, to string) {
+		t.Helper()
+		m, _, err := relay.Encode(examples(t)[example])
+		text := strings.Replace(string(m.Data), from, to, 1)
+		if err != nil || text == string(m.Data) {
+			t.Fatalf("%s is not in the message, %v", from, err)
+		}
+		if _, err := relay.Decode([]byte(text)); !errors.Is(err, relay.ErrMessage) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", to, err)
+		}
 	}
+	refuses("load", `"shard":"load-1/part-3"`, `"shard":"load-1/part-3","number":4`)
+	refuses("insert", `"new":`, `"gnu":`)
+	refuses("remove", `"event":"REMOVE"`, `"event":"INSERT"`)
 	for from, to := range map[string]string{
 		`"number":3`: `"number":0`, `replicator.change/v1`: `replicator.change/v2`, `"hop":500001`: `"hop":500002`, `"MODIFY"`: `"TOUCH"`,
 		`"keys":{`: `"kees":{`, `{"N":"12.5"}`: `{"N":"secret"}`, `"new":`: `"gnu":`, `"specversion":"1.0"`: `"specversion":"7"`, `"ledger":"7d0c"`: `"ledger":""`,
+		`"shard":"shardId-00000001794000000000-1a2b3c4d"`: `"shard":""`, `"generation":29878560`: `"generation":0`, `replicator.change"`: `replicator.secret"`,
+		`"sequence":"1`: `"sequence":"secret`, `"cell_time":"2026`: `"cell_time":"secret`, `"version":"2`: `"version":"3`, `{"schema"`: `["schema"`,
+		`"table":"Orders","event":"MODIFY","version":"29878560.500001.0000000000000000111100000000000000000003.0001","time":"2026`: `"table":"Orders","event":"MODIFY","version":"29878560.500001.0000000000000000111100000000000000000003.0001","time":"secret`,
 	} {
-		text := strings.Replace(string(m.Data), from, to, 1)
-		if text == string(m.Data) {
-			t.Fatalf("%s is not in the message", from)
+		refuses("modify", from, to)
+	}
+}
+
+// H95: a message is whole up to the last byte that fits, and a load's that does not is still of an item
+// that is there. Its keys, number and version are.
+func TestH95_TheLastByteThatFits(t *testing.T) {
+	for _, loaded := range []bool{false, true} {
+		c := examples(t)[map[bool]string{false: "insert", true: "load"}[loaded]]
+		grow := func(n int) {
+			c.New = attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(strings.Repeat("x", n))}})
 		}
-		_, err := relay.Decode([]byte(text))
-		if err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", to, err)
+		grow(1)
+		small, _, err := relay.Encode(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for more, want := range map[int]relay.Omission{0: "", 1: relay.TooLarge} {
+			if loaded && more == 0 {
+				continue // it takes a while
+			}
+			grow(1 + relay.MaxData - len(small.Data) + more)
+			m, omitted, err := relay.Encode(c)
+			if err != nil || omitted != want || (len(m.Data) == relay.MaxData) != (want == "") {
+				t.Errorf("%d bytes too many: %d bytes, omitted %q, %v", more, len(m.Data), omitted, err)
+			}
+			if want == "" {
+				continue
+			}
+			got, err := relay.Decode(m.Data)
+			if err != nil || got.Omitted != want || got.Event != cdc.Insert || got.Number != c.Number || got.Loaded != loaded || !got.Keys.Equal(c.Keys) {
+				t.Errorf("%d bytes too many: decoded as %+v, %v", more, got.Origin, err)
+			}
+		}
+		sum := len(small.Data) + len(small.Key)
+		for name, value := range small.Attributes {
+			sum += len(name) + len(value)
+		}
+		if size := small.Size(); size < sum || size > sum+relay.MaxMessage-relay.MaxData {
+			t.Errorf("a message of %d bytes counts as %d", sum, size)
+		}
+	}
+}
+
+// An item that a load found gone is a removal to whoever decodes it.
+func TestALoadOfAnItemThatIsGone(t *testing.T) {
+	c := examples(t)["load"]
+	c.Event, c.New = cdc.Remove, attribute.Item{}
+	m, _, err := relay.Encode(c)
+	if err != nil || m.Attributes["event"] != relay.LoadEvent {
+		t.Fatal(m.Attributes, err)
+	}
+	if got, err := relay.Decode(m.Data); err != nil || got.Event != cdc.Remove || !got.Loaded || got.New.Exists() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	other := examples(t)["load"]
+	other.Keys = parse(t, `{"PK":{"S":"ORDER#43"},"SK":{"N":"7"}}`)
+	if n, _, err := relay.Encode(other); err != nil || idOf(t, n.Data) == idOf(t, m.Data) {
+		t.Errorf("items that were read in one second have one id, %v", err)
+	}
+}
+
+func idOf(t *testing.T, data []byte) string {
+	t.Helper()
+	var event struct{ ID string }
+	if err := json.Unmarshal(data, &event); err != nil {
+		t.Fatal(err)
+	}
+	return event.ID
+}
+
+// R4: every change has a number, and what a load has read has none; both have a generation.
+func TestOnlyWhatIsNumberedIsEncoded(t *testing.T) {
+	for name, change := range map[string]func(c *relay.Change){
+		"insert": func(c *relay.Change) { c.Number = 0 },
+		"load":   func(c *relay.Change) { c.Number = 1 },
+		"remove": func(c *relay.Change) { c.Generation = 0 },
+		"modify": func(c *relay.Change) { c.StreamARN = "" },
+	} {
+		c := examples(t)[name]
+		change(&c)
+		if m, _, err := relay.Encode(c); err == nil {
+			t.Errorf("%s: %s", name, m.Data)
 		}
 	}
 }

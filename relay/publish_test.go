@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
@@ -84,10 +86,10 @@ func TestOnlyWhatIsOpenIsPublishedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := slices.Clone(p.Open)
-	boom := &relay.Error{Op: "Publish", Reason: relay.Unavailable, Code: "Unavailable"}
-	topic := &only{fail: map[int]error{0: boom, 2: boom}}
+	boom, later := &relay.Error{Op: "Publish", Reason: relay.Unavailable, Code: "Unavailable"}, &relay.Error{Code: "Paused"}
+	topic := &only{fail: map[int]error{0: boom, 2: later}}
 	done, err := p.Publish(t.Context(), topic)
-	if !errors.Is(err, boom) || done.Messages != 2 || done.Blocked != 2 || done.Bytes == 0 || len(p.Open) != 2 {
+	if !errors.Is(err, boom) || done.Failed != err || done.Messages != 2 || done.Blocked != 2 || done.Bytes != all[1].Size()+all[3].Size() || len(p.Open) != 2 {
 		t.Fatalf("%+v, %v, %d open", done, err, len(p.Open))
 	}
 	done, err = p.Publish(t.Context(), topic)
@@ -97,6 +99,47 @@ func TestOnlyWhatIsOpenIsPublishedAgain(t *testing.T) {
 	again := topic.sent[1]
 	if len(again) != 2 || string(again[0].Data) != string(all[0].Data) || string(again[1].Data) != string(all[2].Data) {
 		t.Error("what was sent again is not what was open, in its order")
+	}
+}
+
+// A publish that its context ended says so if something is open, and succeeds if nothing is; nothing
+// is asked of a topic for a page that is durable.
+func TestAPublishThatIsEnded(t *testing.T) {
+	ended := errors.New("the lease is over")
+	ctx, end := context.WithCancelCause(t.Context())
+	end(ended)
+	boom := &relay.Error{Op: "Publish", Reason: relay.Unavailable, Code: "Unavailable"}
+	for _, c := range []struct {
+		fail map[int]error
+		want error
+	}{{nil, nil}, {map[int]error{1: boom}, ended}} {
+		p, err := relay.NewPage(origin, relay.Number{}, page(t, "a", "b"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		topic := &only{fail: c.fail}
+		done, err := p.Publish(ctx, topic)
+		if !errors.Is(err, c.want) || c.fail != nil && !errors.Is(done.Failed, boom) || len(p.Open) != len(c.fail) {
+			t.Errorf("%v, %+v, %d open", err, done, len(p.Open))
+		}
+		if p.Open = nil; c.fail != nil {
+			continue
+		}
+		if done, err := p.Publish(ctx, topic); err != nil || done != (relay.Published{}) || len(topic.sent) != 1 {
+			t.Errorf("of nothing: %+v, %v, asked %d times", done, err, len(topic.sent))
+		}
+	}
+}
+
+// H95: what does not fit is named by its place in the page, so that the loop can say which; what is from
+// before the start has no images, and is none of these.
+func TestH95_OversizeOfAPage(t *testing.T) {
+	changes := page(t, "a", "b", "c", "d", "e")
+	large := attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(strings.Repeat("x", relay.MaxData))}})
+	changes[0].New, changes[2].New = large, large
+	p, err := relay.NewPage(origin, relay.Number{}, changes, 1)
+	if err != nil || !slices.Equal(p.Oversize, []int{2}) || len(p.Open) != 5 {
+		t.Errorf("%v of %d, %v", p.Oversize, len(p.Open), err)
 	}
 }
 

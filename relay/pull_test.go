@@ -3,10 +3,14 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/pubsub/v2/pstest"
 	"google.golang.org/api/option"
@@ -14,6 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // held answers no pull before it is given up.
@@ -41,6 +47,7 @@ func TestAPullThatFindsNothing(t *testing.T) {
 		"throttled": {serve(t, failing{codes.ResourceExhausted}), Throttled},
 		"fails":     {serve(t, failing{codes.Unavailable}), Unavailable},
 		"deaf":      {deaf.Addr().String(), Unavailable},
+		"ends it":   {serve(t, failing{codes.DeadlineExceeded}), ""},
 	} {
 		s, err := OpenSubscription(context.WithoutCancel(t.Context()), "p", "projects/p/subscriptions/s", option.WithEndpoint(c.address), option.WithoutAuthentication(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
@@ -53,9 +60,119 @@ func TestAPullThatFindsNothing(t *testing.T) {
 		if len(got) != 0 || (err == nil) != (c.reason == "") || err != nil && (!errors.As(err, &e) || e.Reason != c.reason) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
+		ended, end := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Millisecond, end)
+		s.wait = time.Minute
+		if got, err := s.Pull(ended, 1); name == "waits" && (got != nil || err == nil) {
+			t.Errorf("a pull whose caller ends it: %v, %v", got, err)
+		}
 		_ = s.Close()
 	}
 	close(done)
+}
+
+// recorded answers with what it is given, and keeps the requests.
+type recorded struct {
+	answer any
+	asked  []any
+}
+
+func (r *recorded) React(request any) (bool, any, error) {
+	r.asked = append(r.asked, request)
+	return true, r.answer, nil
+}
+
+// What is delivered has its id, data and attempt; any number of ids is acknowledged and extended, in
+// requests of at most a thousand, and a deadline is in seconds.
+func TestRequestsOfASubscription(t *testing.T) {
+	pull := &recorded{answer: &pubsubpb.PullResponse{ReceivedMessages: []*pubsubpb.ReceivedMessage{{AckId: "id", DeliveryAttempt: 3, Message: &pubsubpb.PubsubMessage{Data: []byte("data")}}}}}
+	ack, extend := &recorded{answer: &emptypb.Empty{}}, &recorded{answer: &emptypb.Empty{}}
+	server := pstest.NewServer(pstest.ServerReactorOption{FuncName: "Pull", Reactor: pull}, pstest.ServerReactorOption{FuncName: "Acknowledge", Reactor: ack},
+		pstest.ServerReactorOption{FuncName: "ModifyAckDeadline", Reactor: extend})
+	defer server.Close()
+	const name = "projects/p/subscriptions/s"
+	s, err := OpenSubscription(t.Context(), "p", name, option.WithEndpoint(server.Addr), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got, err := s.Pull(t.Context(), 7)
+	if asked := pull.asked[0].(*pubsubpb.PullRequest); err != nil || len(got) != 1 || got[0].ID != "id" || string(got[0].Data) != "data" || got[0].Attempt != 3 ||
+		asked.MaxMessages != 7 || asked.Subscription != name {
+		t.Errorf("%+v by %v, %v", got, asked, err)
+	}
+	ids := make([]string, 2*idsAtOnce+1)
+	for i := range ids {
+		ids[i] = strconv.Itoa(i)
+	}
+	if err := errors.Join(s.Ack(t.Context(), ids), s.Extend(t.Context(), ids, 90*time.Second), s.Extend(t.Context(), ids[:1], 0)); err != nil {
+		t.Fatal(err)
+	}
+	var acked, extended []string
+	for _, r := range ack.asked {
+		a := r.(*pubsubpb.AcknowledgeRequest)
+		if acked = append(acked, a.AckIds...); len(a.AckIds) > 1000 || a.Subscription != name {
+			t.Errorf("%d ids of %s at once", len(a.AckIds), a.Subscription)
+		}
+	}
+	for i, r := range extend.asked {
+		e := r.(*pubsubpb.ModifyAckDeadlineRequest)
+		if last := i == len(extend.asked)-1; e.AckDeadlineSeconds != map[bool]int32{false: 90}[last] || e.Subscription != name || len(e.AckIds) > 1000 || last && !slices.Equal(e.AckIds, ids[:1]) {
+			t.Errorf("%d ids for %d seconds", len(e.AckIds), e.AckDeadlineSeconds)
+		} else if !last {
+			extended = append(extended, e.AckIds...)
+		}
+	}
+	if !slices.Equal(acked, ids) || !slices.Equal(extended, ids) || len(ack.asked) != 3 {
+		t.Errorf("%d acknowledged by %d requests, %d extended", len(acked), len(ack.asked), len(extended))
+	}
+}
+
+// What a failure is decides whether it is repeated, and an end of the caller's own is none of Pub/Sub's.
+func TestReasonsOfFailures(t *testing.T) {
+	over := context.DeadlineExceeded
+	for _, c := range []struct {
+		err    error
+		reason Reason // "": it is handed on as it is
+		code   string
+	}{
+		{nil, "", ""}, {context.Canceled, "", ""}, {fmt.Errorf("wrapped: %w", over), "", ""},
+		{status.Error(codes.DeadlineExceeded, "late"), Unavailable, "DeadlineExceeded"},
+		{status.Error(codes.Unauthenticated, "who"), Denied, "Unauthenticated"},
+		{status.Error(codes.Aborted, "again"), Unavailable, "Aborted"},
+		{fmt.Errorf("wrapped: %w", pubsub.ErrPublishingPaused{OrderingKey: "k"}), Unavailable, "Paused"},
+		{fmt.Errorf("wrapped: %w", pubsub.ErrOversizedMessage), Refused, "Oversized"},
+	} {
+		var e *Error
+		switch err := explain("Op", "name", c.err); {
+		case c.reason == "" && err != c.err:
+			t.Errorf("%v becomes %v", c.err, err)
+		case c.reason != "" && (!errors.As(err, &e) || e.Reason != c.reason || e.Code != c.code || e.Op != "Op" || e.Name != "name"):
+			t.Errorf("%v becomes %v", c.err, err)
+		}
+	}
+}
+
+// A message may be delivered for as long as the longer of the two retentions lasts.
+func TestFactsOfTopicAndSubscription(t *testing.T) {
+	short, long := durationpb.New(time.Hour), durationpb.New(31*24*time.Hour)
+	for _, s := range []*pubsubpb.Subscription{{MessageRetentionDuration: short, TopicMessageRetentionDuration: long}, {MessageRetentionDuration: long, TopicMessageRetentionDuration: short}} {
+		if got := factsOf(s).Retention; got != long.AsDuration() {
+			t.Errorf("retention of %s", got)
+		}
+	}
+	server := pstest.NewServer(pstest.ServerReactorOption{FuncName: "GetTopic", Reactor: &recorded{answer: &pubsubpb.Topic{MessageRetentionDuration: short, MessageTransforms: []*pubsubpb.MessageTransform{{}}}}})
+	defer server.Close()
+	topic, err := OpenTopic(t.Context(), "p", "projects/p/topics/t", option.WithEndpoint(server.Addr), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer topic.Close()
+	if got, err := topic.Look(t.Context()); err != nil || got != (TopicFacts{Retention: time.Hour, Transformed: true}) {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 type failing struct{ code codes.Code }
