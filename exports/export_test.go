@@ -1,10 +1,14 @@
 package exports
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,29 +147,33 @@ func TestH91_TheManifestAloneDecides(t *testing.T) {
 	whole := packed(t, hat+scarf)
 	long := []byte(nil)
 	for name, r := range map[string]refusal{
-		"foreign file":  {with(full("1", hat), key("AWSDynamoDB/2/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file does not lie"},
-		"shared file":   {with(full("1", hat), key("AWSDynamoDB/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file does not lie"},
-		"outside":       {with(full("1", hat), key("AWSDynamoDB/1/data/../../x")), "1/manifest-files.json, line 1: the name of a data file leaves"},
-		"nowhere":       {with(full("1", hat), key("x.json.gz")), "1/manifest-files.json, line 1: the name of a data file is not below"},
-		"twice":         {with(full("1", hat, hat), key("AWSDynamoDB/1/data/1-1.json.gz")), "1/manifest-files.json, line 2: a data file is listed a second time"},
-		"missing":       {with(full("1", hat), func(o objects, _ []map[string]any) { delete(o, data) }), data + ": there is no such file"},
-		"replaced":      {with(full("1", hat), func(o objects, _ []map[string]any) { o[data] = packed(t, strings.Replace(hat, "1", "2", 1)) }), data + ": its MD5"},
-		"cut short":     {with(full("1", hat+scarf), content(whole[:len(whole)-9])), data + ", line 3: the file is cut short"},
-		"cut at once":   {with(full("1", hat+scarf), content(nil)), data + ": the file is cut short"},
-		"damaged":       {with(full("1", hat+scarf), content(append(append([]byte(nil), whole[:len(whole)-8]...), "12345678"...))), data + ", line 3: the file is damaged"},
-		"not packed":    {with(full("1", hat), content([]byte(hat))), data + ": the file is damaged"},
-		"fewer":         {with(full("1", hat+scarf), content(packed(t, hat))), data + ": the file has 1 records, and the manifest counts 2"},
-		"more":          {with(full("1", hat), content(packed(t, hat+scarf))), data + ": the file has more records than the 1"},
-		"a cut line":    {full("1", scarf+hat[:25]+"\n"), data + ", line 2: the line cannot be read: the line is not a JSON object"},
-		"no JSON":       {full("1", "fedora\n"), data + ", line 1: the line cannot be read: the line is not a JSON object"},
-		"other kind":    {full("1", changed), data + ", line 1: the line cannot be read: the line has a member of unknown name"},
-		"a window's":    {window("1", 0, 9, hat), "data/1-0.json.gz, line 1: the line cannot be read: the line is an item"},
-		"type":          {full("1", `{"Item":{"id":{"Q":"fedora"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line:"},
-		"member twice":  {full("1", `{"Item":{"id":{"S":"fedora"}},"Item":{"id":{"S":"x"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line occurs twice"},
-		"other key":     {window("1", 0, 9, strings.Replace(changed, `"fedora"`, `"x"`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
-		"no time":       {window("1", 0, 9, strings.Replace(changed, "Micros", "Millis", 1)), "data/1-0.json.gz, line 1: the line cannot be read: the line has no"},
-		"endless line":  {with(full("1", hat), func(o objects, list []map[string]any) { content(long)(o, list) }), data + ", line 1: the line has more than 16 MiB"},
-		"other summary": {with(full("1", hat), func(o objects, _ []map[string]any) { o["1/manifest-summary.checksum"] = []byte("hat") }), "1/manifest-summary.json: its checksum"},
+		"foreign file":   {with(full("1", hat), key("AWSDynamoDB/2/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file does not lie"},
+		"shared file":    {with(full("1", hat), key("AWSDynamoDB/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file does not lie"},
+		"outside":        {with(full("1", hat), key("AWSDynamoDB/1/data/../../x")), "1/manifest-files.json, line 1: the name of a data file leaves"},
+		"nowhere":        {with(full("1", hat), key("x.json.gz")), "1/manifest-files.json, line 1: the name of a data file is not below"},
+		"twice":          {with(full("1", hat, hat), key("AWSDynamoDB/1/data/1-1.json.gz")), "1/manifest-files.json, line 2: a data file is listed a second time"},
+		"missing":        {with(full("1", hat), func(o objects, _ []map[string]any) { delete(o, data) }), data + ": there is no such file"},
+		"replaced":       {with(full("1", hat), func(o objects, _ []map[string]any) { o[data] = packed(t, strings.Replace(hat, "1", "2", 1)) }), data + ": its MD5"},
+		"cut short":      {with(full("1", hat+scarf), content(whole[:len(whole)-9])), data + ", line 3: the file is cut short"},
+		"cut at once":    {with(full("1", hat+scarf), content(nil)), data + ": the file is cut short"},
+		"damaged":        {with(full("1", hat+scarf), content(append(append([]byte(nil), whole[:len(whole)-8]...), "12345678"...))), data + ", line 3: the file is damaged"},
+		"not packed":     {with(full("1", hat), content([]byte(hat))), data + ": the file is damaged"},
+		"fewer":          {with(full("1", hat+scarf), content(packed(t, hat))), data + ": the file has 1 records, and the manifest counts 2"},
+		"more":           {with(full("1", hat), content(packed(t, hat+scarf))), data + ": the file has more records than the 1"},
+		"a cut line":     {full("1", scarf+hat[:25]+"\n"), data + ", line 2: the line cannot be read: the line is not a JSON object"},
+		"no JSON":        {full("1", "fedora\n"), data + ", line 1: the line cannot be read: the line is not a JSON object"},
+		"other kind":     {full("1", changed), data + ", line 1: the line cannot be read: the line has a member of unknown name"},
+		"a window's":     {window("1", 0, 9, hat), "data/1-0.json.gz, line 1: the line cannot be read: the line is an item"},
+		"type":           {full("1", `{"Item":{"id":{"Q":"fedora"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line:"},
+		"member twice":   {full("1", `{"Item":{"id":{"S":"fedora"}},"Item":{"id":{"S":"x"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line occurs twice"},
+		"other old key":  {window("1", 0, 9, strings.Replace(changed, `"OldImage":{"id":{"S":"fedora"}`, `"OldImage":{"id":{"S":"x"}`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
+		"other new key":  {window("1", 0, 9, strings.Replace(changed, `"NewImage":{"id":{"S":"fedora"}`, `"NewImage":{"no":{"S":"fedora"}`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
+		"an item":        {with(full("1", `{"Keys":{"id":{"S":"x"}}}`+"\n"), nil), data + ", line 1: the line cannot be read: the line is a change"},
+		"more behind it": {with(full("1", hat), content(append(append([]byte(nil), packed(t, hat)...), "fedora"...))), data},
+		"other key":      {window("1", 0, 9, strings.Replace(changed, `"fedora"`, `"x"`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
+		"no time":        {window("1", 0, 9, strings.Replace(changed, "Micros", "Millis", 1)), "data/1-0.json.gz, line 1: the line cannot be read: the line has no"},
+		"endless line":   {with(full("1", hat), func(o objects, list []map[string]any) { content(long)(o, list) }), data + ", line 1: the line has more than 16 MiB"},
+		"other summary":  {with(full("1", hat), func(o objects, _ []map[string]any) { o["1/manifest-summary.checksum"] = []byte("hat") }), "1/manifest-summary.json: its checksum"},
 	} {
 		if name == "endless line" {
 			long = packed(t, strings.Repeat("x", MaxLine+1<<20))
@@ -201,6 +209,158 @@ func TestCutManifests(t *testing.T) {
 	}
 }
 
+// spoiled is how the manifests of an export of one item refuse it after a change.
+func spoiled(t *testing.T, spoil func(o objects, line, summary map[string]any)) error {
+	t.Helper()
+	o := objects{}
+	d := full("1", hat)
+	d.edit = func(o objects, list []map[string]any) { spoil(o, list[0], d.summary) }
+	d.write(t, o)
+	_, err := Read(t.Context(), o, "1")
+	return err
+}
+
+// TestWhatAManifestMustSay: counts, sums and places of files, and whose list of files it is.
+func TestWhatAManifestMustSay(t *testing.T) {
+	sum := base64MD5([]byte("x"))
+	for name, c := range map[string]struct {
+		of    string
+		value any
+		want  string
+	}{
+		"no count":         {"itemCount", nil, "line 1: the line does not describe a data file"},
+		"a negative count": {"itemCount", -1, "line 1: the line does not describe a data file"},
+		"no name":          {"dataFileS3Key", "", "line 1: the line does not describe a data file"},
+		"no sum":           {"md5Checksum", "", "md5Checksum is none"},
+		"a short sum":      {"md5Checksum", sum[:20], "md5Checksum is none"},
+		"a long sum":       {"md5Checksum", sum[:20] + sum, "md5Checksum is none"},
+		"more items":       {"itemCount", 2, "have 2 items together, and the summary says 1"},
+		"fewer items":      {"itemCount", 0, "have 0 items together, and the summary says 1"},
+	} {
+		err := spoiled(t, func(_ objects, line, _ map[string]any) { line[c.of] = c.value })
+		var named *Error
+		if !errors.As(err, &named) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for value, refused := range map[string]bool{"a/b/AWSDynamoDB/2/manifest-files.json": true, "a/b/AWSDynamoDB/1/other.json": true, "": false, "c/1/manifest-files.json": false} {
+		if err := spoiled(t, func(_ objects, _, summary map[string]any) { summary["manifestFilesS3Key"] = value }); (err != nil) != refused {
+			t.Errorf("a summary that names %q: %v", value, err)
+		}
+	}
+	for value, refused := range map[any]bool{nil: true, -1: true} {
+		if err := spoiled(t, func(_ objects, _, summary map[string]any) { summary["itemCount"] = value }); (err != nil) != refused {
+			t.Errorf("a summary of %v items: %v", value, err)
+		}
+	}
+}
+
+// TestChecksumsBesideManifests: in base64 or in hex, and none where they may not be read; what the store
+// fails with is no fault of theirs.
+func TestChecksumsBesideManifests(t *testing.T) {
+	o := objects{}
+	full("1", hat).write(t, o)
+	sum := md5.Sum(o["1/manifest-files.json"])
+	for _, text := range []string{hex.EncodeToString(sum[:]), strings.ToUpper(hex.EncodeToString(sum[:])), " " + base64MD5(o["1/manifest-files.json"]) + "\n"} {
+		o["1/manifest-files.checksum"] = []byte(text)
+		if _, err := Read(t.Context(), o, "1"); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	lost := errors.New("lost")
+	for from, refused := range map[error]bool{fs.ErrPermission: false, fs.ErrNotExist: false, lost: true} {
+		store := openings{o, func(name string) error {
+			if strings.HasSuffix(name, ".md5") {
+				return from
+			}
+			return nil
+		}}
+		if _, err := Read(t.Context(), store, "1"); (err != nil) != refused || refused && !errors.Is(err, lost) {
+			t.Errorf("%v: %v", from, err)
+		}
+	}
+}
+
+// TestTheLongestSummary: one byte more is refused, whatever it is.
+func TestTheLongestSummary(t *testing.T) {
+	for more, refused := range map[int]bool{0: false, 1: true} {
+		o := objects{}
+		full("1", hat).write(t, o)
+		delete(o, "1/manifest-summary.md5")
+		text := o["1/manifest-summary.json"]
+		o["1/manifest-summary.json"] = append(text, bytes.Repeat([]byte{' '}, mostSummary+more-len(text))...)
+		if _, err := Read(t.Context(), o, "1"); (err != nil) != refused {
+			t.Errorf("%d bytes too many: %v", more, err)
+		}
+	}
+}
+
+// TestPlacesOfDataFiles: those of the export's own folder for a full one, the shared ones for a window.
+func TestPlacesOfDataFiles(t *testing.T) {
+	for _, c := range []struct{ key, full, window string }{
+		{"AWSDynamoDB/1/data/f", "copy/data/f", ""},
+		{"AWSDynamoDB/data/f", "", "data/f"},
+		{"a/AWSDynamoDB/b/AWSDynamoDB/1/data/f", "copy/data/f", ""},
+		{"a/AWSDynamoDB/b/AWSDynamoDB/data/f", "", "data/f"},
+		{"xAWSDynamoDB/1/data/f", "", ""}, {"AWSDynamoDB/2/data/f", "", ""}, {"AWSDynamoDB/1/data/g/f", "", ""}, {"AWSDynamoDB/data/g/f", "", ""}, {"AWSDynamoDB/1/f", "", ""},
+	} {
+		for incremental, want := range map[bool]string{false: c.full, true: c.window} {
+			e := &Export{ARN: tableARN + "/export/1", Incremental: incremental, folder: "copy"}
+			if got, err := e.resolve(c.key); got != want || (err == nil) != (want != "") {
+				t.Errorf("%s, incremental %t: %q, %v", c.key, incremental, got, err)
+			}
+		}
+	}
+}
+
+// TestTheEndOfAFile: a last line counts without its end, and a reader gives nothing after an error.
+func TestTheEndOfAFile(t *testing.T) {
+	bare := strings.TrimSuffix(scarf, "\n")
+	d := full("1", bare)
+	d.edit = func(o objects, list []map[string]any) { list[0]["itemCount"], d.summary["itemCount"] = 1, 1 }
+	if all, err := records(t, read(t, objects{}, d)); err != nil || len(all) != 1 {
+		t.Errorf("%d records, %v", len(all), err)
+	}
+	o := objects{}
+	e := read(t, o, full("1", "fedora\n", hat))
+	r, err := e.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := r.Next(); err == nil || err == io.EOF {
+			t.Errorf("after a line that cannot be read: %v", err)
+		}
+	}
+	if err := r.Skip(1); err == nil || err == io.EOF || r.Line() != 1 {
+		t.Errorf("it goes on to line %d: %v", r.Line(), err)
+	}
+	o["1/data/1-1.json.gz"] = packed(t, scarf)
+	if r, err = e.Open(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	var named *Error
+	if err := r.Verify(); !errors.As(err, &named) {
+		t.Errorf("a file that was replaced is verified: %v", err)
+	}
+	if _, err := r.Next(); !errors.As(err, &named) {
+		t.Errorf("and read: %v", err)
+	}
+}
+
+// openings fail some openings of a store.
+type openings struct {
+	objects
+	fail func(name string) error
+}
+
+func (o openings) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := o.fail(name); err != nil {
+		return nil, err
+	}
+	return o.objects.Open(ctx, name)
+}
+
 // failing is a store whose files break off as connections do.
 type failing struct {
 	objects
@@ -229,6 +389,13 @@ func TestAStoreThatFails(t *testing.T) {
 	}
 	if _, err := Read(t.Context(), failing{o, 5}, "1"); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
+	}
+	for left := range int64(len(o["1/manifest-files.json"]) + 1) { // within a line, and behind one
+		e.Files, e.store = nil, failing{o, left}
+		var named *Error
+		if err := e.readFiles(t.Context()); !errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &named) {
+			t.Errorf("after %d bytes of the list: %v", left, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -21,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"google.golang.org/api/option"
 
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
@@ -159,6 +161,85 @@ func TestS3Answers(t *testing.T) {
 	}))
 	defer server.Close()
 	answers(t, NewS3(config(server.URL), Place{S3, "b", "root/", "x"}, pathStyle))
+}
+
+// TestRefusalsOfBuckets: a bucket that is not there is no missing object, a request without an identity
+// is refused for want of a right, and each is asked for once: the caller repeats.
+func TestRefusalsOfBuckets(t *testing.T) {
+	for _, c := range []struct {
+		status             int
+		body               string
+		missing, forbidden bool
+	}{
+		{404, "<Error><Code>NoSuchKey</Code></Error>", true, false}, {404, "<Error><Code>NoSuchBucket</Code></Error>", false, false},
+		{403, "<Error><Code>AccessDenied</Code></Error>", false, true}, {503, "<Error><Code>SlowDown</Code></Error>", false, false},
+		{500, "<Error><Code>InternalError</Code></Error>", false, false},
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, c.body)
+		}))
+		_, err := NewS3(config(server.URL), Place{S3, "b", "root/", "x"}).Open(t.Context(), "here") // which knows no names of buckets
+		if err == nil || errors.Is(err, fs.ErrNotExist) != c.missing || errors.Is(err, fs.ErrPermission) != c.forbidden || asked != 1 {
+			t.Errorf("%d %s: %v after %d requests", c.status, c.body, err, asked)
+		}
+		server.Close()
+	}
+	for status, forbidden := range map[int]bool{401: true, 403: true, 500: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"error":{"message":"no"}}`)
+		}))
+		store, err := NewCloudStorage(t.Context(), Place{CloudStorage, "b", "root/", "x"}, option.WithEndpoint(server.URL+"/"), option.WithoutAuthentication())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Open(t.Context(), "here"); err == nil || errors.Is(err, fs.ErrPermission) != forbidden || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%d: %v", status, err)
+		}
+		server.Close()
+	}
+	for status, want := range map[int]string{301: "eu-west-3", 400: "eu-west-3", 403: ""} {
+		header := http.Header{"X-Amz-Bucket-Region": []string{"eu-west-3"}}
+		if got := elsewhere(&smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: status, Header: header}}}); got != want {
+			t.Errorf("%d: %q", status, got)
+		}
+	}
+}
+
+// silent is a connection that notes how long a read may take.
+type silent struct {
+	net.Conn
+	until time.Time
+	fails error
+}
+
+func (s *silent) SetReadDeadline(at time.Time) error { s.until = at; return s.fails }
+
+func (s *silent) Read([]byte) (int, error) { return 1, nil }
+
+// TestSilenceIsBounded: each read of a connection has a minute, however long the file takes.
+func TestSilenceIsBounded(t *testing.T) {
+	s := &silent{}
+	if n, err := (watched{s}).Read(make([]byte, 1)); n != 1 || err != nil || time.Until(s.until) < silence-10*time.Second || time.Until(s.until) > silence {
+		t.Errorf("%d, %v, until %s", n, err, s.until)
+	}
+	s.fails = errors.New("closed")
+	if n, err := (watched{s}).Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	conn, err := watchSilence(&http.Transport{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := conn.(watched); !ok {
+		t.Errorf("%T", conn)
+	}
+	_ = conn.Close()
 }
 
 func answers(t *testing.T, store exports.Store) {
