@@ -2,8 +2,10 @@ package backfill_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +113,89 @@ func TestH89_WhatAnExportLeavesOut(t *testing.T) {
 		report, err := e.Report(t.Context(), *made.ExportDescription.ExportArn)
 		if err != nil || report.Part != want || !report.Done || report.Manifest == "" {
 			t.Errorf("%q: %+v, %v", want, report, err)
+		}
+	}
+}
+
+// exporterOf asks a service of one answer, and keeps the request.
+func exporterOf(t *testing.T, status int, body string) (*backfill.Exporter, *string) {
+	t.Helper()
+	asked := new(string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		*asked = string(text)
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	return backfill.NewExporter(dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &server.URL,
+		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}, backfill.ClientOptions)), asked
+}
+
+// An order says all that the service needs, and an answer that does not say what became of it is none.
+func TestOrdersAndReports(t *testing.T) {
+	const running = `{"ExportDescription":{"ExportArn":"arn","ExportStatus":"IN_PROGRESS","ExportFormat":"ION"}}`
+	for prefix, want := range map[string]bool{"deep": true, "": false} {
+		e, asked := exporterOf(t, 200, running)
+		if r, err := e.Request(t.Context(), backfill.ExportOrder{TableARN: "table", Bucket: "bucket", Prefix: prefix, At: time.Unix(1_795_170_000, 0), Token: "token"}); err != nil || r.Done || r.JSON || r.ARN != "arn" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		for _, part := range []string{`"TableArn":"table"`, `"S3Bucket":"bucket"`, `"ExportTime":1795170000`, `"ClientToken":"token"`, `"ExportFormat":"DYNAMODB_JSON"`, `"ExportType":"FULL_EXPORT"`} {
+			if !strings.Contains(*asked, part) {
+				t.Errorf("%s lacks %s", *asked, part)
+			}
+		}
+		if strings.Contains(*asked, `"S3Prefix":"deep"`) != want || strings.Contains(*asked, "S3Prefix") != want {
+			t.Errorf("prefix %q: %s", prefix, *asked)
+		}
+	}
+	for members, want := range map[string]backfill.ExportReport{
+		`"ExportStatus":"COMPLETED","S3Bucket":"b","ExportManifest":"m","ExportFormat":"DYNAMODB_JSON"`: {ARN: "arn", Done: true, Bucket: "b", Manifest: "m", JSON: true},
+		`"ExportStatus":"FAILED","FailureCode":"S3AccessDenied","FailureMessage":"no"`:                  {ARN: "arn", Failed: "S3AccessDenied: no"},
+		`"ExportStatus":"IN_PROGRESS","FilterSpecification":{"KeyConditionExpression":"a"}`:             {ARN: "arn", Part: "a condition on keys"},
+		`"ExportStatus":"IN_PROGRESS","FilterSpecification":{"FilterExpression":"a"}`:                   {ARN: "arn", Part: "a filter"},
+		`"ExportStatus":"IN_PROGRESS","FilterSpecification":{}`:                                         {ARN: "arn", Part: "a filter"},
+		`"ExportStatus":"COMPLETED","S3Bucket":"b"`:                                                     {},
+		`"ExportStatus":"COMPLETED","ExportManifest":"m"`:                                               {},
+		`"ExportStatus":"PAUSED"`: {},
+	} {
+		e, _ := exporterOf(t, 200, `{"ExportDescription":{"ExportArn":"arn",`+members+`}}`)
+		got, err := e.Report(t.Context(), "arn")
+		if got != want || cdc.Is(err, cdc.Malformed) != (want == backfill.ExportReport{}) {
+			t.Errorf("%s: %+v, %v", members, got, err)
+		}
+	}
+	for _, body := range []string{`{}`, `{"ExportDescription":{"ExportStatus":"IN_PROGRESS"}}`} {
+		e, _ := exporterOf(t, 200, body)
+		if _, err := e.Report(t.Context(), "arn"); !cdc.Is(err, cdc.Malformed) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+// What is refused for good is told from what passes; recovery is on where the service says so.
+func TestRefusalsOfExports(t *testing.T) {
+	for code, refused := range map[string]bool{"PointInTimeRecoveryUnavailableException": true, "InvalidExportTimeException": true, "ExportConflictException": true,
+		"ExportNotFoundException": true, "ValidationException": true, "LimitExceededException": false, "ThrottlingException": false} {
+		e, _ := exporterOf(t, 400, `{"__type":"com.amazonaws.dynamodb.v20120810#`+code+`","message":"m"}`)
+		_, err := e.Request(t.Context(), backfill.ExportOrder{TableARN: "table", Bucket: "bucket", Token: "token"})
+		var r *backfill.ExportRefusal
+		if errors.As(err, &r) != refused || refused && (r.Code != code || r.OfTime() != (code == "InvalidExportTimeException") || r.Unknown() != (code == "ExportNotFoundException")) || err == nil {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+	for status, on := range map[string]bool{"ENABLED": true, "DISABLED": false, "ENABLING": false} {
+		e, _ := exporterOf(t, 200, `{"ContinuousBackupsDescription":{"ContinuousBackupsStatus":"ENABLED","PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"`+status+
+			`","EarliestRestorableDateTime":1000,"LatestRestorableDateTime":2000}}}`)
+		if r, err := e.Recovery(t.Context(), "Orders"); err != nil || r.On != on || r.From.Unix() != 1000 || r.To.Unix() != 2000 {
+			t.Errorf("%s: %+v, %v", status, r, err)
+		}
+	}
+	for _, body := range []string{`{}`, `{"ContinuousBackupsDescription":{"ContinuousBackupsStatus":"ENABLED"}}`} {
+		e, _ := exporterOf(t, 200, body)
+		if _, err := e.Recovery(t.Context(), "Orders"); !cdc.Is(err, cdc.Malformed) {
+			t.Errorf("%s: %v", body, err)
 		}
 	}
 }

@@ -23,6 +23,8 @@ func TestLimits(t *testing.T) {
 		"rows":               {5, 0, 25, 1e6, 4 * time.Second, 0},
 		"units":              {0, 2, 1 << 20, 10, 0, 4 * time.Second},
 		"half a unit":        {0, 0.5, 0, 1.5, 0, 2 * time.Second},
+		"less than half":     {0, 0.5, 0, 1.1, 0, 2 * time.Second},
+		"rows and units":     {1, 1, 3, 2, 2 * time.Second, 0},
 		"both, rows longer":  {1, 10, 11, 50, 10 * time.Second, 0},
 		"both, units longer": {10, 1, 20, 11, 0, 10 * time.Second},
 	} {
@@ -77,6 +79,28 @@ func TestALimitIsLiftedDuringALongWait(t *testing.T) {
 		forRows, _, err := l.Take(ctx, ctx, 4, 0)
 		if took := time.Since(began); err != nil || took < 10*time.Minute || took > 10*time.Minute+stretch || forRows != took {
 			t.Errorf("waited %s, for rows %s: %v", took, forRows, err)
+		}
+	})
+}
+
+// Units are counted in halves, whoever sets the limit, and a throttle that others share paces rows.
+func TestLimitsAreSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, l := t.Context(), NewLimits(0, 1)
+		l.SetUnits(ctx, 4)
+		if _, forUnits, err := l.Take(ctx, ctx, 0, 13); err != nil || forUnits < 2*time.Second || forUnits > 3*time.Second {
+			t.Errorf("13 units at 4 a second took %s: %v", forUnits, err)
+		}
+		if l.SetUnits(ctx, 0); l.pageItems(partProgress{Items: 1, Units: 100}) != 0 {
+			t.Error("a limit that was lifted holds")
+		}
+		shared := NewThrottle(10)
+		if l.UseRows(shared); l.pageItems(partProgress{}) != fewestItemsPerPage {
+			t.Error("a shared throttle is not used")
+		}
+		_, _ = shared.Take(ctx, 10)
+		if forRows, _, err := l.Take(ctx, ctx, 20, 0); err != nil || forRows != 2*time.Second {
+			t.Errorf("beside another: %s, %v", forRows, err)
 		}
 	})
 }

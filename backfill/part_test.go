@@ -338,3 +338,89 @@ func TestEachFullPageIsSaved(t *testing.T) {
 		}
 	})
 }
+
+// priced is a source of full pages, each of which costs units, answered by a clock of its own.
+type priced struct {
+	PartSource
+	ahead time.Duration
+	calls int
+}
+
+func (s *priced) Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error) {
+	s.calls++
+	_ = task.Sleep(ctx, time.Second)
+	page, err := s.PartSource.Read(ctx, index, total, after, limit)
+	page.Bytes, page.Consumed, page.At = 100, 2.5, task.Now(ctx).Add(s.ahead)
+	return page, err
+}
+
+// What a part has read adds to what was read before it was taken up, and its rate does not. Every
+// page is paid for, the last one too, and none before it is written.
+func TestAPartCountsAndPays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, out := newMemory(21), &target{}
+		p := part(m, out, 0, 1)
+		source := &priced{PartSource: p.Source}
+		p.Source, p.Limits = source, NewLimits(0, 1)
+		var waited, units, read, copied float64
+		p.Events = PartEvents{Waited: func(_, forUnits time.Duration) { waited += forUnits.Seconds() }, Read: func(n int, u float64) { read, units = read+float64(n), units+u },
+			Copied: func(n int) { copied += float64(n) }}
+		saves := 0
+		p.Save = func(_ context.Context, at partProgress) error {
+			if saves++; at.Position == nil {
+				t.Error("the end is the caller's to commit")
+			}
+			return nil
+		}
+		began := time.Now()
+		end, err := p.run(t.Context(), partProgress{Items: 1000, Bytes: 5000, Units: 70})
+		if err != nil || end.Items != 1021 || end.Bytes != 5300 || end.Units != 77.5 || end.Rate <= 0 || end.Rate > 21 || units != 7.5 || read != 21 || copied != 21 || source.calls != 3 || saves != 2 {
+			t.Errorf("%+v, %g units, %g items read and %g copied in %d calls, %d saves, %v", end, units, read, copied, source.calls, saves, err)
+		}
+		if took := time.Since(began).Seconds(); took != 3+waited || waited != 4.5 {
+			t.Errorf("it waited %gs of %gs", waited, took)
+		}
+		if p.Limits.running.Load() != 0 {
+			t.Error("a part that is over counts as running")
+		}
+	})
+}
+
+// B3: an image is as old as the earlier of two clocks says that it was asked for.
+func TestH31_TheEarlierClockCounts(t *testing.T) {
+	sent := day
+	for _, c := range []struct{ answered, want time.Duration }{{time.Second, 0}, {time.Hour, 0}, {-time.Minute, -time.Minute - time.Second}, {999 * time.Millisecond, -time.Millisecond}} {
+		if got := imageTime(sent, sent.Add(c.answered), time.Second); got.Sub(sent) != c.want {
+			t.Errorf("answered %s later: %s", c.answered, got.Sub(sent))
+		}
+	}
+	if got := imageTime(sent, time.Time{}, time.Second); got != sent {
+		t.Error(got)
+	}
+}
+
+// What is durable is saved when a part fails, once: a save that is not needed could fail as well.
+func TestAFailedPartIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := errors.New("no")
+		m, out := newMemory(21), &target{}
+		p := part(m, out, 0, 1)
+		pages := 0
+		p.Write = func(ctx context.Context, page Page, at time.Time) error {
+			if pages++; pages == 3 {
+				return failed
+			}
+			return out.write(ctx, page, at)
+		}
+		var saved []partProgress
+		p.Save = func(_ context.Context, at partProgress) error { saved = append(saved, at); return nil }
+		at, err := p.run(t.Context(), partProgress{})
+		if !errors.Is(err, failed) || at.Items != 14 || len(saved) != 1 || saved[0].Items != 14 || len(out.written) != 14 {
+			t.Errorf("%+v, saved %+v, %v", at, saved, err)
+		}
+		pages, saved = 2, nil // it fails at once
+		if _, err := p.run(t.Context(), at); !errors.Is(err, failed) || len(saved) != 0 {
+			t.Errorf("nothing was done, and saved %+v, %v", saved, err)
+		}
+	})
+}
