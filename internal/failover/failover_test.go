@@ -22,12 +22,20 @@ type instance struct {
 	copied   []string // tables that were waited for
 	during   func()   // happens while the first one is
 	fails    error
+	deaf     func(ctx context.Context) error // before it answers what it knows
 }
 
-func (i *instance) Cluster(context.Context) (string, error) { return i.leads, nil }
+func (i *instance) Cluster(ctx context.Context) (string, error) { return i.leads, i.heard(ctx) }
 
-func (i *instance) Exists(_ context.Context, cluster string) (bool, error) {
-	return slices.Contains(i.clusters, cluster), nil
+func (i *instance) Exists(ctx context.Context, cluster string) (bool, error) {
+	return slices.Contains(i.clusters, cluster), i.heard(ctx)
+}
+
+func (i *instance) heard(ctx context.Context) error {
+	if i.deaf == nil {
+		return nil
+	}
+	return i.deaf(ctx)
 }
 
 func (i *instance) Replicate(_ context.Context, table string) error {
@@ -109,14 +117,22 @@ func in(t *testing.T, play func(w *world)) {
 // loads too, so every table is loaded again in a generation above all others.
 func TestH46_AFailoverTakesLoads(t *testing.T) {
 	in(t, func(w *world) {
-		r, err := w.run(failover.Plan{})
+		began, above := task.Now(w.ctx), checkpoint.NextGeneration(100, task.Now(w.ctx).Add(still+time.Hour))
+		var told []string
+		r, err := w.run(failover.Plan{Tell: func(text string) { told = append(told, text) }})
 		if err != nil || r.Outcome != failover.Loads || !slices.Equal(r.Loads, []string{"Orders"}) || r.From != "one" || r.To != "two" {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		if !slices.Equal(w.instance.copied, []string{"state", "orders"}) {
 			t.Errorf("waited for %v", w.instance.copied)
 		}
+		if len(told) != 3 || task.Now(w.ctx).Sub(began) != still {
+			t.Errorf("it says %q, and took %s", told, task.Now(w.ctx).Sub(began))
+		}
 		s := w.table()
+		if s.Generation < above { // what the former cluster alone saw is an hour ahead at most
+			t.Errorf("generation %d, want %d", s.Generation, above)
+		}
 		if !s.NeedsLoad || s.Kind != checkpoint.KindTargetLost || s.Generation <= 100 || s.Adopted != s.Generation {
 			t.Errorf("the table: %+v", s)
 		}
@@ -161,6 +177,14 @@ func TestH46_AFailoverIsRefused(t *testing.T) {
 		plan       failover.Plan
 		before     func(w *world)
 	}{
+		{"another one failed over", "or somebody else failed over", failover.Plan{}, func(w *world) {
+			w.instance.during = func() {
+				if err := w.ledger.Move(w.ctx, "one", "three"); err != nil {
+					w.Fatal(err)
+				}
+			}
+		}},
+		{"the profile leads back", "led elsewhere meanwhile", failover.Plan{}, func(w *world) { w.instance.during = func() { w.instance.leads = "one" } }},
 		{"somebody writes", "is being written, by worker1", failover.Plan{}, func(w *world) {
 			w.world.Go("worker", func(ctx context.Context) {
 				if task.Sleep(ctx, still/2) == nil {
@@ -182,12 +206,17 @@ func TestH46_AFailoverIsRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in(t, func(w *world) {
 				c.before(w)
+				began := task.Now(w.ctx)
 				_, err := w.run(c.plan)
+				if waited := task.Now(w.ctx).Sub(began); c.plan.StoppedFirst && waited > 0 {
+					t.Errorf("an operator waits %s for what is known at once", waited)
+				}
 				var refused *failover.RefusedError
 				if !errors.As(err, &refused) || !strings.Contains(refused.Cause, c.says) || refused.Cure == "" {
 					t.Fatalf("%v", err)
 				}
-				if s := w.table(); s.NeedsLoad || s.Generation != 100 || w.cluster() != "one" {
+				moved := map[bool]string{true: "three", false: "one"}[strings.HasPrefix(c.name, "another")]
+				if s := w.table(); s.NeedsLoad || s.Generation != 100 || w.cluster() != moved {
 					t.Errorf("cluster %s, the table: %+v", w.cluster(), s)
 				}
 			})
@@ -202,9 +231,12 @@ func TestAFailoverGoesOn(t *testing.T) {
 		if _, err := w.run(failover.Plan{}); !errors.Is(err, w.instance.fails) || w.cluster() != "one" {
 			t.Fatalf("cluster %s: %v", w.cluster(), err)
 		}
-		w.instance.fails, w.instance.clusters = nil, []string{"two"} // it is deleted
+		w.instance.fails, w.instance.clusters, w.instance.copied = nil, []string{"two"}, nil // it is deleted
 		if r, err := w.run(failover.Plan{Rehearsal: true}); err != nil || r.Outcome != failover.Loads || w.cluster() != "one" || w.table().NeedsLoad {
 			t.Fatalf("the rehearsal: %+v, %v", r, err)
+		}
+		if w.instance.copied != nil {
+			t.Errorf("it waits for a cluster that is gone: %v", w.instance.copied)
 		}
 		w.store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
 			if key == "default/pipeline" {
@@ -219,6 +251,79 @@ func TestAFailoverGoesOn(t *testing.T) {
 		w.store.OnSwap = nil
 		if r, err := w.run(failover.Plan{}); err != nil || !slices.Equal(r.Loads, []string{"Orders"}) || w.cluster() != "two" || w.table().Generation != raised {
 			t.Errorf("generation %d after %d: %+v, %v", w.table().Generation, raised, r, err)
+		}
+	})
+}
+
+// TestH46_EachFailoverIsItsOwn: a table is raised again unless this very failover raised it and nobody
+// has worked since: neither another gap nor an earlier failover between the same clusters counts.
+func TestH46_EachFailoverIsItsOwn(t *testing.T) {
+	in(t, func(w *world) {
+		if _, err := w.ledger.UpdateTable(w.ctx, "Later", func(s *checkpoint.TableState) error { s.Label = "L"; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.ledger.Raise(w.ctx, "Orders", 100, checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: "another"}, func(*checkpoint.TableState) {}); err != nil {
+			t.Fatal(err)
+		}
+		gap := w.table().Generation
+		if r, err := w.run(failover.Plan{}); err != nil || !slices.Equal(r.Loads, []string{"Orders"}) { // the other was not begun
+			t.Fatalf("%+v, %v", r, err)
+		}
+		first := w.table()
+		if first.Generation <= gap || !strings.Contains(first.Gaps[len(first.Gaps)-1].Reason, "from cluster one to cluster two") {
+			t.Errorf("a gap of before passes for the failover's: %+v", first)
+		}
+		if _, err := w.ledger.UpdateTable(w.ctx, "Orders", func(s *checkpoint.TableState) error { s.NeedsLoad = false; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, leads := range []string{"one", "two"} {
+			w.instance.leads = leads
+			if _, err := w.run(failover.Plan{StoppedFirst: leads == "one"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := w.table(); !s.NeedsLoad || s.Generation <= first.Generation || w.cluster() != "two" {
+			t.Errorf("the second failover found the first one's: %+v", s)
+		}
+	})
+	in(t, func(w *world) {
+		w.store.Clear()
+		w.ledger = w.open("operator")
+		if r, err := w.run(failover.Plan{}); err != nil || r.Outcome != failover.Nothing || r.From != "two" || r.To != "two" {
+			t.Errorf("a ledger that knows no cluster: %+v, %v", r, err)
+		}
+	})
+}
+
+// TestAFailoverHandsOnFailures: whatever cannot be read or asked ends it before the ledger is moved, and
+// what is not answered within half a minute is given up.
+func TestAFailoverHandsOnFailures(t *testing.T) {
+	lost := errors.New("lost")
+	for _, first := range []bool{false, true} {
+		for at, reached := 1, true; reached; at++ {
+			in(t, func(w *world) {
+				n := 0
+				fail := func(ctx context.Context) error {
+					if n++; n == at {
+						return lost
+					}
+					return nil
+				}
+				w.instance.deaf = fail
+				w.store.OnRead = func(ctx context.Context, _ string) error { return fail(ctx) }
+				_, err := w.run(failover.Plan{StoppedFirst: first})
+				w.store.OnRead = nil
+				if reached = n >= at; reached && (!errors.Is(err, lost) || w.cluster() != "one") || !reached && (err != nil || w.cluster() != "two" || at < 8) {
+					t.Errorf("failure %d of %d, stopped first %t: %v, cluster %s", at, n, first, err, w.cluster())
+				}
+			})
+		}
+	}
+	in(t, func(w *world) {
+		w.instance.deaf = func(ctx context.Context) error { return task.Sleep(ctx, time.Hour) }
+		began := task.Now(w.ctx)
+		if _, err := w.run(failover.Plan{}); err == nil || !strings.Contains(err.Error(), "no answer within 30s") || task.Now(w.ctx).Sub(began) != 30*time.Second {
+			t.Errorf("%v after %s", err, task.Now(w.ctx).Sub(began))
 		}
 	})
 }
