@@ -148,3 +148,136 @@ func TestFindingsBesideFailures(t *testing.T) {
 		}
 	})
 }
+
+// breaking is a target some of whose writes fail.
+type breaking struct {
+	sink.Table
+	fail func(row string) error
+}
+
+func (b breaking) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	if err := b.fail(r.Row); err != nil {
+		return false, err
+	}
+	return b.Table.Apply(ctx, r)
+}
+
+// What either end is short of is tried five times, ever later; what stays is tried once. A row that an
+// earlier attempt mended counts as mended, whatever the next one sees.
+func TestWhatIsTriedAgain(t *testing.T) {
+	unknown := &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
+	for name, c := range map[string]struct {
+		source, target error
+		times          int // that it fails
+		attempts       int
+		took           time.Duration
+		done           bool
+	}{
+		"a throttled source":     {source: &cdc.Error{Op: "GetItem", Reason: cdc.Throttled}, times: 4, attempts: 5, took: 7500 * time.Millisecond, done: true},
+		"a source that is away":  {source: &cdc.Error{Op: "GetItem", Reason: cdc.Unavailable}, times: 1, attempts: 2, took: 500 * time.Millisecond, done: true},
+		"a source that stays so": {source: &cdc.Error{Op: "GetItem", Reason: cdc.Unavailable}, times: 9, attempts: 5, took: 7500 * time.Millisecond},
+		"a source that refuses":  {source: &cdc.Error{Op: "GetItem", Reason: cdc.Denied}, times: 1, attempts: 1},
+		"a target that is away":  {target: unknown, times: 2, attempts: 3, took: 1500 * time.Millisecond, done: true},
+		"a target that refuses":  {target: &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound"}, times: 1, attempts: 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShop(t)
+			m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, "v", "pk") // its row moves with v
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Mapping, s.items = m, map[string]string{"a": "1"}
+			attempts, left := 0, c.times
+			failing := func(err error) error {
+				if left--; err != nil && left >= 0 {
+					return err
+				}
+				return nil
+			}
+			s.fails = func(string) error {
+				attempts++
+				if c.source == nil {
+					return nil
+				}
+				return failing(c.source)
+			}
+			s.Table = breaking{s.table, func(row string) error {
+				if c.target == nil || row != "2#a" { // the last row of the item
+					return nil
+				}
+				return failing(c.target)
+			}}
+			found := []verify.Finding{s.finding("a", verify.Missing, ""), s.finding("a", verify.Extra, s.write(t, "a", "0", 1)), s.finding("a", verify.Extra, s.write(t, "a", "2", 2))}
+			for i, row := range []string{"1#a", "0#a", "2#a"} {
+				found[i].Row = row
+			}
+			began := time.Now()
+			d, err := Findings(t.Context(), &s.Repairer, found, slog.New(slog.DiscardHandler))
+			if (err == nil) != c.done || c.done && d.Repaired != 3 || attempts != c.attempts || time.Since(began) != c.took {
+				t.Errorf("%s: %+v after %d attempts and %s, %v", name, d, attempts, time.Since(began), err)
+			}
+		})
+	}
+}
+
+// Findings of one item are repaired together, each sight of a row by itself; what is of nobody is none.
+func TestFindingsOfAnItem(t *testing.T) {
+	s := newShop(t)
+	other := s.finding("a", verify.Extra, "8")
+	items := byItem(&s.Repairer, []verify.Finding{s.finding("a", verify.Different, "7"), s.finding("b", verify.Missing, ""), other, s.finding("a", verify.Extra, "7"), {Row: "x"}})
+	if len(items) != 3 || items[2].keys.Exists() || len(items[0].sightings) != 2 || fmt.Sprint(items[0].of) != "[[0 3] [2]]" || fmt.Sprint(items[1].of) != "[[1]]" {
+		t.Errorf("%+v", items)
+	}
+	if got := items[0].sightings[1]; got != (sink.Sighting{Table: "t", Row: "a", Held: "8"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Somebody must act on what stays different and on what was not reached, and on nothing else; a dry run
+// says that there is something to repair.
+func TestVerdictsOfARepair(t *testing.T) {
+	s := newShop(t)
+	found := []verify.Finding{s.finding("a", verify.Different, "7")}
+	for outcome, want := range map[sink.Outcome]string{sink.Mended: "", sink.Equal: "", sink.MovedOn: "", sink.Expired: "", sink.KeptAlive: "", sink.InFlight: "",
+		sink.Foreign: "could not", sink.Unmappable: "could not", sink.Exhausted: "could not", sink.Unreadable: "could not", "": "could not"} {
+		for _, dry := range []bool{false, true} {
+			want := want
+			if s.DryRun = dry; dry && outcome == sink.Mended {
+				want = "would be repaired"
+			}
+			d := document(&s.Repairer, found, []sink.Outcome{outcome})
+			err := d.Verdict()
+			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "1 row of table Orders")) || d.DryRun != dry {
+				t.Errorf("%q, dry run %t: %v", outcome, dry, err)
+			}
+			var text strings.Builder
+			if err := d.Render(&text); err != nil || strings.Contains(text.String(), "dry run") != dry || strings.Contains(text.String(), "not reached") != (outcome == "") ||
+				strings.Count(text.String(), "\n") != map[bool]int{true: 1, false: 2}[outcome == sink.Mended] {
+				t.Errorf("%q: %v\n%s", outcome, err, &text)
+			}
+			if outcome == "" {
+				continue
+			}
+			if len(d.Outcomes) != 1 || d.Outcomes[0].Outcome != string(outcome) || d.Outcomes[0].Rows != 1 || d.Outcomes[0].Text == "" || (len(d.Left) == 0) != (outcome == sink.Mended) {
+				t.Errorf("%q: %+v", outcome, d)
+			}
+			if len(d.Left) > 0 && (d.Left[0].Kind != "different" || d.Left[0].RowHash != sink.HashOf("t/a") || d.Left[0].Outcome != string(outcome)) {
+				t.Errorf("%+v", d.Left)
+			}
+		}
+	}
+	many := make([]verify.Finding, mostRows+5)
+	for i := range many {
+		many[i] = found[0]
+	}
+	results := make([]sink.Outcome, len(many))
+	for i := range results {
+		results[i] = sink.Foreign
+	}
+	if d := document(&s.Repairer, many, results); len(d.Left) != mostRows || d.Outcomes[0].Rows != mostRows+5 {
+		t.Errorf("%d rows are listed of %d", len(d.Left), d.Outcomes[0].Rows)
+	}
+	if d := document(&s.Repairer, nil, nil); d.Verdict() != nil || d.Left == nil || d.Outcomes == nil {
+		t.Errorf("of nothing: %+v", d)
+	}
+}

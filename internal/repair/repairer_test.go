@@ -3,14 +3,22 @@ package repair
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // A repair of many items ends where another mapping begins.
@@ -110,5 +118,146 @@ func TestH46_ARepairAsksForTheClusterAnew(t *testing.T) {
 	var gone *sink.ProfileError
 	if err := preflight.SameCluster(t.Context(), ask.ledger, profile); !errors.As(err, &gone) {
 		t.Errorf("a repair by a profile that is gone, which may lead anywhere: %v", err)
+	}
+}
+
+// ends are both ends of a repair of Orders, as Of finds them.
+type ends struct {
+	*sinktest.Memory
+	ledger      checkpointtest.Memory
+	cluster     string
+	description backfill.Description
+	items       int
+}
+
+func (e *ends) Ledger(string) checkpoint.Store { return &e.ledger }
+
+func (e *ends) Cluster(context.Context) (string, error) { return e.cluster, nil }
+
+func (e *ends) Describe(context.Context, string) (backfill.Description, error) {
+	return e.description, nil
+}
+
+func (e *ends) Get(_ context.Context, table string, _ attribute.Item) (attribute.Item, bool, error) {
+	if table == "Orders" {
+		e.items++
+	}
+	return attribute.Item{}, false, nil
+}
+
+const streamOf = "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/L"
+
+// Of refuses to repair what this configuration must not write; what it gives reads the ledger anew for
+// each item, knows whose the rows are, and keeps the source's time.
+func TestOf(t *testing.T) {
+	cfg, err := config.Parse("r.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders, to: orders, families: { d: maxversions=1 } }]\ndual_writes: { settle: 10m }\n"),
+		func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := cfg.Tables[0]
+	for name, c := range map[string]struct {
+		change func(s *checkpoint.TableState)
+		ends   func(e *ends)
+		code   string // of the refusal
+		owned  bool
+	}{
+		"as it should be":     {},
+		"rows of ours":        {change: func(s *checkpoint.TableState) { s.MadeByUs = true }, owned: true},
+		"another mapping":     {change: func(s *checkpoint.TableState) { s.MappingHash = "other" }, code: diag.MappingChanged},
+		"another cluster":     {ends: func(e *ends) { e.cluster = "two" }, code: diag.ClusterChanged},
+		"another account":     {ends: func(e *ends) { e.description.StreamARN = "arn:aws:dynamodb:eu-west-1:2:table/Orders/stream/L" }, code: diag.SourceMoved},
+		"a ledger that fails": {ends: func(e *ends) { e.ledger.OnRead = func(context.Context, string) error { return errors.New("away") } }, code: diag.TargetUnreachable},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &ends{Memory: &sinktest.Memory{}, cluster: "one", description: backfill.Description{Name: "Orders", StreamARN: streamOf, At: time.Unix(1_795_170_000, 0),
+				PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}}
+			ledger, err := checkpoint.Open(t.Context(), &e.ledger, cfg.Name, checkpoint.Options{Worker: "w", ID: "l"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			note := func(change func(s *checkpoint.TableState)) {
+				t.Helper()
+				if _, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error { change(s); return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			note(func(s *checkpoint.TableState) {
+				s.StreamARN, s.Label, s.MappingHash, s.Generation, s.Adopted, s.Listed = streamOf, "L", cfg.Hash(table), 7, 7, 7
+			})
+			if err := ledger.CheckCluster(t.Context(), "one"); err != nil {
+				t.Fatal(err)
+			}
+			if c.change != nil {
+				note(c.change)
+			}
+			if c.ends != nil {
+				c.ends(e)
+			}
+			r, err := Of(t.Context(), cfg, table, e, e, "cannot repair")
+			if c.code != "" {
+				if !diag.Has(err, c.code) || !strings.Contains(err.Error(), "cannot repair") {
+					t.Errorf("%s: %v", name, err)
+				}
+				return
+			}
+			if err != nil || r.Owned != c.owned || r.Mapping.Source != "Orders" {
+				t.Fatalf("%s: %+v, %v", name, r, err)
+			}
+			time.Sleep(time.Minute)
+			if now := r.Now(t.Context()); !now.Equal(time.Unix(1_795_170_060, 0)) {
+				t.Errorf("the source's clock says %s", now)
+			}
+			if _, _, err := r.Item(t.Context(), attribute.Item{}); err != nil || e.items != 1 {
+				t.Errorf("%d items are read, %v", e.items, err)
+			}
+			if mark, err := r.Fence(t.Context(), "orders"); err != nil || mark.Number != 0 {
+				t.Errorf("%+v, %v", mark, err)
+			}
+			note(func(s *checkpoint.TableState) {
+				s.Generation, s.Adopted, s.AdoptedAt, s.Former = 9, 9, time.Now(), []checkpoint.Former{{Text: r.Mapping.Describe()}, {Text: "unreadable"}}
+			})
+			if n, err := r.Current(t.Context()); n != 9 || err != nil {
+				t.Errorf("generation %d, %v", n, err)
+			}
+			if former, err := r.Former(t.Context()); err != nil || len(former) != 1 || former[0].Mapping.Source != "Orders" {
+				t.Errorf("%+v, %v", former, err)
+			}
+			var unready *checkpoint.NotAdmissible
+			if _, err := r.Generation(t.Context(), time.Now().Add(5*time.Minute)); !errors.As(err, &unready) { // the application may still write what is older
+				t.Errorf("within its delay: %v", err)
+			}
+			if n, err := r.Generation(t.Context(), time.Now().Add(15*time.Minute)); err != nil || n != 9 {
+				t.Errorf("generation %d, %v", n, err)
+			}
+			away := errors.New("away")
+			e.ledger.OnRead = func(context.Context, string) error { return away }
+			_, current := r.Current(t.Context())
+			_, former := r.Former(t.Context())
+			_, generation := r.Generation(t.Context(), time.Now())
+			if !errors.Is(current, away) || !errors.Is(former, away) || !errors.Is(generation, away) {
+				t.Errorf("a ledger that is away: %v, %v, %v", current, former, generation)
+			}
+		})
+	}
+	if now := clock(t.Context(), time.Time{})(t.Context()); time.Since(now) > time.Minute {
+		t.Errorf("a source that did not say: %s", now)
+	}
+}
+
+// An operator is told what to do: wait, start a worker, or see to one of the two ends.
+func TestWhatStopsARepair(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code string
+	}{
+		{&checkpoint.NotAdmissible{}, diag.RetryNotYet}, {sink.ErrNoFence, diag.RetryNotYet},
+		{&cdc.Error{Op: "GetItem", Reason: cdc.NotFound}, diag.SourceNotFound}, {&cdc.Error{Op: "GetItem", Reason: cdc.Denied}, diag.SourceDenied},
+		{&cdc.Error{Op: "GetItem", Reason: cdc.Throttled}, diag.SourceUnreachable}, {&cdc.Error{Op: "GetItem", Reason: cdc.Unavailable}, diag.SourceUnreachable},
+		{&sink.Error{Op: "ReadRows", Reason: sink.Unknown, Code: "Unavailable"}, diag.TargetUnreachable},
+	} {
+		if err := Failed(t.Context(), "cannot", "Orders", c.err); !diag.Has(err, c.code) || !errors.Is(err, c.err) || !strings.Contains(err.Error(), "cannot") {
+			t.Errorf("%v: %v", c.err, err)
+		}
 	}
 }
