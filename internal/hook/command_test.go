@@ -4,7 +4,9 @@ package hook
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -69,6 +71,9 @@ func TestOutcomesOfACommand(t *testing.T) {
 		{"exit 0", "", cutover.HookDone},
 		{"echo sorry >&2; exit 1", "exit status 1: sorry", cutover.HookRefused},
 		{"exit 125", "exit status 125", cutover.HookRefused},
+		{"exit 74", "exit status 74", cutover.HookRefused},
+		{"exit 76", "exit status 76", cutover.HookRefused},
+		{"exit 126", "exit status 126", cutover.HookUnknown},
 		{"exit 75", "exit status 75: its token is late, or it cannot tell what became of an earlier call", cutover.HookUnknown},
 		{"/no/such/program 2>/dev/null", "exit status 127", cutover.HookUnknown},
 		{"kill -9 $$", "signal: killed", cutover.HookUnknown},
@@ -117,6 +122,64 @@ func TestH110_TheDeadlineKillsTheWholeGroup(t *testing.T) {
 	}
 	if output, outcome := h.Call(ctx, freeze); outcome != cutover.HookUnknown || !strings.Contains(output, "not called") {
 		t.Errorf("after the end: %s: %q", outcome, output)
+	}
+}
+
+// Whatever a command that was ended says, nobody knows what it did; and one whose output broke did not
+// say that it is done.
+func TestEndedCommandsPromiseNothing(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	broken := errors.New("broken pipe")
+	for _, c := range []struct {
+		ctx     context.Context
+		status  int
+		err     error
+		outcome cutover.Outcome
+		output  string
+	}{
+		{t.Context(), 0, nil, cutover.HookDone, "said"}, {t.Context(), 0, exec.ErrWaitDelay, cutover.HookDone, "said"}, {ended, 0, nil, cutover.HookDone, "said"},
+		{t.Context(), 0, broken, cutover.HookUnknown, "broken pipe: said"}, {ended, 3, broken, cutover.HookUnknown, "its time was up, and it was killed: said"},
+		{ended, 75, broken, cutover.HookUnknown, "its time was up, and it was killed: said"}, {ended, -1, broken, cutover.HookUnknown, "its time was up, and it was killed: said"},
+		{t.Context(), 1, broken, cutover.HookRefused, "exit status 1: said"}, {t.Context(), -1, broken, cutover.HookUnknown, "broken pipe: said"},
+	} {
+		if output, outcome := judge(c.ctx, "said", c.status, c.err); outcome != c.outcome || output != c.output {
+			t.Errorf("%d, %v: %s, %q", c.status, c.err, outcome, output)
+		}
+	}
+	if output, outcome := judge(t.Context(), "", 3, broken); outcome != cutover.HookRefused || output != "exit status 3" {
+		t.Errorf("%s, %q", outcome, output)
+	}
+	h := &Hooks{}
+	if output, outcome := h.Call(t.Context(), freeze); outcome != cutover.HookUnknown || output != "no such hook is configured" {
+		t.Errorf("%s, %q", outcome, output)
+	}
+	if output, outcome := h.Call(ended, freeze); outcome != cutover.HookUnknown || !strings.Contains(output, "not called") {
+		t.Errorf("%s, %q", outcome, output)
+	}
+}
+
+// What a terminal obeys is taken away, of both ranges of control characters, and lines and tabs stay.
+func TestTextOfAnOutput(t *testing.T) {
+	var kept tail
+	_, _ = kept.Write([]byte("  a\tb\nc\x00d\x1fe\x7ff\u0080g\u009fh\u00a0i\r\x1b  "))
+	if got := kept.String(); got != "a\tb\ncdefgh\u00a0i" {
+		t.Errorf("%q", got)
+	}
+	for _, size := range []int{most, most + 1} {
+		var one, many tail
+		text := strings.Repeat("x", size-1) + "y"
+		_, _ = one.Write([]byte(text))
+		for i := range text {
+			_, _ = many.Write([]byte(text[i : i+1]))
+		}
+		want := text[size-most:]
+		if size > most {
+			want = "…" + want
+		}
+		if one.String() != want || many.String() != want {
+			t.Errorf("%d bytes are kept as %d and %d", size, len(one.String()), len(many.String()))
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 )
@@ -58,8 +59,35 @@ func TestAnAddressGetsTokenAndStep(t *testing.T) {
 		t.Errorf("%+v, want %+v", sent, want)
 	}
 	sent = body{}
-	if _, outcome := h.Call(t.Context(), cutover.Call{Hook: cutover.Switch, Step: "probe", Probe: true}); outcome != cutover.HookDone || got.Get(ProbeHeader) != "true" || got.Get(TokenHeader) != "" || !sent.Probe {
+	if _, outcome := h.Call(t.Context(), cutover.Call{Hook: cutover.Switch, Step: "probe", Probe: true, Token: "1.1.1"}); outcome != cutover.HookDone || got.Get(ProbeHeader) != "true" || got.Get(TokenHeader) != "" || !sent.Probe {
 		t.Errorf("%s: %v, %+v", outcome, got, sent)
+	}
+}
+
+// cut answers once, with less than it says, or only to the first use of a connection.
+type cut struct {
+	status int
+	calls  int
+	again  bool // whether the request could be sent again
+}
+
+func (c *cut) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.calls++
+	c.again = c.again || r.GetBody != nil
+	return &http.Response{StatusCode: c.status, Status: http.StatusText(c.status), Header: http.Header{OutcomeHeader: {"Refused"}},
+		Body: io.NopCloser(io.MultiReader(strings.NewReader("said"), iotest.ErrReader(io.ErrUnexpectedEOF)))}, nil
+}
+
+// An answer that breaks off is no word that it is done; a request is sent once, with the means to repeat
+// it taken away.
+func TestAnAnswerThatBreaksOff(t *testing.T) {
+	for status, want := range map[int]cutover.Outcome{200: cutover.HookUnknown, 299: cutover.HookUnknown, 499: cutover.HookRefused, 399: cutover.HookUnknown, 500: cutover.HookUnknown} {
+		h := served(t, nil)
+		c := &cut{status: status}
+		h.client.Transport = c
+		if output, outcome := h.Call(t.Context(), freezeCall); outcome != want || c.calls != 1 || c.again || !strings.Contains(output, ": said") {
+			t.Errorf("%d: %s after %d calls: %s", status, outcome, c.calls, output)
+		}
 	}
 }
 
@@ -129,6 +157,10 @@ func TestParse(t *testing.T) {
 		{"hooks/freeze.sh now", "/etc/r/hooks/freeze.sh now", ""},
 		{"./token.sh /var/lib/t ./freeze.sh", "/etc/r/token.sh /var/lib/t /etc/r/freeze.sh", ""},
 		{"/usr/bin/true", "/usr/bin/true", ""},
+		{"../freeze.sh", "/etc/freeze.sh", ""},
+		{"kubectl ../a.yaml hooks/b.yaml ./c.yaml", "kubectl /etc/a.yaml hooks/b.yaml /etc/r/c.yaml", ""},
+		{"$HOME/freeze.sh", "", "no shell"},
+		{"https://h.example/a b", "https://h.example/a%20b", ""},
 		{"kubectl", "kubectl", ""},
 		{"https://flags.example/on?key=secret", "https://flags.example/on", ""},
 		{"http://127.0.0.1:8080/on", "http://127.0.0.1:8080/on", ""},
@@ -155,7 +187,19 @@ func TestParse(t *testing.T) {
 	if h, err := Parse("./a.sh", ""); err != nil || h.String() != "./a.sh" {
 		t.Errorf("%s, %v", h, err)
 	}
-	if _, err := New(map[string]Hook{cutover.Switch: {URL: &url.URL{}}}, nil); err == nil {
-		t.Error("hooks are missing")
+	for i, missing := range cutover.HookNames {
+		all := map[string]Hook{}
+		for j, name := range cutover.HookNames {
+			if all[name] = (Hook{URL: &url.URL{}}); j%2 == 0 {
+				all[name] = Hook{Command: []string{"true"}}
+			}
+		}
+		if _, err := New(all, nil); err != nil {
+			t.Error(err)
+		}
+		all[missing] = Hook{Command: []string{}}
+		if _, err := New(all, nil); err == nil || !strings.Contains(err.Error(), missing) {
+			t.Errorf("hook %d is missing: %v", i, err)
+		}
 	}
 }

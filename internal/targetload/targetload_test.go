@@ -2,6 +2,7 @@ package targetload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +61,48 @@ func TestBusiestCluster(t *testing.T) {
 		t.Error(q)
 	}
 }
+
+// A point without a value counts for nothing, wherever it stands, and the busiest cluster wins in any
+// order; what is not known is above nothing.
+func TestWhichPointCounts(t *testing.T) {
+	at := func(minutes int, cpu string) string {
+		return point(now.Add(-time.Duration(minutes)*time.Minute), `"doubleValue":`+cpu)
+	}
+	none := point(now, `"boolValue":true`)
+	for name, c := range map[string]struct {
+		clusters []string
+		cpu      float64
+		cluster  string
+	}{
+		"the first is the busiest": {[]string{cluster("a", at(1, "0.9")), cluster("b", at(1, "0.2"))}, 0.9, "a"},
+		"the last is the busiest":  {[]string{cluster("a", at(1, "0.2")), cluster("b", at(1, "0.9"))}, 0.9, "b"},
+		"one without a point last": {[]string{cluster("a", at(1, "0.2")), cluster("b", none)}, 0.2, "a"},
+		"a newer one has no value": {[]string{cluster("a", none, at(3, "0.3"), none)}, 0.3, "a"},
+		"idle clusters":            {[]string{cluster("a", at(1, "0")), cluster("b")}, 0, "a"},
+		"before 1970":              {[]string{cluster("a", point(time.Time{}, `"doubleValue":0.4`))}, 0.4, "a"},
+	} {
+		m, _ := monitoring(t, http.StatusOK, `{"timeSeries":[`+strings.Join(c.clusters, ",")+`]}`)
+		if r := m.Read(context.Background(), now); !r.Known || r.CPU != c.cpu || r.Cluster != c.cluster {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if (Reading{CPU: 1}).Above(0.5) || !(Reading{Known: true, CPU: 1}).Above(0.5) {
+		t.Error("a reading that is not known is above")
+	}
+	m, _ := monitoring(t, http.StatusServiceUnavailable, `{"error":{"message":""}}`)
+	if r := m.Read(context.Background(), now); r.Why != "the request is refused by Cloud Monitoring: 503 Service Unavailable" {
+		t.Error(r)
+	}
+	m.Endpoint, m.Client = "", &http.Client{Transport: asked(func(r *http.Request) string { return r.URL.Host })}
+	if r := m.Read(context.Background(), now); r.Why != "cannot ask Cloud Monitoring: monitoring.googleapis.com" {
+		t.Error(r)
+	}
+}
+
+// asked fails each request with what it tells of it.
+type asked func(r *http.Request) string
+
+func (a asked) RoundTrip(r *http.Request) (*http.Response, error) { return nil, errors.New(a(r)) }
 
 // Whatever prevents an answer is an answer with its reason, and slows nothing.
 func TestCannotTell(t *testing.T) {
