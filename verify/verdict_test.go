@@ -211,3 +211,23 @@ func TestRowsOfTwoSources(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// denying is a source that gives images beside the answer that there is no item.
+type denying struct{ *source }
+
+func (d denying) Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error) {
+	i, _, err := d.source.Get(ctx, table, keys)
+	return i, false, err
+}
+
+// Whether there is an item is what the source answers, whatever else it gives.
+func TestAnAbsentItemHasNoImage(t *testing.T) {
+	w := newWorld(t, mapping(t, nil, "{id} > d"))
+	w.source.put(item("a", "v=1"))
+	w.load(noon, item("a", "v=1"))
+	c := w.comparison()
+	c.Source = denying{w.source}
+	if got := w.look(c, "a"); got != "extra a d:id,d:v live of a" {
+		t.Error(got)
+	}
+}

@@ -244,7 +244,7 @@ func TestTheSecondLookWaits(t *testing.T) {
 		c.Settle = time.Minute
 		attempts := 0
 		w.source.fail = func(op string) error {
-			if attempts++; op == "Scan" && attempts == 1 {
+			if attempts++; op == "Scan" && attempts == 2 {
 				return errBroken
 			}
 			return nil
@@ -272,7 +272,7 @@ func TestTheSecondLookWaits(t *testing.T) {
 			return nil
 		}
 		end, found, err := (&Work{Comparison: c, Look: true}).source(ctx, 0, 1, Progress{})
-		// Two pages are read, the first by its second attempt, an hour late.
+		// Two pages are read, the second one by its second attempt, an hour late.
 		if err != nil || len(found) != 10 || end.Missing != 10 || times != 3 || !to.Equal(noon.Add(time.Hour+time.Minute)) || task.Mono(ctx)-applied < time.Minute {
 			t.Errorf("asked %d times up to %s, %d found %s later, %v", times, to, len(found), task.Mono(ctx)-applied, err)
 		}
@@ -391,9 +391,9 @@ func TestRoomOfAPart(t *testing.T) {
 	}
 	asked := 0
 	c := w.comparison()
-	c.Bounds = Bounds{Findings: 20, Candidates: 5}
+	c.Bounds = Bounds{Findings: 20, Candidates: 4}
 	c.Applied = func(context.Context, time.Time) (bool, error) { asked++; return true, nil }
-	for before, want := range map[Counts]struct{ found, asked int }{{}: {20, 4}, {Missing: 18}: {2, 1}, {Missing: 15, Extra: 10, LeftOut: 10}: {5, 1}, {Missing: 20}: {0, 0}} {
+	for before, want := range map[Counts]struct{ found, asked int }{{}: {20, 5}, {Missing: 18}: {2, 1}, {Missing: 15, Extra: 10, LeftOut: 10}: {5, 2}, {Missing: 20}: {0, 0}} {
 		asked = 0
 		end, found, err := (&Work{Comparison: c, Look: true}).source(t.Context(), 0, 1, Progress{Counts: before})
 		if err != nil || len(found) != want.found || end.Missing != before.Missing+30 || end.LeftOut != before.LeftOut+30-int64(want.found) || asked != want.asked {

@@ -115,7 +115,7 @@ type listless struct {
 	err error
 }
 
-func (l listless) Read(context.Context, string, func(key string, value []byte) error) error {
+func (l listless) Scan(context.Context, string, bool, func(key string, data []byte) error) error {
 	return l.err
 }
 
