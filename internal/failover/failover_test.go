@@ -292,6 +292,19 @@ func TestH46_EachFailoverIsItsOwn(t *testing.T) {
 		if r, err := w.run(failover.Plan{}); err != nil || r.Outcome != failover.Nothing || r.From != "two" || r.To != "two" {
 			t.Errorf("a ledger that knows no cluster: %+v, %v", r, err)
 		}
+		_, err := w.ledger.UpdateTable(w.ctx, "Orders", func(s *checkpoint.TableState) error {
+			s.Label, s.Generation, s.Adopted, s.Base, s.Listed = "L", 100, 100, 100, 100
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.ledger.CheckCluster(w.ctx, "one"); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := w.run(failover.Plan{}); err != nil || !slices.Equal(r.Loads, []string{"Orders"}) || !w.table().NeedsLoad {
+			t.Errorf("before a target was written: %+v, %v", r, err)
+		}
 	})
 }
 

@@ -188,6 +188,10 @@ func TestWhatIsTriedAgain(t *testing.T) {
 			}
 			s.Mapping, s.items = m, map[string]string{"a": "1"}
 			attempts, left := 0, c.times
+			s.Item = func(_ context.Context, keys attribute.Item) (attribute.Item, bool, error) { // it changes between two attempts
+				err := s.fails("a")
+				return attribute.NewItem(append([]attribute.Attribute{{Name: "n", Value: attribute.String(fmt.Sprint(attempts))}}, itemOf("a", "1").Attributes()...)), true, err
+			}
 			failing := func(err error) error {
 				if left--; err != nil && left >= 0 {
 					return err

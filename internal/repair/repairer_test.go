@@ -29,10 +29,11 @@ func TestRepairEndsWithTheMapping(t *testing.T) {
 	}
 	for _, c := range []struct {
 		hash string
+		done bool // a cutover is
 		want error
-	}{{"former", nil}, {"other", checkpoint.ErrMappingChanged}} {
+	}{{"former", false, nil}, {"other", false, checkpoint.ErrMappingChanged}, {"former", true, checkpoint.ErrHalted}} {
 		state, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
-			s.MappingHash, s.Generation = c.hash, s.Generation+1
+			s.MappingHash, s.Generation, s.Halt.Done = c.hash, s.Generation+1, c.done
 			return nil
 		})
 		if err != nil {
