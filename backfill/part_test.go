@@ -424,3 +424,25 @@ func TestAFailedPartIsSaved(t *testing.T) {
 		}
 	})
 }
+
+// weighing reports each page as a hundred kilobytes.
+type weighing struct{ PartSource }
+
+func (s weighing) Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error) {
+	page, err := s.PartSource.Read(ctx, index, total, after, limit)
+	page.Bytes = 100_000
+	return page, err
+}
+
+// Within a second a part saves after each half megabyte, counted from its last save or its beginning.
+func TestAPartSavesByBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := part(newMemory(7*20), &target{}, 0, 1)
+		p.Source = weighing{p.Source}
+		var saved []int64
+		p.Save = func(_ context.Context, at partProgress) error { saved = append(saved, at.Bytes/100_000); return nil }
+		if _, err := p.run(t.Context(), partProgress{Bytes: 5_000_000}); err != nil || fmt.Sprint(saved) != "[56 62 68]" {
+			t.Errorf("saved after %v pages, %v", saved, err)
+		}
+	})
+}

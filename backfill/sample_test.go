@@ -2,8 +2,13 @@ package backfill
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"pgregory.net/rapid"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
@@ -87,5 +94,58 @@ func TestSample(t *testing.T) {
 	}
 	if _, _, err := NewTables(c).Sample(ctx, "Nothing", 5); err == nil {
 		t.Error("a sample of no table")
+	}
+}
+
+// What a segment does not have is taken from the later ones, and no more is read than is asked for.
+func TestASampleMakesUp(t *testing.T) {
+	have := []int{0, 30, 1, 30, 30}
+	var limits []int
+	service := func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Segment, Limit int }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		limits = append(limits, in.Limit)
+		items := make([]string, min(in.Limit, have[in.Segment]))
+		for i := range items {
+			items[i] = fmt.Sprintf(`{"pk":{"S":"%d-%d"}}`, in.Segment, i)
+		}
+		answer(http.StatusOK, fmt.Sprintf(`{"Items":[%s],"Count":%d,"ScannedCount":%[2]d,"ConsumedCapacity":{"TableName":"T","CapacityUnits":0.5}}`, strings.Join(items, ","), len(items)))(w, r)
+	}
+	items, units, err := tables(t, http.HandlerFunc(service)).Sample(t.Context(), "T", 50)
+	if err != nil || len(items) != 50 || units != 2.5 || fmt.Sprint(limits) != "[10 13 13 18 18]" {
+		t.Errorf("%d items for %g units by %v, %v", len(items), units, limits, err)
+	}
+}
+
+// A canary is written and removed as it is given; what is no key is not sent, and a refusal has its
+// reason with the service's words, which quote nothing but the canary.
+func TestCanariesAreWritten(t *testing.T) {
+	var asked []string
+	status, body := http.StatusOK, `{}`
+	w := NewCanaryWriter(client(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		asked = append(asked, r.Header.Get("X-Amz-Target")+" "+string(text))
+		answer(status, body)(w, r)
+	})))
+	key := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("_cdc")}})
+	if err := errors.Join(w.Put(t.Context(), "Orders", key), w.Delete(t.Context(), "Orders", key)); err != nil || len(asked) != 2 {
+		t.Fatal(asked, err)
+	}
+	for i, want := range [][]string{{"PutItem", `"Item":{"pk":{"S":"_cdc"}}`, `"TableName":"Orders"`}, {"DeleteItem", `"Key":{"pk":{"S":"_cdc"}}`, `"TableName":"Orders"`}} {
+		for _, part := range want {
+			if !strings.Contains(asked[i], part) {
+				t.Errorf("%s lacks %s", asked[i], part)
+			}
+		}
+	}
+	flag := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.Bool(true)}})
+	if err := w.Put(t.Context(), "Orders", flag); !cdc.Is(err, cdc.Malformed) || len(asked) != 2 {
+		t.Errorf("%v after %d requests", err, len(asked))
+	}
+	status, body = http.StatusBadRequest, `{"__type":"com.amazon.coral.validate#ValidationException","message":"no such attribute"}`
+	if err := w.Delete(t.Context(), "Orders", key); !cdc.Is(err, cdc.Malformed) || !strings.Contains(err.Error(), "no such attribute") {
+		t.Error(err)
 	}
 }

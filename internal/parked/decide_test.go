@@ -102,6 +102,17 @@ func TestFind(t *testing.T) {
 	if _, err := (&Selection{Refs: []string{"Orders/0123456789"}}).Find(t.Context(), p); diag.ExitCode(err) != diag.ExitNo {
 		t.Errorf("what is not parked is a wrong use: %v", err)
 	}
+	for _, key := range []string{"S:25000", "S:31155"} { // whose hashes begin with the same eight digits
+		if err := p.Park(t.Context(), transform.Parked{Source: "Orders", Key: key, Version: transform.NewVersion(1, 1, cdc.SequenceOf(1), transform.CountExact), Reason: "r",
+			Change: cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}})}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for word, want := range map[string]bool{"3041c382": false, sink.HashOf("S:25000")[:12]: true} {
+		if found, err := (&Selection{Refs: []string{word}}).Find(t.Context(), p); (err == nil) != want || want && len(found) != 1 {
+			t.Errorf("%s: %d records, %v", word, len(found), err)
+		}
+	}
 	for want, s := range map[string]Selection{"nothing is parked": {}, "nothing of table Orders is parked": {Table: "Orders"}, "nothing is parked for such a reason": {Table: "Orders", Reason: "r"}} {
 		if got := s.nothing(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -146,13 +157,15 @@ func TestOutcomesOfARetry(t *testing.T) {
 	keys := m.Keys(image(""))
 	for name, c := range map[string]struct {
 		item    attribute.Item
-		err     error // of its read
+		row     string // that the target holds of it; "" is none
+		err     error  // of its read
 		outcome string
 		left    int
 	}{
 		"it cannot be stored":        {item: keys, outcome: outcomeParked, left: 1},
 		"it is stored":               {item: image("x"), outcome: outcomeStored},
 		"it is gone":                 {outcome: outcomeRemoved},
+		"it is gone, and left a row": {row: "y", outcome: outcomeRemoved},
 		"its second look is to come": {err: sink.ErrPending, outcome: outcomeChanged, left: 1},
 		"its version is none":        {err: sink.ErrVersion, outcome: outcomeChanged, left: 1},
 		"its table is gone":          {err: &cdc.Error{Op: "GetItem", Reason: cdc.NotFound}, left: 1},
@@ -164,6 +177,13 @@ func TestOutcomesOfARetry(t *testing.T) {
 		record := transform.Parked{Source: "Orders", Key: m.ItemKey(keys), Version: transform.NewVersion(1, 1, change.Sequence, transform.CountExact), Reason: "r", Change: change}
 		if err := p.Park(t.Context(), record); err != nil {
 			t.Fatal(err)
+		}
+		if c.row != "" {
+			held := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: change.Sequence, Keys: keys, New: image(c.row)}}, transform.Stamp{Generation: 1, Hop: 1}).Rows[0]
+			request := sink.Guard(held)
+			if _, err := table.Apply(t.Context(), &request); err != nil {
+				t.Fatal(err)
+			}
 		}
 		d := &Decision{Log: slog.New(slog.DiscardHandler), Lot: p, Cfg: &config.Config{}}
 		r := &sink.Repairer{Mapping: m, Rows: table, Table: table, Fence: sinktest.NoFence,
