@@ -81,7 +81,7 @@ func (o *only) Publish(_ context.Context, messages []relay.Message) ([]error, in
 }
 
 func TestOnlyWhatIsOpenIsPublishedAgain(t *testing.T) {
-	p, err := relay.NewPage(origin, relay.Number{}, page(t, "a", "b", "a", "c"), 0)
+	p, err := relay.NewPage(origin, relay.Number{}, page(t, "a", "bb", "a", "cccc"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
