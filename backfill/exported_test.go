@@ -48,7 +48,7 @@ func TestExportedFiles(t *testing.T) {
 				source = &Exported{Steps: []exports.Step{{Export: e, Version: e.At}}} // a successor
 			}
 			got, after = append(got, page.Items...), page.Next
-			if limit > 0 && len(page.Items) > limit {
+			if limit > 0 && len(page.Items) > limit || len(page.Items) > exportItems {
 				t.Fatalf("%d items, and %d were asked for", len(page.Items), limit)
 			}
 		}

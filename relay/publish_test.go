@@ -193,11 +193,11 @@ func TestI11_ABlockedKeyIsResumedAndKeepsItsOrder(t *testing.T) {
 	r := &refuser{}
 	server, topic := open(t, pstest.ServerReactorOption{FuncName: "Publish", Reactor: r})
 	create(t, server)
-	p, err := relay.NewPage(origin, relay.Number{}, page(t, "a", "b", "a", "a", "c"), 0)
+	p, err := relay.NewPage(origin, relay.Number{}, page(t, "c", "a", "b", "a", "a"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := p.Open[0].Key
+	key := p.Open[1].Key
 	r.set(key)
 	done, err := p.Publish(t.Context(), topic)
 	var refused *relay.Error
@@ -218,7 +218,7 @@ func TestI11_ABlockedKeyIsResumedAndKeepsItsOrder(t *testing.T) {
 			numbers = append(numbers, c.Number)
 		}
 	}
-	if !slices.Equal(numbers, []uint64{1, 3, 4}) {
+	if !slices.Equal(numbers, []uint64{2, 4, 5}) {
 		t.Errorf("numbers of the item in the topic: %v", numbers)
 	}
 }

@@ -21,6 +21,7 @@ func TestH41_PhantomsAndLateWritesAreNamed(t *testing.T) {
 		"a row of a removed item":   {Finding{Kind: Extra, Version: settled}, time.Minute, "after the item was removed, later than dual_writes.settle, 1m0s"},
 		"other cells":               {Finding{Kind: Different, Version: settled, Live: true}, time.Minute, "or as a phantom"},
 		"a row without its version": {Finding{Kind: Missing}, time.Minute, "deleted or wrote the whole row later"},
+		"other cells at count 0":    {Finding{Kind: Different, Version: settled.WithoutCount(), Live: true}, time.Minute, ""},
 		"another table":             {Finding{Kind: Different, Version: settled, Live: true}, 0, ""},
 		"cells of nobody":           {Finding{Kind: Foreign, Reason: "nobody"}, time.Minute, "nobody"},
 	} {

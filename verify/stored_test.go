@@ -66,6 +66,14 @@ func TestH56_KeptSumsAreCombined(t *testing.T) {
 			t.Errorf("%v: the buckets are kept as %d, %v", c.rows, again.Len(), err)
 		}
 	}
+	large := NewSums(p.Key)
+	for n := range uint32(pieceBytes/entryBytes + 1) {
+		large.at(n).cells = total{1}
+	}
+	l, table = keeping(t)
+	if picked, err := Combine(t.Context(), l, table, p, []checkpoint.Part{keep(0, 7, large)}); err != nil || picked.Len() != pieceBytes/entryBytes+1 {
+		t.Errorf("sums of two pieces: %d buckets, %v", picked.Len(), err)
+	}
 	source.Kept[0] = "sums/0000/8-000"
 	if _, err := Combine(t.Context(), l, table, p, []checkpoint.Part{source}); !errors.Is(err, checkpoint.ErrConflict) {
 		t.Errorf("a piece that is lost: %v", err)
@@ -128,6 +136,11 @@ func TestWhatIsKeptComesBack(t *testing.T) {
 	var back Finding
 	if err := errors.Join(err, back.UnmarshalJSON(data)); err != nil || !reflect.DeepEqual(f, back) {
 		t.Errorf("%+v, %v", back, err)
+	}
+	for _, d := range []sink.Difference{{Want: []byte("w")}, {Have: []byte("h")}} {
+		if _, _, known := columnOf(d).Values(); !known {
+			t.Errorf("%+v is not known", d)
+		}
 	}
 	for _, text := range []string{"secret", `{"keys":"secret"}`} {
 		if err := back.UnmarshalJSON([]byte(text)); err == nil || strings.Contains(err.Error(), "secret") {
