@@ -8,7 +8,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/internal/repair"
 )
 
 func newParkedRetry(p *program) *cobra.Command {
@@ -54,17 +53,6 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 	allowFlags(c, allowed)
 }
 
-// connecting connects to the source when a retry needs it.
-func connecting(cfg *config.Config) func(context.Context) (repair.Source, error) {
-	return func(ctx context.Context) (repair.Source, error) {
-		src, err := preflight.ConnectSource(ctx, cfg)
-		if err != nil {
-			return nil, err
-		}
-		return src.Tables, nil
-	}
-}
-
 // decide selects the records and carries out the decision of a command.
 func (p *program) decide(ctx context.Context, command string, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
 	return p.withParking(ctx, func(ctx context.Context, cfg *config.Config) error {
@@ -72,7 +60,7 @@ func (p *program) decide(ctx context.Context, command string, s *parked.Selectio
 		if err != nil {
 			return err
 		}
-		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Allowed: allowed, Log: log, Connect: connecting(cfg)}
+		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Allowed: allowed, Log: log}
 		return d.Decide(ctx, command, s, act)
 	})
 }

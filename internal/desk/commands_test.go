@@ -26,6 +26,7 @@ import (
 
 // ends are a target that has a ledger only, and leads to a cluster, and a source that is away.
 type ends struct {
+	desk.Target
 	store   *checkpointtest.Memory
 	cluster string
 }
@@ -37,7 +38,7 @@ func (e *ends) Cluster(context.Context) (string, error) { return e.cluster, nil 
 func (e *ends) Close() error                            { return nil }
 
 // describer describes every table with a stream of us-east-1.
-type describer struct{}
+type describer struct{ desk.Source }
 
 func (describer) Describe(_ context.Context, table string) (backfill.Description, error) {
 	return backfill.Description{Name: table, StreamARN: "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/L",
@@ -111,7 +112,7 @@ func TestCommandsRefuseAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	console := &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}
-	empty, elsewhere, over := &ends{store: &checkpointtest.Memory{}}, &ends{&checkpointtest.Memory{}, "c2"}, &ends{&checkpointtest.Memory{}, "c1"}
+	empty, elsewhere, over := &ends{store: &checkpointtest.Memory{}}, &ends{store: &checkpointtest.Memory{}, cluster: "c2"}, &ends{store: &checkpointtest.Memory{}, cluster: "c1"}
 	for _, e := range []*ends{elsewhere, over} {
 		ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
 		if err == nil {
@@ -163,7 +164,7 @@ func TestAnExportIsOfTheTableThatIsFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ends{&checkpointtest.Memory{}, "c1"}
+	e := &ends{store: &checkpointtest.Memory{}, cluster: "c1"}
 	ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
 	if err == nil {
 		_, err = ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
@@ -191,7 +192,7 @@ func TestATableIsPaused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ends{&checkpointtest.Memory{}, "c1"}
+	e := &ends{store: &checkpointtest.Memory{}, cluster: "c1"}
 	ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
 	if err != nil {
 		t.Fatal(err)

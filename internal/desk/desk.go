@@ -8,12 +8,13 @@ package desk
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/engine"
-
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -35,8 +36,11 @@ type Migration struct {
 	// Tables are the table that was asked for, or all: of patterns those that the ledger knows. They
 	// have a description and a mapping once the source was asked.
 	Tables []preflight.Table
-	// Target and Source are nil where other ends than those of the configuration were given; Source
-	// is nil before it was asked, too.
+	// To and From are the ends; From is nil before the source is connected to.
+	To   Target
+	From Source
+	// Target and Source are the ends with their clients; nil where other ends than those of the
+	// configuration were given.
 	Target *preflight.Target
 	Source *preflight.Source
 
@@ -45,8 +49,7 @@ type Migration struct {
 	cfg     *config.Config
 	request Request
 	needs   Needs
-	reached Target
-	asked   bool // the source
+	asked   bool // the source, for every table
 }
 
 // Open opens a migration for a command, in this order: the table is known, the environment leads
@@ -68,10 +71,10 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 		}
 	}
 	var err error
-	if m.reached, err = e.target(ctx, cfg); err != nil {
+	if m.To, err = e.target(ctx, cfg); err != nil {
 		return nil, err
 	}
-	m.Target, _ = m.reached.(*preflight.Target)
+	m.Target, _ = m.To.(*preflight.Target)
 	if name, emulated := preflight.TargetEnd(cfg, m.env); emulated {
 		_, _ = fmt.Fprintln(console.Stderr, name)
 	}
@@ -95,14 +98,14 @@ func (m *Migration) Now(ctx context.Context) time.Time {
 }
 
 // Close closes the connections.
-func (m *Migration) Close() error { return m.reached.Close() }
+func (m *Migration) Close() error { return m.To.Close() }
 
 // read opens the ledger, refuses what it forbids, and reads which tables it has.
 func (m *Migration) read(ctx context.Context) error {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	what := "cannot read the ledger in table " + m.cfg.State.Table
-	ledger, err := preflight.OpenLedger(ctx, m.reached.Ledger(m.cfg.State.Table), m.cfg, m.needs.Role, m.request.Version)
+	ledger, err := preflight.OpenLedger(ctx, m.To.Ledger(m.cfg.State.Table), m.cfg, m.needs.Role, m.request.Version)
 	if err != nil {
 		return preflight.ReadingFailed(ctx, what, err)
 	}
@@ -128,7 +131,7 @@ func (m *Migration) read(ctx context.Context) error {
 // permitted refuses another cluster than the ledger's, and a cutover that is too far.
 func (m *Migration) permitted(ctx context.Context) error {
 	if m.needs.Cluster {
-		if err := preflight.SameCluster(ctx, m.Ledger, m.reached.Cluster); err != nil {
+		if err := preflight.SameCluster(ctx, m.Ledger, m.To.Cluster); err != nil {
 			return err
 		}
 	}
@@ -162,9 +165,24 @@ func (m *Migration) sameMapping(ctx context.Context) error {
 
 // Connect asks the source for the tables: for their keys, which are part of their mappings, and for
 // its time. It refuses a table in another region or account than the one that is followed. Open has
-// done so for commands that need it; for others, which only read, emulators are allowed.
+// done so for commands that need it.
 func (m *Migration) Connect(ctx context.Context) error {
 	if m.asked {
+		return nil
+	}
+	for i := range m.Tables {
+		if err := m.describe(ctx, &m.Tables[i]); err != nil {
+			return err
+		}
+	}
+	m.asked = true
+	return nil
+}
+
+// Reach connects to the source, of which nothing is asked yet. Commands that only read may read an
+// emulator.
+func (m *Migration) Reach(ctx context.Context) error {
+	if m.From != nil {
 		return nil
 	}
 	if !m.needs.Write && !m.needs.Source {
@@ -176,19 +194,26 @@ func (m *Migration) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.From = source
 	m.Source, _ = source.(*preflight.Source)
-	for i := range m.Tables {
-		if err := m.describe(ctx, source, &m.Tables[i]); err != nil {
-			return err
-		}
-	}
-	m.asked = true
 	return nil
 }
 
-// describe asks the source for one table.
-func (m *Migration) describe(ctx context.Context, source Source, t *preflight.Table) error {
-	found, err := preflight.DescribeTable(ctx, source, t.Config)
+// Describe asks the source for one of the tables, as Connect does for all.
+func (m *Migration) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	i := slices.IndexFunc(m.Tables, func(t preflight.Table) bool { return t.Config.From == table })
+	if i < 0 {
+		return backfill.Description{}, m.NotStarted(table)
+	}
+	err := m.describe(ctx, &m.Tables[i])
+	return m.Tables[i].Description, err
+}
+
+func (m *Migration) describe(ctx context.Context, t *preflight.Table) error {
+	if err := m.Reach(ctx); err != nil {
+		return err
+	}
+	found, err := preflight.DescribeTable(ctx, m.From, t.Config)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ const ofHere = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders/stream/L"
 // scene is a migration of the tables Orders and Parts, with both ends in memory.
 type scene struct {
 	*testing.T
+	Target
+	Source
 	store   *checkpointtest.Memory
 	cluster string // where the app profile leads
 	stream  string // of every source table
@@ -311,6 +313,34 @@ func TestTimeOfAMigration(t *testing.T) {
 			t.Errorf("the time is %s", got)
 		}
 	})
+}
+
+// A command that describes single tables asks the source for those alone, connects once, and
+// refuses the region of another table like the rest.
+func TestDescribeOneTable(t *testing.T) {
+	s := started(t)
+	m, err := s.open(Request{Command: "throttle"})
+	if err != nil || m.From != nil || m.To == nil {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	for range 2 {
+		if d, err := m.Describe(t.Context(), "Parts"); err != nil || d.Name != "Parts" {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+	if got := strings.Join(s.calls, ", "); got != "target, cluster, source, describe Parts, describe Parts" || m.Tables[1].Mapping == nil {
+		t.Errorf("after %s", got)
+	}
+	if !m.Now(t.Context()).Before(noon.Add(time.Hour)) {
+		t.Error("its time is not the ledger's")
+	}
+	s.stream = strings.Replace(ofHere, "eu-west-1", "us-east-1", 1)
+	if _, err := m.Describe(t.Context(), "Orders"); s.codeOf(err) != diag.SourceMoved {
+		t.Errorf("of another region: %v", err)
+	}
+	if _, err := m.Describe(t.Context(), "Order"); s.codeOf(err) != diag.LoadRefused {
+		t.Errorf("of no table: %v", err)
+	}
 }
 
 // What is not started yet is said in the same words of the migration and of a table.

@@ -3,22 +3,38 @@ package desk
 import (
 	"context"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/failover"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Target is the target of a migration as far as its checks need it.
+// Target is the target of a migration as far as commands need it that leave its clients alone.
 type Target interface {
-	// Ledger is where the ledger is in the state table.
+	failover.Clusters
+	sink.Table
+	sink.Reader
+	// Ledger is where the ledger is in the state table, and Records what is parked there.
 	Ledger(stateTable string) checkpoint.Store
-	// Cluster is where requests are led to now; "" if that is not known.
-	Cluster(ctx context.Context) (string, error)
+	Records(stateTable string) sink.Records
+	// WitnessStore is where the witness of a target table is.
+	WitnessStore(table string) checkpoint.Store
 	Close() error
 }
 
-// Source is the source of a migration as far as its checks need it.
-type Source interface{ preflight.Describer }
+// Source is the source of a migration as far as commands need it that leave its clients alone.
+type Source interface {
+	preflight.Describer
+	preflight.ExportReporter
+	backfill.ItemSource
+	// Recovery is whether a table can be exported.
+	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
+	// OpenExport reads the manifests of the export at an address.
+	OpenExport(ctx context.Context, env config.Lookup, address string) (*exports.Export, error)
+}
 
 // Ends opens the two ends of a migration. The zero value opens those of the configuration.
 type Ends struct {

@@ -65,7 +65,7 @@ func (o *Failover) Run(ctx context.Context) error {
 	if plan.Still == 0 {
 		plan.Still = o.Cfg.State.Lease + pipeline.NoticeTime
 	}
-	r, err := failover.Run(ctx, m.Ledger, m.Target, plan)
+	r, err := failover.Run(ctx, m.Ledger, m.To, plan)
 	if err != nil {
 		return o.explain(ctx, err)
 	}

@@ -161,7 +161,7 @@ const asked = "an operator asked for everything to be loaded again"
 // carryOut carries the decisions out, in the ledger, and reads it again. What another operator or a
 // worker has done meanwhile may refuse a step, which is the error then.
 func (in *Input) carryOut(ctx context.Context, r Request, decided []Decided) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	for i, d := range decided {
 		if !d.acts() {

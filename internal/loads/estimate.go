@@ -9,13 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// describer is the source's own description of its tables; *backfill.Tables is one.
-type describer interface {
-	Describe(ctx context.Context, table string) (backfill.Description, error)
-}
-
 // estimateAll adds to each decision that begins a load what it is expected to take.
-func (in *Input) estimateAll(ctx context.Context, source describer, prices cost.Prices, decided []Decided) error {
+func (in *Input) estimateAll(ctx context.Context, source preflight.Describer, prices cost.Prices, decided []Decided) error {
 	for i := range decided {
 		d := &decided[i]
 		if d.Action != ActionStart && d.Action != ActionRedo {
@@ -23,7 +18,7 @@ func (in *Input) estimateAll(ctx context.Context, source describer, prices cost.
 		}
 		t, err := source.Describe(ctx, d.Source)
 		if err != nil {
-			return preflight.ExplainSource("cannot describe table "+d.Source, d.Source, err)
+			return err
 		}
 		d.Estimate = in.estimate(t, prices, in.Tables[i])
 	}

@@ -60,13 +60,13 @@ func (o *Operator) readExports(ctx context.Context, m *desk.Migration, in *Input
 		return nil, err
 	}
 	t := in.Tables[0]
-	x := Examiner{Cfg: o.Cfg, Source: m.Source, Env: o.Env, Whole: r.Whole, SayWhole: "add --whole-export"}
+	x := Examiner{Cfg: o.Cfg, Source: m.From, Env: o.Env, Whole: r.Whole, SayWhole: "add --whole-export"}
 	e, d, err := x.read(ctx, t.Config, names, r.Repair)
 	if err != nil {
 		return nil, err
 	}
 	if !e.exports[0].From.IsZero() {
-		if err := o.mends(ctx, m.Source, t.State, e.exports[0]); err != nil {
+		if err := o.mends(ctx, m.From, t.State, e.exports[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -77,10 +77,20 @@ func (o *Operator) readExports(ctx context.Context, m *desk.Migration, in *Input
 	return e, x.admits(t, shards, d, e)
 }
 
+// source is the source's own account of its tables and exports.
+type source interface {
+	preflight.Describer
+	preflight.ExportReporter
+	// Recovery is whether a table can be exported.
+	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
+	// OpenExport reads the manifests of the export at an address.
+	OpenExport(ctx context.Context, env config.Lookup, address string) (*exports.Export, error)
+}
+
 // Examiner reads exports, and finds whether they can be loaded.
 type Examiner struct {
 	Cfg    *config.Config
-	Source *preflight.Source
+	Source source
 	Env    config.Lookup
 	// Whole: somebody says that they show the whole table, where DynamoDB does not. SayWhole is how.
 	Whole    bool
@@ -98,14 +108,14 @@ func (x Examiner) read(ctx context.Context, t config.Table, names []string, repa
 		if err != nil {
 			return nil, d, preflight.ExportFailed(named, err)
 		}
-		e, err := preflight.OpenExport(ctx, x.Source, x.Env, place.String())
+		e, err := x.Source.OpenExport(ctx, x.Env, place.String())
 		if err != nil {
 			return nil, d, preflight.ExportFailed(place.String(), err)
 		}
 		all = append(all, e)
 		addresses[e] = place.String()
 	}
-	table, err := preflight.DescribeTable(ctx, x.Source.Tables, t)
+	table, err := preflight.DescribeTable(ctx, x.Source, t)
 	if err != nil {
 		return nil, d, err
 	}
@@ -121,7 +131,7 @@ func (x Examiner) read(ctx context.Context, t config.Table, names []string, repa
 	}
 	out := &exported{files: backfill.Files(steps)}
 	for _, s := range steps {
-		if err := preflight.WholeExport(ctx, x.Source.Exporter, addresses[s.Export], s.ARN, x.Whole, x.SayWhole); err != nil {
+		if err := preflight.WholeExport(ctx, x.Source, addresses[s.Export], s.ARN, x.Whole, x.SayWhole); err != nil {
 			return nil, d, err
 		}
 		out.exports = append(out.exports, checkpoint.Export{Address: addresses[s.Export], ARN: s.ARN, From: s.From.UTC(), At: s.At.UTC()})
@@ -160,7 +170,7 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 
 // mends fails unless windows alone mend what the table has lost, under backups that were on since
 // before. A table that has lost nothing is for decide.
-func (o *Operator) mends(ctx context.Context, source *preflight.Source, state checkpoint.TableState, first checkpoint.Export) error {
+func (o *Operator) mends(ctx context.Context, source source, state checkpoint.TableState, first checkpoint.Export) error {
 	if !state.NeedsLoad || state.Stage() == checkpoint.StageOver {
 		return nil
 	}
@@ -172,7 +182,7 @@ func (o *Operator) mends(ctx context.Context, source *preflight.Source, state ch
 	}
 	if err == nil {
 		var recovery backfill.Recovery
-		if recovery, err = source.Exporter.Recovery(ctx, state.Source); err != nil {
+		if recovery, err = source.Recovery(ctx, state.Source); err != nil {
 			return preflight.ExplainSource("cannot look whether the backups of table "+state.Source+" were on all the time", state.Source, err)
 		}
 		if !recovery.On {

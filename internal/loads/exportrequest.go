@@ -50,7 +50,7 @@ func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Inp
 		return nil, err
 	}
 	table := in.Tables[0].Config.From
-	recovery, err := m.Source.Exporter.Recovery(ctx, table)
+	recovery, err := m.From.Recovery(ctx, table)
 	if err != nil {
 		return nil, preflight.ExplainSource("cannot look whether table "+table+" can be exported", table, err)
 	}

@@ -12,14 +12,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
 // sayWhole is how a configuration says that its exports are whole.
 const sayWhole = "set whole_export: true in backfill"
 
 // OfConfiguration examines the exports that the configuration names.
-func OfConfiguration(cfg *config.Config, source *preflight.Source, env config.Lookup) Examiner {
+func OfConfiguration(cfg *config.Config, source source, env config.Lookup) Examiner {
 	return Examiner{Cfg: cfg, Source: source, Env: env, Whole: cfg.Backfill.WholeExport, SayWhole: sayWhole}
 }
 

@@ -125,14 +125,17 @@ func (s *scene) sleep(ctx context.Context, d time.Duration) { s.Helper(); s.chec
 func (s *scene) read(ctx context.Context) *Input {
 	s.Helper()
 	o := &Operator{Console: &terminal.Console{Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}, Cfg: s.cfg, Table: "Orders",
-		Ends: desk.Ends{Target: func(context.Context, *config.Config) (desk.Target, error) { return target{s.store}, nil }}}
+		Ends: desk.Ends{Target: func(context.Context, *config.Config) (desk.Target, error) { return target{store: s.store}, nil }}}
 	_, in, err := o.open(ctx, "backfill status")
 	s.check(err)
 	return in
 }
 
 // target is a target that has a ledger only.
-type target struct{ store checkpoint.Store }
+type target struct {
+	desk.Target
+	store checkpoint.Store
+}
 
 func (t target) Ledger(string) checkpoint.Store          { return t.store }
 func (t target) Cluster(context.Context) (string, error) { return "", nil }

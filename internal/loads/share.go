@@ -11,17 +11,13 @@ import (
 
 // warnOfShares says on stderr which of the limits that are asked for limit nothing. A limit is set
 // whether DynamoDB answers or not, so without an answer nothing is said.
-func (o *Operator) warnOfShares(ctx context.Context, r Request, decided []Decided) error {
+func (o *Operator) warnOfShares(ctx context.Context, source preflight.Describer, r Request, decided []Decided) error {
 	if r.Limits.Read == nil || r.Limits.Read.Share == 0 {
 		return nil
 	}
-	source, err := preflight.ConnectSource(ctx, o.Cfg)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
-	found := idleShares(ctx, source.Tables, config.Capacity(percent(r.Limits.Read.Share)), decided)
+	found := idleShares(ctx, source, config.Capacity(percent(r.Limits.Read.Share)), decided)
 	if len(found) == 0 {
 		return nil
 	}

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -42,10 +40,10 @@ func (o *Operator) Show(ctx context.Context) error {
 		return err
 	}
 	defer m.Close()
-	if err := o.write(in.judge(cost.Default(), o.With, time.Now())); err != nil || !o.Waits {
+	if err := o.write(in.judge(cost.Default(), o.With, m.Now(ctx))); err != nil || !o.Waits {
 		return err
 	}
-	return in.wait(ctx, o.Console, o.With)
+	return in.wait(ctx, m, o.Console, o.With)
 }
 
 // Steer carries a request out, or with DryRun says what it would do.
@@ -70,19 +68,19 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 		}
 	}
 	if o.DryRun {
-		return o.rehearse(ctx, in, r)
+		return o.rehearse(ctx, m, in, r)
 	}
 	if r.Approve, err = o.confirm(ctx, in, r); err != nil {
 		return err
 	}
 	decided := in.decideAll(r)
-	if err := o.warnOfShares(ctx, r, decided); err != nil {
+	if err := o.warnOfShares(ctx, m, r, decided); err != nil {
 		return err
 	}
 	if err := in.carryOut(ctx, r, decided); err != nil {
 		return err
 	}
-	d := in.judge(cost.Default(), o.With, time.Now())
+	d := in.judge(cost.Default(), o.With, m.Now(ctx))
 	d.Decided = decided
 	if err := o.write(d); err != nil {
 		return err
@@ -90,7 +88,7 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 	if refused := refused(decided, o.Table == ""); refused != nil || !o.Waits {
 		return shown(refused)
 	}
-	return in.wait(ctx, o.Console, o.With)
+	return in.wait(ctx, m, o.Console, o.With)
 }
 
 // Shown is an error of which the document on stdout has said everything.
@@ -134,22 +132,18 @@ func (o *Operator) write(d *Document) error {
 }
 
 // rehearse says what the request would do, and what a load is expected to take.
-func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
+func (o *Operator) rehearse(ctx context.Context, m *desk.Migration, in *Input, r Request) error {
 	decided := in.decideAll(r)
-	if err := o.warnOfShares(ctx, r, decided); err != nil {
+	if err := o.warnOfShares(ctx, m, r, decided); err != nil {
 		return err
 	}
 	prices := cost.Default()
 	if r.export == nil && r.wish == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
-		src, err := preflight.ConnectSource(ctx, o.Cfg)
-		if err == nil {
-			err = in.estimateAll(ctx, src.Tables, prices, decided)
-		}
-		if err != nil {
+		if err := in.estimateAll(ctx, m, prices, decided); err != nil {
 			return err
 		}
 	}
-	d := in.judge(prices, o.With, time.Now())
+	d := in.judge(prices, o.With, m.Now(ctx))
 	d.DryRun, d.Decided = true, decided
 	if err := o.write(d); err != nil {
 		return err

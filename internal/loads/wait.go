@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -62,34 +63,40 @@ const (
 	tellEvery = 10 * time.Second
 )
 
+// timekeeper is the clock of the ledger.
+type timekeeper interface {
+	Now(ctx context.Context) time.Time
+}
+
 // wait waits until every load is over, and says how far they are. It ends at once when one cannot
 // go on without somebody, which is its error.
-func (in *Input) wait(ctx context.Context, p *terminal.Console, with string) error {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	var last time.Time
+func (in *Input) wait(ctx context.Context, clock timekeeper, p *terminal.Console, with string) error {
+	told := task.Mono(ctx) - tellEvery
 	for {
 		if over, err := in.verdict(with); over || err != nil {
 			return err
 		}
-		if now := time.Now(); now.Sub(last) >= tellEvery {
-			last = now
-			for _, t := range in.Tables {
-				if over, _ := ended(t.State, false); !over {
-					_, _ = fmt.Fprintln(p.Stderr, in.line(t, now))
-				}
-			}
+		if at := task.Mono(ctx); at-told >= tellEvery {
+			told = at
+			in.tell(p, clock.Now(ctx))
 		}
-		select {
-		case <-ctx.Done():
+		if task.Sleep(ctx, lookEvery) != nil {
 			return terminal.Ended(ctx)
-		case <-ticker.C:
 		}
-		limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+		limited, cancel := preflight.Reading(ctx)
 		err := explain(limited, "cannot read the ledger in table "+in.Cfg.State.Table, in.refresh(limited))
 		cancel()
 		if err != nil {
 			return err
+		}
+	}
+}
+
+// tell says on stderr how far the loads are that are not over.
+func (in *Input) tell(p *terminal.Console, now time.Time) {
+	for _, t := range in.Tables {
+		if over, _ := ended(t.State, in.again()); !over {
+			_, _ = fmt.Fprintln(p.Stderr, in.line(t, now))
 		}
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // lotOf is where the parked items of a migration are.
 func lotOf(m *desk.Migration, cfg *config.Config) *sink.Parking {
-	return sink.NewParking(m.Target.Records(cfg.State.Table), cfg.Name)
+	return sink.NewParking(m.To.Records(cfg.State.Table), cfg.Name)
 }
 
 // read lets f read the parked items for a command, for a limited time.
@@ -42,7 +43,11 @@ func (d *Decision) Decide(ctx context.Context, command string, s *Selection, act
 		return err
 	}
 	defer m.Close()
-	d.Target, d.Lot = m.Target, lotOf(m, d.Cfg)
+	d.Target, d.Lot = m.To, lotOf(m, d.Cfg)
+	d.Connect = func(ctx context.Context) (repair.Source, error) {
+		err := m.Reach(ctx)
+		return m.From, err
+	}
 	limited, done := preflight.Reading(ctx)
 	d.Chosen, err = s.Find(limited, d.Lot)
 	err = Explain(limited, d.Cfg, err)

@@ -26,6 +26,7 @@ type Decision struct {
 	Allowed config.Allowed
 	Ends    desk.Ends
 	Log     *slog.Logger
+	// What follows is set by Decide.
 	Connect func(ctx context.Context) (repair.Source, error) // to the source, for a retry
 	Target  repair.Target
 	Lot     *sink.Parking

@@ -104,7 +104,7 @@ func TestFilesOfCredentials(t *testing.T) {
 		_, bigtable := ConnectTarget(t.Context(), cfg)
 		_, _, pubsub := openTopic(t.Context(), "projects/p/topics/t")
 		const address = "gs://b/AWSDynamoDB/01"
-		_, storage := OpenExport(t.Context(), nil, func(string) (string, bool) { return "", false }, address)
+		_, storage := (*Source)(nil).OpenExport(t.Context(), func(string) (string, bool) { return "", false }, address)
 		for from, err := range map[string]error{"Bigtable": bigtable, "Pub/Sub": pubsub, "Cloud Storage": ExportFailed(address, storage)} {
 			var e *diag.Error
 			if !errors.As(err, &e) || e.Code != diag.NoGCPCredentials || !strings.Contains(e.Fix, fix) || !strings.Contains(e.Cause, path) {
@@ -225,7 +225,7 @@ func TestCredentialsInPlaceOfTheirFile(t *testing.T) {
 	_, bigtable := ConnectTarget(t.Context(), &config.Config{})
 	_, _, topic := openTopic(t.Context(), "projects/p/topics/t")
 	_, _, subscription := openSubscription(t.Context(), "what", "projects/p/subscriptions/s")
-	_, storage := OpenExport(t.Context(), nil, func(string) (string, bool) { return "", false }, "gs://b/AWSDynamoDB/01")
+	_, storage := (*Source)(nil).OpenExport(t.Context(), func(string) (string, bool) { return "", false }, "gs://b/AWSDynamoDB/01")
 	for from, err := range map[string]error{"Bigtable": bigtable, "topic": topic, "subscription": subscription, "Cloud Storage": storage} {
 		if !diag.Has(err, diag.NoGCPCredentials) || !strings.Contains(err.Error(), "holds JSON, not the path of a file") || strings.Contains(err.Error(), "SECRETX") {
 			t.Errorf("%s: %v", from, err)

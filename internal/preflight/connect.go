@@ -36,13 +36,13 @@ type Source struct {
 	Region string
 	config aws.Config
 	client *dynamodb.Client
-	Tables *backfill.Tables
-	Expiry *backfill.Expiry
-	Canary *backfill.CanaryWriter
+	*backfill.Tables
 	// Exporter asks for exports, and about them.
-	Exporter *backfill.Exporter
-	streams  *dynamodbstreams.Client
-	clock    *clock.Watch
+	*backfill.Exporter
+	Expiry  *backfill.Expiry
+	Canary  *backfill.CanaryWriter
+	streams *dynamodbstreams.Client
+	clock   *clock.Watch
 }
 
 // localRegion leads the SDK's client of tables, and that alone, to an emulator at this machine.
@@ -81,11 +81,6 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 		streams: streams,
 		clock:   watch,
 	}, nil
-}
-
-// Describe describes a table.
-func (s *Source) Describe(ctx context.Context, table string) (backfill.Description, error) {
-	return s.Tables.Describe(ctx, table)
 }
 
 // Client is the client of DynamoDB itself.

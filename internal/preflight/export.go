@@ -17,7 +17,7 @@ import (
 
 // OpenExport reads the manifests of the export at an address: from S3 with the credentials of the
 // source, from Cloud Storage with those of Google's environment.
-func OpenExport(ctx context.Context, s *Source, env config.Lookup, address string) (*exports.Export, error) {
+func (s *Source) OpenExport(ctx context.Context, env config.Lookup, address string) (*exports.Export, error) {
 	p, err := bucket.Parse(address)
 	if err != nil {
 		return nil, err

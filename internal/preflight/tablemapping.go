@@ -5,6 +5,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -22,7 +23,7 @@ type Describer interface {
 // DescribeTable asks DynamoDB for a table of the configuration and makes its mapping. It asks again
 // while that may help, for as long as a probe may take.
 func DescribeTable(ctx context.Context, tables Describer, t config.Table) (Table, error) {
-	limited, cancel := context.WithTimeout(ctx, ProbeTime)
+	limited, cancel := task.WithTimeout(ctx, ProbeTime)
 	defer cancel()
 	var d backfill.Description
 	err := repeat(limited, mayPassAtAWS, func(ctx context.Context) (err error) {

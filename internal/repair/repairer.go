@@ -14,7 +14,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -58,19 +57,11 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 	if err := engine.CheckSource(found.Description, state.StreamARN); err != nil {
 		return nil, preflight.Explain(what, err)
 	}
+	ledger.Heard(ctx, found.Description.At)
 	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t), late: cfg.Late(t)}
 	return &sink.Repairer{Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned || state.MadeByUs,
 		Item: itemReader(source, t.From), Fence: fence.Marks(ledger), Current: now.current, Former: now.former, Generation: now.admissible,
-		Now: clock(ctx, found.Description.At)}, nil
-}
-
-// clock is the source's time, which went on since it was heard; this process's if it was not.
-func clock(ctx context.Context, heard time.Time) func(context.Context) time.Time {
-	if heard.IsZero() {
-		return task.Now
-	}
-	began := task.Mono(ctx)
-	return func(ctx context.Context) time.Time { return heard.Add(task.Mono(ctx) - began) }
+		Now: ledger.Now}, nil
 }
 
 // generations are what the ledger says of a table's generation. They are read anew for every item:

@@ -96,7 +96,7 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 
 // openExport reads the manifests of an export.
 func (w *Worker) openExport(ctx context.Context, address string) (*exports.Export, error) {
-	return preflight.OpenExport(ctx, w.source, w.Console.Env, address)
+	return w.source.OpenExport(ctx, w.Console.Env, address)
 }
 
 // manifestTime bounds the reading of an export's manifests, which name hundreds of thousands of files.
