@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 func newBackfill(p *program) *cobra.Command {
@@ -59,6 +60,7 @@ func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Co
 	}
 	o := s.Operator
 	o.Console, o.Cfg, o.With = &p.Console, cfg, p.withConfig()
+	o.Confirm = terminal.Asking(p.Stderr)
 	err = do(ctx, &o)
 	if said := (loads.Shown{}); errors.As(err, &said) {
 		return &reported{said}

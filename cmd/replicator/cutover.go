@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -21,11 +20,7 @@ func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(c
 		return err
 	}
 	o := &switchover.Operator{Console: &p.Console, Cfg: cfg, Allowed: allowed, With: p.withConfig(), Version: thisBuild().Version}
-	if terminal.Interactive() {
-		o.Confirm = func(ctx context.Context, question string) error {
-			return terminal.Confirm(ctx, os.Stdin, p.Stderr, question)
-		}
-	}
+	o.Confirm = terminal.Asking(p.Stderr)
 	return do(ctx, o)
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -44,9 +42,7 @@ back is the same command.`,
 				return err
 			}
 			o.Cfg, o.With = cfg, p.withConfig()
-			o.Confirm = func(ctx context.Context, question string) error {
-				return terminal.Confirm(ctx, os.Stdin, p.Stderr, question)
-			}
+			o.Confirm = terminal.Asking(p.Stderr)
 			return o.Run(ctx)
 		},
 	}

@@ -27,7 +27,8 @@ type Failover struct {
 	StoppedFirst bool
 	DryRun       bool
 	Yes          bool
-	Confirm      func(ctx context.Context, question string) error
+	// Confirm asks a question that yes alone answers; nil: nobody can be asked.
+	Confirm func(ctx context.Context, question string) error
 	Ends         desk.Ends
 }
 
@@ -47,7 +48,7 @@ func (o *Failover) Run(ctx context.Context) error {
 	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
 		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or leave it out", lease))
 	}
-	if !o.Yes && !o.DryRun && !terminal.Interactive() {
+	if !o.Yes && !o.DryRun && o.Confirm == nil {
 		return diag.BadUsage("replicator failover asks before it begins, and there is no terminal", "add --yes")
 	}
 	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: "failover", Allowed: o.Allowed, With: o.With})

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -30,6 +29,8 @@ type Operator struct {
 	DryRun  bool
 	Yes     bool
 	Waits   bool
+	// Confirm asks a question that yes alone answers; nil: nobody can be asked.
+	Confirm func(ctx context.Context, question string) error
 	Ends    desk.Ends
 }
 
@@ -49,7 +50,7 @@ func (o *Operator) Show(ctx context.Context) error {
 // Steer carries a request out, or with DryRun says what it would do.
 func (o *Operator) Steer(ctx context.Context, r Request) error {
 	r.Approve = o.Yes
-	if r.Action == ActionRedo && !o.Yes && !o.DryRun && !terminal.Interactive() {
+	if r.Action == ActionRedo && !o.Yes && !o.DryRun && o.Confirm == nil {
 		return diag.BadUsage("replicator backfill redo asks before it begins, and there is no terminal", "add --yes")
 	}
 	m, in, err := o.open(ctx, r.command())
@@ -170,10 +171,10 @@ func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved 
 		if question == "" {
 			continue
 		}
-		if !terminal.Interactive() {
+		if o.Confirm == nil {
 			return false, diag.BadUsage("the sweep of table "+t.Config.From+" waits for an answer, and there is no terminal", "look at `replicator backfill status`, and add --yes")
 		}
-		if err := terminal.Confirm(ctx, os.Stdin, o.Stderr, question); err != nil {
+		if err := o.Confirm(ctx, question); err != nil {
 			return false, err
 		}
 	}

@@ -18,6 +18,14 @@ func Interactive() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
 }
 
+// Asking asks questions on stderr as Confirm does; it is nil where nobody can be asked.
+func Asking(stderr io.Writer) func(ctx context.Context, question string) error {
+	if !Interactive() {
+		return nil
+	}
+	return func(ctx context.Context, question string) error { return Confirm(ctx, os.Stdin, stderr, question) }
+}
+
 // Confirm asks a question that only yes answers. Anything else is an error of usage: nothing was done. A signal ends the wait.
 func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) error {
 	question += " [y/N] "
