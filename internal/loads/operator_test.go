@@ -1,0 +1,360 @@
+package loads
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+const ordersARN = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders"
+
+// answers are what the source says of its tables and exports.
+type answers struct {
+	desk.Source
+	capacity int64
+	ahead    time.Duration // of its clock before the operator's
+	recovery backfill.Recovery
+	report   backfill.ExportReport
+	exports  map[string]*exports.Export
+	asked    []string
+}
+
+func (a *answers) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	a.asked = append(a.asked, table)
+	return backfill.Description{Name: table, ARN: ordersARN, ID: "id", At: task.Now(ctx).Add(a.ahead), Items: 1000, Bytes: 64 << 20, ReadCapacity: a.capacity,
+		PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}, nil
+}
+
+func (a *answers) Recovery(context.Context, string) (backfill.Recovery, error) {
+	return a.recovery, nil
+}
+
+func (a *answers) Report(context.Context, string) (backfill.ExportReport, error) {
+	return a.report, nil
+}
+
+func (a *answers) OpenExport(_ context.Context, _ config.Lookup, address string) (*exports.Export, error) {
+	e := a.exports[address]
+	if e == nil {
+		return nil, &exports.Error{Place: address, What: "there is none", Fix: "name another"}
+	}
+	return e, nil
+}
+
+// full is a full export of a time, and window one of changes up to it.
+func full(at time.Time) *exports.Export {
+	return &exports.Export{ARN: ordersARN + "/export/full", TableARN: ordersARN, TableID: "id", At: at, Items: 3, Files: []exports.File{{Name: "data/full"}}}
+}
+
+func window(from, to time.Time) *exports.Export {
+	name := "window of " + from.Format(time.RFC3339)
+	return &exports.Export{ARN: ordersARN + "/export/" + name, TableARN: ordersARN, TableID: "id", Incremental: true, From: from, At: to, View: exports.ViewNewAndOld,
+		Items: 2, Files: []exports.File{{Name: "data/" + name}}}
+}
+
+// desked is an operator of the scene, with what he reads.
+type desked struct {
+	*Operator
+	out, stderr bytes.Buffer
+	asked       []string // of him
+	source      *answers
+}
+
+// operator is somebody who steers the loads of a table, "" for all, and says yes to every question.
+func (s *scene) operator(table string) *desked {
+	d := &desked{source: &answers{capacity: 100, recovery: backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, report: backfill.ExportReport{JSON: true}, exports: map[string]*exports.Export{}}}
+	d.Operator = &Operator{Console: &terminal.Console{Stdout: &d.out, Stderr: &d.stderr, Output: "json", Env: func(string) (string, bool) { return "", false }},
+		Cfg: s.cfg, With: " -c f", Table: table,
+		Confirm: func(_ context.Context, question string) error { d.asked = append(d.asked, question); return nil },
+		Ends: desk.Ends{
+			Target: func(context.Context, *config.Config) (desk.Target, error) { return target{store: s.store}, nil },
+			Source: func(context.Context, *config.Config) (desk.Source, error) { return d.source, nil },
+		}}
+	return d
+}
+
+// document is what the last command wrote.
+func (d *desked) document(t *testing.T) Document {
+	t.Helper()
+	var out Document
+	if err := json.Unmarshal(d.out.Bytes(), &out); err != nil {
+		t.Fatalf("%v: %s", err, &d.out)
+	}
+	validate(t, d.out.Bytes())
+	return out
+}
+
+// ends lets the load of Orders end in order.
+func (s *scene) ends(ctx context.Context) {
+	s.update(ctx, func(t *checkpoint.TableState) {
+		t.Load.DoneAt, t.Load.SweptAt, t.NeedsLoad, t.Base = task.Now(ctx), task.Now(ctx), false, t.Generation
+	})
+}
+
+// follow lets the ledger know Parts, which was loaded long ago.
+func (s *scene) follow(ctx context.Context) {
+	s.Helper()
+	_, err := s.worker.UpdateTable(ctx, "Parts", func(t *checkpoint.TableState) error {
+		t.Generation, t.Adopted, t.Listed, t.Base = 3, 3, 3, 3
+		return nil
+	})
+	s.check(err)
+}
+
+// A wait reads the ledger every two seconds, says every ten how far the loads are that are not over,
+// and ends with the last of them.
+func TestAWaitEndsWithTheLastLoad(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.follow(ctx)
+		s.lose(ctx)
+		s.world.Go("worker", func(ctx context.Context) {
+			s.sleep(ctx, 10*time.Second)
+			s.seal(ctx, 4, 100, 1<<20)
+			s.sleep(ctx, 15*time.Second)
+			s.ends(ctx)
+		})
+		o := s.operator("")
+		o.Waits = true
+		s.check(o.Steer(ctx, Request{Action: ActionStart, Repair: true}))
+		if waited := s.world.Elapsed(); waited < 25*time.Second || waited > 27*time.Second {
+			t.Errorf("it waited %s", waited)
+		}
+		if got := strings.Split(strings.TrimSpace(o.stderr.String()), "\n"); len(got) != 3 || got[0] != "Orders  asked" || got[2] != "Orders  copying  0 of 4 parts  0 items" {
+			t.Errorf("%q", got)
+		}
+		o = s.operator("")
+		o.Waits = true
+		if s.check(o.Show(ctx)); o.stderr.Len() != 0 || len(o.document(t).Tables) != 2 {
+			t.Errorf("%s", &o.stderr)
+		}
+	})
+}
+
+// A wait ends at once when a load needs somebody, says what leads on, and ends with its context.
+func TestAWaitThatLeadsNowhere(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		o := s.operator("Orders")
+		o.Waits = true
+		if err := o.Show(ctx); !diag.Has(err, diag.LoadWaits) || !strings.Contains(err.Error(), "the migration has not begun") {
+			t.Error(err)
+		}
+		s.begin(ctx)
+		s.lose(ctx)
+		waits := func(text, fix string) {
+			t.Helper()
+			begun := s.world.Elapsed()
+			err := o.Show(ctx)
+			var told *diag.Error
+			if !errors.As(err, &told) || told.Code != diag.LoadWaits || !strings.Contains(told.Cause, text) || told.Fix != fix || s.world.Elapsed() != begun {
+				t.Errorf("%v after %s, want %q", err, s.world.Elapsed()-begun, text)
+			}
+		}
+		waits("on_gap: wait", "replicator backfill start --repair-gap --table Orders -c f")
+		s.steer(ctx, Request{Action: ActionStart})
+		s.steer(ctx, Request{Action: ActionPause})
+		waits("paused by an operator", "replicator backfill resume --table Orders -c f")
+		s.steer(ctx, Request{Action: ActionResume})
+		interrupted, interrupt := context.WithCancelCause(ctx)
+		s.world.Go("operator", func(ctx context.Context) { s.sleep(ctx, 3*time.Second); interrupt(errors.New("enough")) })
+		if err := o.Show(interrupted); err == nil || err.Error() != "enough" {
+			t.Error(err)
+		}
+		s.world.Go("outage", func(ctx context.Context) {
+			s.sleep(ctx, 5*time.Second)
+			s.store.OnRead = func(ctx context.Context, _ string) error { return task.Sleep(ctx, time.Hour) }
+		})
+		begun := s.world.Elapsed()
+		if err := o.Show(ctx); !diag.Has(err, diag.TargetUnreachable) || s.world.Elapsed()-begun > time.Minute {
+			t.Errorf("%v after %s", err, s.world.Elapsed()-begun)
+		}
+		s.store.OnRead = nil
+		s.seal(ctx, 1, 10, 10)
+		s.ends(ctx)
+		s.update(ctx, func(t *checkpoint.TableState) { t.Load.Paused = checkpoint.PausedByOperator }) // of the load to come
+		if err := o.Show(ctx); err != nil {
+			t.Errorf("a load that is over: %v", err)
+		}
+		if paused := o.Waits && s.read(ctx).judge(cost.Default(), "", noon).Tables[0].Paused != nil; paused {
+			t.Error("a load that is over is paused")
+		}
+	})
+}
+
+// A command that looks does not wait unless it is told to, and the document has the ledger's time:
+// the source's, once it was asked.
+func TestWhatALookShows(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.lose(ctx)
+		o := s.operator("Orders")
+		if err := o.Show(ctx); err != nil || s.world.Elapsed() != 0 || !o.document(t).At.Equal(noon) {
+			t.Errorf("%v, %s", err, &o.out)
+		}
+		o = s.operator("Orders")
+		o.DryRun, o.source.ahead = true, time.Hour
+		s.check(o.Steer(ctx, Request{Action: ActionStart}))
+		d := o.document(t)
+		if !d.At.Equal(noon.Add(time.Hour)) || !d.DryRun || d.Decided[0].Action != ActionStart || d.Decided[0].Estimate.Items != 1000 || s.state(ctx).Stage() == checkpoint.StageAsked {
+			t.Errorf("%s", &o.out)
+		}
+		o = s.operator("Orders")
+		o.Output = ""
+		if err := o.Show(ctx); err != nil || !strings.Contains(o.out.String(), "Orders") || !strings.Contains(o.out.String(), "Next:") {
+			t.Errorf("%v, %s", err, &o.out)
+		}
+	})
+}
+
+// What was asked for one table is refused with the document on stdout; for all of them only where
+// none is left to do it for. A dry run answers alike, and describes only what would be loaded.
+func TestRefusedForOneAndForAll(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.follow(ctx)
+		s.lose(ctx) // Orders needs a load, and Parts is in order
+		s.check(func() error {
+			_, err := s.worker.UpdateTable(ctx, "Parts", func(t *checkpoint.TableState) error {
+				t.Load = checkpoint.Load{Generation: 3, Number: 1, Parts: 1, DoneAt: noon, SweptAt: noon}
+				return nil
+			})
+			return err
+		}())
+		for _, dry := range []bool{true, false} {
+			for table, want := range map[string]bool{"Parts": true, "": false} {
+				o := s.operator(table)
+				o.DryRun = dry
+				err := o.Steer(ctx, Request{Action: ActionStart})
+				var said Shown
+				if refused := errors.As(err, &said) && diag.Has(err, diag.LoadRefused); refused != want || (err != nil) != want || len(o.document(t).Decided) == 0 {
+					t.Errorf("dry run %t of %q: %v", dry, table, err)
+				}
+				if asked := slices.Compact(o.source.asked); table == "" && dry && !slices.Equal(asked, []string{"Orders"}) {
+					t.Errorf("it asked for %v", asked)
+				}
+			}
+		}
+		if state := s.state(ctx); state.Stage() != checkpoint.StageAsked {
+			t.Errorf("%+v", state.Load)
+		}
+		o := s.operator("")
+		if err := o.Steer(ctx, Request{Action: ActionStart, Repair: true}); err != nil || o.document(t).Decided[1].Why != "it is in order" {
+			t.Errorf("nothing to do is no refusal: %v", err)
+		}
+	})
+}
+
+// A sweep that waits is asked about; without a terminal nothing is done.
+func TestASweepIsAskedFirst(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.lose(ctx)
+		o := s.operator("Orders")
+		s.check(o.Steer(ctx, Request{Action: ActionStart}))
+		if len(o.asked) != 0 || s.state(ctx).Load.Sweep.Approved {
+			t.Errorf("asked %q of a start", o.asked)
+		}
+		s.seal(ctx, 1, 10, 10)
+		s.check(s.part(ctx, 0).Finish(ctx, checkpoint.PartProgress{Items: 10}))
+		state := s.state(ctx)
+		parts, err := s.worker.Parts(ctx, state, checkpoint.PhaseCopy)
+		s.check(err)
+		_, err = s.worker.CompleteCopy(ctx, state, checkpoint.PartsDone(parts, 1))
+		s.check(err)
+		s.pass(ctx, 0, checkpoint.Counts{Seen: 5, Put: 3, Removed: 2})
+		resume := Request{Action: ActionResume}
+		o = s.operator("Orders")
+		o.Confirm = nil
+		if err := o.Steer(ctx, resume); !diag.Has(err, diag.Usage) || !s.state(ctx).Load.Sweep.Waiting {
+			t.Errorf("nobody answers: %v", err)
+		}
+		no := errors.New("no")
+		o.Confirm = func(context.Context, string) error { return no }
+		if err := o.Steer(ctx, resume); !errors.Is(err, no) || !s.state(ctx).Load.Sweep.Waiting {
+			t.Errorf("the answer is no: %v", err)
+		}
+		o = s.operator("Orders")
+		s.check(o.Steer(ctx, resume))
+		if len(o.asked) != 1 || o.asked[0] != "Sweep the target of table Orders? It puts 3 rows and removes 2 rows." || s.state(ctx).Load.Sweep.Waiting {
+			t.Errorf("asked %q", o.asked)
+		}
+	})
+}
+
+// A redo is asked about as well, and an answer to that allows no sweep.
+func TestARedoIsAskedFirst(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		redo := Request{Action: ActionRedo}
+		o := s.operator("Orders")
+		o.Confirm = nil
+		if err := o.Steer(ctx, redo); !diag.Has(err, diag.Usage) {
+			t.Errorf("nobody answers: %v", err)
+		}
+		before := s.state(ctx).Generation
+		o.DryRun = true
+		if err := o.Steer(ctx, redo); err != nil || s.state(ctx).Generation != before {
+			t.Errorf("a dry run asks nobody: %v", err)
+		}
+		o = s.operator("Orders")
+		s.check(o.Steer(ctx, redo))
+		if state := s.state(ctx); len(o.asked) != 1 || state.Generation <= before || state.Load.Sweep.Approved {
+			t.Errorf("asked %q; %+v", o.asked, state.Load.Sweep)
+		}
+		o = s.operator("Orders")
+		o.Yes, o.Confirm = true, nil
+		s.check(o.Steer(ctx, redo))
+		if state := s.state(ctx); !state.Load.Sweep.Approved {
+			t.Errorf("yes allows the sweep: %+v", state.Load.Sweep)
+		}
+	})
+}
+
+// throttle warns of a share that limits nothing, and of nothing else; it is set all the same.
+func TestThrottleWarns(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		share, err := Asked{MaxReadCapacity: "25%"}.Limits()
+		s.check(err)
+		units, err := Asked{MaxReadCapacity: "500", MaxRowsPerSecond: "none"}.Limits()
+		s.check(err)
+		for _, c := range []struct {
+			limits   checkpoint.Limits
+			capacity int64
+			warned   bool
+			set      string
+		}{{share, 0, true, "25%"}, {share, 100, false, "25%"}, {units, 0, false, "500"}} {
+			o := s.operator("Orders")
+			o.source.capacity = c.capacity
+			s.check(o.Steer(ctx, Request{Action: ActionThrottle, Limits: c.limits}))
+			if warned := strings.Contains(o.stderr.String(), "25% of table Orders is no limit"); warned != c.warned {
+				t.Errorf("%+v: %s", c, &o.stderr)
+			}
+			if got := o.document(t).Tables[0].Limits.MaxReadCapacity; got == nil || *got != c.set {
+				t.Errorf("%+v: %s", c, &o.out)
+			}
+		}
+		o := s.operator("Orders")
+		o.Ends.Source = func(context.Context, *config.Config) (desk.Source, error) { return nil, errors.New("away") }
+		if err := o.Steer(ctx, Request{Action: ActionThrottle, Limits: share}); err != nil || o.stderr.Len() != 0 {
+			t.Errorf("a source that is away: %v, %s", err, &o.stderr)
+		}
+	})
+}
