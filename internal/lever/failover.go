@@ -61,7 +61,7 @@ func (o *Failover) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	plan := failover.Plan{State: o.Cfg.State.Table, Still: o.StillFor, StoppedFirst: o.StoppedFirst,
+	plan := failover.Plan{State: o.Cfg.State.Table, Still: o.StillFor, StoppedFirst: o.StoppedFirst, Rehearsal: o.DryRun,
 		Tell: func(line string) { _, _ = fmt.Fprintln(o.Stderr, line) }}
 	if plan.Still == 0 {
 		plan.Still = o.Cfg.State.Lease + pipeline.NoticeTime
