@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/inspect"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
@@ -60,7 +61,7 @@ func (p *program) explain(ctx context.Context, table, key string, values bool) e
 	if err != nil {
 		return err
 	}
-	e, err := inspect.Explain(ctx, &p.Console, cfg, t, key, values)
+	e, err := inspect.Explain(ctx, &p.Console, cfg, desk.Ends{}, p.withConfig(), t, key, values)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
@@ -98,26 +98,23 @@ func (p *program) status(ctx context.Context, f statusFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := preflight.KnownTable(cfg, f.table); err != nil {
-		return err
-	}
-	t, err := preflight.OpenTarget(ctx, cfg)
+	m, err := desk.Ends{}.Open(ctx, &p.Console, cfg, desk.Request{Command: "status", Table: f.table})
 	if err != nil {
 		return err
 	}
-	defer t.Close()
-	r := &status.Reader{Config: cfg, Target: t, Env: p.Env, Hints: p.withConfig(), Table: f.table, Shards: f.shards}
+	defer m.Close()
+	r := &status.Reader{Config: cfg, Migration: m, Env: p.Env, Hints: p.withConfig(), Shards: f.shards}
 	if f.watch {
 		return r.Watch(ctx, &p.Console, f.interval, p.tell)
 	}
-	m, err := r.Read(ctx)
+	d, err := r.Read(ctx)
 	if err != nil {
 		return err
 	}
 	if p.AsJSON() {
-		return p.WriteJSON(m)
+		return p.WriteJSON(d)
 	}
-	return p.Show(p.Stdout, func(w io.Writer) error { return m.Render(w, f.shards) })
+	return p.Show(p.Stdout, func(w io.Writer) error { return d.Render(w, f.shards) })
 }
 
 // minInterval is the shortest time between two readings of --watch.

@@ -16,9 +16,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/inspect"
 	"github.com/dynamodb-bigtable/replicator/internal/lever"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -83,6 +85,17 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 		"resume":          func(ctx context.Context) error { return table().Resume(ctx) },
 		"failover": func(ctx context.Context) error {
 			return (&lever.Failover{Console: c, Cfg: cfg, Ends: e, Yes: true}).Run(ctx)
+		},
+		"status": func(ctx context.Context) error {
+			m, err := e.Open(ctx, c, cfg, desk.Request{Command: "status"})
+			if err == nil {
+				_, err = (&status.Reader{Config: cfg, Migration: m}).Read(ctx)
+			}
+			return err
+		},
+		"explain": func(ctx context.Context) error {
+			_, err := inspect.Explain(ctx, c, cfg, e, " -c f", cfg.Tables[0], `{"pk":"a"}`, false)
+			return err
 		},
 		"verify status": func(ctx context.Context) error { return compare().Show(ctx) },
 		"verify":        func(ctx context.Context) error { return compare().Begin(ctx) },

@@ -44,8 +44,8 @@ type Migration struct {
 	Target *preflight.Target
 	Source *preflight.Source
 
+	console *terminal.Console
 	ends    Ends
-	env     config.Lookup
 	cfg     *config.Config
 	request Request
 	needs   Needs
@@ -64,9 +64,9 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 	if err := preflight.KnownTable(cfg, r.Table); err != nil {
 		return nil, err
 	}
-	m := &Migration{ends: e, env: console.Env, cfg: cfg, request: r, needs: needs}
+	m := &Migration{ends: e, console: console, cfg: cfg, request: r, needs: needs}
 	if needs.Write || needs.Source {
-		if err := config.CheckEnvironment(m.env, r.Allowed).Err(); err != nil {
+		if err := config.CheckEnvironment(m.console.Env, r.Allowed).Err(); err != nil {
 			return nil, err
 		}
 	}
@@ -75,8 +75,8 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 		return nil, err
 	}
 	m.Target, _ = m.To.(*preflight.Target)
-	if name, emulated := preflight.TargetEnd(cfg, m.env); emulated {
-		_, _ = fmt.Fprintln(console.Stderr, name)
+	if name, emulated := preflight.TargetEnd(cfg, m.console.Env); emulated && !needs.Names {
+		_, _ = fmt.Fprintln(m.console.Stderr, name)
 	}
 	if err = m.read(ctx); err == nil && needs.Source {
 		err = m.Connect(ctx)
@@ -100,6 +100,13 @@ func (m *Migration) Now(ctx context.Context) time.Time {
 // Close closes the connections.
 func (m *Migration) Close() error { return m.To.Close() }
 
+// Refresh opens the ledger again, with the same checks: the migration may have begun since, and the
+// tables of patterns may be others. What the source said of them is gone.
+func (m *Migration) Refresh(ctx context.Context) error {
+	m.asked = false
+	return m.read(ctx)
+}
+
 // read opens the ledger, refuses what it forbids, and reads which tables it has.
 func (m *Migration) read(ctx context.Context) error {
 	ctx, cancel := preflight.Reading(ctx)
@@ -108,6 +115,9 @@ func (m *Migration) read(ctx context.Context) error {
 	ledger, err := preflight.OpenLedger(ctx, m.To.Ledger(m.cfg.State.Table), m.cfg, m.needs.Role, m.request.Version)
 	if err != nil {
 		return preflight.ReadingFailed(ctx, what, err)
+	}
+	if ledger != nil && m.Ledger != nil {
+		ledger.Heard(ctx, m.Ledger.ServiceTime(ctx))
 	}
 	m.Ledger = ledger
 	if ledger == nil && m.needs.Begun != "" {
@@ -122,6 +132,7 @@ func (m *Migration) read(ctx context.Context) error {
 	if err != nil {
 		return preflight.ReadingFailed(ctx, what, err)
 	}
+	m.Tables = nil
 	for _, t := range tables {
 		m.Tables = append(m.Tables, preflight.Table{Config: t})
 	}
@@ -148,7 +159,7 @@ func (m *Migration) permitted(ctx context.Context) error {
 // sameMapping refuses a table whose rows are written under another mapping than the
 // configuration's, as run does. A table that no worker has met has no rows.
 func (m *Migration) sameMapping(ctx context.Context) error {
-	if !m.needs.Mapping {
+	if !m.needs.Mapping || m.Ledger == nil {
 		return nil
 	}
 	for _, t := range m.Tables {
@@ -186,7 +197,7 @@ func (m *Migration) Reach(ctx context.Context) error {
 		return nil
 	}
 	if !m.needs.Write && !m.needs.Source {
-		if err := config.CheckEnvironment(m.env, config.Anything).Err(); err != nil {
+		if err := config.CheckEnvironment(m.console.Env, config.Anything).Err(); err != nil {
 			return err
 		}
 	}
@@ -196,6 +207,13 @@ func (m *Migration) Reach(ctx context.Context) error {
 	}
 	m.From = source
 	m.Source, _ = source.(*preflight.Source)
+	if m.needs.Names {
+		region := ""
+		if m.Source != nil {
+			region = m.Source.Region
+		}
+		_, _ = fmt.Fprintln(m.console.Stderr, preflight.BothEnds(m.cfg, region, m.console.Env))
+	}
 	return nil
 }
 

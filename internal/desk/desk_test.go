@@ -140,6 +140,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 	record := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", ""}
 	parked := demand{"", diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
 	demands := map[string]demand{
+		"explain": {"", diag.ClusterChanged, "", "", "", diag.MappingChanged, "", ""}, "status": {},
 		"backfill status": {}, "verify status": {}, "parked list": {}, "parked show": {},
 		"backfill start": load, "backfill pause": load, "backfill resume": load, "backfill redo": load,
 		"throttle":      {diag.LoadRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},

@@ -23,6 +23,8 @@ type Needs struct {
 	Cutover Stage
 	// Mapping: rows must be written under the mapping of this configuration.
 	Mapping bool
+	// Names: both ends are named on stderr, and not only a target that is an emulator.
+	Names bool
 	// Source: every table is described, and must be the one that the ledger follows.
 	Source bool
 }
@@ -40,6 +42,11 @@ const (
 
 // commands are all commands that open a migration, with what they demand.
 var commands = map[string]Needs{
+	// Status says itself where something is amiss.
+	"status": {Role: "operator"},
+	// Rows of another cluster, or under another mapping, would be called wrong.
+	"explain": {Does: "explain an item of %s", Role: "explain", Cluster: true, Mapping: true, Names: true},
+
 	"backfill status": {Role: "operator"},
 	"backfill start":  load("start the load of %s"),
 	"backfill pause":  load("pause the load of %s"),

@@ -7,13 +7,13 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -35,12 +35,12 @@ func Previews(ctx context.Context, env config.Lookup, cfg *config.Config, t conf
 	if err != nil {
 		return nil, err
 	}
-	return previewsOf(m, cfg, t, items, time.Now()), nil
+	return previewsOf(m, cfg, t, items, task.Now(ctx)), nil
 }
 
 // itemsOfSource reads one item by its key, or the first ones of a scan.
 func itemsOfSource(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, f Choice) (*transform.Mapping, []attribute.Item, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	src, found, err := openTable(ctx, env, cfg, t)
 	if err != nil {
@@ -76,7 +76,7 @@ func openTable(ctx context.Context, env config.Lookup, cfg *config.Config, t con
 	if err != nil {
 		return nil, preflight.Table{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
+	limited, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
 	found, err := preflight.DescribeTable(limited, src.Tables, t)
 	return src, found, err

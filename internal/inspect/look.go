@@ -3,17 +3,18 @@ package inspect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -21,34 +22,31 @@ import (
 
 // Explain looks at one item of a table on both sides. Key is its primary key in JSON; with values,
 // the explanation holds those of cells that differ.
-func Explain(ctx context.Context, p *terminal.Console, cfg *config.Config, t config.Table, key string, values bool) (*Explanation, error) {
-	src, found, err := openTable(ctx, p.Env, cfg, t)
+func Explain(ctx context.Context, p *terminal.Console, cfg *config.Config, ends desk.Ends, with string, t config.Table, key string, values bool) (*Explanation, error) {
+	m, err := ends.Open(ctx, p, cfg, desk.Request{Command: "explain", Table: t.From, With: with})
 	if err != nil {
 		return nil, err
 	}
-	keys, err := preflight.ParseKey(key, found.Description.PrimaryKey)
+	defer m.Close()
+	if err := m.Connect(ctx); err != nil {
+		return nil, err
+	}
+	keys, err := preflight.ParseKey(key, m.Tables[0].Description.PrimaryKey)
 	if err != nil {
 		return nil, err
 	}
-	target, err := preflight.OpenTarget(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer target.Close()
-	_, _ = fmt.Fprintln(p.Stderr, preflight.BothEnds(cfg, src.Region, p.Env))
-	l := &look{Console: p, cfg: cfg, source: src, target: target, table: found, keys: keys, values: values}
+	l := &look{Console: p, cfg: cfg, migration: m, table: m.Tables[0], keys: keys, values: values}
 	return l.twice(ctx)
 }
 
 // look looks at one item.
 type look struct {
 	*terminal.Console
-	cfg    *config.Config
-	source *preflight.Source
-	target *preflight.Target
-	table  preflight.Table
-	keys   attribute.Item
-	values bool
+	cfg       *config.Config
+	migration *desk.Migration
+	table     preflight.Table
+	keys      attribute.Item
+	values    bool
 }
 
 // longestWait bounds the wait before a second look.
@@ -60,12 +58,11 @@ func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	if err != nil || again <= 0 {
 		return e, err
 	}
-	timer := time.NewTimer(min(again, longestWait))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	if task.Sleep(ctx, min(again, longestWait)) != nil {
 		return nil, terminal.Ended(ctx)
+	}
+	if err := l.migration.Refresh(ctx); err != nil {
+		return nil, err
 	}
 	e, _, err = l.once(ctx)
 	return e, err
@@ -85,15 +82,16 @@ func (l *look) once(ctx context.Context) (*Explanation, time.Duration, error) {
 // read looks at the ledger, the rows, the item and the rows that it maps to, in this order: what
 // differs afterwards was not brought by a change between the looks.
 func (l *look) read(ctx context.Context) (itemFindings, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	source := l.table.Config.From
-	s, err := status.Gather(ctx, l.cfg, l.target, l.Env, source, time.Now())
+	in, err := status.Of(ctx, l.cfg, l.migration)
 	if err != nil {
 		return itemFindings{}, err
 	}
+	s := in.Judge(l.Env, "", l.migration.Now(ctx))
 	f := itemFindings{status: &s.Tables[0], leases: s.Leases, shards: s.Shards, ageing: ageingFamilies(l.table.Config)}
-	lot := sink.NewParking(l.target.Data.Records(l.cfg.State.Table), l.cfg.Name)
+	lot := sink.NewParking(l.migration.To.Records(l.cfg.State.Table), l.cfg.Name)
 	m := l.table.Mapping
 	if err := lot.OfItem(ctx, source, m.ItemKey(l.keys), func(ref sink.Ref, record transform.Parked) error {
 		f.parked = append(f.parked, parked.Record{Ref: ref, Parked: record})
@@ -141,7 +139,7 @@ func (l *look) looks(ctx context.Context, f *itemFindings) error {
 			return nil
 		}
 		seen[at] = sink.Row{Key: row}
-		err := l.target.Data.ReadRows(ctx, table, sink.Single(row), func(r sink.Row) error { seen[at] = r; return nil })
+		err := l.migration.To.ReadRows(ctx, table, sink.Single(row), func(r sink.Row) error { seen[at] = r; return nil })
 		if err != nil && !missing(err) {
 			return preflight.ReadingFailed(ctx, "cannot read table "+table, err)
 		}
@@ -153,8 +151,8 @@ func (l *look) looks(ctx context.Context, f *itemFindings) error {
 		}
 	}
 	var err error
-	f.readAt = time.Now()
-	if f.image, f.present, err = l.source.Tables.Get(ctx, m.Source, l.keys); err != nil {
+	f.readAt = l.migration.Now(ctx)
+	if f.image, f.present, err = l.migration.From.Get(ctx, m.Source, l.keys); err != nil {
 		return preflight.ExplainSource("cannot read an item of table "+m.Source, m.Source, err)
 	}
 	wanted, err := sink.Wanted(m, l.keys, images, f.image, f.readAt)

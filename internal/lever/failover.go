@@ -29,7 +29,7 @@ type Failover struct {
 	Yes          bool
 	// Confirm asks a question that yes alone answers; nil: nobody can be asked.
 	Confirm func(ctx context.Context, question string) error
-	Ends         desk.Ends
+	Ends    desk.Ends
 }
 
 // FailedOver is what came of it.

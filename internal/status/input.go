@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
@@ -88,34 +89,49 @@ func Gather(ctx context.Context, cfg *config.Config, t Target, env config.Lookup
 
 // Read reads the ledger. Without one the migration has not begun, which is a status too.
 func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Input, error) {
+	limited, cancel := preflight.Reading(ctx)
+	defer cancel()
+	ledger, err := checkpoint.Open(limited, t.Ledger(cfg.State.Table), cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
+	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {
+		ledger, err = nil, nil
+	}
+	var tables []config.Table
+	if err == nil {
+		tables, err = preflight.LedgerTables(limited, cfg, ledger, table)
+	}
+	if err != nil {
+		return nil, preflight.ReadingFailed(limited, "cannot read the ledger in table "+cfg.State.Table, err)
+	}
+	return readOf(limited, cfg, t, ledger, tables)
+}
+
+// Of reads what the ledger of a migration holds that a command has opened.
+func Of(ctx context.Context, cfg *config.Config, m *desk.Migration) (*Input, error) {
+	tables := make([]config.Table, len(m.Tables))
+	for i, t := range m.Tables {
+		tables[i] = t.Config
+	}
+	return readOf(ctx, cfg, m.To, m.Ledger, tables)
+}
+
+// readOf reads what the ledger holds of tables. It is nil before the migration has begun.
+func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoint.Ledger, tables []config.Table) (*Input, error) {
+	l := &Input{Cfg: cfg, Tables: tables, Inputs: make([]TableInput, len(tables)), Begun: ledger != nil, Ledger: ledger}
+	if ledger == nil {
+		return l, nil
+	}
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
-	ledger, err := checkpoint.Open(ctx, t.Ledger(cfg.State.Table), cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
-	began := err == nil
-	if err != nil && !errors.Is(err, checkpoint.ErrNoLedger) && status.Code(err) != codes.NotFound {
-		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
+	var err error
+	if l.Inputs, err = readTables(ctx, ledger, sink.NewParking(t.Records(cfg.State.Table), cfg.Name), tables); err == nil {
+		l.Cutover, err = ledger.Cutover(ctx)
 	}
-	if !began {
-		ledger = nil
+	if err == nil {
+		err = readFences(ctx, ledger, tables, l.Inputs)
 	}
-	tables, err := preflight.LedgerTables(ctx, cfg, ledger, table)
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 	}
-	l := &Input{Cfg: cfg, Tables: tables, Inputs: make([]TableInput, len(tables))}
-	if began {
-		parking := sink.NewParking(t.Records(cfg.State.Table), cfg.Name)
-		if l.Inputs, err = readTables(ctx, ledger, parking, tables); err != nil {
-			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
-		}
-		if l.Cutover, err = ledger.Cutover(ctx); err != nil {
-			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
-		}
-		if err = readFences(ctx, ledger, tables, l.Inputs); err != nil {
-			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
-		}
-	}
-	l.Begun, l.Ledger = began, ledger
 	return l, nil
 }
 

@@ -12,31 +12,38 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Reader reads and judges the status of a migration from anywhere.
+// Reader reads and judges the status of a migration that a command has opened.
 type Reader struct {
-	Config *config.Config
-	Target *preflight.Target
-	Env    config.Lookup
-	Hints  string // the flags with which next steps find the configuration
-	Table  string // only this one; "" for all
-	Shards bool   // each of them, too
+	Config    *config.Config
+	Migration *desk.Migration
+	Env       config.Lookup
+	Hints     string // the flags with which next steps find the configuration
+	Shards    bool   // each of them, too
+
+	again bool
 }
 
 // Read reads the ledger, and the targets of tables that no worker keeps.
 func (r *Reader) Read(ctx context.Context) (*Document, error) {
-	l, err := Read(ctx, r.Config, r.Target, r.Table)
+	if r.again {
+		if err := r.Migration.Refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.again = true
+	l, err := Of(ctx, r.Config, r.Migration)
 	if err != nil {
 		return nil, err
 	}
-	l.lookWhere(ctx, r.Target.Cluster)
-	l.LookAtTargets(ctx, r.Target.WitnessStore, task.Now(ctx))
-	m := l.Judge(r.Env, r.Hints, task.Now(ctx))
+	l.lookWhere(ctx, r.Migration.To.Cluster)
+	l.LookAtTargets(ctx, r.Migration.To.WitnessStore, r.Migration.Now(ctx))
+	m := l.Judge(r.Env, r.Hints, r.Migration.Now(ctx))
 	l.TellMappings(m)
 	if !r.Shards {
 		m.Shards = nil
