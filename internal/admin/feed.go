@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // The kinds of events. docs/http.md says what each has.
@@ -208,7 +210,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer f.leave(c)
-	s, err := OpenStream(w)
+	s, err := OpenStream(w, r)
 	if err != nil {
 		return
 	}
@@ -251,13 +253,14 @@ func (f *Feed) follow(ctx context.Context, s *Stream, c *client) {
 type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	clock   func() time.Time
 }
 
 // OpenStream begins such a response, which no limit of the server ends.
-func OpenStream(w http.ResponseWriter) (*Stream, error) {
+func OpenStream(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies must not collect events
-	s := &Stream{w, http.NewResponseController(w)}
+	s := &Stream{w, http.NewResponseController(w), task.Clock(r.Context())}
 	// The server's limit for reading a request would end the connection once it is over: this request is read.
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
@@ -267,7 +270,7 @@ func OpenStream(w http.ResponseWriter) (*Stream, error) {
 
 // Send writes at once, and gives the client a few seconds to take it.
 func (s *Stream) Send(text []byte) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(eventWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := s.control.SetWriteDeadline(s.clock().Add(eventWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	if _, err := s.w.Write(text); err != nil {

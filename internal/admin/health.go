@@ -185,7 +185,7 @@ type Health struct {
 	facts Facts
 }
 
-// NewHealth expects the given source tables. The clock should carry a monotonic reading, as time.Now does: then jumps of the
+// NewHealth expects the given source tables. The clock should carry a monotonic reading, as the host's does: then jumps of the
 // wall clock do no harm.
 func NewHealth(clock func() time.Time, tables ...string) *Health {
 	h := &Health{clock: clock, facts: Facts{Started: clock()}}

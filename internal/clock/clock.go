@@ -80,6 +80,9 @@ func (w *Watch) Refuse() error {
 		Cause: fmt.Sprintf("the Date of its answers tells so; up to %s are let pass", Limit)}
 }
 
+// Ahead is how far this host's clock is ahead of the time that an answer said just now.
+func Ahead(at time.Time) time.Duration { return time.Since(at) }
+
 // Text says in words how far a clock is off.
 func Text(offset time.Duration) string {
 	if offset < 0 {

@@ -154,7 +154,7 @@ func (b *Board) Live() http.Handler {
 			return
 		}
 		defer b.leave()
-		s, err := admin.OpenStream(w)
+		s, err := admin.OpenStream(w, r)
 		if err != nil {
 			return
 		}

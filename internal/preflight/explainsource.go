@@ -138,7 +138,7 @@ func clockCause(err error, said string) string {
 		return said
 	}
 	at, parsing := http.ParseTime(response.Response.Header.Get("Date"))
-	offset := time.Since(at)
+	offset := clock.Ahead(at)
 	if parsing != nil || offset.Abs() < time.Minute { // a proxy may have written the Date
 		return said
 	}

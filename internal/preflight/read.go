@@ -44,13 +44,13 @@ func KnownTable(cfg *config.Config, table string) error {
 }
 
 // readTime bounds what a command reads of Bigtable: an unreachable endpoint would hold it for ever.
-const ReadTime = 20 * time.Second
+const readTime = 20 * time.Second
 
-var ErrReadTime = fmt.Errorf("no answer within %s", config.FormatDuration(ReadTime))
+var ErrReadTime = fmt.Errorf("no answer within %s", config.FormatDuration(readTime))
 
 // Reading bounds what is read under the context it returns.
 func Reading(ctx context.Context) (context.Context, context.CancelFunc) {
-	return task.WithTimeoutCause(ctx, ReadTime, ErrReadTime)
+	return task.WithTimeoutCause(ctx, readTime, ErrReadTime)
 }
 
 // ReadingFailed explains an error of reading, saying so if the time was up.

@@ -57,6 +57,9 @@ func from(ctx context.Context) Runtime {
 // Now is the wall clock of this worker. It may jump; nothing that must be right may rest on it.
 func Now(ctx context.Context) time.Time { return from(ctx).Now() }
 
+// Clock is Now for what is given no context, such as a handler of requests.
+func Clock(ctx context.Context) func() time.Time { return from(ctx).Now }
+
 // Mono is the monotonic clock of this worker: only differences mean anything.
 func Mono(ctx context.Context) time.Duration { return from(ctx).Mono() }
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net"
 	"syscall"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // listen opens the HTTP address before anything else is done. Profiles are for the loopback alone.
@@ -84,7 +84,7 @@ func (w *Worker) announce(address net.Addr) {
 
 // serve answers at the endpoints until ctx ends.
 func (w *Worker) serve(ctx context.Context, listener net.Listener, o *observer) error {
-	handler := admin.Handler(admin.Options{Clock: time.Now, Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile, Page: o.board.Page(), Live: o.board.Live(),
+	handler := admin.Handler(admin.Options{Clock: task.Clock(ctx), Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile, Page: o.board.Page(), Live: o.board.Live(),
 		Host:   admin.Hosts(w.Config.HTTP.Listen, listener.Addr(), hostname()),
 		Status: func(ctx context.Context) (any, error) { return w.status(ctx) }})
 	err := admin.Serve(ctx, listener, handler, w.Log)

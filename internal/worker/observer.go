@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -29,6 +30,7 @@ type observer struct {
 	feed    *admin.Feed
 	board   *dashboard.Board
 	worker  string
+	clock   func() time.Time
 	began   time.Time
 	waits   status.Coalesced
 	stopped func() bool
@@ -53,8 +55,8 @@ type copyProgress struct {
 	throttledAt   time.Duration
 }
 
-func newObserver(worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
-	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(time.Now), began: time.Now(), stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables, failing: map[failing]time.Duration{}}
+func newObserver(clock func() time.Time, worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
+	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(clock), clock: clock, began: clock(), stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables, failing: map[failing]time.Duration{}}
 	o.board = dashboard.New(o.feed.Recent)
 	for _, table := range tables {
 		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
@@ -63,7 +65,7 @@ func newObserver(worker string, metrics *admin.Metrics, health *admin.Health, lo
 }
 
 // mono is the time since the observer began, which no change of the wall clock affects.
-func (o *observer) mono() time.Duration { return time.Since(o.began) }
+func (o *observer) mono() time.Duration { return o.clock().Sub(o.began) }
 
 // events is what the pipeline calls.
 func (o *observer) events() engine.Events {
@@ -353,14 +355,7 @@ func (c *copyProgress) report(table string, now time.Duration) backfill.Report {
 
 // draw shows the progress of the copies that run, once a second, until ctx ends.
 func (o *observer) draw(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for task.Sleep(ctx, time.Second) == nil {
 		o.mu.Lock()
 		now := o.mono()
 		var reports []backfill.Report

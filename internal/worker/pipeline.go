@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/targetload"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -126,7 +127,7 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 	monitor := targetload.Monitor{Project: w.Config.Target.Project, Instance: w.Config.Target.Instance, Emulator: emulator}
 	told := false
 	return func(ctx context.Context, above float64) string {
-		r := monitor.Read(ctx, time.Now())
+		r := monitor.Read(ctx, task.Now(ctx))
 		if !r.Known && !told {
 			told = true
 			w.Log.Warn("loads do not wait for the target's CPU: it cannot be told", "cause", r.Why)

@@ -17,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -55,7 +56,7 @@ func (w *Worker) Rehearse(ctx context.Context) error {
 
 // rehearse reads and maps one table after the other, and draws how it gets on.
 func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
-	o := w.observe()
+	o := w.observe(task.Clock(ctx))
 	options := engine.Options{Database: w.source.Tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Exports: w.openExport, Timing: engine.Timing{Poll: rehearsalPoll}}
 	var reports []Rehearsal

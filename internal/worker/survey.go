@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -21,20 +22,19 @@ const surveyEvery = 5 * time.Second
 func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
 	beside, wait := oneBeside()
 	defer wait()
-	ticker := time.NewTicker(surveyEvery)
-	defer ticker.Stop()
 	var last status.Survey
 	blind, teller := blindness{log: w.Log}, clock.Teller{Log: w.Log}
 	for {
+		next := task.Mono(ctx) + surveyEvery
 		if offset, known := w.source.ClockOffset(); known {
 			o.metrics.ClockOffset(offset)
 			teller.Tell(offset)
 		}
 		l, err := status.Read(ctx, w.Config, w.target, "")
 		if ctx.Err() == nil {
-			blind.note(err, time.Now())
+			blind.note(err, task.Now(ctx))
 		}
-		if m, happened := last.Take(l, err, w.Console.Env, w.Hints, time.Now()); m != nil {
+		if m, happened := last.Take(l, err, w.Console.Env, w.Hints, w.now(ctx)); m != nil {
 			o.surveyed(m, happened)
 			o.board.Show(m, err == nil, last.ReadAt())
 			o.topical(m, w.retention)
@@ -42,10 +42,8 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 				beside(func() { w.resolve(ctx, parking) })
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if task.Sleep(ctx, next-task.Mono(ctx)) != nil {
 			return
-		case <-ticker.C:
 		}
 	}
 }

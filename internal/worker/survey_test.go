@@ -31,7 +31,7 @@ import (
 // could be read is not stalled.
 func TestSurveyTakesBack(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
-	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, ReadAt: ago(time.Minute), EventTime: ago(time.Hour)}
 	done := shard
 	done.State, done.DoneAt = checkpoint.Done, ago(time.Second)
@@ -210,7 +210,7 @@ func parkedAndHealed(t *testing.T, w *Worker, number uint64) *sink.Parking {
 // What became of the workers while the ledger could not be read is told once it can: readings that
 // are judged anew meanwhile are no readings.
 func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
-	o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	o := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{
 		{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{held("1", "a", noon)}}}}
 	var survey status.Survey
@@ -233,7 +233,7 @@ func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
 // alert nobody.
 func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
-	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	for _, c := range []struct {
 		since time.Duration
 		want  string
@@ -274,7 +274,7 @@ func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 // A named table that was dropped is told by the metric, too, until it is there again.
 func TestSurveyTellsOfADroppedTable(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
-	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	dropped := loadedTable()
 	dropped.Suspended = checkpoint.Suspension{Since: ago(time.Minute), Reason: engine.GoneReason}
 	for want, state := range map[string]checkpoint.TableState{"1": dropped, "0": loadedTable()} {

@@ -23,6 +23,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -62,7 +63,8 @@ type Worker struct {
 	source *preflight.Source
 	target *preflight.Target
 	found  preflight.Found
-	topic  *relay.PubSub // nil: nothing is published
+	ledger *checkpoint.Ledger // nil before it is open
+	topic  *relay.PubSub      // nil: nothing is published
 	// subscription is nil where nothing is applied from a topic.
 	subscription *relay.PubSubscription
 	parkTopic    *relay.PubSub          // nil: parked items are not published
@@ -199,13 +201,13 @@ func (w *Worker) openLedger(ctx context.Context) (*checkpoint.Ledger, error) {
 }
 
 // observe makes what the loops report to.
-func (w *Worker) observe() *observer {
+func (w *Worker) observe(clock func() time.Time) *observer {
 	var names []string
 	for _, t := range w.found.Tables {
 		names = append(names, t.Config.From)
 	}
 	metrics := admin.NewMetrics(admin.Build{Version: w.Build.Version, Revision: w.Build.Revision, GoVersion: w.Build.Go})
-	return newObserver(w.id, metrics, admin.NewHealth(time.Now, names...), w.Log, w.Lines, names)
+	return newObserver(clock, w.id, metrics, admin.NewHealth(clock, names...), w.Log, w.Lines, names)
 }
 
 // replicate runs the pipeline between two ends that are connected, and beside it what shows how it
@@ -215,7 +217,8 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	o := w.observe()
+	o := w.observe(task.Clock(ctx))
+	w.ledger = ledger
 	o.health.TargetReached()
 	for _, t := range w.found.Tables {
 		o.health.SourceReached(t.Config.From)
@@ -234,8 +237,8 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		side.Go(func() error { return w.serve(beside, listener, o) })
 	}
 	drive, idle := context.WithCancel(ctx)
-	driven := make(chan struct{})
-	side.Go(func() error { defer close(driven); return w.drive(drive, ledger) })
+	driven := task.NewEvent(ctx)
+	side.Go(func() error { defer driven.Set(); return w.drive(drive, ledger) })
 	told := make(chan struct{})
 	unstopped := context.AfterFunc(ctx, func() {
 		defer close(told)
@@ -248,10 +251,9 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	o.stopped = func() bool { return ctx.Err() != nil }
 	err = w.work(ctx, ledger, parking, o)
 	if errors.Is(err, checkpoint.ErrCutOver) { // what this says is written before the end of the cutover itself
-		select {
-		case <-driven:
-		case <-time.After(endOfCutover):
-		}
+		limited, cancel := task.WithTimeout(beside, endOfCutover)
+		_ = driven.Wait(limited) // it is told later then
+		cancel()
 	}
 	idle()
 	err = preflight.Explain("the migration cannot go on", err)
@@ -313,7 +315,15 @@ func (w *Worker) status(ctx context.Context) (*status.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.Judge(w.Console.Env, w.Hints, time.Now()), nil
+	return l.Judge(w.Console.Env, w.Hints, w.now(ctx)), nil
+}
+
+// now is the time by which ages are judged: the ledger's, and this process's before it is open.
+func (w *Worker) now(ctx context.Context) time.Time {
+	if w.ledger == nil {
+		return task.Now(ctx)
+	}
+	return w.ledger.Now(ctx)
 }
 
 // resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed

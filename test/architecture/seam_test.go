@@ -33,6 +33,34 @@ func TestNothingEscapesTheRuntimeSeam(t *testing.T) {
 	}
 }
 
+// clocked are the packages of internal that may ask the machine for its time: the seam, the watch of
+// the machine's clock, the terminal, and the demo, which plays in real time. The rest is yet to come.
+var clocked = []string{"internal/task", "internal/clock", "internal/terminal", "internal/demo", "internal/comparison", "internal/plan"}
+
+// operators are the packages of commands that tests run in virtual time: they wait by the seam.
+var operators = []string{"internal/loads", "internal/lever"}
+
+// Whoever says how old something is, asks the clock of its context or of the ledger.
+func TestTimeIsAskedInFewPlaces(t *testing.T) {
+	report := func(pkg string, names ...string) {
+		walk(t, pkg, func(path string, set *token.FileSet, file *ast.File) {
+			if contains(clocked, filepath.ToSlash(filepath.Dir(path))) {
+				return
+			}
+			for _, f := range escapes(file) {
+				if contains(names, f.what) {
+					t.Errorf("%s: %s: ask internal/task, or the ledger", set.Position(f.pos), f.what)
+				}
+			}
+		})
+	}
+	report("internal", "time.Now", "time.Since", "time.Until")
+	for _, pkg := range operators {
+		report(pkg, "time.After", "time.AfterFunc", "time.Tick", "time.NewTicker", "time.NewTimer", "time.Sleep",
+			"context.WithTimeout", "context.WithTimeoutCause", "context.WithDeadline", "context.WithDeadlineCause")
+	}
+}
+
 func TestSeamTestSeesEscapes(t *testing.T) {
 	const source = `package p
 import ("time"; clock "time"; "context"; "math/rand/v2")
