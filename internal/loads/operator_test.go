@@ -310,7 +310,7 @@ func TestARedoIsAskedFirst(t *testing.T) {
 		}
 		before := s.state(ctx).Generation
 		o.DryRun = true
-		if err := o.Steer(ctx, redo); err != nil || s.state(ctx).Generation != before {
+		if err := o.Steer(ctx, redo); err != nil || s.state(ctx).Generation != before || o.document(t).Decided[0].Estimate == nil {
 			t.Errorf("a dry run asks nobody: %v", err)
 		}
 		o = s.operator("Orders")
@@ -323,6 +323,19 @@ func TestARedoIsAskedFirst(t *testing.T) {
 		s.check(o.Steer(ctx, redo))
 		if state := s.state(ctx); !state.Load.Sweep.Approved {
 			t.Errorf("yes allows the sweep: %+v", state.Load.Sweep)
+		}
+	})
+}
+
+// A start that yes goes with allows the sweep after the copy.
+func TestAStartMayAllowTheSweep(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.lose(ctx)
+		o := s.operator("Orders")
+		o.Yes = true
+		if s.check(o.Steer(ctx, Request{Action: ActionStart})); !s.state(ctx).Load.Sweep.Approved {
+			t.Errorf("%+v", s.state(ctx).Load.Sweep)
 		}
 	})
 }
