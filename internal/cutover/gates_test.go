@@ -44,6 +44,35 @@ func TestGates(t *testing.T) {
 		{"differs", func(f *Figures) { f.State.Verify.Result.Missing = 1 }, []string{GateVerify}},
 		{"a sample differs", func(f *Figures) { f.State.Sampled.Differing = 1 }, []string{GateVerify}},
 		{"parked", func(f *Figures) { f.Parked = 1 }, []string{GateParked}},
+		{"paused", func(f *Figures) { f.State.Pause = checkpoint.Pause{Since: noon} }, []string{GateCopy}},
+		{"disabled", func(f *Figures) { f.State.StreamEnded = true }, []string{GateCopy}},
+		{"not adopted", func(f *Figures) { f.State.Adopted = 4 }, []string{GateCopy}},
+		{"a gap to declare", func(f *Figures) {
+			f.Shards = append(f.Shards, checkpoint.Shard{ID: "g", Label: "l", State: checkpoint.Gap, Generation: 5})
+		}, []string{GateCopy}},
+		{"at the bound of the lag", func(f *Figures) { f.Shards[0].AppliedTo = noon.Add(-65 * time.Second) }, nil},
+		{"above the bound of the lag", func(f *Figures) { f.Shards[0].AppliedTo = noon.Add(-66 * time.Second) }, []string{GateLag}},
+		{"held just now", func(f *Figures) { f.Shards[0].Sighted.BehindAt = noon.Add(-10 * time.Minute) }, nil},
+		{"held almost", func(f *Figures) { f.Shards[0].Sighted.BehindAt = noon.Add(-10*time.Minute + 1) }, []string{GateLag}},
+		{"one shard of two is behind", func(f *Figures) {
+			other := f.Shards[0]
+			other.ID, other.Sighted.BehindAt = "t", noon.Add(-time.Minute)
+			f.Shards = append(f.Shards, other)
+		}, []string{GateLag}},
+		{"not read yet", func(f *Figures) {
+			f.Shards[0].State, f.Shards[0].AppliedTo, f.Shards[0].FirstRead = checkpoint.Waiting, time.Time{}, time.Time{}
+		},
+			[]string{GateLag, GateHeadroom}},
+		{"of another stream", func(f *Figures) { f.Shards[0].Label = "former" }, []string{GateLag, GateHeadroom}},
+		{"at the bound of the headroom", func(f *Figures) {
+			f.Shards[0].AppliedTo = noon.Add(-12 * time.Hour)
+			f.Shards[0].FirstRead = f.Shards[0].AppliedTo
+		}, []string{GateLag, GateHeadroom}},
+		{"verified in time", func(f *Figures) { f.State.Verify.Result.EndedAt = noon.Add(-time.Hour) }, nil},
+		{"verified too early", func(f *Figures) { f.State.Verify.Result.EndedAt = noon.Add(-time.Hour - 1) }, []string{GateVerify}},
+		{"verified before a load", func(f *Figures) { f.State.Verify.Result.Generation = 4 }, []string{GateVerify}},
+		{"all before a load", func(f *Figures) { f.State.Verify.Full.Generation = 4 }, []string{GateFull}},
+		{"no number", func(f *Figures) { f.Targets[0].Fence = 0 }, []string{GateFence}},
 		{"withheld", func(f *Figures) { f.Targets[0].Withheld = "denied" }, []string{GateFence}},
 		{"unknown", func(f *Figures) { *f = Figures{Targets: f.Targets} }, []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}},
 	} {
@@ -112,6 +141,21 @@ func TestH115_TwoListingsBeginAfterTheEnd(t *testing.T) {
 	}
 	f.Shards[0].Applied++ // something came after all
 	waits(true)
+}
+
+// A bound may allow some parked items, and verifies of any age.
+func TestBoundsOfGates(t *testing.T) {
+	f := ready()
+	f.Parked, f.State.Verify.Result.EndedAt = 3, noon.Add(-100*time.Hour)
+	r := Ready{LagBelow: 5 * time.Second, HeadroomAbove: 12 * time.Hour, Grace: time.Minute}
+	for most, open := range map[int]int{2: 1, 3: 0} {
+		if r.ParkedAtMost = most; len(Open(f.Judge("Orders", r, noon))) != open {
+			t.Errorf("with at most %d parked: %+v", most, Open(f.Judge("Orders", r, noon)))
+		}
+	}
+	if got := Open([]checkpoint.CutoverGate{{Name: "a"}, {Name: "b", Ready: true}, {Name: "c", Overridden: "x"}}); len(got) != 1 || got[0].Name != "a" {
+		t.Errorf("open are %+v", got)
+	}
 }
 
 func TestSpell(t *testing.T) {

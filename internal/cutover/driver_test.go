@@ -1,0 +1,532 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
+)
+
+var errAway = errors.New("it is away")
+
+// The whole way: each step once, the hooks in their order with rising tokens, the tables halted,
+// the targets fenced, and the record says what was proved and when.
+func TestTheWholeWay(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.answers(Switch, func(Call) (string, Outcome) {
+			for _, source := range plan().Tables {
+				if state := s.Table(source); !state.Halted() || state.Halt.Attempt != 1 {
+					t.Errorf("at the switch table %s may be written: %+v", source, state.Halt)
+				}
+			}
+			return "moved", HookDone
+		})
+		c := s.play(plan())
+		s.expect(c, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
+		if got, want := steps(c), "requested checks freeze drain verify fence switching watching"; got != want {
+			t.Errorf("steps are %s, want %s", got, want)
+		}
+		if want := []string{"freeze_writes 1.3.1 freeze", "switch 1.7.2 switching"}; !slices.Equal(s.calls, want) {
+			t.Errorf("calls are %q, want %q", s.calls, want)
+		}
+		if got := strings.Join(s.said, " "); got != "requested checks freeze drain verify fence switching watching" {
+			t.Errorf("said are %s", got)
+		}
+		if len(s.failed) > 0 {
+			t.Errorf("failed: %q", s.failed)
+		}
+		if len(c.Proofs) != 2 || c.Proofs[0].How != "a canary" || c.Proofs[0].Position == "" || len(c.Gates) != 2*len(GateNames) || len(Open(c.Gates)) > 0 {
+			t.Errorf("proofs %+v, gates %+v", c.Proofs, c.Gates)
+		}
+		if c.FrozenAt.IsZero() || !c.FrozenAt.After(c.FreezeBegunAt) || c.FencedAt.Before(c.FrozenAt) || c.SwitchedAt.Before(c.FencedAt) {
+			t.Errorf("freeze begun %v, frozen %v, fenced %v, switched %v", c.FreezeBegunAt, c.FrozenAt, c.FencedAt, c.SwitchedAt)
+		}
+		if len(c.Hooks) != 2 || c.Hooks[1].Name != Switch || c.Hooks[1].Token != "1.7.2" || c.Hooks[1].Outcome != string(HookDone) || c.Hooks[1].Output != "moved" ||
+			c.Hooks[1].Ended.Sub(c.Hooks[1].Began) != time.Second {
+			t.Errorf("hooks are %+v", c.Hooks)
+		}
+		for _, target := range plan().Targets {
+			n := c.Fences[target]
+			var left []string
+			for _, family := range s.Target.Families[target] {
+				if sink.IsFence(family) {
+					left = append(left, family)
+				}
+			}
+			if want := []string{sink.FenceFamily(s.Ledger.ID(), n)}; n <= 7 || !slices.Equal(left, want) {
+				t.Errorf("target %s is fenced by %d, its families are %v", target, n, left)
+			}
+		}
+		if len(c.Verified) != 2 || !c.Verified["Orders"].Clean() || c.Finals["Parts"] != 2 || !slices.Equal(s.begun, []string{"Orders", "Parts"}) {
+			t.Errorf("verified %+v, finals %v, begun %v", c.Verified, c.Finals, s.begun)
+		}
+	})
+}
+
+// A rehearsal does everything but freeze and switch, halts nothing, and leaves no canary.
+func TestARehearsal(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.driver.Hooks = nil // none is called
+		p := plan()
+		p.Rehearse = true
+		c := s.play(p)
+		s.expect(c, checkpoint.CutoverRehearsed, "")
+		if got, want := steps(c), "requested checks drain verify fence rehearsed"; got != want {
+			t.Errorf("steps are %s, want %s", got, want)
+		}
+		if !s.tablesGoOn() || len(s.Source.Items["Orders"])+len(s.Source.Items["Parts"]) > 0 || c.EndedAt.IsZero() {
+			t.Errorf("items left: %d and %d; ended %v", len(s.Source.Items["Orders"]), len(s.Source.Items["Parts"]), c.EndedAt)
+		}
+	})
+}
+
+// Without hooks only a rehearsal is driven, and with hooks only after a probe of each was answered.
+func TestWhoDrives(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.driver.Hooks = nil
+		if c := s.driveFor(time.Minute); c.Step != checkpoint.CutoverRequested {
+			t.Errorf("without hooks it is driven to %s", c.Step)
+		}
+		s.driver.Hooks = s
+		s.hook = func(call Call) (string, Outcome) {
+			if call.Hook == UnfreezeWrites {
+				return "404 Not Found", HookUnknown
+			}
+			return "", HookDone
+		}
+		if c := s.driveFor(time.Minute); c.Step != checkpoint.CutoverRequested || len(s.calls) > 0 {
+			t.Errorf("though a hook cannot be called it is driven to %s: %v", c.Step, s.calls)
+		}
+		if len(s.failed) == 0 || !strings.Contains(s.failed[0], "hook unfreeze_writes: unknown: 404 Not Found") {
+			t.Errorf("failed: %q", s.failed)
+		}
+		lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+		s.Must(err)
+		if lease.Owner() != "" {
+			t.Errorf("%s holds the driver's lease", lease.Owner())
+		}
+	})
+}
+
+// One drives at a time, and the next one takes over from whoever is gone, at the step where it was.
+func TestADriverIsTakenOver(t *testing.T) {
+	playScene(t, func(s *scene) {
+		other := s.Open("other")
+		lease, err := other.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+		s.Must(err)
+		seat, err := other.TakeKeeperLease(s.Ctx, lease)
+		s.Must(err)
+		s.World.Go("hold the lease", func(context.Context) {
+			for range 10 {
+				s.Sleep(5 * time.Second)
+				_ = seat.Renew(s.Ctx)
+			}
+		})
+		s.start(plan())
+		began := s.Now()
+		c := s.drive(at(checkpoint.CutoverFreeze))
+		if waited := s.Now().Sub(began); waited < 50*time.Second || waited > 2*time.Minute {
+			t.Errorf("it drives after %s", waited)
+		}
+		s.expect(c, checkpoint.CutoverDrain, "", FreezeWrites)
+		s.driver.Ledger = s.Open("third")
+		c = s.drive(settled)
+		s.expect(c, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
+	})
+}
+
+// A driver that cannot renew its lease calls no hook: another one may drive by then.
+func TestWithoutTheLeaseNoHookIsCalled(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverChecks))
+		taken := false
+		s.Store.OnSwap = func(_ context.Context, key string, do func() bool) (bool, error) {
+			if !strings.HasPrefix(key, "p/keeper/") {
+				return do(), nil
+			}
+			if taken {
+				return false, nil
+			}
+			taken = true
+			return do(), nil
+		}
+		c := s.driveFor(5 * time.Second)
+		s.Store.OnSwap = nil
+		if !taken || c.Step != checkpoint.CutoverFreeze || len(s.calls) > 0 {
+			t.Errorf("lease taken: %t; %s after %v", taken, c.Step, s.calls)
+		}
+	})
+}
+
+// A request waits for approval and its hours, until it expires.
+func TestARequestWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p *checkpoint.CutoverPlan)
+		begins time.Duration // 0: it expires
+	}{
+		"at once":       {func(p *checkpoint.CutoverPlan) {}, time.Second},
+		"not approved":  {func(p *checkpoint.CutoverPlan) { p.Approved = false }, 0},
+		"in hours":      {func(p *checkpoint.CutoverPlan) { p.From, p.To = 12*60+4, 12*60+8 }, 4 * time.Minute},
+		"over midnight": {func(p *checkpoint.CutoverPlan) { p.From, p.To = 12*60+3, 2*60 }, 3 * time.Minute},
+		"too late":      {func(p *checkpoint.CutoverPlan) { p.From, p.To = 12*60+30, 13*60 }, 0},
+		"not before":    {func(p *checkpoint.CutoverPlan) { p.NotBefore = kit.Begin.Add(2 * time.Minute) }, 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playScene(t, func(s *scene) {
+				p := plan()
+				p.Expires = kit.Begin.Add(10 * time.Minute)
+				c.change(&p)
+				s.start(p)
+				s.Change("Orders", func(st *checkpoint.TableState) { st.NeedsLoad = true }) // so that checks end it
+				got := s.drive(settled)
+				if c.begins == 0 {
+					s.expect(got, checkpoint.CutoverCancelled, "nobody approved it, or it was not ready, in time")
+					if after := got.EndedAt.Sub(kit.Begin); after < 10*time.Minute || after > 11*time.Minute {
+						t.Errorf("it expired after %s", after)
+					}
+					return
+				}
+				s.expect(got, checkpoint.CutoverCancelled, "gate copy of table Orders is not ready: needs a load")
+				if after := got.EndedAt.Sub(kit.Begin); after < c.begins || after > c.begins+time.Minute {
+					t.Errorf("it began after %s", after)
+				}
+			})
+		})
+	}
+}
+
+// With --when-ready a gate that is not ready is waited for, and without it ends the attempt; an
+// override passes it, of that gate alone.
+func TestGatesOfAnAttempt(t *testing.T) {
+	lag := checkpoint.CutoverOverride{Gate: GateLag, Reason: "quiet"}
+	for name, c := range map[string]struct {
+		whenReady, heals bool
+		overrides        []checkpoint.CutoverOverride
+		reason           string
+	}{
+		"ends":            {reason: "gate parked of table Parts is not ready: 1"},
+		"waits":           {whenReady: true, heals: true},
+		"waits in vain":   {whenReady: true, reason: "nobody approved it, or it was not ready, in time"},
+		"another's":       {overrides: []checkpoint.CutoverOverride{lag}, reason: "gate parked"},
+		"passed by force": {overrides: []checkpoint.CutoverOverride{lag, {Gate: GateParked, Reason: "known"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playScene(t, func(s *scene) {
+				p := plan()
+				p.WhenReady, p.Overrides, p.Expires = c.whenReady, c.overrides, kit.Begin.Add(5*time.Minute)
+				s.parked["Parts"] = 1
+				s.start(p)
+				if c.whenReady {
+					got := s.driveFor(time.Minute)
+					if got.Step != checkpoint.CutoverRequested || got.Trouble != "waits for gate parked of table Parts: not ready" {
+						t.Errorf("%s: %s", got.Step, got.Trouble)
+					}
+				}
+				if c.heals {
+					s.parked["Parts"] = 0
+				}
+				got := s.drive(func(c checkpoint.Cutover) bool { return settled(c) || c.Step == checkpoint.CutoverFreeze })
+				if c.reason != "" {
+					s.expect(got, checkpoint.CutoverCancelled, c.reason)
+				} else if got.Step != checkpoint.CutoverDrain {
+					t.Errorf("%s: %s", got.Step, got.Reason)
+				}
+				if i := slices.IndexFunc(got.Gates, func(g checkpoint.CutoverGate) bool { return g.Overridden != "" }); i >= 0 && got.Gates[i].Overridden != "known" {
+					t.Errorf("the gate %+v is overridden", got.Gates[i])
+				}
+			})
+		})
+	}
+}
+
+// Every answer of the freeze: it is done, the hook refused and nothing is frozen, or nobody knows,
+// so that it is called again, and the deadline ends it by way of the unfreeze.
+func TestAnswersOfTheFreeze(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []Outcome // the last one for all others
+		reason  string
+		hooks   []string
+	}{
+		"refused":       {[]Outcome{HookRefused}, "hook freeze_writes refused: as said", []string{FreezeWrites, UnfreezeWrites}},
+		"unknown, done": {[]Outcome{HookUnknown, HookUnknown, HookDone}, "", []string{FreezeWrites, FreezeWrites, FreezeWrites, Switch}},
+		"refused later": {[]Outcome{HookUnknown, HookRefused}, "hook freeze_writes refused", []string{FreezeWrites, FreezeWrites, UnfreezeWrites}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playScene(t, func(s *scene) {
+				n := 0
+				s.answers(FreezeWrites, func(Call) (string, Outcome) {
+					n++
+					return "as said", c.answers[min(n, len(c.answers))-1]
+				})
+				got := s.play(plan())
+				step := checkpoint.CutoverWatching
+				if c.reason != "" {
+					step = checkpoint.CutoverCancelled
+				}
+				s.expect(got, step, c.reason, c.hooks...)
+				if got.Step == checkpoint.CutoverCancelled && (!s.tablesGoOn() || got.UnfrozenAt.IsZero() || !got.FrozenAt.IsZero()) {
+					t.Errorf("unfrozen at %v, frozen at %v", got.UnfrozenAt, got.FrozenAt)
+				}
+			})
+		})
+	}
+}
+
+// Each step that has a deadline ends at it: the application writes again, and the record says what
+// the step was waiting for.
+func TestDeadlines(t *testing.T) {
+	for name, c := range map[string]struct {
+		stuck  func(s *scene)
+		limit  time.Duration
+		reason string
+	}{
+		"freeze": {func(s *scene) { s.silent(FreezeWrites) }, time.Minute, "freeze took more than 1m: hook freeze_writes did not answer: its time was up"},
+		"drain":  {func(s *scene) { s.Source.Blind = true }, 10 * time.Minute, "drain took more than 10m: table Orders: 26 of 26 canaries are not read yet"},
+		"verify": {func(s *scene) {
+			s.Change("Parts", func(st *checkpoint.TableState) {
+				s.Must(st.BeginVerify(2, checkpoint.VerifyPlan{Plan: []byte("1"), Phase: 1, Parts: 1}))
+			})
+		}, 8 * time.Minute, "verify took more than 8m: table Parts: another verify is under way"},
+		"fence": {func(s *scene) { s.Target.Refuse = func(string) error { return errAway } }, 4 * time.Minute, "fence took more than 4m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playScene(t, func(s *scene) {
+				c.stuck(s)
+				s.start(plan())
+				s.answers(UnfreezeWrites, func(Call) (string, Outcome) { s.Target.Refuse = nil; return "", HookDone })
+				got := s.drive(settled)
+				if !strings.HasPrefix(got.Reason, c.reason) {
+					t.Errorf("%s: %q, want %q", got.Step, got.Reason, c.reason)
+				}
+				i := slices.IndexFunc(got.Timeline, func(e checkpoint.CutoverEvent) bool { return e.Step == name })
+				j := slices.IndexFunc(got.Timeline, func(e checkpoint.CutoverEvent) bool { return e.Step == "cancelling" })
+				if took := got.Timeline[j].At.Sub(got.Timeline[i].At); took < c.limit || took > c.limit+40*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				if s.calls[len(s.calls)-1] != fmt.Sprintf("unfreeze_writes 1.8.%d cancelling", len(s.calls)) || got.Step != checkpoint.CutoverCancelled || !s.tablesGoOn() {
+					t.Errorf("%s after %v", got.Step, s.calls)
+				}
+			})
+		})
+	}
+}
+
+// Every answer of the switch: only a refusal lets the source go on; without an answer it is called
+// again and again, without a deadline, until an operator answers.
+func TestAnswersOfTheSwitch(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers  []Outcome
+		operator string // answers after three minutes
+		step     checkpoint.CutoverStep
+		reason   string
+	}{
+		"refused":       {[]Outcome{HookRefused}, "", checkpoint.CutoverCancelled, "nothing was switched, says the hook"},
+		"unknown, done": {[]Outcome{HookUnknown, HookUnknown, HookDone}, "", checkpoint.CutoverWatching, ""},
+		"operator: yes": {[]Outcome{HookUnknown}, "yes", checkpoint.CutoverWatching, ""},
+		"operator: no":  {[]Outcome{HookUnknown}, "no", checkpoint.CutoverCancelled, "nothing was switched, says an operator"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playScene(t, func(s *scene) {
+				n := 0
+				s.answers(Switch, func(Call) (string, Outcome) {
+					n++
+					return "as said", c.answers[min(n, len(c.answers))-1]
+				})
+				s.start(plan())
+				if c.operator != "" {
+					s.drive(at(checkpoint.CutoverSwitching))
+					got := s.driveFor(3 * time.Minute)
+					if got.Step != checkpoint.CutoverSwitching || n < 30 || !strings.Contains(got.Trouble, "whether the application has switched is not known: as said") {
+						t.Errorf("after three minutes: %s, %d calls, %s", got.Step, n, got.Trouble)
+					}
+					if s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("no", s.Now()) }) == nil {
+						t.Error("it is cancelled though it may have switched")
+					}
+					s.Must(s.Update(func(cut *checkpoint.Cutover) error { return cut.Resolve(c.operator == "yes", s.Now()) }))
+				}
+				got := s.drive(settled)
+				if got.Step != c.step || got.Reason != c.reason || (got.Step == checkpoint.CutoverCancelled) != strings.HasPrefix(s.calls[len(s.calls)-1], UnfreezeWrites) {
+					t.Errorf("%s: %q after %v", got.Step, got.Reason, s.calls)
+				}
+				if on := s.tablesGoOn(); on != (got.Step == checkpoint.CutoverCancelled) || got.SwitchedAt.IsZero() == (got.Step == checkpoint.CutoverWatching) {
+					t.Errorf("tables go on: %t; switched at %v", on, got.SwitchedAt)
+				}
+			})
+		})
+	}
+}
+
+// A hook's output is kept to its last four kilobytes.
+func TestOutputOfAHook(t *testing.T) {
+	long := strings.Repeat("a", 4<<10)
+	for in, want := range map[string]string{"": "", long: long, "b" + long: "…" + long} {
+		if got := limit(in); got != want {
+			t.Errorf("%d bytes become %d", len(in), len(got))
+		}
+	}
+}
+
+// A cancel lets application and tables go on, whatever the source or the hook does meanwhile: the
+// tables first where the hook is silent, and the attempt ends only once the application writes.
+func TestACancelGoesOn(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.silent(UnfreezeWrites)
+		s.Target.Refuse = func(change string) error {
+			if strings.HasPrefix(change, "drop") {
+				return errAway // so that the fence lasts
+			}
+			return nil
+		}
+		s.start(plan())
+		s.driveFor(150 * time.Second)
+		if s.tablesGoOn() {
+			t.Errorf("at %s no table is halted", s.Cutover().Step)
+		}
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("by an operator", s.Now()) }))
+		s.Source.Fail = func(string) error { return errAway }
+		got := s.driveFor(3 * time.Minute)
+		end := s.Now()
+		if got.Step != checkpoint.CutoverCancelling || !strings.Contains(got.Trouble, "the application may still be frozen: its time was up") || !s.tablesGoOn() {
+			t.Errorf("%s: %s; tables go on: %t", got.Step, got.Trouble, s.tablesGoOn())
+		}
+		s.Source.Fail, s.Target.Refuse = nil, nil
+		s.answers(UnfreezeWrites, func(Call) (string, Outcome) { return "", HookDone })
+		got = s.drive(settled)
+		if got.Step != checkpoint.CutoverCancelled || got.Reason != "by an operator" || got.UnfrozenAt.Before(end) {
+			t.Errorf("%s because of %q, unfrozen at %v", got.Step, got.Reason, got.UnfrozenAt)
+		}
+		if left := len(s.Source.Items["Orders"]) + len(s.Source.Items["Parts"]); left > 0 {
+			t.Errorf("%d canaries are left", left)
+		}
+		// Another attempt begins, and comes to its end.
+		if got := s.play(plan()); got.Step != checkpoint.CutoverWatching || got.Attempt != 2 {
+			t.Errorf("attempt %d: %s, %s", got.Attempt, got.Step, got.Reason)
+		}
+	})
+}
+
+// Where a family cannot be dropped the fence is withheld, and nothing is switched without an
+// override of that gate.
+func TestAFenceThatIsWithheld(t *testing.T) {
+	for _, overridden := range []bool{false, true} {
+		playScene(t, func(s *scene) {
+			p := plan()
+			if overridden {
+				p.Overrides = []checkpoint.CutoverOverride{{Gate: GateFence, Reason: "known"}}
+			}
+			s.start(p)
+			s.drive(at(checkpoint.CutoverVerify))
+			s.Target.Refuse = func(change string) error {
+				if strings.HasPrefix(change, "drop") {
+					return &sink.Error{Code: "PermissionDenied"}
+				}
+				return nil
+			}
+			got := s.drive(settled)
+			if overridden {
+				s.expect(got, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
+			} else {
+				s.expect(got, checkpoint.CutoverCancelled, "late writes to orders cannot be refused: the permission bigtable.tables.update is missing", FreezeWrites, UnfreezeWrites)
+			}
+		})
+	}
+}
+
+// Nothing is decided by a time that the source does not tell.
+func TestTheSourceTellsTheTime(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Source.Fail = func(string) error { return errAway }
+		unheard, err := checkpoint.Open(s.Ctx, s.Store, "p", checkpoint.Options{Worker: "deaf", ID: "ledger"})
+		s.Must(err)
+		s.driver.Ledger = unheard
+		s.start(plan())
+		got := s.driveFor(time.Minute)
+		if got.Step != checkpoint.CutoverRequested || len(s.failed) == 0 || !strings.Contains(s.failed[0], "the source does not tell its time") {
+			t.Errorf("%s: %q", got.Step, s.failed)
+		}
+		s.Source.Fail = nil
+		s.answers(FreezeWrites, func(Call) (string, Outcome) {
+			s.Source.Fail = func(string) error { return errAway }
+			return "", HookDone
+		})
+		got = s.drive(func(c checkpoint.Cutover) bool { return len(s.calls) > 1 })
+		if !got.FrozenAt.IsZero() {
+			t.Errorf("it is frozen at %v, by a time that nobody told", got.FrozenAt)
+		}
+	})
+}
+
+// Canaries are of the attempt, each once; a driver that takes over writes them again as other items.
+func TestCanariesOfADrain(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Source.Blind = true
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverDrain))
+		s.drive(func(c checkpoint.Cutover) bool { return strings.Contains(c.Trouble, "canaries are not read yet") })
+		want := canary.Number(1)
+		if n := len(s.Source.Items["Orders"]); n != want {
+			t.Errorf("%d canaries, want %d", n, want)
+		}
+		before := len(s.Source.Changes["Orders"])
+		for i, c := range s.Source.Changes["Orders"] {
+			if attempt, which := canary.Which(c); attempt != 1 || which != i%want {
+				t.Errorf("change %d is canary %d of attempt %d", i, which, attempt)
+			}
+		}
+		s.driver.Ledger = s.Open("next")
+		s.driveFor(time.Minute)
+		if n := len(s.Source.Changes["Orders"]); n != before+want || len(s.Source.Items["Orders"]) != want {
+			t.Errorf("the next driver writes %d canaries, so that there are %d", n-before, len(s.Source.Items["Orders"]))
+		}
+		s.Source.Fail = func(call string) error {
+			if call == "Put" {
+				return errAway
+			}
+			return nil
+		}
+		s.driver.Ledger = s.Open("denied")
+		if got := s.driveFor(time.Minute); got.Trouble != "canaries of table Orders cannot be written: it is away" {
+			t.Errorf("%s: %s", got.Step, got.Trouble)
+		}
+	})
+}
+
+// A gap that is found during the drain ends it, and so does a change that somebody made after the
+// freeze, at every step until the switch.
+func TestWhatEndsADrain(t *testing.T) {
+	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverDrain, checkpoint.CutoverVerify, checkpoint.CutoverFence} {
+		playScene(t, func(s *scene) {
+			s.start(plan())
+			s.drive(at(map[bool]checkpoint.CutoverStep{true: checkpoint.CutoverDrain, false: checkpoint.CutoverVerify}[step == checkpoint.CutoverDrain]))
+			s.Sleep(5 * time.Second)
+			s.Must(s.Source.Put(s.Ctx, "Parts", kit.Item("forgotten")))
+			s.Sleep(5 * time.Second)
+			s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Step = step; return nil }))
+			got := s.drive(settled)
+			if !strings.HasPrefix(got.Reason, "somebody still writes: item hash of table Parts was changed at ") || got.Strays != 1 || got.Stragglers[0].Table != "Parts" {
+				t.Errorf("at %s: %s: %q, %+v", step, got.Step, got.Reason, got.Stragglers)
+			}
+		})
+	}
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverDrain))
+		s.Change("Parts", func(st *checkpoint.TableState) { st.NeedsLoad, st.Reason = true, "a gap" })
+		s.expect(s.drive(settled), checkpoint.CutoverCancelled, "table Parts needs a load: a gap", FreezeWrites, UnfreezeWrites)
+	})
+	for moment, stray := range map[time.Duration]bool{0: false, time.Second: false, time.Second + 1: true} {
+		if after(kit.Begin.Add(moment), kit.Begin) != stray {
+			t.Errorf("a change %s after the freeze: want a stray: %t", moment, stray)
+		}
+	}
+}

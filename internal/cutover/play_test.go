@@ -1,0 +1,178 @@
+package cutover
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
+)
+
+// scene is a cutover of the kit's migration, with hooks and a final verify that answer as a test
+// says.
+type scene struct {
+	*kit.Migration
+	calls  []string // of hooks: name, token, step
+	hook   func(call Call) (string, Outcome)
+	takes  time.Duration // a call
+	final  func(source string) checkpoint.VerifyResult
+	begun  []string // final verifies
+	parked map[string]int
+	failed []string
+	said   []string // steps
+	driver *Driver
+}
+
+// playScene plays a script with a scene in which every call does what it is there for.
+func playScene(t *testing.T, script func(s *scene)) {
+	t.Helper()
+	kit.Play(t, kit.Parse(t, ""), func(m *kit.Migration) {
+		s := &scene{Migration: m, takes: time.Second, parked: map[string]int{}}
+		s.hook = func(Call) (string, Outcome) { return "", HookDone }
+		s.final = func(string) checkpoint.VerifyResult { return checkpoint.VerifyResult{Since: kit.Begin} }
+		s.driver = &Driver{
+			Ledger: m.Ledger, Fence: fence.Fence{Ledger: m.Ledger, Families: m.Target}, Hooks: s, Source: m.Source, Open: m.Source.Open, Verifier: s,
+			Parked:   func(_ context.Context, table string) (int, error) { return s.parked[table], nil },
+			Settings: Settings{Ready: Ready{LagBelow: 5 * time.Second, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour}, Lists: 20 * time.Second, Pass: 2 * time.Second},
+			Said:     func(c checkpoint.Cutover) { s.said = append(s.said, string(c.Step)) },
+			Failed:   func(step string, err error) { s.failed = append(s.failed, step+": "+err.Error()) },
+		}
+		script(s)
+	})
+}
+
+// Call is a hook's call.
+func (s *scene) Call(ctx context.Context, call Call) (string, Outcome) {
+	if !call.Probe {
+		s.calls = append(s.calls, call.Hook+" "+call.Token+" "+call.Step)
+	}
+	_ = task.Sleep(ctx, s.takes)
+	return s.hook(call)
+}
+
+// silent answers nothing to calls of a hook: each is unknown when its time is up.
+func (s *scene) silent(name string) {
+	s.answers(name, func(Call) (string, Outcome) { return "its time was up", HookUnknown })
+}
+
+// answers lets calls of a hook be answered so, but for probes.
+func (s *scene) answers(name string, with func(call Call) (string, Outcome)) {
+	before := s.hook
+	s.hook = func(call Call) (string, Outcome) {
+		if call.Hook == name && !call.Probe {
+			return with(call)
+		}
+		return before(call)
+	}
+}
+
+// Begin begins a final verify, which workers end a quarter of a minute later.
+func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
+	begun, err := s.Ledger.BeginVerify(ctx, state, checkpoint.VerifyPlan{Plan: []byte("{}"), Phase: 1, Parts: 1, BegunAt: s.Now()})
+	if err != nil {
+		return 0, err
+	}
+	s.begun = append(s.begun, state.Source)
+	s.World.Go("verify "+state.Source, func(ctx context.Context) {
+		_ = task.Sleep(ctx, 15*time.Second)
+		r := s.final(state.Source)
+		r.BegunAt, r.EndedAt = begun.Verify.BegunAt, s.Now()
+		_, _ = s.Ledger.EndVerify(ctx, begun, r)
+	})
+	return begun.Verify.Number, nil
+}
+
+func plan() checkpoint.CutoverPlan {
+	return checkpoint.CutoverPlan{Tables: []string{"Orders", "Parts"}, Targets: []string{"orders", "parts"}, Approved: true, WatchFor: 24 * time.Hour,
+		Deadlines: checkpoint.CutoverDeadlines{Freeze: time.Minute, Drain: 10 * time.Minute, Verify: 8 * time.Minute, Fence: 4 * time.Minute}}
+}
+
+func (s *scene) start(p checkpoint.CutoverPlan) {
+	s.Helper()
+	s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Start(p, s.Now()) }))
+}
+
+// drive drives until a pass ends whose record was as until says, for half an hour at most.
+func (s *scene) drive(until func(c checkpoint.Cutover) bool) checkpoint.Cutover {
+	s.Helper()
+	return s.run(30*time.Minute, until)
+}
+
+// driveFor drives for a time.
+func (s *scene) driveFor(d time.Duration) checkpoint.Cutover {
+	s.Helper()
+	return s.run(d, func(checkpoint.Cutover) bool { return false })
+}
+
+func (s *scene) run(d time.Duration, until func(c checkpoint.Cutover) bool) checkpoint.Cutover {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.Ctx)
+	defer cancel()
+	s.World.After(d, cancel)
+	over := false
+	if err := s.driver.Run(ctx, func(c checkpoint.Cutover) bool { over = over || until(c); return over }); err != nil {
+		s.Fatal(err)
+	}
+	return s.Cutover()
+}
+
+// play starts and drives until the attempt is over, or has switched.
+func (s *scene) play(p checkpoint.CutoverPlan) checkpoint.Cutover {
+	s.Helper()
+	s.start(p)
+	return s.drive(settled)
+}
+
+func settled(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step.Switched() }
+
+func at(step checkpoint.CutoverStep) func(checkpoint.Cutover) bool {
+	return func(c checkpoint.Cutover) bool { return c.Step == step }
+}
+
+// steps are those of the timeline, each once.
+func steps(c checkpoint.Cutover) string {
+	var names []string
+	for _, e := range c.Timeline {
+		if n := len(names); n == 0 || names[n-1] != e.Step {
+			names = append(names, e.Step)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// expect compares what a scene came to: the step, why it was cancelled, and the hooks that were
+// called.
+func (s *scene) expect(c checkpoint.Cutover, step checkpoint.CutoverStep, reason string, hooks ...string) {
+	s.Helper()
+	var called []string
+	for _, call := range s.calls {
+		name, _, _ := strings.Cut(call, " ")
+		called = append(called, name)
+	}
+	if c.Step != step || !strings.Contains(c.Reason, reason) || reason == "" && c.Reason != "" || fmt.Sprint(called) != fmt.Sprint(hooks) {
+		s.Errorf("%s because of %q after %v; want %s because of %q after %v", c.Step, c.Reason, s.calls, step, reason, hooks)
+	}
+}
+
+// tablesGoOn reports whether nothing halts a table, and each target has a number that can be
+// written under.
+func (s *scene) tablesGoOn() bool {
+	for _, source := range plan().Tables {
+		if state := s.Table(source); state.Halted() {
+			return false
+		}
+	}
+	for _, target := range plan().Targets {
+		t, _, err := s.Ledger.Target(s.Ctx, target)
+		s.Must(err)
+		if mark := fence.MarkOf(s.Ledger, t); !strings.Contains(strings.Join(s.Target.Families[target], " "), mark.Family) {
+			return false
+		}
+	}
+	return true
+}

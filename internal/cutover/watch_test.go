@@ -1,0 +1,149 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
+)
+
+// The last comparison before the switch must be clean and of this generation, and there must be a
+// full one that is not stale.
+func TestFinalVerify(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *checkpoint.TableState)
+		why    string
+	}{
+		"clean":               {func(s *checkpoint.TableState) {}, ""},
+		"needs a load":        {func(s *checkpoint.TableState) { s.NeedsLoad, s.Reason = true, "a gap" }, "needs a load: a gap"},
+		"differs":             {func(s *checkpoint.TableState) { s.Verify.Result.Extra = 2 }, "the final verify says: 2 rows differ, 30m ago"},
+		"of another":          {func(s *checkpoint.TableState) { s.Verify.Result.Generation = 4 }, "the final verify says: clean, 30m ago"},
+		"a sample differs":    {func(s *checkpoint.TableState) { s.Sampled.Differing = 1 }, "rows of a sample differ"},
+		"no full one":         {func(s *checkpoint.TableState) { s.Verify.Full = checkpoint.VerifyResult{} }, "the last full verify says: never"},
+		"the full one":        {func(s *checkpoint.TableState) { s.Verify.Full.Missing = 1 }, "the last full verify says: 1 row differs, 30m ago"},
+		"a stale full one":    {func(s *checkpoint.TableState) { s.Verify.Full.EndedAt = noon.Add(-25 * time.Hour) }, "the last full verify says: stale: clean, 25h ago"},
+		"an earlier full one": {func(s *checkpoint.TableState) { s.Verify.Full.Generation = 4 }, "the last full verify says: clean, 30m ago"},
+	} {
+		s := ready().State
+		c.change(&s)
+		if ok, why := finally(s, s.Verify.Result, noon); ok != (c.why == "") || why != c.why {
+			t.Errorf("%s: %t, %q; want %q", name, ok, why, c.why)
+		}
+	}
+}
+
+// A final verify that finds something cancels; one that was cancelled is begun again; what an
+// earlier attempt begun does not count.
+func TestTheStepVerify(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.final = func(source string) checkpoint.VerifyResult {
+			r := checkpoint.VerifyResult{Since: kit.Begin}
+			if source == "Parts" {
+				r.Different = 3
+			}
+			return r
+		}
+		s.expect(s.play(plan()), checkpoint.CutoverCancelled, "table Parts: the final verify says: 3 rows differ of what changed", FreezeWrites, UnfreezeWrites)
+	})
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(func(c checkpoint.Cutover) bool { return strings.Contains(c.Trouble, "the final verify is under way") })
+		_, err := s.Ledger.CancelVerify(s.Ctx, "Orders")
+		s.Must(err)
+		c := s.drive(settled)
+		if c.Step != checkpoint.CutoverWatching || c.Finals["Orders"] != 3 || c.Finals["Parts"] != 2 {
+			t.Errorf("%s (%s), finals %v, begun %v", c.Step, c.Reason, c.Finals, s.begun)
+		}
+	})
+}
+
+// After the switch the streams are read on: who writes then is named, once, and neither canaries
+// nor what the time to live removes, nor what was written before the freeze. At the end of the watch
+// the tables are done for good.
+func TestTheWatch(t *testing.T) {
+	playScene(t, func(s *scene) {
+		p := plan()
+		p.WatchFor = 5 * time.Minute
+		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("before")))
+		s.Sleep(5 * time.Second)
+		s.start(p)
+		s.drive(settled)
+		if state := s.Table("Orders"); !state.Halt.Switched || state.Halt.Done {
+			t.Errorf("once it has switched: %+v", state.Halt)
+		}
+		s.Must(s.Source.Put(s.Ctx, "Parts", kit.Item("late")))
+		s.driveFor(time.Minute)
+		s.Must(s.Source.Put(s.Ctx, "Parts", kit.Item("later")))
+		s.Source.Changes["Parts"] = append(s.Source.Changes["Parts"], cdc.Change{Event: cdc.Remove, Keys: kit.Item("old"), Sequence: kit.Position(1000), Time: s.Now(), Expired: true})
+		s.driver.Ledger = s.Open("next") // which reads from the positions of the ledger
+		c := s.driveFor(time.Minute)
+		if c.Step != checkpoint.CutoverWatching || c.Strays != 2 || len(c.Stragglers) != 2 || c.Stragglers[0].Table != "Parts" || c.Stragglers[0].Key == c.Stragglers[1].Key {
+			t.Errorf("%s: %d strays, %+v", c.Step, c.Strays, c.Stragglers)
+		}
+		if n := len(c.Timeline); c.Timeline[n-1].Text != "somebody still writes to table Parts: item "+c.Stragglers[1].Key {
+			t.Errorf("the timeline ends with %+v", c.Timeline[n-1])
+		}
+		if left := len(s.Source.Items["Orders"]); left != 1 {
+			t.Errorf("%d items, want the one that is no canary", left)
+		}
+		c = s.drive(at(checkpoint.CutoverDone))
+		if over := c.EndedAt.Sub(c.SwitchedAt); c.Step != checkpoint.CutoverDone || over < 5*time.Minute || over > 6*time.Minute {
+			t.Errorf("%s, after %s", c.Step, over)
+		}
+		if state := s.Table("Parts"); !state.Halt.Done || c.Step.Active() {
+			t.Errorf("after the watch: %+v", state.Halt)
+		}
+	})
+}
+
+// Streams that cannot be read keep the watch from its end for an hour; then it ends and says so.
+func TestAWatchThatCannotRead(t *testing.T) {
+	playScene(t, func(s *scene) {
+		p := plan()
+		p.WatchFor = time.Minute
+		s.start(p)
+		s.drive(settled)
+		s.driver.Settings.Pass = 20 * time.Second
+		s.Source.Fail = func(call string) error {
+			if call == "ListPage" {
+				return errors.New("no stream")
+			}
+			return nil
+		}
+		if c := s.driveFor(59 * time.Minute); c.Step != checkpoint.CutoverWatching || len(s.failed) == 0 {
+			t.Errorf("within the hour: %s; failed: %q", c.Step, s.failed)
+		}
+		c := s.driveFor(5 * time.Minute)
+		if n := len(c.Timeline); c.Step != checkpoint.CutoverDone || !strings.HasPrefix(c.Timeline[n-2].Text, "the streams could not be read at the end of the watch") {
+			t.Errorf("%s: %+v", c.Step, c.Timeline)
+		}
+	})
+}
+
+// What could not be noted is read again.
+func TestStrayIsNotedAfterAFailure(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(settled)
+		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("late")))
+		lost := 0
+		execute := s.Store.OnSwap
+		s.Store.OnSwap = func(_ context.Context, key string, do func() bool) (bool, error) {
+			if key == "p/cutover" && lost < 2 {
+				lost++
+				return false, errAway
+			}
+			return do(), nil
+		}
+		c := s.driveFor(time.Minute)
+		s.Store.OnSwap = execute
+		if c.Strays != 1 || lost != 2 {
+			t.Errorf("%d strays after %d lost writes", c.Strays, lost)
+		}
+	})
+}

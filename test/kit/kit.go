@@ -1,0 +1,179 @@
+package kit
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// Begin is when a migration of the kit begins.
+var Begin = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// generation is that of every table, which was loaded and compared in it.
+const generation = 5
+
+// Migration is one whose tables are loaded, compared and in sync.
+type Migration struct {
+	*testing.T
+	World  *virtual.World
+	Ctx    context.Context // of the script
+	Config *config.Config
+	Store  *checkpointtest.Memory
+	Ledger *checkpoint.Ledger // of whoever is tested
+	Source *Source
+	Target *Target
+
+	worker *checkpoint.Ledger
+	away   bool
+}
+
+// Parse is a configuration of the tables Orders and Parts with more lines.
+func Parse(t *testing.T, more string) *config.Config {
+	t.Helper()
+	text := "version: 1\nname: p\ntarget: { project: p, instance: i }\ntables: [{ from: Orders, to: orders }, { from: Parts, to: parts }]\n" + more
+	cfg, err := config.Parse("replicator.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// Play plays a script with a migration of the configuration's tables, half a minute after its
+// worker began.
+func Play(t *testing.T, cfg *config.Config, script func(m *Migration)) {
+	t.Helper()
+	m := &Migration{T: t, Config: cfg, World: virtual.NewWorld(1, Begin, false), Store: &checkpointtest.Memory{}}
+	m.Source, m.Target = newSource(m), newTarget(m)
+	err := m.World.Run(100*24*time.Hour, func(ctx context.Context) {
+		m.Ctx = ctx
+		m.Ledger, m.worker = m.Open("tested"), m.Open("worker")
+		for _, table := range cfg.Tables {
+			m.begin(table)
+		}
+		m.Sleep(30 * time.Second)
+		script(m)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin loads a table, and lets the worker follow its one shard.
+func (m *Migration) begin(table config.Table) {
+	m.Helper()
+	m.Change(table.From, func(s *checkpoint.TableState) {
+		s.StreamARN, s.Label, s.MappingHash = m.Source.arn(table.From), "L", m.Config.Hash(table)
+		s.Generation, s.Adopted, s.Base, s.Listed = generation, generation, generation, generation
+		s.Load = checkpoint.Load{Generation: generation, DoneAt: Begin}
+		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", BegunAt: Begin.Add(-40 * time.Minute), EndedAt: Begin.Add(-30 * time.Minute), Generation: generation}
+		s.Verify.Number, s.Verify.Result, s.Verify.Full = 1, clean, clean
+	})
+	shard := checkpoint.Shard{Source: table.From, StreamARN: m.Source.arn(table.From), Label: "L", ID: Shard, State: checkpoint.Waiting, Hop: 500_000, Generation: generation}
+	m.Must(m.Ledger.CreateShard(m.Ctx, shard))
+	for _, target := range table.Targets() {
+		_, err := m.Ledger.UpdateTarget(m.Ctx, target.Table, func(t *checkpoint.Target) error { t.Fence = 7; return nil })
+		m.Must(err)
+		m.Target.create(target.Table, sink.FenceFamily(m.Ledger.ID(), 7))
+	}
+	m.World.Go("follow "+table.From, func(ctx context.Context) { m.follow(ctx, table.From) })
+}
+
+// Must ends the test with an error.
+func (m *Migration) Must(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+// Sleep lets time pass.
+func (m *Migration) Sleep(d time.Duration) { _ = task.Sleep(m.Ctx, d) }
+
+// Now is the time of the world.
+func (m *Migration) Now() time.Time { return m.World.Now() }
+
+// Open opens the ledger for another process.
+func (m *Migration) Open(worker string) *checkpoint.Ledger {
+	m.Helper()
+	l, err := checkpoint.Open(m.Ctx, m.Store, m.Config.Name, checkpoint.Options{Worker: worker, ID: "ledger", Lease: m.Config.State.Lease})
+	m.Must(err)
+	l.Heard(m.Ctx, m.Now())
+	return l
+}
+
+// Change changes the record of a table.
+func (m *Migration) Change(source string, change func(s *checkpoint.TableState)) {
+	m.Helper()
+	_, err := m.Ledger.UpdateTable(m.Ctx, source, func(s *checkpoint.TableState) error { change(s); return nil })
+	m.Must(err)
+}
+
+// Table reads the record of a table.
+func (m *Migration) Table(source string) checkpoint.TableState {
+	m.Helper()
+	s, _, err := m.Ledger.Table(m.Ctx, source)
+	m.Must(err)
+	return s
+}
+
+// Cutover reads the record of the cutover.
+func (m *Migration) Cutover() checkpoint.Cutover {
+	m.Helper()
+	c, err := m.Ledger.Cutover(m.Ctx)
+	m.Must(err)
+	return c
+}
+
+// Update changes the record of the cutover.
+func (m *Migration) Update(change func(c *checkpoint.Cutover) error) error {
+	_, err := m.Ledger.UpdateCutover(m.Ctx, change)
+	return err
+}
+
+// StopWorker ends the worker: nobody follows any more.
+func (m *Migration) StopWorker() { m.away = true }
+
+// follow reads the shard of a table as a worker does, and commits what it read.
+func (m *Migration) follow(ctx context.Context, source string) {
+	set, canaries := canary.New(m.worker.ID(), source), checkpoint.Sighted{}
+	for ; ctx.Err() == nil && !m.away; _ = task.Sleep(ctx, time.Second) {
+		shards, err := m.worker.Shards(ctx, source)
+		m.Must(err)
+		lease, err := m.worker.Take(ctx, shards[0], nil)
+		if err != nil {
+			continue // halted
+		}
+		for ; lease.Context().Err() == nil && !m.away; _ = task.Sleep(ctx, 2*time.Second) {
+			if state := m.Table(source); state.Halted() {
+				_ = lease.Release(ctx)
+				break
+			}
+			now, changes := m.Now(), m.Source.Changes[source]
+			progress := checkpoint.Progress{FirstRead: Begin, AppliedTo: now, ReadAt: now, CaughtUp: true, Applied: uint64(len(changes))}
+			for _, c := range changes {
+				progress.Position.After = c.Sequence
+				if attempt, i := canary.Which(c); attempt > 0 && !m.Source.Blind {
+					canaries.See(attempt, i)
+				} else if !set.Has(c.Keys) {
+					canaries.WrittenAt, canaries.Written = c.Time, "hash"
+				}
+			}
+			progress.Cutover = canaries
+			if lease.Commit(ctx, progress) != nil {
+				break
+			}
+		}
+	}
+}
+
+// Position is where a change of a table stands.
+func Position(n int) cdc.SequenceNumber { return cdc.SequenceOf(uint64(n)) }
