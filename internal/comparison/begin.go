@@ -15,17 +15,16 @@ import (
 
 // Beginning is a verify of one table that is to begin.
 type Beginning struct {
-	Ledger   *checkpoint.Ledger
-	Source   engine.Database
-	Target   verify.Target
-	Mapping  *transform.Mapping
-	Hash     string // of the mapping
-	Sample   float64
-	Since    time.Time // only rows with cells since; zero: all
-	Items    int64     // of the source, about
-	Bytes    int64
-	Ago      time.Duration // in place of Since: so long before now
-	FoundNow time.Time     // the time, if the ledger knows none
+	Ledger  *checkpoint.Ledger
+	Source  engine.Database
+	Target  Target
+	Mapping *transform.Mapping
+	Hash    string // of the mapping
+	Sample  float64
+	Since   time.Time // only rows with cells since; zero: all
+	Items   int64     // of the source, about
+	Bytes   int64
+	Ago     time.Duration // in place of Since: so long before now
 }
 
 // Begin plans a verify of the table and writes it into the ledger, where parts of it can be taken
@@ -39,10 +38,7 @@ func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (chec
 	if err != nil {
 		return state, err
 	}
-	now := b.FoundNow
-	if at := b.Ledger.ServiceTime(ctx); !at.IsZero() {
-		now = at
-	}
+	now := b.Ledger.Now(ctx)
 	scope := verify.Scope{Sample: b.Sample, Since: b.Since}
 	if b.Ago > 0 {
 		scope.Since = now.Add(-b.Ago)

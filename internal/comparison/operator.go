@@ -45,7 +45,10 @@ type Operator struct {
 	// Ends opens both ends; its zero value those of the configuration.
 	Ends desk.Ends
 
+	// reach gives what a migration is compared with; nil: endsOf.
+	reach     func(m *desk.Migration) ends
 	migration *desk.Migration
+	ends      ends
 	ledger    *checkpoint.Ledger // of the migration
 	tables    []table
 }
@@ -74,7 +77,7 @@ func (o *Operator) Show(ctx context.Context) error {
 	}
 	defer o.migration.Close()
 	if o.ledger == nil {
-		return o.write(o.judge(time.Now()))
+		return o.write(o.judge(o.now(ctx)))
 	}
 	lists := func(t table) bool { return !t.state.Verify.Running() && t.state.Verify.Result.Differing() > 0 }
 	if slices.ContainsFunc(o.tables, lists) { // whose keys are named by the mapping, which the source's key is part of
@@ -85,7 +88,7 @@ func (o *Operator) Show(ctx context.Context) error {
 			return err
 		}
 	}
-	return o.write(o.judge(time.Now()))
+	return o.write(o.judge(o.now(ctx)))
 }
 
 // The steps of Steer.
@@ -123,7 +126,7 @@ func (o *Operator) Steer(ctx context.Context, step string) error {
 	if acted == 0 {
 		return &diag.Error{Code: diag.VerifyRefused, What: "there is no verify to " + step, Cause: "none is under way", Fix: "begin one: replicator verify" + o.With}
 	}
-	return o.write(o.judge(time.Now()))
+	return o.write(o.judge(o.now(ctx)))
 }
 
 // open opens the migration for a command, and reads its verifies.
@@ -138,7 +141,7 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 		o.tables[i].config = t.Config
 		o.tables[i].state.Source = t.Config.From
 	}
-	o.described()
+	o.reached()
 	reading, cancel := preflight.Reading(ctx)
 	defer cancel()
 	if err := o.refresh(reading); err != nil {
@@ -148,8 +151,16 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 	return nil
 }
 
-// described takes over what the source says of the tables, once it was asked.
-func (o *Operator) described() {
+// now is the time by which the age of results is judged.
+func (o *Operator) now(ctx context.Context) time.Time { return o.migration.Now(ctx) }
+
+// reached takes over both ends, and what the source says of the tables, once it was asked.
+func (o *Operator) reached() {
+	reach := o.reach
+	if reach == nil {
+		reach = endsOf
+	}
+	o.ends = reach(o.migration)
 	for i, found := range o.migration.Tables {
 		t := &o.tables[i]
 		t.mapping, t.bytes, t.items = found.Mapping, found.Description.Bytes, found.Description.Items
@@ -179,7 +190,7 @@ func (o *Operator) refresh(ctx context.Context) (err error) {
 // connect asks the source for the tables, whose keys are part of their mappings.
 func (o *Operator) connect(ctx context.Context) error {
 	err := o.migration.Connect(ctx)
-	o.described()
+	o.reached()
 	return err
 }
 
@@ -210,7 +221,7 @@ const valuesAtOnce = 100
 
 // values looks at the rows of findings again, for the values of their columns.
 func (o *Operator) values(ctx context.Context, t *table) error {
-	c := &verify.Comparison{Mapping: t.mapping, Source: o.migration.Source.Tables, Target: o.migration.Target.Data, Owned: t.config.Owned || t.state.MadeByUs}
+	c := &verify.Comparison{Mapping: t.mapping, Source: o.ends.source, Target: o.ends.target, Owned: t.config.Owned || t.state.MadeByUs}
 	for batch := range slices.Chunk(t.list, valuesAtOnce) {
 		places := make([]verify.Place, len(batch))
 		for i, f := range batch {

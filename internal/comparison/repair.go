@@ -22,7 +22,7 @@ func (o *Operator) repair(ctx context.Context) error {
 		if t.mapping == nil || len(t.list) == 0 {
 			continue
 		}
-		r, err := repair.Of(ctx, o.Cfg, t.config, o.migration.Source.Tables, o.migration.Target, "cannot repair rows of table "+t.config.From)
+		r, err := repair.Of(ctx, o.Cfg, t.config, o.ends.source, o.ends.repair, "cannot repair rows of table "+t.config.From)
 		if err != nil {
 			return err
 		}

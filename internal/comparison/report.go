@@ -46,7 +46,7 @@ func (o *Operator) report(d *Document) error {
 	if o.Report == "" {
 		return nil
 	}
-	err := write(o.Report, o.lines)
+	err := write(o.Report, func(w io.Writer) error { return o.lines(w, d.At) })
 	if err == nil {
 		err = write(pageName(o.Report), func(w io.Writer) error { return writePage(w, d) })
 	}
@@ -94,8 +94,8 @@ func write(name string, content func(w io.Writer) error) error {
 	return err
 }
 
-// lines writes the lines of all tables.
-func (o *Operator) lines(w io.Writer) error {
+// lines writes the lines of all tables, as of a time.
+func (o *Operator) lines(w io.Writer, now time.Time) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	for i := range o.tables {
@@ -119,7 +119,7 @@ func (o *Operator) lines(w io.Writer) error {
 				return err
 			}
 		}
-		n, result := len(t.list), resultOf(t.state.Verify.Result, cost.Default(), time.Now())
+		n, result := len(t.list), resultOf(t.state.Verify.Result, cost.Default(), now)
 		last := line{Schema: lineSchema, Source: t.config.From, Listed: &n, Result: result}
 		if result != nil {
 			last.LeftOut = &result.LeftOut

@@ -57,7 +57,7 @@ func (o *Operator) Begin(ctx context.Context) error {
 		}
 	}
 	failed := o.repair(ctx)
-	d := o.judge(time.Now())
+	d := o.judge(o.now(ctx))
 	if err := errors.Join(o.write(d), o.report(d), failed); err != nil || !o.Waits {
 		return err
 	}
@@ -79,8 +79,8 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 	}
 	var err error
 	t.state, err = Beginning{
-		Ledger: o.ledger, Source: o.migration.Source.Tables, Target: o.migration.Target.Data, Mapping: t.mapping, Hash: hash,
-		Sample: o.Sample, Ago: o.ChangedSince, Items: t.items, Bytes: t.bytes, FoundNow: time.Now(),
+		Ledger: o.ledger, Source: o.ends.source, Target: o.ends.target, Mapping: t.mapping, Hash: hash,
+		Sample: o.Sample, Ago: o.ChangedSince, Items: t.items, Bytes: t.bytes,
 	}.Begin(ctx, t.state)
 	return err
 }
@@ -92,24 +92,22 @@ func (o *Operator) work(ctx context.Context) error {
 	for i := range o.tables {
 		t := &o.tables[i]
 		number := t.state.Verify.Number
-		var told time.Time
+		told := task.Mono(ctx)
 		over := func(s checkpoint.TableState) bool {
-			if now := time.Now(); s.Verify.Running() && now.Sub(told) >= tellEvery && !told.IsZero() {
+			if now := task.Mono(ctx); s.Verify.Running() && now-told >= tellEvery {
 				told = now
 				parts, err := o.ledger.VerifyParts(ctx, s, s.Verify.Phase)
 				if err == nil {
-					row := Table{Source: t.config.From, State: StateOf(s), Progress: progressOf(s, parts, cost.Default(), now)}
+					row := Table{Source: t.config.From, State: StateOf(s), Progress: progressOf(s, parts, cost.Default(), o.now(ctx))}
 					_, _ = fmt.Fprintf(o.Stderr, "%s  %s, %s, %s\n", row.Source, row.progressText(),
 						terminal.Plural(int(row.Progress.Items), "item"), terminal.Plural(int(row.Progress.Rows), "row"))
 				}
-			} else if told.IsZero() {
-				told = now
 			}
 			return !s.Verify.Running() || s.Verify.Number != number || s.Verify.Paused != ""
 		}
 		g.Go("verify "+t.config.From, func(ctx context.Context) error {
 			err := verify.Run(ctx, verify.Options{
-				Ledger: o.ledger, Database: o.migration.Source.Tables, Rows: o.migration.Target.Data, Over: over, Patience: o.patience(), Slots: slots,
+				Ledger: o.ledger, Database: o.ends.source, Rows: o.ends.target, Over: over, Patience: o.patience(), Slots: slots,
 				Table: engine.Spec{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Late: o.Cfg.Late(t.config), Owned: t.config.Owned,
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
 				Timing: engine.Timing{Pass: 500 * time.Millisecond},

@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -20,17 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/hook"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
-
-// Ends are what a driver works with.
-type Ends struct {
-	Cfg    *config.Config
-	Ledger *checkpoint.Ledger
-	Source *preflight.Source // nil: gates alone are looked at
-	Target *preflight.Target
-}
 
 // Hooks are those of the configuration.
 func Hooks(cfg *config.Config) (*hook.Hooks, error) {
@@ -53,34 +41,19 @@ func Hooks(cfg *config.Config) (*hook.Hooks, error) {
 
 // Driver is one that may drive, if hooks are given, and else one that looks at gates.
 func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
-	parking := sink.NewParking(e.Target.Data.Records(e.Cfg.State.Table), e.Cfg.Name)
+	parking := sink.NewParking(e.Target.Records(e.Cfg.State.Table), e.Cfg.Name)
 	d := &cutover.Driver{
-		Ledger: e.Ledger, Fence: fence.Fence{Ledger: e.Ledger, Families: e.Target.Admin}, Hooks: hooks, Parked: parking.CountOf,
+		Ledger: e.Ledger, Fence: fence.Fence{Ledger: e.Ledger, Families: e.Target}, Hooks: hooks, Parked: parking.CountOf,
 		Settings: cutover.Settings{
 			Ready: status.ReadyOf(e.Cfg),
 			Lists: e.Cfg.Cutover.ListingsApart,
 		},
 	}
 	if e.Source != nil {
-		d.Source = source{e.Source.Tables, e.Source.Canary}
-		d.Open = func(arn string) cdc.Source { return e.Source.Stream(arn) }
+		d.Source, d.Open = e.Source, e.Source.Open
 		d.Verifier = verifier{e}
 	}
 	return d
-}
-
-// source is DynamoDB as a driver uses it.
-type source struct {
-	*backfill.Tables
-	canaries *backfill.CanaryWriter
-}
-
-func (s source) Put(ctx context.Context, table string, item attribute.Item) error {
-	return s.canaries.Put(ctx, table, item)
-}
-
-func (s source) Delete(ctx context.Context, table string, key attribute.Item) error {
-	return s.canaries.Delete(ctx, table, key)
 }
 
 // verifier begins final comparisons.
@@ -96,12 +69,12 @@ func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint3
 	if !ok {
 		return 0, fmt.Errorf("table %s is not in the configuration of this process", state.Source)
 	}
-	found, err := preflight.DescribeTable(ctx, v.Source.Tables, t)
+	found, err := preflight.DescribeTable(ctx, v.Source, t)
 	if err != nil {
 		return 0, err
 	}
-	b := comparison.Beginning{Ledger: v.Ledger, Source: v.Source.Tables, Target: v.Target.Data, Mapping: found.Mapping, Hash: v.Cfg.Hash(t),
-		Items: found.Description.Items, Bytes: found.Description.Bytes, FoundNow: task.Now(ctx)}
+	b := comparison.Beginning{Ledger: v.Ledger, Source: v.Source, Target: v.Target, Mapping: found.Mapping, Hash: v.Cfg.Hash(t),
+		Items: found.Description.Items, Bytes: found.Description.Bytes}
 	if state.MappingHash != b.Hash {
 		return 0, checkpoint.ErrMappingChanged
 	}

@@ -21,7 +21,7 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 	}
 	defer o.Close()
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
-	in := evidence.Input{Name: o.Cfg.Name, Version: o.Version, At: o.now(ctx)}
+	in := evidence.Input{Name: o.Cfg.Name, Version: o.Version, At: o.Now(ctx)}
 	var err error
 	if in.Record, err = o.Ledger.Cutover(ctx); err != nil {
 		return explain(ctx, what, err)
@@ -29,7 +29,7 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 	if in.Record.Attempt == 0 {
 		return &diag.Error{Code: diag.CutoverRefused, What: "no evidence was written", Cause: "the cutover is " + terminal.NotStarted, Fix: "see replicator cutover check" + o.With}
 	}
-	known, err := status.Read(ctx, o.Cfg, o.Target, "")
+	known, err := status.Read(ctx, o.Cfg, o.ends().Target, "")
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 
 // parked are the references of a table's parked items.
 func (o *Operator) parked(ctx context.Context, table string) (refs []string, err error) {
-	parking := sink.NewParking(o.Target.Data.Records(o.Cfg.State.Table), o.Cfg.Name)
+	parking := sink.NewParking(o.ends().Target.Records(o.Cfg.State.Table), o.Cfg.Name)
 	err = parking.List(ctx, table, func(ref sink.Ref, _ transform.Parked) error {
 		refs = append(refs, string(ref))
 		return nil

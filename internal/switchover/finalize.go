@@ -53,7 +53,7 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 	}
 	d := &Finalized{Schema: finalizeSchema, Name: o.Cfg.Name, DryRun: f.DryRun, Removed: []Removal{}, SwitchOff: o.switchOff(c)}
 	for _, table := range c.Targets {
-		families, err := o.Target.Admin.ListFamilies(ctx, table)
+		families, err := o.ends().Target.ListFamilies(ctx, table)
 		if err != nil {
 			return explain(ctx, "cannot look at table "+table, err)
 		}
@@ -88,11 +88,11 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 	case c.Step != checkpoint.CutoverDone:
 		return refuse("the tables are not cut over", "see replicator cutover check")
 	}
-	in, err := status.Read(ctx, o.Cfg, o.Target, "")
+	in, err := status.Read(ctx, o.Cfg, o.ends().Target, "")
 	if err != nil {
 		return err
 	}
-	for _, w := range in.Judge(o.Env, "", o.now(ctx)).Workers {
+	for _, w := range in.Judge(o.Env, "", o.Now(ctx)).Workers {
 		if !w.Silent {
 			return refuse("worker "+w.ID+" is alive", "stop every worker, and take them out of their deployment; then: replicator finalize")
 		}
@@ -116,15 +116,15 @@ func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 	for _, r := range d.Removed {
 		var err error
 		if r.Kind == "view" {
-			err = o.Target.Admin.DropView(ctx, r.Table, r.Name)
+			err = o.ends().Target.DropView(ctx, r.Table, r.Name)
 		} else {
-			err = o.Target.Admin.DropOwn(ctx, r.Table, r.Name)
+			err = o.ends().Target.DropOwn(ctx, r.Table, r.Name)
 		}
 		if err != nil {
 			return preflight.ExplainTarget("cannot remove "+r.Kind+" "+r.Name+" of table "+r.Table+"; what was removed before is gone, and finalize may be repeated", err)
 		}
 	}
-	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Finalized(o.now(ctx)) })
+	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Finalized(o.Now(ctx)) })
 	return explain(ctx, "cannot note that "+o.Cfg.Name+" is finalized", err)
 }
 

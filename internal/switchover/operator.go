@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -13,7 +12,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -31,6 +29,10 @@ type Operator struct {
 	Ends desk.Ends
 
 	*desk.Migration // once it is open
+
+	// reach gives what an open migration is cut over with, and parse the hooks; nil: EndsOf and Hooks.
+	reach func(m *desk.Migration) Ends
+	parse func(cfg *config.Config) (cutover.Hooks, error)
 }
 
 // configs are the tables' configurations.
@@ -47,15 +49,13 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 	return err
 }
 
-// now is the source's time, or this machine's where that is not known.
-func (o *Operator) now(ctx context.Context) time.Time {
-	if at := o.Ledger.ServiceTime(ctx); !at.IsZero() {
-		return at
+// ends are what a driver of this process works with.
+func (o *Operator) ends() Ends {
+	if o.reach != nil {
+		return o.reach(o.Migration)
 	}
-	return task.Now(ctx)
+	return EndsOf(o.Cfg, o.Ledger, o.Source, o.Target)
 }
-
-func (o *Operator) ends() Ends { return Ends{o.Cfg, o.Ledger, o.Source, o.Target} }
 
 // document reads where the cutover stands; with gates it judges those that it would begin with.
 func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (*Document, error) {
@@ -66,7 +66,7 @@ func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (
 		return nil, explain(ctx, what, err)
 	}
 	if plan != nil {
-		if in.gates, err = Driver(o.ends(), nil).Gates(ctx, *plan, o.now(ctx)); err != nil {
+		if in.gates, err = Driver(o.ends(), nil).Gates(ctx, *plan, o.Now(ctx)); err != nil {
 			return nil, explain(ctx, what, err)
 		}
 		in.wayBack = wayBack(o.Tables)
@@ -77,10 +77,10 @@ func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (
 	if err != nil {
 		return nil, explain(ctx, what, err)
 	}
-	if fresh := o.now(ctx).Sub(seat.Heartbeat().WrittenAt) <= 2*o.Cfg.State.Lease; fresh {
+	if fresh := o.Now(ctx).Sub(seat.Heartbeat().WrittenAt) <= 2*o.Cfg.State.Lease; fresh {
 		in.driver = seat.Owner()
 	}
-	return judge(in, o.now(ctx)), nil
+	return judge(in, o.Now(ctx)), nil
 }
 
 func (o *Operator) write(d *Document, whole bool) error {
@@ -101,7 +101,7 @@ func (o *Operator) Check(ctx context.Context) error {
 	if err != nil {
 		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 	}
-	plan := planOf(o.Cfg, o.configs(), Request{}, o.now(ctx))
+	plan := planOf(o.Cfg, o.configs(), Request{}, o.Now(ctx))
 	if !c.Step.Over() {
 		plan.Overrides = c.Overrides
 	}
@@ -135,7 +135,7 @@ func (o *Operator) Show(ctx context.Context) error {
 	}
 	defer o.Close()
 	if o.Ledger == nil {
-		return o.show(judge(input{cfg: o.Cfg, with: o.With}, task.Now(ctx)))
+		return o.show(judge(input{cfg: o.Cfg, with: o.With}, o.Now(ctx)))
 	}
 	d, err := o.document(ctx, nil)
 	if err != nil {

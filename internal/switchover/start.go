@@ -42,7 +42,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 	if err := unknown(ctx, o.Ledger, o.configs()); err != nil {
 		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 	}
-	now := o.now(ctx)
+	now := o.Now(ctx)
 	plan := planOf(o.Cfg, o.configs(), r, now)
 	plan.Lossy, plan.Version, plan.By = lossy(wayBack(o.Tables)), o.Version, o.Ledger.Worker()
 	before, err := o.Ledger.Cutover(ctx)
@@ -73,7 +73,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 		}
 		plan.Approved = true
 	}
-	if _, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(plan, o.now(ctx)) }); err != nil {
+	if _, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(plan, o.Now(ctx)) }); err != nil {
 		return explain(ctx, "cannot start the cutover of "+o.Cfg.Name, err)
 	}
 	if !r.Wait {
@@ -86,6 +86,9 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 func (o *Operator) hooks(rehearse bool) (cutover.Hooks, error) {
 	if rehearse && !o.Cfg.Cutover.Hooks.Given() {
 		return nil, nil
+	}
+	if o.parse != nil {
+		return o.parse(o.Cfg)
 	}
 	return Hooks(o.Cfg)
 }
@@ -113,7 +116,7 @@ func (o *Operator) Steer(ctx context.Context, s Step) error {
 		return err
 	}
 	defer o.Close()
-	now := o.now(ctx)
+	now := o.Now(ctx)
 	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
 		switch s.Name {
 		case "approve":
@@ -224,9 +227,9 @@ func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 	f.told = task.Mono(ctx)
 	text := c.Trouble
 	if !c.FreezeBegunAt.IsZero() && c.UnfrozenAt.IsZero() && !c.Step.Switched() {
-		text = strings.TrimSuffix("writes stand still for "+config.FormatDuration(c.FrozenFor(f.now(ctx)).Round(time.Second))+"; "+text, "; ")
+		text = strings.TrimSuffix("writes stand still for "+config.FormatDuration(c.FrozenFor(f.Now(ctx)).Round(time.Second))+"; "+text, "; ")
 	}
-	_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", f.now(ctx).Format(time.TimeOnly), c.Step, text)
+	_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", f.Now(ctx).Format(time.TimeOnly), c.Step, text)
 }
 
 // takeOver drives in this process if no worker does, once its probe of all hooks has passed.
@@ -235,7 +238,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 		return nil
 	}
 	seat, err := f.Ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
-	if err != nil || seat.Owner() != "" && f.now(ctx).Sub(seat.Heartbeat().WrittenAt) <= 2*f.Cfg.State.Lease {
+	if err != nil || seat.Owner() != "" && f.Now(ctx).Sub(seat.Heartbeat().WrittenAt) <= 2*f.Cfg.State.Lease {
 		return nil // asked again
 	}
 	d := Driver(f.ends(), f.hooks)
@@ -243,7 +246,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	if f.hooks != nil {
 		if err := d.Probe(ctx, c.Tables); err != nil {
 			_, cancelled := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
-				return c.Cancel("no worker, and not the command, can call the hooks", f.now(ctx))
+				return c.Cancel("no worker, and not the command, can call the hooks", f.Now(ctx))
 			})
 			return errors.Join(explain(ctx, "", err), cancelled)
 		}
@@ -266,7 +269,7 @@ func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool 
 		f.settled = max(now, 1)
 		if c.Step.Cancellable() {
 			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application goes on")
-			_, _ = f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.now(ctx)) })
+			_, _ = f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
 		}
 	}
 	return c.Step.Switched() || now-f.settled > windUp

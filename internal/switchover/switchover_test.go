@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +145,91 @@ func TestH97_FinalizeRefusesBeforeTheEnd(t *testing.T) {
 		err := o.finalizable(t.Context(), checkpoint.Cutover{Attempt: 1, Step: step, SwitchedAt: noon})
 		if !errors.As(err, &refused) || refused.Code != diag.FinalizeRefused {
 			t.Errorf("%s: %v", step, err)
+		}
+	}
+}
+
+// The text for people: a line for the tables that are ready together, one for each that is not, how
+// long each step may take, and what happened.
+func TestRender(t *testing.T) {
+	cfg := parsed(t, "dual_writes: { settle: 1m }\n")
+	gate := func(name, table, figure, overridden string, ready bool) checkpoint.CutoverGate {
+		return checkpoint.CutoverGate{Name: name, Table: table, Figure: figure, Cure: "replicator x", Overridden: overridden, Ready: ready}
+	}
+	gates := []checkpoint.CutoverGate{gate(cutover.GateCopy, "Orders", "done", "", true), gate(cutover.GateCopy, "Items", "done", "", true),
+		gate(cutover.GateLag, "Orders", "9s", "", false), gate(cutover.GateLag, "Items", "1s", "", true), gate(cutover.GateParked, "Orders", "3", "known", false)}
+	back := []WayBack{{"Orders", true, nil}, {"Items", false, []string{"types", "keys"}}}
+	for name, c := range map[string]struct {
+		record checkpoint.Cutover
+		gates  []checkpoint.CutoverGate
+		whole  bool
+		want   []string
+		not    []string
+	}{
+		"gates": {checkpoint.Cutover{}, gates, false, []string{"✓ copy complete                2 of 2 tables\n", "✗ lag below", "Orders: 9s   → replicator x -c f\n", "! parked items at most 0", "overridden: known",
+			"not ready: 1 check fails\n", "deadlines: freeze ", "the freeze lasts 1m at least", "no way back for Items after the switch: types; keys\n"}, []string{"attempt", "no way back for Orders", "✓ lag"}},
+		"ready":    {checkpoint.Cutover{}, gates[:1], false, []string{"✓ copy complete                done\n", "ready\n"}, []string{"not ready"}},
+		"two fail": {checkpoint.Cutover{}, append(gates, gate(cutover.GateFull, "Items", "never", "", false)), false, []string{"not ready: 2 checks fail\n"}, nil},
+		"under way": {checkpoint.Cutover{Attempt: 2, Step: checkpoint.CutoverDrain, StepAt: noon.Add(-time.Minute), FreezeBegunAt: noon.Add(-2 * time.Minute), Trouble: "canaries"}, gates, false,
+			[]string{"cutover, attempt 2: drain, for 1m00s; writes stood still for 2m00s\n", "  waits: canaries\n", "replicator run -c f  nobody drives"}, []string{"deadlines", "cancelled:"}},
+		"cancelled": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverCancelled, Reason: "a gate"}, gates, false, []string{"attempt 1: cancelled", "  cancelled: a gate\n", "deadlines"}, nil},
+		"rehearsed": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverRehearsed, CutoverPlan: checkpoint.CutoverPlan{Rehearse: true}}, nil, false, []string{"rehearsal, attempt 1: rehearsed"}, nil},
+		"watching": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverWatching, SwitchedAt: noon, CutoverPlan: checkpoint.CutoverPlan{WatchFor: time.Hour}, Strays: 7,
+			Stragglers: []checkpoint.CutoverStraggler{{Table: "Orders", Key: "k1", At: noon}}, Timeline: []checkpoint.CutoverEvent{{At: noon, Step: "watching", Text: "switched"}},
+			Hooks:  []checkpoint.CutoverHook{{Name: "switch", Token: "1.7.2", Outcome: "done", Began: noon, Ended: noon.Add(time.Second), Output: "one\ntwo\n"}},
+			Proofs: []checkpoint.CutoverProof{{Table: "Orders", Shard: "s1", How: "a canary"}}}, nil, true,
+			[]string{"watches for writers that were missed until 2026-11-25T13:00:00Z\n", "7 changes made after the freeze\n", "item k1 of table Orders, at ", "2026-11-25T12:00:00Z  watching    switched\n",
+				"hook switch, token 1.7.2: done after 1.0s\n    one\n    two\n", "drained: Orders s1: a canary\n"}, nil},
+	} {
+		var out strings.Builder
+		d := judge(input{cfg: cfg, tables: cfg.Tables, record: c.record, gates: slices.Clone(c.gates), wayBack: back, with: " -c f"}, noon)
+		if err := d.render(&out, c.whole); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, &out)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%s: %q is in\n%s", name, not, &out)
+			}
+		}
+	}
+}
+
+// What leads on from each step.
+func TestAdvice(t *testing.T) {
+	cfg := parsed(t, "")
+	ready := []checkpoint.CutoverGate{{Name: cutover.GateLag, Ready: true}}
+	for name, c := range map[string]struct {
+		record checkpoint.Cutover
+		driver string
+		gates  []checkpoint.CutoverGate
+		want   string
+	}{
+		"ready":     {checkpoint.Cutover{}, "", ready, "cutover start --dry-run --keep-fallback yes"},
+		"not ready": {checkpoint.Cutover{}, "", nil, ""},
+		"nobody":    {checkpoint.Cutover{Step: checkpoint.CutoverDrain}, "", nil, "run"},
+		"approval":  {checkpoint.Cutover{Step: checkpoint.CutoverRequested}, "w", nil, "cutover approve"},
+		"approved":  {checkpoint.Cutover{Step: checkpoint.CutoverRequested, CutoverPlan: checkpoint.CutoverPlan{Approved: true}}, "w", nil, "cutover cancel"},
+		"fence":     {checkpoint.Cutover{Step: checkpoint.CutoverFence}, "w", nil, "cutover cancel"},
+		"switching": {checkpoint.Cutover{Step: checkpoint.CutoverSwitching}, "w", nil, "cutover resolve --switched yes|no"},
+		"watching":  {checkpoint.Cutover{Step: checkpoint.CutoverWatching}, "w", nil, ""},
+		"strays":    {checkpoint.Cutover{Step: checkpoint.CutoverWatching, Strays: 1}, "w", nil, "cutover status"},
+		"done":      {checkpoint.Cutover{Step: checkpoint.CutoverDone}, "", nil, "finalize --dry-run"},
+		"finalized": {checkpoint.Cutover{Step: checkpoint.CutoverDone, FinalizedAt: noon}, "", nil, ""},
+		"cancelled": {checkpoint.Cutover{Step: checkpoint.CutoverCancelled}, "", ready, "cutover start --dry-run --keep-fallback yes"},
+	} {
+		c.record.Attempt = 1
+		d := judge(input{cfg: cfg, tables: cfg.Tables, record: c.record, gates: c.gates, driver: c.driver, with: " -c f"}, noon)
+		got := ""
+		if len(d.NextSteps) > 0 {
+			got = d.NextSteps[0].Command
+		}
+		if want := "replicator " + c.want + " -c f"; c.want == "" && got != "" || c.want != "" && got != want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger) error {
 			hooks = called
 		}
 	}
-	d := switchover.Driver(switchover.Ends{Cfg: w.Config, Ledger: ledger, Source: w.source, Target: w.target}, hooks)
+	d := switchover.Driver(switchover.EndsOf(w.Config, ledger, w.source, w.target), hooks)
 	d.Said = func(c checkpoint.Cutover) {
 		w.Log.Info("cutover", admin.KeyStep, string(c.Step), admin.KeyReason, c.Reason)
 	}

@@ -1,0 +1,299 @@
+package comparison
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
+)
+
+// What a verify finds, and with which code it ends.
+func TestWhatAVerifyFinds(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage func(s *scene)
+		want   Result // of its counts alone
+		code   string
+	}{
+		"nothing":   {func(*scene) {}, Result{Items: 10, Rows: 10, Compared: 10, Clean: true}, ""},
+		"missing":   {func(s *scene) { s.Damage("orders", "c", "", "", "") }, Result{Items: 10, Rows: 9, Compared: 10, Missing: 1}, diag.RowsDiffer},
+		"different": {func(s *scene) { s.Damage("orders", "c", "d", "total", "x") }, Result{Items: 10, Rows: 10, Compared: 10, Different: 1}, diag.RowsDiffer},
+		"extra":     {func(s *scene) { delete(s.Source.Items["Orders"], "c") }, Result{Items: 9, Rows: 10, Compared: 9, Extra: 1}, diag.RowsDiffer},
+		"foreign":   {func(s *scene) { s.Damage("orders", "z", "d", "total", "x") }, Result{Items: 10, Rows: 11, Compared: 10, Foreign: 1}, diag.RowsDiffer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playScene(t, func(s *scene) {
+				c.damage(s)
+				d, code := s.begin(nil)
+				r := d.Tables[0].Result
+				got := Result{Items: r.Items, Rows: r.Rows, Compared: r.Compared, Missing: r.Missing, Different: r.Different, Extra: r.Extra, Foreign: r.Foreign, Clean: r.Clean}
+				if code != c.code || got.Items != c.want.Items || got.Missing != c.want.Missing || got.Different != c.want.Different || got.Extra != c.want.Extra ||
+					got.Foreign != c.want.Foreign || got.Clean != c.want.Clean || got.Rows != c.want.Rows {
+					t.Errorf("%s: %+v, want %+v", code, got, c.want)
+				}
+				if n := len(r.Findings); (n == 1) != (c.code != "") {
+					t.Errorf("%d findings", n)
+				}
+				if r.EndedAt.After(s.Now()) || r.BegunAt.Before(kit.Begin) || !d.At.Equal(s.Now()) {
+					t.Errorf("begun %v, ended %v, at %v; it is %v", r.BegunAt, r.EndedAt, d.At, s.Now())
+				}
+			})
+		})
+	}
+}
+
+// A share, or what changed of late, is compared alone, and says so.
+func TestScopes(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Damage("orders", "c", "", "", "")
+		s.Sleep(time.Hour)
+		d, _ := s.begin(func(o *Operator) { o.ChangedSince = 10 * time.Minute })
+		r := d.Tables[0].Result
+		if r.Since == nil || r.Since.Before(s.Now().Add(-12*time.Minute)) || r.Since.After(s.Now().Add(-9*time.Minute)) || len(r.Blind) == 0 {
+			t.Errorf("%+v", r)
+		}
+		d, _ = s.begin(func(o *Operator) { o.Sample = 0.5 })
+		if r = d.Tables[0].Result; r.Sample == nil || *r.Sample != 0.5 || r.Compared >= 10 || len(r.Blind) == 0 {
+			t.Errorf("%+v", r)
+		}
+		if full := s.Table("Orders").Verify.Full; full.Number != 1 {
+			t.Errorf("a part counts as a full verify: %+v", full)
+		}
+	})
+	for text, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0%": 0, "100%": 0, "-1%": 0, "5": 0, "5%%": 0, "x%": 0, "": 0} {
+		if got, err := ParseSample(text); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %g, %v", text, got, err)
+		}
+	}
+}
+
+// One that is under way is joined; a table that nobody follows is refused; without waiting the
+// workers have it.
+func TestBeginning(t *testing.T) {
+	playScene(t, func(s *scene) {
+		d, code := s.begin(func(o *Operator) { o.Waits = false })
+		p := d.Tables[0].Progress
+		if code != "" || d.Tables[0].State != StateRunning || p == nil || p.Parts.Total == 0 || p.Parts.Done != 0 || p.Estimate == nil || *p.Estimate != 1000 || p.Way == "" {
+			t.Errorf("%s: %+v", code, p)
+		}
+		d, code = s.begin(nil)
+		if code != "" || d.Tables[0].State != StateDone || s.Table("Orders").Verify.Number != 2 || s.stderr.String() != "Orders: goes on with the verify that is under way\n" {
+			t.Errorf("%s: %s, %s", code, d.Tables[0].State, &s.stderr)
+		}
+		s.Change("Orders", func(state *checkpoint.TableState) { state.Generation = 0 })
+		if d, code = s.begin(nil); code != diag.VerifyRefused || len(d.Tables) > 0 {
+			t.Errorf("a table that is not followed: %q", code)
+		}
+	})
+}
+
+// A verify that is paused or cancelled while the command waits has no result: an older one is none.
+func TestAVerifyThatDoesNotEnd(t *testing.T) {
+	for step, cause := range map[string]string{Pause: "it is paused", Cancel: "it was cancelled"} {
+		playScene(t, func(s *scene) {
+			s.World.Go("steer", func(ctx context.Context) {
+				for s.Table("Orders").Verify.Number < 2 {
+					s.Sleep(time.Millisecond)
+				}
+				do := map[string]func(context.Context, string) (checkpoint.TableState, error){Pause: s.Ledger.PauseVerify, Cancel: s.Ledger.CancelVerify}[step]
+				_, err := do(ctx, "Orders")
+				s.Must(err)
+			})
+			s.Damage("orders", "c", "", "", "") // so that it waits for a second look
+			if err := s.operator(nil).Begin(s.Ctx); !diag.Has(err, diag.VerifyWaits) || !strings.Contains(err.Error(), cause) {
+				t.Errorf("%s: %v", step, err)
+			}
+		})
+	}
+	// Nobody applies: what was committed before is not known to be applied within the patience.
+	playScene(t, func(s *scene) {
+		s.StopWorker()
+		s.Sleep(time.Minute)
+		s.Damage("orders", "c", "", "", "")
+		began := s.Now()
+		if _, code := s.begin(func(o *Operator) { o.Patience = 90 * time.Second }); code != diag.VerifyWaits {
+			t.Errorf("without a worker: %q", code)
+		}
+		if took := s.Now().Sub(began); took < 90*time.Second || took > 3*time.Minute {
+			t.Errorf("it gave up after %s", took)
+		}
+	})
+}
+
+// Status shows the last result with its age, and reads what was found once the source named the keys.
+func TestStatus(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Damage("orders", "c", "d", "total", "x")
+		_, _ = s.begin(nil)
+		s.StopWorker()
+		s.Sleep(25 * time.Hour)
+		d, code := s.run(func(ctx context.Context) error {
+			return s.operator(func(o *Operator) { o.Table, o.ShowValues = "", true }).Show(ctx)
+		})
+		if code != "" || len(d.Tables) != 2 || !d.Tables[0].Result.Stale || d.Tables[1].Result.Findings == nil {
+			t.Fatalf("%s: %+v", code, d.Tables)
+		}
+		f := d.Tables[0].Result.Findings[0]
+		if f.Kind != "different" || f.Key == nil || *f.Key != `{"pk":{"S":"c"}}` || len(f.Columns) != 1 || f.Columns[0].Column != "d:total" || *f.Columns[0].HaveValue != "x" ||
+			*f.Columns[0].WantValue != "c" {
+			t.Errorf("%+v", f)
+		}
+		o := s.operator(func(o *Operator) { o.Output = "text" })
+		s.stdout.Reset()
+		s.Must(o.Show(s.Ctx))
+		if text := s.stdout.String(); !strings.Contains(text, "stale: 1 row differs, 25h ago") || !strings.Contains(text, "Orders  different  orders/"+f.KeyHash+"  d:total") ||
+			strings.Contains(text, `"pk"`) || !strings.Contains(text, "replicator verify --repair --table Orders -c f") {
+			t.Errorf("%s", text)
+		}
+	})
+	// Of a migration that is not started, nothing is asked.
+	playScene(t, func(s *scene) {
+		s.Store.Clear()
+		s.Source.Fail = func(call string) error { t.Errorf("%s is asked", call); return nil }
+		d, code := s.run(func(ctx context.Context) error { return s.operator(nil).Show(ctx) })
+		if code != "" || d.Tables[0].State != StateNever || d.Tables[0].Result != nil {
+			t.Errorf("%s: %+v", code, d.Tables)
+		}
+		s.Source.Fail = nil
+	})
+}
+
+// Pause, resume and cancel act on what is under way, of one table or of all.
+func TestSteering(t *testing.T) {
+	playScene(t, func(s *scene) {
+		steer := func(step, table string) (*Document, string) {
+			return s.run(func(ctx context.Context) error {
+				return s.operator(func(o *Operator) { o.Table = table }).Steer(ctx, step)
+			})
+		}
+		for _, step := range []string{Pause, Resume, Cancel} {
+			if _, code := steer(step, ""); code != diag.VerifyRefused {
+				t.Errorf("%s with none under way: %q", step, code)
+			}
+		}
+		if _, code := steer(Pause, "Orders"); code != diag.VerifyRefused {
+			t.Errorf("pause of a table with none under way: %q", code)
+		}
+		_, _ = s.begin(func(o *Operator) { o.Waits = false })
+		s.Must(s.Ledger.PutVerifyData(s.Ctx, s.Table("Orders"), "picked", []byte("x")))
+		for _, step := range []struct{ name, state, next string }{{Pause, StatePaused, "verify resume"}, {Resume, StateRunning, "verify"}, {Cancel, StateDone, ""}} {
+			d, code := steer(step.name, "")
+			if code != "" || d.Tables[0].State != step.state || s.Table("Parts").Verify.Number != 1 {
+				t.Errorf("%s: %q, %s", step.name, code, d.Tables[0].State)
+			}
+			command := ""
+			if len(d.NextSteps) > 0 {
+				command = d.NextSteps[0].Command
+			}
+			if want := "replicator " + step.next + " --table Orders -c f"; step.next != "" && command != want || step.next == "" && command != "" {
+				t.Errorf("%s leads to %q", step.name, command)
+			}
+		}
+		if v := s.Table("Orders").Verify; v.Running() || v.Number != 2 || v.Result.Number != 1 {
+			t.Errorf("after the cancel: %+v", v)
+		}
+		if left, err := s.Ledger.VerifyData(s.Ctx, "Orders", 2, ""); err != nil || len(left) > 0 {
+			t.Errorf("after the cancel %d rows are left: %v", len(left), err)
+		}
+	})
+}
+
+// A repair mends what the comparison found, and the result is an error only where something is left;
+// a dry run writes nothing.
+func TestRepairing(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Damage("orders", "c", "d", "total", "x")
+		s.Damage("orders", "e", "", "", "")
+		d, code := s.begin(func(o *Operator) { o.Repair, o.DryRun = true, true })
+		if r := d.Tables[0].Repair; code != diag.RowsDiffer || r == nil || !r.DryRun || r.Findings != 2 {
+			t.Errorf("dry: %q, %+v", code, r)
+		}
+		d, code = s.begin(func(o *Operator) { o.Repair = true })
+		r := d.Tables[0].Repair
+		if code != "" || r == nil || r.Repaired != 2 || r.NotReached != 0 || len(d.NextSteps) != 1 || d.NextSteps[0].Command != "replicator verify --table Orders -c f" {
+			t.Errorf("%q, %+v, then %+v", code, r, d.NextSteps)
+		}
+		if d, code = s.begin(nil); code != "" || !d.Tables[0].Result.Clean {
+			t.Errorf("after the repair: %q, %+v", code, d.Tables[0].Result)
+		}
+		s.Damage("orders", "z", "d", "total", "x")
+		if d, code = s.begin(func(o *Operator) { o.Repair = true }); code != diag.RowsDiffer || d.Tables[0].Repair.Repaired != 0 {
+			t.Errorf("what is not ours: %q, %+v", code, d.Tables[0].Repair)
+		}
+	})
+	// From the freeze on nothing is repaired, and a dry run still compares.
+	playScene(t, func(s *scene) {
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Attempt, c.Step = 1, checkpoint.CutoverVerify; return nil }))
+		for dry, refused := range map[bool]bool{true: false, false: true} {
+			if err := s.operator(func(o *Operator) { o.Repair, o.DryRun = true, dry }).Begin(s.Ctx); diag.Has(err, diag.CutoverRefused) != refused || !refused && err != nil {
+				t.Errorf("dry: %t: %v", dry, err)
+			}
+		}
+	})
+	// A table that was not compared is not repaired, and a failure of one is an error that keeps the
+	// document.
+	playScene(t, func(s *scene) {
+		s.Damage("orders", "c", "d", "total", "x")
+		_, _ = s.begin(nil)
+		s.Source.Fail = func(call string) error {
+			if call == "Get" {
+				return &diag.Error{Code: diag.Internal, What: "broken"}
+			}
+			return nil
+		}
+		o := s.operator(func(o *Operator) { o.Repair = true })
+		s.stdout.Reset()
+		s.Must(o.open(s.Ctx, "verify"))
+		s.Must(o.findings(s.Ctx))
+		if err := o.repair(s.Ctx); err == nil || o.tables[0].mended == nil || o.tables[0].mended.NotReached != 1 {
+			t.Errorf("%v, %+v", err, o.tables[0].mended)
+		}
+	})
+}
+
+// The report has a line for each difference and one for each table; values are in it only if they
+// are asked for. It is tried before anything is read.
+func TestReport(t *testing.T) {
+	for _, values := range []bool{false, true} {
+		playScene(t, func(s *scene) {
+			s.Damage("orders", "c", "d", "total", "x")
+			file := filepath.Join(t.TempDir(), "r.jsonl")
+			if _, code := s.begin(func(o *Operator) { o.Report, o.ShowValues, o.Table = file, values, "" }); code != diag.RowsDiffer {
+				t.Fatalf("%q", code)
+			}
+			text, err := os.ReadFile(file)
+			s.Must(err)
+			var lines []line
+			for _, l := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+				var one line
+				s.Must(json.Unmarshal([]byte(l), &one))
+				lines = append(lines, one)
+			}
+			if len(lines) != 3 || lines[0].Kind != "different" || lines[0].Row != "c" || lines[0].Key != `{"pk":{"S":"c"}}` || lines[0].Version == "" || lines[0].Columns[0].Column != "d:total" {
+				t.Fatalf("%+v", lines)
+			}
+			if shown := lines[0].Columns[0].HaveValue != nil; shown != values {
+				t.Errorf("values are shown: %t", shown)
+			}
+			if *lines[1].Listed != 1 || lines[1].Result.Different != 1 || *lines[1].LeftOut != 0 || *lines[2].Listed != 0 || lines[2].Source != "Parts" {
+				t.Errorf("%+v, %+v", lines[1], lines[2])
+			}
+			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%v, %v", info.Mode(), err)
+			}
+			if _, err := os.Stat(strings.TrimSuffix(file, "jsonl") + "html"); err != nil {
+				t.Error(err)
+			}
+			number := s.Table("Orders").Verify.Number
+			if _, code := s.begin(func(o *Operator) { o.Report = filepath.Join(t.TempDir(), "no", "such") }); code != diag.Usage || s.Table("Orders").Verify.Number != number {
+				t.Errorf("%q", code)
+			}
+		})
+	}
+}

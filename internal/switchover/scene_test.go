@@ -1,0 +1,125 @@
+package switchover
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
+	"github.com/dynamodb-bigtable/replicator/test/kit/opened"
+)
+
+// scene is an operator at the kit's migration.
+type scene struct {
+	*kit.Migration
+	stdout, stderr bytes.Buffer
+	calls          []string
+	hook           func(call cutover.Call) (string, cutover.Outcome)
+	answer         error // of the question, nil: yes
+	asked          []string
+}
+
+func playScene(t *testing.T, script func(s *scene)) {
+	t.Helper()
+	kit.Play(t, kit.Parse(t, "cutover: { watch_for: 5m, listings_apart: 30s, ready_when: { lag_held_for: 0s } }\n"), func(m *kit.Migration) {
+		s := &scene{Migration: m}
+		s.hook = func(cutover.Call) (string, cutover.Outcome) { return "", cutover.HookDone }
+		for _, table := range []string{"Orders", "Parts"} {
+			s.Must(s.Source.Put(s.Ctx, table, kit.Item("a")))
+			s.Load(table)
+		}
+		s.Sleep(3 * time.Second)
+		script(s)
+	})
+}
+
+// Call is a hook's call.
+func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Outcome) {
+	if !call.Probe {
+		s.calls = append(s.calls, call.Hook)
+	}
+	_ = task.Sleep(ctx, time.Second)
+	return s.hook(call)
+}
+
+func (s *scene) operator() *Operator {
+	return &Operator{
+		Console: &terminal.Console{Stdout: &s.stdout, Stderr: &s.stderr, Env: func(string) (string, bool) { return "", false }, Output: "json"},
+		Cfg:     s.Config, With: " -c f", Version: "1.2.3", Ends: opened.By(s.Migration),
+		Confirm: func(_ context.Context, question string) error { s.asked = append(s.asked, question); return s.answer },
+		reach:   func(m *desk.Migration) Ends { return Ends{s.Config, m.Ledger, s.Source, s.Target} },
+		parse:   func(*config.Config) (cutover.Hooks, error) { return s, nil },
+	}
+}
+
+// run runs a command, and gives its document and the code of its error.
+func (s *scene) run(ctx context.Context, command func(ctx context.Context, o *Operator) error) (*Document, string) {
+	s.Helper()
+	s.stdout.Reset()
+	err := command(ctx, s.operator())
+	d := &Document{}
+	if s.stdout.Len() > 0 && json.Unmarshal(s.stdout.Bytes(), d) != nil {
+		s.Fatalf("%s", &s.stdout)
+	}
+	var told *diag.Error
+	if err != nil && !errors.As(err, &told) {
+		return d, err.Error()
+	}
+	if told == nil {
+		return d, ""
+	}
+	return d, told.Code
+}
+
+func (s *scene) start(r Request) (*Document, string) {
+	s.Helper()
+	return s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return o.Start(ctx, r) })
+}
+
+func (s *scene) steer(step Step) (*Document, string) {
+	s.Helper()
+	return s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return o.Steer(ctx, step) })
+}
+
+// workers drive in the background, as a worker of the kit's migration does not.
+func (s *scene) workers() {
+	d := Driver(Ends{s.Config, s.Open("driver"), s.Source, s.Target}, s)
+	s.World.Go("drive", func(ctx context.Context) { _ = d.Run(ctx, nil) })
+	s.World.Go("compare", func(ctx context.Context) {
+		for ; ; _ = task.Sleep(ctx, time.Second) {
+			for _, source := range []string{"Orders", "Parts"} {
+				if state := s.Table(source); state.Verify.Running() {
+					now := s.Now()
+					_, _ = s.Ledger.EndVerify(ctx, state, checkpoint.VerifyResult{BegunAt: now, EndedAt: now})
+				}
+			}
+		}
+	})
+}
+
+// stands puts the cutover at a step.
+func (s *scene) stands(step checkpoint.CutoverStep) {
+	s.Helper()
+	s.Must(s.Update(func(c *checkpoint.Cutover) error {
+		p := checkpoint.CutoverPlan{Tables: []string{"Orders", "Parts"}, Targets: []string{"orders", "parts"}, Approved: step != checkpoint.CutoverRequested, WatchFor: 5 * time.Minute}
+		*c = checkpoint.Cutover{}
+		if err := c.Start(p, s.Now()); err != nil {
+			return err
+		}
+		c.Step, c.SwitchedAt = step, s.Now()
+		return nil
+	}))
+}
+
+func hooksOf(calls []string) string { return strings.Join(calls, " ") }
