@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // Conclude creates what is missing if that was asked for, and writes how it ended. Known is the
@@ -42,9 +43,9 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 	_, _ = fmt.Fprintln(in.Out)
 	if in.profile != "" {
 		name := in.Cfg.Target.AppProfile
-		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
+		limited, cancel := task.WithTimeout(ctx, preflight.CreateTime)
 		_, err := preflight.AskTarget(limited, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, in.Target.Admin.CreateProfile(ctx, in.profile)
+			return struct{}{}, in.to.CreateProfile(ctx, in.profile)
 		})
 		cancel()
 		if err != nil {
@@ -53,8 +54,8 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 		created("app profile " + name)
 	}
 	for _, m := range in.missing {
-		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
-		made, err := in.Target.Create(limited, m.Spec)
+		limited, cancel := task.WithTimeout(ctx, preflight.CreateTime)
+		made, err := in.to.Create(limited, m.Spec)
 		cancel()
 		for _, kind := range []struct {
 			noun  string

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -31,6 +32,8 @@ type Input struct {
 	question Question
 	env      config.Lookup
 	at       time.Time
+	from     sourceEnd
+	to       targetEnd // nil until it is reached
 
 	configured diag.List // warnings of the configuration itself
 	sources    []source  // of the tables that are there
@@ -63,7 +66,7 @@ func Read(ctx context.Context, p *terminal.Console, cfg *config.Config, s *prefl
 	if p.AsJSON() {
 		out = io.Discard
 	}
-	in := &Input{question: q, env: p.Env, at: time.Now(), configured: config.Lint(cfg), Prober: &preflight.Prober{Out: out,
+	in := &Input{question: q, env: p.Env, at: task.Now(ctx), from: fromOf(s), configured: config.Lint(cfg), Prober: &preflight.Prober{Out: out,
 		Colored: p.Colored(p.Stdout), Hints: q.Hints, Cfg: cfg, Source: s, InFull: true}}
 	if cfg.Source.Region == "" { // else Lint looked at it
 		if e := config.CheckRegion(s.Region, diag.Position{}); e != nil {

@@ -96,7 +96,7 @@ func (in *Input) tryKey(ctx context.Context, out *source, items []attribute.Item
 	}
 	table := out.found.Config.From
 	_, err := preflight.AskSource(ctx, func(ctx context.Context) (item attribute.Item, err error) {
-		item, _, err = in.Source.Tables.Get(ctx, table, out.found.Mapping.Keys(items[0]))
+		item, _, err = in.from.Get(ctx, table, out.found.Mapping.Keys(items[0]))
 		return item, err
 	})
 	var e *diag.Error
@@ -110,7 +110,7 @@ func (in *Input) tryKey(ctx context.Context, out *source, items []attribute.Item
 func (in *Input) examineRecords(ctx context.Context, out *source) (string, error) {
 	t := out.found
 	what := "cannot read the stream of table " + t.Config.From
-	stream := in.Source.Stream(t.Description.StreamARN)
+	stream := in.from.Open(t.Description.StreamARN)
 	listing, err := cdc.ListShards(ctx, stream, "")
 	if err != nil {
 		return "", preflight.ExplainSource(what, "", err)
@@ -151,7 +151,7 @@ func (out *source) warnReaders() {
 // a plan that may not ask is none the worse.
 func (in *Input) expiry(ctx context.Context, out *source) string {
 	t := out.found.Config
-	attr, err := in.Source.Expiry.Attribute(ctx, t.From)
+	attr, err := in.from.Attribute(ctx, t.From)
 	switch {
 	case err != nil:
 		return "unknown"
@@ -173,7 +173,7 @@ func (in *Input) expiry(ctx context.Context, out *source) string {
 // ask is none the worse.
 func (in *Input) recovery(ctx context.Context, out *source) (string, error) {
 	table := out.found.Config.From
-	r, err := in.Source.Exporter.Recovery(ctx, table)
+	r, err := in.from.Recovery(ctx, table)
 	switch {
 	case cdc.Is(err, cdc.Denied):
 		return "", preflight.Untold("unknown: this identity may not ask, which takes dynamodb:DescribeContinuousBackups")

@@ -18,6 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/targetload"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -50,7 +51,9 @@ func (in *Input) examineLoad(ctx context.Context) (string, error) {
 // calls repeat until their time is up. It is sent through the app profile, so not found may mean
 // that one: what follows decides, unless the answer speaks of the instance.
 func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
-	in.Target, err = preflight.Reach(ctx, in.Cfg)
+	if in.Target, err = preflight.Reach(ctx, in.Cfg); in.Target != nil {
+		in.to = toOf(in.Target)
+	}
 	if in.Target != nil && diag.Has(err, diag.TargetNotFound) && !sink.NoInstance(err) {
 		in.notFound, err = err, nil
 	}
@@ -61,7 +64,7 @@ func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
 // cluster that it leads to.
 func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	name := in.Cfg.Target.AppProfile
-	profile, err := in.Target.Profile(ctx)
+	profile, err := in.to.Profile(ctx)
 	var unfit *sink.ProfileError
 	absent := errors.As(err, &unfit) && unfit.Problem == sink.MissingProfile && name != "default"
 	if err != nil && !absent {
@@ -69,7 +72,7 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	}
 	var note string
 	clusters, clustersErr := preflight.AskTarget(ctx, func(ctx context.Context) (clusters []sink.Cluster, err error) {
-		clusters, note, err = in.Target.Admin.Clusters(ctx)
+		clusters, note, err = in.to.Clusters(ctx)
 		return clusters, err
 	})
 	switch {
@@ -123,7 +126,7 @@ func (in *Input) examinePermissions(ctx context.Context) (string, error) {
 	if in.question.Apply {
 		role = policy.GooglePlanner(in.Cfg)
 	}
-	has, note, err := in.Target.Permissions(ctx, role.IncludedPermissions)
+	has, note, err := in.to.Permissions(ctx, role.IncludedPermissions)
 	if err != nil {
 		return "", preflight.ExplainTarget("cannot read the permissions on "+preflight.TargetName(in.Cfg), err)
 	}
@@ -152,7 +155,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 			name = "state table " + spec.Name
 		}
 		in.Ask(ctx, 2*preflight.ProbeTime, name, func(ctx context.Context) (string, error) {
-			lacks, err := in.Target.Lacks(ctx, spec)
+			lacks, err := in.to.Lacks(ctx, spec)
 			if err != nil {
 				return "", preflight.ExplainTarget(name+" is not as it must be", err)
 			}
@@ -191,7 +194,7 @@ func (in *Input) examineRows(ctx context.Context) {
 	for _, s := range in.sources {
 		tables = append(tables, s.found)
 	}
-	limited, cancel := context.WithTimeout(ctx, preflight.ProbeTime*time.Duration(len(tables)+1))
+	limited, cancel := task.WithTimeout(ctx, preflight.ProbeTime*time.Duration(len(tables)+1))
 	defer cancel()
 	held, err := in.Unanswered(limited, tables, func(target string) bool {
 		return slices.ContainsFunc(in.missing, func(m preflight.Lacking) bool { return m.Lacks.Table && m.Spec.Name == target })
@@ -206,7 +209,7 @@ func (in *Input) examineRows(ctx context.Context) {
 
 // examineLedger warns of what a ledger that exists already makes of this configuration.
 func (in *Input) examineLedger(ctx context.Context) error {
-	l, err := status.Read(ctx, in.Cfg, in.Target, "")
+	l, err := status.Read(ctx, in.Cfg, in.to, "")
 	if err != nil {
 		return err
 	}
@@ -323,7 +326,7 @@ func (in *Input) checkView(ctx context.Context, spec sink.TableSpec, l sink.Lack
 	if spec.View == "" || l.View || l.NoViews {
 		return nil
 	}
-	view, err := preflight.AskTarget(ctx, func(ctx context.Context) (sink.View, error) { return in.Target.Admin.View(ctx, spec.Name, spec.View) })
+	view, err := preflight.AskTarget(ctx, func(ctx context.Context) (sink.View, error) { return in.to.View(ctx, spec.Name, spec.View) })
 	if err != nil {
 		return preflight.ExplainTarget("cannot look at view "+spec.View+" of table "+spec.Name, err)
 	}

@@ -31,6 +31,7 @@ func TestWhatAPingDoesNotFindIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Target.Close()
+	in.to = toOf(in.Target)
 	open := preflight.Untold("")
 	if _, err := in.examineProfile(t.Context()); !errors.As(err, &open) {
 		t.Errorf("an emulator does not know profiles: %v", err)

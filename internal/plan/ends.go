@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// sourceEnd is DynamoDB as a plan looks at one of its tables.
+type sourceEnd interface {
+	backfill.ItemSource
+	// Open opens a stream.
+	Open(streamARN string) cdc.Source
+	// Attribute is what the items of a table expire by; "" if they do not.
+	Attribute(ctx context.Context, table string) (string, error)
+	// Recovery is whether a table can be restored to a point in time.
+	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
+}
+
+// targetEnd is Bigtable as a plan looks at it and creates what is missing. Its answers are asked for again
+// while that may help.
+type targetEnd interface {
+	status.Target
+	Profile(ctx context.Context) (sink.Profile, error)
+	Permissions(ctx context.Context, wanted []string) (has []string, note string, err error)
+	Lacks(ctx context.Context, spec sink.TableSpec) (sink.Lacks, error)
+	Create(ctx context.Context, spec sink.TableSpec) (sink.Made, error)
+	instance
+}
+
+// instance is what is asked of it once.
+type instance interface {
+	Clusters(ctx context.Context) (clusters []sink.Cluster, note string, err error)
+	View(ctx context.Context, table, view string) (sink.View, error)
+	CreateProfile(ctx context.Context, cluster string) error
+}
+
+// fromOf and toOf make ends of clients.
+func fromOf(s *preflight.Source) sourceEnd { return dynamo{s} }
+
+func toOf(t *preflight.Target) targetEnd { return bigtable{t} }
+
+type dynamo struct{ s *preflight.Source }
+
+func (d dynamo) Get(ctx context.Context, table string, key attribute.Item) (attribute.Item, bool, error) {
+	return d.s.Tables.Get(ctx, table, key)
+}
+
+func (d dynamo) Open(streamARN string) cdc.Source { return d.s.Stream(streamARN) }
+
+func (d dynamo) Attribute(ctx context.Context, table string) (string, error) {
+	return d.s.Expiry.Attribute(ctx, table)
+}
+
+func (d dynamo) Recovery(ctx context.Context, table string) (backfill.Recovery, error) {
+	return d.s.Exporter.Recovery(ctx, table)
+}
+
+type bigtable struct{ *preflight.Target }
+
+func (b bigtable) Clusters(ctx context.Context) ([]sink.Cluster, string, error) {
+	return b.Admin.Clusters(ctx)
+}
+
+func (b bigtable) View(ctx context.Context, table, view string) (sink.View, error) {
+	return b.Admin.View(ctx, table, view)
+}
+
+func (b bigtable) CreateProfile(ctx context.Context, cluster string) error {
+	return b.Admin.CreateProfile(ctx, cluster)
+}

@@ -1,0 +1,391 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/policy"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// scene is a plan whose both ends answer what a test sets.
+type scene struct {
+	*testing.T
+	in    *Input
+	out   bytes.Buffer
+	store checkpointtest.Memory
+
+	profile    sink.Profile
+	profileErr error
+	clusters   []sink.Cluster
+	note       string
+	clusterErr error
+	has        []string
+	hasNote    string
+	lacks      sink.Lacks
+	lacksErr   error
+	view       []string
+	made       sink.Made
+	refused    error // of what is created
+	created    []string
+
+	shards   []cdc.Shard
+	readErr  error
+	expires  string
+	recovery backfill.Recovery
+	asked    error // what the source answers questions with
+}
+
+func newScene(t *testing.T, more string) *scene {
+	t.Helper()
+	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i, app_profile: cdc}\ntables: [{from: Orders, to: orders}]\n"+more), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{T: t, profile: sink.Profile{Cluster: "c1"}, clusters: []sink.Cluster{{Name: "c1", Nodes: 3}}}
+	s.in = &Input{Prober: &preflight.Prober{Cfg: cfg, Out: &s.out, Source: &preflight.Source{Region: "eu-west-1"}}, question: Question{Prices: cost.Default()},
+		env: func(string) (string, bool) { return "", false }, at: time.Unix(1_795_170_000, 0), from: s, to: s, sharing: 1}
+	return s
+}
+
+func (s *scene) Ledger(string) checkpoint.Store                { return &s.store }
+func (s *scene) Records(string) sink.Records                   { return &sinktest.Records{} }
+func (s *scene) Profile(context.Context) (sink.Profile, error) { return s.profile, s.profileErr }
+func (s *scene) Clusters(context.Context) ([]sink.Cluster, string, error) {
+	return s.clusters, s.note, s.clusterErr
+}
+func (s *scene) Permissions(context.Context, []string) ([]string, string, error) {
+	return s.has, s.hasNote, s.asked
+}
+func (s *scene) Lacks(context.Context, sink.TableSpec) (sink.Lacks, error) {
+	return s.lacks, s.lacksErr
+}
+func (s *scene) View(context.Context, string, string) (sink.View, error) {
+	return sink.View{Families: s.view}, s.asked
+}
+func (s *scene) CreateProfile(_ context.Context, cluster string) error {
+	s.created = append(s.created, "profile "+cluster)
+	return s.refused
+}
+func (s *scene) Create(_ context.Context, spec sink.TableSpec) (sink.Made, error) {
+	s.created = append(s.created, spec.Name)
+	return s.made, s.refused
+}
+
+func (s *scene) Get(context.Context, string, attribute.Item) (attribute.Item, bool, error) {
+	return attribute.Item{}, true, s.asked
+}
+func (s *scene) Open(string) cdc.Source                            { return s }
+func (s *scene) Attribute(context.Context, string) (string, error) { return s.expires, s.asked }
+func (s *scene) Recovery(context.Context, string) (backfill.Recovery, error) {
+	return s.recovery, s.asked
+}
+func (s *scene) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
+	return cdc.ListingPage{Shards: s.shards}, s.asked
+}
+func (s *scene) Seek(_ context.Context, shard string, _ cdc.Position) (cdc.Iterator, error) {
+	s.created = append(s.created, "seek "+shard)
+	return "i", nil
+}
+func (s *scene) Read(context.Context, cdc.Iterator) (cdc.Page, error) { return cdc.Page{}, s.readErr }
+
+func (s *scene) orders() *source {
+	t, _ := s.in.Cfg.Table("Orders")
+	return &source{Table: Table{Source: "Orders"}, found: preflight.Table{Config: t, Description: backfill.Description{Name: "Orders", StreamARN: "arn"}}}
+}
+
+// codesOf are those of warnings.
+func codesOf(list diag.List) (found []string) {
+	for _, e := range list {
+		found = append(found, e.Code)
+	}
+	return found
+}
+
+var denied = &cdc.Error{Op: "X", Reason: cdc.Denied, Err: errors.New("denied")}
+
+// The app profile: fit, missing with one cluster to route to, missing where there is a choice, or
+// not to be told.
+func TestAppProfile(t *testing.T) {
+	missing := &sink.ProfileError{Problem: sink.MissingProfile, Instance: "i", Profile: "cdc"}
+	for name, c := range map[string]struct {
+		set     func(s *scene)
+		text    string // of the answer, or in the error
+		fails   bool
+		creates bool
+		nodes   int
+	}{
+		"fit":        {func(*scene) {}, "single cluster c1, single-row transactions", false, false, 3},
+		"autoscaled": {func(s *scene) { s.clusters[0].MaxNodes = 9 }, "single cluster c1", false, false, 9},
+		"elsewhere":  {func(s *scene) { s.clusters[0].Name = "c2" }, "single cluster c1", false, false, 0},
+		"missing":    {func(s *scene) { s.profileErr = missing }, "does not exist; it would be created", false, true, 3},
+		"a choice": {func(s *scene) { s.profileErr, s.clusters = missing, append(s.clusters, sink.Cluster{Name: "c2"}) }, "choose one of the clusters c1, c2: gcloud bigtable app-profiles create cdc --instance=i",
+			true, false, 0},
+		"no clusters":      {func(s *scene) { s.profileErr, s.clusters, s.note = missing, nil, "not allowed" }, "the clusters are unknown: not allowed", true, false, 0},
+		"clusters failed":  {func(s *scene) { s.profileErr, s.clusterErr = missing, errors.New("x") }, "neither app profile cdc nor the clusters of instance i can be found", true, false, 0},
+		"unfit":            {func(s *scene) { s.profileErr = &sink.ProfileError{Problem: sink.MultiCluster, Profile: "cdc"} }, "cannot use app profile cdc", true, false, 0},
+		"the default":      {func(s *scene) { s.profileErr, s.in.Cfg.Target.AppProfile = missing, "default" }, "cannot use app profile default", true, false, 0},
+		"not to be told":   {func(s *scene) { s.profile.Note = "an emulator" }, "an emulator", true, false, 3},
+		"nothing was told": {func(s *scene) { s.profile.Note, s.in.notFound = "an emulator", errors.New("no instance") }, "no instance", true, false, 0},
+	} {
+		s := newScene(t, "")
+		c.set(s)
+		text, err := s.in.examineProfile(t.Context())
+		if err != nil {
+			text = err.Error()
+			var e *diag.Error
+			if errors.As(err, &e) {
+				text += e.What + e.Cause + e.Fix
+			}
+		}
+		if (err != nil) != c.fails || !strings.Contains(text, c.text) || (len(s.in.create) == 1) != c.creates || s.in.cluster.Nodes != c.nodes {
+			t.Errorf("%s: %q, %v; creates %+v; %d nodes", name, text, err, s.in.create, s.in.cluster.Nodes)
+		}
+		if c.creates && (s.in.create[0].Kind+s.in.create[0].Name+s.in.create[0].Cluster != "app_profilecdcc1" || s.in.profile != "c1") {
+			t.Errorf("%s: %+v for cluster %q", name, s.in.create, s.in.profile)
+		}
+	}
+}
+
+// Permissions are those of a run, or of --apply; the one of the fence alone is a warning where
+// nothing is to be created.
+func TestPermissions(t *testing.T) {
+	without := func(role []string, names ...string) []string {
+		return slices.DeleteFunc(slices.Clone(role), func(p string) bool { return slices.Contains(names, p) })
+	}
+	for name, c := range map[string]struct {
+		set   func(s *scene, worker, planner []string)
+		text  string
+		code  string
+		warns []string
+	}{
+		"all":            {func(s *scene, w, _ []string) { s.has = w }, " are granted", "", nil},
+		"unknown":        {func(s *scene, _, _ []string) { s.hasNote = "an emulator" }, "unknown: an emulator", "", nil},
+		"one is missing": {func(s *scene, w, _ []string) { s.has = w[1:] }, "permissions are missing", diag.TargetDenied, nil},
+		"for apply":      {func(s *scene, w, p []string) { s.has, s.in.question.Apply = without(p, policy.FencePermission), true }, "permissions are missing", diag.TargetDenied, nil},
+		"all for apply":  {func(s *scene, w, p []string) { s.has, s.in.question.Apply = p, true }, "are granted", "", nil},
+		"the fence alone": {func(s *scene, w, _ []string) {
+			s.has, s.in.Cfg.Target.CreateMissing = without(w, policy.FencePermission), false
+		}, "all but " + policy.FencePermission, "", []string{diag.FenceWithheld}},
+	} {
+		s := newScene(t, "")
+		s.in.Cfg.Target.CreateMissing = false
+		c.set(s, policy.GoogleWorker(s.in.Cfg).IncludedPermissions, policy.GooglePlanner(s.in.Cfg).IncludedPermissions)
+		text, err := s.in.examinePermissions(t.Context())
+		if err != nil {
+			text = err.Error()
+		}
+		if c.code != "" && !diag.Has(err, c.code) || c.code == "" && err != nil && !errors.As(err, new(preflight.Untold)) || !strings.Contains(text, c.text) || !slices.Equal(codesOf(s.in.targets), c.warns) ||
+			(len(s.in.lacks) > 0) != (c.code != "" || c.warns != nil) {
+			t.Errorf("%s: %q, %v; lacks %v", name, text, codesOf(s.in.targets), s.in.lacks)
+		}
+	}
+}
+
+// What a target table lacks becomes creations, in the words of its kind; what is there and unfit
+// fails.
+func TestTargetTables(t *testing.T) {
+	family := sink.FamilySpec{Name: "d", Keep: sink.Keep{Versions: 1}}
+	for name, c := range map[string]struct {
+		set     func(s *scene)
+		text    string
+		creates []string // kind name
+		warns   []string
+	}{
+		"there":       {func(*scene) {}, "✓ target table orders  there, as it should be", nil, nil},
+		"no table":    {func(s *scene) { s.lacks = sink.Lacks{Table: true, View: true} }, "does not exist; it would be created", []string{"table replicator_state ", "table orders mapped"}, nil},
+		"no families": {func(s *scene) { s.lacks = sink.Lacks{Families: []sink.FamilySpec{family}} }, "incomplete; what is missing would be created", []string{"family replicator_state:d ", "family orders:d "}, nil},
+		"no view":     {func(s *scene) { s.lacks = sink.Lacks{View: true} }, "incomplete", []string{"view replicator_state: ", "view orders:mapped "}, nil},
+		"unfit":       {func(s *scene) { s.lacksErr = &sink.Error{Reason: sink.Permanent, Code: "PermissionDenied", Text: "x"} }, "✗ target table orders", nil, nil},
+		"protected":   {func(s *scene) { s.lacks = sink.Lacks{Protected: true} }, "there, as it should be", nil, []string{diag.FenceWithheld}},
+		"no views":    {func(s *scene) { s.lacks = sink.Lacks{NoViews: true} }, "the service does not know authorized views", nil, nil},
+		"other view":  {func(s *scene) { s.view = []string{"a"} }, "there, as it should be", nil, []string{diag.ViewDiffers}},
+		"ageing": {func(s *scene) {
+			s.lacks = sink.Lacks{Ageing: []*sink.SchemaError{{Problem: sink.CollectsItems, Table: "orders", Family: "d"}}}
+		}, "✓ target table orders  there;", nil,
+			[]string{diag.FamilyAges, diag.FamilyAges}},
+	} {
+		s := newScene(t, "")
+		s.in.Cfg.Target.View, s.view = "mapped", []string{"d"}
+		c.set(s)
+		s.in.examineTables(t.Context(), preflight.Samples{})
+		var creates []string
+		for _, m := range s.in.create {
+			creates = append(creates, m.Kind+" "+m.Name+" "+m.View)
+		}
+		if text := strings.Join(strings.Fields(s.out.String()), " "); !strings.Contains(text, strings.Join(strings.Fields(c.text), " ")) {
+			t.Errorf("%s: %s", name, s.out.String())
+		}
+		if !slices.Equal(creates, c.creates) || len(s.in.missing) != len(creates) || !slices.Equal(codesOf(s.in.targets), c.warns) {
+			t.Errorf("%s: %q, %d missing, warnings %v", name, creates, len(s.in.missing), codesOf(s.in.targets))
+		}
+	}
+}
+
+// What the ledger says against a run becomes a warning.
+func TestWhatTheLedgerSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(state *checkpoint.TableState)
+		routed string
+		warns  []string
+	}{
+		"nothing":         {func(*checkpoint.TableState) {}, "c1", nil},
+		"another cluster": {func(*checkpoint.TableState) {}, "c2", []string{diag.ClusterChanged}},
+		"unknown cluster": {func(*checkpoint.TableState) {}, "", nil},
+		"another mapping": {func(s *checkpoint.TableState) { s.MappingHash = "x" }, "c1", []string{diag.MappingChanged}},
+		"another region":  {func(s *checkpoint.TableState) { s.StreamARN = "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/L" }, "c1", []string{diag.SourceMoved}},
+		"needs a load":    {func(s *checkpoint.TableState) { s.NeedsLoad = true }, "c1", []string{diag.NeedsLoad}},
+	} {
+		s := newScene(t, "")
+		s.in.routed = c.routed
+		out := s.orders()
+		out.found.Description.StreamARN = "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/L"
+		var err error
+		if out.found.Mapping, err = preflight.MapTable(out.found.Config, []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}); err != nil {
+			t.Fatal(err)
+		}
+		s.in.sources = append(s.in.sources, *out)
+		ledger, err := checkpoint.Open(t.Context(), &s.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
+		if err == nil {
+			err = ledger.CheckCluster(t.Context(), "c1")
+		}
+		if err == nil {
+			_, err = ledger.UpdateTable(t.Context(), "Orders", func(state *checkpoint.TableState) error {
+				state.StreamARN, state.Label, state.Generation, state.MappingHash = out.found.Description.StreamARN, "L", 1, s.in.Cfg.Hash(out.found.Config)
+				c.change(state)
+				return nil
+			})
+		}
+		if err == nil {
+			err = s.in.examineLedger(t.Context())
+		}
+		if err != nil || !slices.Equal(codesOf(s.in.targets), c.warns) || (s.in.sources[0].MappingChange != nil) != (name == "another mapping") {
+			t.Errorf("%s: %v, %v", name, codesOf(s.in.targets), err)
+		}
+	}
+	if withheld([]checkpoint.Target{{}, {Withheld: "why"}}) != "why" || withheld([]checkpoint.Target{{Fence: 1}}) != "" {
+		t.Error("a fence that is withheld")
+	}
+}
+
+// A page is read of an open shard if there is one, else of the last one listed first.
+func TestRecordsOfAStream(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(s *scene)
+		text string
+		seek string
+		open int
+		code string
+	}{
+		"none":   {func(*scene) {}, "no shard yet", "", 0, ""},
+		"open":   {func(s *scene) { s.shards = []cdc.Shard{{ID: "a", Closed: true}, {ID: "b"}, {ID: "c", Closed: true}} }, "readable; 1 open shard", "seek b", 1, ""},
+		"closed": {func(s *scene) { s.shards = []cdc.Shard{{ID: "a", Closed: true}, {ID: "c", Closed: true}} }, "readable; 0 open shards", "seek a", 0, ""},
+		"denied": {func(s *scene) { s.shards, s.readErr = []cdc.Shard{{ID: "a"}}, denied }, "", "seek a", 1, diag.SourceDenied},
+		"hidden": {func(s *scene) { s.asked = denied }, "", "", -1, diag.SourceDenied},
+	} {
+		s, out := newScene(t, ""), (*source)(nil)
+		out = s.orders()
+		c.set(s)
+		text, err := s.in.examineRecords(t.Context(), out)
+		if text != c.text || strings.Join(s.created, " ") != c.seek || c.code != "" && !diag.Has(err, c.code) || c.code == "" && err != nil ||
+			(out.OpenShards == nil) != (c.open < 0) || out.OpenShards != nil && *out.OpenShards != c.open {
+			t.Errorf("%s: %q, %v after %v", name, text, err, s.created)
+		}
+	}
+}
+
+// Answers that no run needs: a plan that may not ask is none the worse.
+func TestExpiryAndRecovery(t *testing.T) {
+	for name, c := range map[string]struct {
+		set      func(s *scene)
+		expiry   string
+		recovery string
+		warns    []string
+	}{
+		"as it should be": {func(s *scene) { s.expires, s.recovery.On = "ttl", true }, "ttl", "on", nil},
+		"off":             {func(*scene) {}, "off", "off", []string{diag.ExpiryDiffers, diag.RecoveryOff}},
+		"another":         {func(s *scene) { s.expires, s.recovery.On = "until", true }, "until", "on", []string{diag.ExpiryDiffers}},
+		"denied":          {func(s *scene) { s.asked = denied }, "unknown", "unknown: this identity may not ask, which takes dynamodb:DescribeContinuousBackups", nil},
+	} {
+		s := newScene(t, "")
+		out := s.orders()
+		out.found.Config.TTL = config.TTL{Attribute: "ttl"}
+		c.set(s)
+		expiry := s.in.expiry(t.Context(), out)
+		recovery, err := s.in.recovery(t.Context(), out)
+		if err != nil {
+			recovery = err.Error()
+		}
+		if expiry != c.expiry || recovery != c.recovery || !slices.Equal(codesOf(out.warnings), c.warns) {
+			t.Errorf("%s: %q, %q, %v", name, expiry, recovery, codesOf(out.warnings))
+		}
+	}
+	s := newScene(t, "")
+	out := s.orders()
+	s.in.tryKey(t.Context(), out, nil)
+	if len(out.warnings) > 0 {
+		t.Error("without an item none is read by its key")
+	}
+}
+
+// Plan creates only what was asked for, where no check failed and no run would be refused; what was
+// made before a failure is listed.
+func TestWhatIsCreated(t *testing.T) {
+	lacks := func(s *scene) {
+		s.in.profile = "c1"
+		s.in.addMissing(sink.TableSpec{Name: "orders"}, sink.Lacks{Table: true})
+		s.made = sink.Made{Tables: []string{"orders"}, Families: []string{"orders:d"}}
+	}
+	for name, c := range map[string]struct {
+		set     func(s *scene)
+		apply   bool
+		created []string
+		text    string
+		known   string // code of the verdict
+		failed  bool
+	}{
+		"nothing":        {func(*scene) {}, false, nil, "nothing to create", "", false},
+		"shown":          {lacks, false, nil, "`replicator plan --apply` creates what is listed", "", false},
+		"created":        {lacks, true, []string{"app profile cdc", "table orders", "family orders:d"}, "created table orders", "", false},
+		"nothing to do":  {func(*scene) {}, true, nil, "nothing to create", "", false},
+		"a check failed": {func(s *scene) { lacks(s); s.in.Failed = []error{&diag.Error{Code: diag.SourceDenied}} }, true, nil, "nothing was created: fix the items marked ✗ first", diag.SourceDenied, false},
+		"failed, shown":  {func(s *scene) { lacks(s); s.in.Failed = []error{&diag.Error{Code: diag.SourceDenied}} }, false, nil, "this list may be incomplete", diag.SourceDenied, false},
+		"a run refused":  {func(s *scene) { lacks(s); warn(&s.in.targets, &diag.Error{Code: diag.SourceMoved}) }, true, nil, "a run would be refused", diag.SourceMoved, false},
+		"refused, shown": {func(s *scene) { lacks(s); warn(&s.in.targets, &diag.Error{Code: diag.SourceMoved}) }, false, nil, "creates what is listed", "", false},
+		"creation failed": {func(s *scene) {
+			lacks(s)
+			s.in.profile, s.refused = "", &sink.Error{Reason: sink.Permanent, Code: "PermissionDenied", Text: "x"}
+		}, true, []string{"table orders", "family orders:d"}, "created table orders", "", true},
+		"profile failed": {func(s *scene) {
+			lacks(s)
+			s.refused = &sink.Error{Reason: sink.Permanent, Code: "PermissionDenied", Text: "x"}
+		}, true, nil, "", "", true},
+	} {
+		s := newScene(t, "")
+		c.set(s)
+		s.in.question.Apply = c.apply
+		d := s.in.Judge()
+		d.Create = s.in.create
+		known, failed := s.in.Conclude(t.Context(), d)
+		if (known != nil) != (c.known != "") || c.known != "" && !diag.Has(known, c.known) || (failed != nil) != c.failed || !slices.Equal(d.Created, c.created) && len(d.Created)+len(c.created) > 0 ||
+			!strings.Contains(s.out.String(), c.text) || len(s.created) > 0 && !c.apply {
+			t.Errorf("%s: known %v, failed %v, created %q after %v\n%s", name, known, failed, d.Created, s.created, &s.out)
+		}
+	}
+}
