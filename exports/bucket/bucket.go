@@ -1,4 +1,5 @@
-// Package bucket opens the folders and buckets that hold exports.
+// Package bucket gives the stores that exports lie in: folders, buckets of S3 and buckets of Cloud
+// Storage.
 package bucket
 
 import (

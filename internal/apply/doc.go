@@ -1,2 +1,3 @@
-// Package apply writes the changes that a Pub/Sub topic brings.
+// Package apply writes what a topic brings: it pulls messages, writes them under the guard, and
+// acknowledges them when they are durable.
 package apply

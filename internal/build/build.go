@@ -1,4 +1,4 @@
-// Package build reports the version of the program.
+// Package build says which program this is, from what its build has recorded.
 package build
 
 import (

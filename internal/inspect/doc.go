@@ -1,2 +1,3 @@
-// Package inspect runs preview and explain, which look at single items.
+// Package inspect looks at single items: the rows that an item maps to, and how it stands on both
+// sides.
 package inspect

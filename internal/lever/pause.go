@@ -1,5 +1,5 @@
-// Package lever runs pause, resume and failover. They work from any machine and through the ledger
-// alone: every worker reads it within seconds.
+// Package lever is what an operator does to a running migration at once, from any machine and
+// through the ledger alone: every worker reads it within seconds, and it survives their restarts.
 package lever
 
 import (

@@ -1,4 +1,5 @@
-// Package memory sets the garbage collector for a worker.
+// Package memory fits the garbage collector to what a worker does and to where it runs: pages of a megabyte that live for a
+// moment, in a container with a limit.
 package memory
 
 import (

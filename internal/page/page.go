@@ -1,4 +1,5 @@
-// Package page holds the style of all web pages.
+// Package page is how pages of ours look that stand for themselves: one style, and a policy that admits
+// nothing but it.
 package page
 
 import (

@@ -1,4 +1,5 @@
-// Package report writes findings to standard error.
+// Package report writes what a command says on stderr: findings, in the form that was asked for, and the lines of others as records of
+// the log.
 package report
 
 import (

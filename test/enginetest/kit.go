@@ -1,4 +1,5 @@
-// Package enginetest makes the parts of one table for tests.
+// Package enginetest makes the parts of one table for tests: a Rig over memory, with streams, tables and
+// targets that are played.
 package enginetest
 
 import (

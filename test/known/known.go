@@ -1,4 +1,5 @@
-// Package known marks the tests of known defects. A cure makes them fail, so that no mark stays.
+// Package known marks the tests of known defects: tests that state the right value and pass as long
+// as the product is wrong in the way they describe. A cure makes them fail, so that no mark stays.
 package known
 
 import (

@@ -1,4 +1,5 @@
-// Package model models both services for the simulation.
+// Package model has models of both services in virtual time: Table is a DynamoDB table with its
+// streams, Bigtable is an instance.
 //
 // They are stricter than the emulators: requests execute late, twice, or after their caller gave
 // up; listings lag; the stream trims without an error at the horizon. A model records what was

@@ -1,0 +1,143 @@
+package canary
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+func keys(kinds ...attribute.Kind) (list []transform.KeyAttribute) {
+	for i, kind := range kinds {
+		list = append(list, transform.KeyAttribute{Name: []string{"pk", "sk"}[i], Type: kind})
+	}
+	return list
+}
+
+// schemas are all kinds of primary keys.
+var schemas = [][]transform.KeyAttribute{
+	keys(attribute.KindS), keys(attribute.KindN), keys(attribute.KindB), keys(attribute.KindS, attribute.KindN), keys(attribute.KindB, attribute.KindS), keys(attribute.KindN, attribute.KindN),
+}
+
+// Canaries are a function of ledger and table: every worker knows each, by any schema, and none of
+// another ledger or table. Each has a key of its own.
+func TestCanariesAreKnownAgain(t *testing.T) {
+	mine, again := New("ledger", "Orders"), New("ledger", "Orders")
+	others := []*Set{New("other", "Orders"), New("ledger", "Parts")}
+	for _, schema := range schemas {
+		seen := map[string]bool{}
+		for i := range most {
+			key := mine.Key(i, schema)
+			if !again.Has(key) || !again.Has(mine.Item(i, schema, 3, "n"), schema[0].Name, schema[len(schema)-1].Name) {
+				t.Fatalf("canary %d of schema %v is not known", i, schema)
+			}
+			for _, other := range others {
+				if other.Has(key) {
+					t.Fatalf("canary %d is known to another ledger or table", i)
+				}
+			}
+			text, err := attribute.MarshalItem(key)
+			if err != nil || seen[string(text)] {
+				t.Fatalf("canary %d: %s, %v", i, text, err)
+			}
+			seen[string(text)] = true
+		}
+	}
+}
+
+// An item is a canary only if every attribute of its key is one.
+func TestDataIsNoCanary(t *testing.T) {
+	s, schema := New("l", "T"), keys(attribute.KindS, attribute.KindS)
+	own, _ := s.Key(7, schema).Get("pk")
+	pair := func(pk, sk attribute.Value) attribute.Item {
+		return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: pk}, {Name: "sk", Value: sk}})
+	}
+	data := attribute.String("data")
+	for name, c := range map[string]struct {
+		item attribute.Item
+		key  []string
+		want bool
+	}{
+		"none":          {attribute.Item{}, nil, false},
+		"none, by key":  {attribute.Item{}, []string{"pk"}, false},
+		"both":          {pair(own, own), nil, true},
+		"first":         {pair(own, data), nil, false},
+		"second":        {pair(data, own), nil, false},
+		"first by key":  {pair(own, data), []string{"pk"}, true},
+		"second by key": {pair(own, data), []string{"pk", "sk"}, false},
+		"not there":     {pair(own, own), []string{"id"}, false},
+	} {
+		if got := s.Has(c.item, c.key...); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// A canary says of which attempt it is and which one; each write of it is another item. What says
+// neither, or lies, is none.
+func TestWhichCanary(t *testing.T) {
+	s, schema := New("l", "T"), keys(attribute.KindS)
+	for _, i := range []int{0, 1, most - 1} {
+		if attempt, which := Which(cdc.Change{New: s.Item(i, schema, 4_000_000_000, "x")}); attempt != 4_000_000_000 || which != i {
+			t.Errorf("canary %d is %d of attempt %d", i, which, attempt)
+		}
+	}
+	if one, two := s.Item(3, schema, 1, "a"), s.Item(3, schema, 1, "b"); one.Equal(two) || !one.Equal(s.Item(3, schema, 1, "a")) {
+		t.Error("two writes of a canary are the same item")
+	}
+	number := func(text string) attribute.Value {
+		v, err := attribute.Number(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, pair := range [][2]attribute.Value{{number("1"), number("800")}, {number("-1"), number("1")}, {number("1.5"), number("1")}, {number("4294967296"), number("1")}, {number("1"), number("0.5")}} {
+		item := attribute.NewItem([]attribute.Attribute{{Name: "replicator_cutover", Value: pair[0]}, {Name: "replicator_canary", Value: pair[1]}})
+		if attempt, which := Which(cdc.Change{New: item}); attempt != 0 || which != 0 {
+			t.Errorf("%s and %s are canary %d of attempt %d", pair[0].Text(), pair[1].Text(), which, attempt)
+		}
+	}
+	if attempt, _ := Which(cdc.Change{Old: s.Item(1, schema, 2, "x"), Event: cdc.Remove}); attempt != 0 {
+		t.Error("a removal is of an attempt")
+	}
+}
+
+// A page without its canaries has everything else in order, and keeps what it had.
+func TestStrip(t *testing.T) {
+	s, schema := New("l", "T"), keys(attribute.KindS)
+	data := func(pk string) cdc.Change {
+		return cdc.Change{Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})}
+	}
+	ours := func(i int) cdc.Change { return cdc.Change{Keys: s.Key(i, schema)} }
+	for name, c := range map[string]struct {
+		changes []cdc.Change
+		kept    string
+		removed int
+	}{
+		"empty": {nil, "", 0}, "none": {[]cdc.Change{data("a"), data("b")}, "a b", 0}, "all": {[]cdc.Change{ours(0), ours(1)}, "", 2},
+		"between": {[]cdc.Change{ours(0), data("a"), ours(1), data("b"), ours(2)}, "a b", 3},
+	} {
+		p := s.Strip(cdc.Page{Changes: slices.Clone(c.changes), Next: "n"})
+		var kept []string
+		for _, change := range p.Changes {
+			pk, _ := change.Keys.Get("pk")
+			kept = append(kept, pk.Text())
+		}
+		if strings.Join(kept, " ") != c.kept || len(p.Canaries) != c.removed || p.Next != "n" {
+			t.Errorf("%s: kept %v, %d canaries", name, kept, len(p.Canaries))
+		}
+	}
+}
+
+// With so many canaries each of as many even shards gets one in all but one of a thousand runs.
+func TestNumber(t *testing.T) {
+	for shards, want := range map[int]int{0: 26, 1: 26, 4: 26, 5: 150, 16: 150, 17: most, 1000: most} {
+		if got := Number(shards); got != want {
+			t.Errorf("%d shards: %d", shards, got)
+		}
+	}
+}
