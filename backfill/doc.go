@@ -1,4 +1,4 @@
-// Package backfill brings the items that a table already holds into the target, while its stream is being replicated.
+// Package backfill copies the items that a table holds: scans, exports, limits.
 //
 // A load is a plan of parts, such as the segments of a parallel Scan. Each is read page by page, every page is handed on to be
 // written under the guard, and the part's progress is kept, from which anybody goes on after a stop or a crash. It needs no quiet source and no order against the stream: loaded

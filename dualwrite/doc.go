@@ -1,5 +1,5 @@
-// Package dualwrite writes an item to DynamoDB and to Bigtable, beside a running replicator, with the
-// mapping and the guard of the same replicator.yaml.
+// Package dualwrite writes items to both databases, for applications. It uses the mapping and the
+// guard of the same replicator.yaml.
 //
 // DynamoDB is written first, under a condition, and Bigtable second. What fails in between is no
 // loss: the replicator brings every change of DynamoDB to Bigtable. An *Error says which store has

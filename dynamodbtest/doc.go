@@ -1,8 +1,8 @@
-// Package dynamodbtest is an embedded Amazon DynamoDB with DynamoDB Streams, for
-// tests and demonstrations. A Server is an http.Handler that speaks the services'
-// own protocol (AWS JSON 1.0), so that the AWS SDKs, the AWS CLI and boto3 use it
-// unchanged: point AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS
-// at it. Signatures are not verified and every account is the same account.
+// Package dynamodbtest is an embedded DynamoDB with streams. It serves tests and demonstrations. A
+// Server is an http.Handler that speaks the services' own protocol (AWS JSON 1.0), so that the AWS
+// SDKs, the AWS CLI and boto3 use it unchanged: point AWS_ENDPOINT_URL_DYNAMODB and
+// AWS_ENDPOINT_URL_DYNAMODB_STREAMS at it. Signatures are not verified and every account is the
+// same account.
 //
 // # What it is for
 //

@@ -1,7 +1,7 @@
-// Package exports reads exports of DynamoDB tables to S3, full and incremental, in DynamoDB JSON:
-// from a folder or a bucket, or from a copy of one. It knows nothing of loads: it says which files
-// an export consists of, whether several exports follow one another without a hole, and gives the
-// records of a file one after the other.
+// Package exports reads exports of DynamoDB tables to S3. They are full or incremental, in DynamoDB
+// JSON, in a folder or a bucket. It knows nothing of loads: it says which files an export consists
+// of, whether several exports follow one another without a hole, and gives the records of a file
+// one after the other.
 //
 // What it holds to:
 //

@@ -1,5 +1,5 @@
-// Package expression is DynamoDB's expression language: conditions and filters, key conditions, projections and updates, over
-// the items of package cdc. It has one evaluator and two ways to write a condition:
+// Package expression evaluates DynamoDB's expressions. They are conditions and filters, key
+// conditions, projections and updates. It has one evaluator and two ways to write a condition:
 //
 //   - as requests to DynamoDB do, with placeholders for values and for unusual names (ParseCondition), and
 //   - with the values and names themselves (ParseWhen), as configuration does: begins_with(PK, "VIDEO#") AND SK = "META".

@@ -1,4 +1,4 @@
-// Package relay publishes the changes of DynamoDB tables to a Pub/Sub topic, each as a CloudEvent.
+// Package relay publishes changes to Pub/Sub. Each message is a CloudEvent.
 //
 // What it holds to:
 //

@@ -1,5 +1,5 @@
-// Package sink makes rows durable: a Writer sends the row mutations of package transform to a Table, each as one conditional
-// request, with bounded concurrency; what cannot be stored is parked.
+// Package sink writes rows to Bigtable under the guard; parks what it cannot. A Writer sends each
+// row as one conditional request, with bounded concurrency.
 //
 // The guard (Guard) is the heart. Every write of ours is one CheckAndMutateRow that does nothing if the row already holds a
 // version as high, live or as a tombstone, and otherwise replaces what the item owns and the version, atomically. So every

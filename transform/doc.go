@@ -1,4 +1,5 @@
-// Package transform is the pure mapping of DynamoDB items to Bigtable rows: no clock, no input or output, no concurrency.
+// Package transform maps items to rows, without input or output. It has no clock and no
+// concurrency.
 //
 // A Mapping gives an item its row (Row) and its cells (Cells). Fold turns a page of a stream's changes, and Load a page of a
 // scan, into a Batch of idempotent RowMutations, each with the Version that ranks it in the history of its item. The

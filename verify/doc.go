@@ -1,6 +1,5 @@
-// Package verify compares a source table with its target rows, both ways, cell by cell with what
-// the mapping makes of all items: rows that are missing, rows that differ, rows whose item is gone,
-// and cells of managed families that nobody of ours wrote.
+// Package verify compares items with rows, cell by cell. It finds rows that are missing, rows that
+// differ, rows whose item is gone, and cells in managed families that replicator did not write.
 //
 // A quiet table is read once on each side into sums over 2^20 buckets of rows (Sums); only rows of
 // buckets that differ are looked at. Where changes would make every bucket differ, each page of the

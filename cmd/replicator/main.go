@@ -1,4 +1,4 @@
-// Command replicator moves live DynamoDB tables to Cloud Bigtable and keeps both in step. This package is its command line: it
+// Command replicator is the command line: flags, help, exit codes. It
 // reads flags and configuration, builds the vendors' clients at the edge, and hands them to the packages that do the work.
 // Each command is one file. Data goes to stdout; progress, logs and errors go to stderr; what a number of exit means is
 // decided in internal/diag alone.

@@ -1,6 +1,5 @@
-// Package item is the wire form of DynamoDB's items, {"name":{"TYPE":value}}, as requests and answers hold it: the validation of
-// what comes in, in DynamoDB's words, the JSON of what goes out, and the sizes by which DynamoDB bounds and bills items. The values
-// themselves are those of package cdc.
+// Package item is the wire form of DynamoDB's items. The values themselves are those of package
+// cdc.
 //
 // The JSON is canonical: attributes and members of sets are sorted, numbers have one text, so that equal items have equal
 // bytes. The server relies on that to see that a write changed nothing.

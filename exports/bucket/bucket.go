@@ -1,5 +1,4 @@
-// Package bucket gives the stores that exports lie in: folders, buckets of S3 and buckets of Cloud
-// Storage.
+// Package bucket opens the folders and buckets that hold exports.
 package bucket
 
 import (

@@ -1,3 +1,2 @@
-// Package apply writes what a topic brings: it pulls messages, writes them under the guard, and
-// acknowledges them when they are durable.
+// Package apply writes the changes that a Pub/Sub topic brings.
 package apply

@@ -1,4 +1,4 @@
-// Package build says which program this is, from what its build has recorded.
+// Package build reports the version of the program.
 package build
 
 import (

@@ -1,6 +1,6 @@
-// Package canary makes the items that a cutover writes to a source table to prove that everything
-// before them is applied, and knows them again. Their keys are a function of ledger and table: every
-// worker knows each of them at any time, so that none is ever taken for data.
+// Package canary makes the items that prove a drain during a cutover. It recognises them, too.
+// Their keys are a function of ledger and table: every worker knows each of them at any time, so
+// that none is ever taken for data.
 package canary
 
 import (

@@ -1,4 +1,4 @@
-// Package clock holds this host's clock against the source's: every answer over HTTP says when it was given, those that refuse a request as well.
+// Package clock compares the clock of this host with the source's.
 package clock
 
 import (

@@ -1,4 +1,4 @@
-// Package config reads the configuration of a migration, strictly.
+// Package config reads and checks replicator.yaml.
 //
 // The schema is the Config type itself: its struct tags name each key, its default and what is allowed, and the decoder,
 // the printer and the environment overlay all walk that one schema. A new key is one new field.

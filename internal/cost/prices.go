@@ -1,6 +1,6 @@
-// Package cost estimates how long a copy takes and what a migration costs, before it is run. It is arithmetic over a dated table of
-// unit prices, and everything it says is an estimate: list prices of one region, DynamoDB's own count of items, and rates that
-// the vendors call approximate.
+// Package cost estimates the duration and the price of a migration. It is arithmetic over a dated
+// table of unit prices, and everything it says is an estimate: list prices of one region,
+// DynamoDB's own count of items, and rates that the vendors call approximate.
 package cost
 
 import (

@@ -1,5 +1,5 @@
-// Package cutover drives the day of the migration: it takes a cutover, as the ledger has it, from step
-// to step. Any process may drive whose probe of all hooks passed; one at a time does, under a lease.
+// Package cutover drives a cutover from step to step. Any process may drive whose probe of all
+// hooks passed; one at a time does, under a lease.
 //
 // Nothing rests on that lease. Each step is persisted before it is made, every change of the record
 // demands the step that it was decided in, hooks refuse tokens below the highest they saw, a table is

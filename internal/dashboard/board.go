@@ -1,5 +1,5 @@
-// Package dashboard is the page of a running worker that people leave open: where the migration stands, as the ledger says. It is
-// rendered here, once for all who look at it, and shows no item data.
+// Package dashboard renders the web page of a running worker. It is rendered here, once for all who
+// look at it, and shows no item data.
 package dashboard
 
 import (

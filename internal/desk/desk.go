@@ -1,5 +1,5 @@
-// Package desk opens a migration for the commands of operators: one function connects, reads the
-// ledger and refuses, so that every command refuses alike. What each command demands is a table.
+// Package desk opens a migration for a command, with the same checks for all. What each command
+// demands is a table.
 //
 // It hands out the clock of the ledger, too: a command asks Migration.Now how old something is, and
 // waits by internal/task, so that it runs in the time of its context.

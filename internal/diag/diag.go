@@ -1,5 +1,4 @@
-// Package diag is the form in which the program tells an operator that something is wrong: what failed, why, what to do
-// about it, and a stable code that leads to a page with more.
+// Package diag holds the errors of the program: what, why, fix, code.
 //
 //	error R1204: cannot read the stream of table VideoApp
 //	  cause  AccessDeniedException: … is not authorized to perform: dynamodb:GetRecords on …

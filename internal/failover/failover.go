@@ -1,4 +1,4 @@
-// Package failover lets a migration go on in another cluster of its target (H46).
+// Package failover moves a migration to another Bigtable cluster.
 //
 // Clusters of an instance copy from each other row by row, later, and in no order: a position may
 // have arrived where the rows before it have not. And a client may be led to another cluster sooner

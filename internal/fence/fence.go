@@ -1,4 +1,5 @@
-// Package fence keeps the numbers of the fence in the ledger and its families in the target tables.
+// Package fence raises and drops the fence that rejects late writes. The numbers of the fence are
+// in the ledger, its families in the target tables.
 //
 // Who raises or drops is a table's keeper, or whoever drives a cutover; who writes only proves
 // (Prove).

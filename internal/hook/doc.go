@@ -1,5 +1,5 @@
-// Package hook calls what an operator names for the steps of a cutover: an executable of this machine,
-// or an address that is asked by HTTPS.
+// Package hook calls the hooks of a cutover: programs and addresses. A hook is an executable of
+// this machine, or an address that is asked by HTTPS.
 //
 // A command gets the environment of the worker, and:
 //

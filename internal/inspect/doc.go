@@ -1,3 +1,2 @@
-// Package inspect looks at single items: the rows that an item maps to, and how it stands on both
-// sides.
+// Package inspect runs preview and explain, which look at single items.
 package inspect

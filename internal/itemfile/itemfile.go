@@ -1,9 +1,9 @@
-// Package itemfile reads items from files as people have them: DynamoDB's JSON, one item after the
-// other, bare, below "Item" as exports to S3 and `aws dynamodb get-item` have them, below "Items" as
-// `aws dynamodb scan` prints them, or as a list, which its option --query Items prints. A file may be
-// packed by gzip, as those of exports are, be UTF-16 or UTF-32, and have byte order marks. What is
-// known and cannot be read is refused by name, such as Amazon Ion, incremental exports, what
-// BatchGetItem answers, and JSON without DynamoDB's types.
+// Package itemfile reads items from files. The forms are DynamoDB JSON, one item after the other:
+// bare, below "Item" as exports and `aws dynamodb get-item` have them, below "Items" as `aws
+// dynamodb scan` prints them, or a list. A file may be packed by gzip, as those of exports are, be
+// UTF-16 or UTF-32, and have byte order marks. What is known and cannot be read is refused by name,
+// such as Amazon Ion, incremental exports, what BatchGetItem answers, and JSON without DynamoDB's
+// types.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
 package itemfile

@@ -1,5 +1,5 @@
-// Package lever is what an operator does to a running migration at once, from any machine and
-// through the ledger alone: every worker reads it within seconds, and it survives their restarts.
+// Package lever runs pause, resume and failover. They work from any machine and through the ledger
+// alone: every worker reads it within seconds.
 package lever
 
 import (

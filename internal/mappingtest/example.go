@@ -1,5 +1,5 @@
-// Package mappingtest runs examples of a mapping: items in, cells out. An example is a folder, or one file in the format of txtar
-// (golang.org/x/tools/txtar), with these parts:
+// Package mappingtest runs the examples of a mapping. An example is a folder, or one file in the
+// format of txtar (golang.org/x/tools/txtar), with these parts:
 //
 //	replicator.yaml  the configuration; without it, the one that the caller gives
 //	table.json       the source table, as `aws dynamodb create-table --cli-input-json` takes it

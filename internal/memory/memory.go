@@ -1,5 +1,4 @@
-// Package memory fits the garbage collector to what a worker does and to where it runs: pages of a megabyte that live for a
-// moment, in a container with a limit.
+// Package memory sets the garbage collector for a worker.
 package memory
 
 import (

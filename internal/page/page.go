@@ -1,5 +1,4 @@
-// Package page is how pages of ours look that stand for themselves: one style, and a policy that admits
-// nothing but it.
+// Package page holds the style of all web pages.
 package page
 
 import (

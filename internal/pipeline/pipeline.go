@@ -1,7 +1,7 @@
-// Package pipeline decides which loops run for each table, and with what. The work on a table has
-// these parts, each made of what the table's loops share (engine.Table): the assigner leases shards,
-// a follower works under each lease, the loader and the verifier take parts of loads and verifies,
-// and under the lease of the coordinator the reconciler and the conductor work.
+// Package pipeline decides which loops run for each table. The work on a table has these parts,
+// each made of what the table's loops share (engine.Table): the assigner leases shards, a follower
+// works under each lease, the loader and the verifier take parts of loads and verifies, and under
+// the lease of the coordinator the reconciler and the conductor work.
 package pipeline
 
 import (

@@ -1,6 +1,6 @@
-// Package policy knows every operation of the two clouds that the program can send, and writes the least privileges for them: a
-// policy for AWS, a custom role for Google Cloud. A test walks the code for the calls that it makes and fails if an operation
-// is missing here or not used there, so that neither document can fall behind.
+// Package policy lists every API operation used; writes least privileges. A test walks the code for
+// the calls that it makes and fails if an operation is missing here or not used there, so that
+// neither document can fall behind.
 package policy
 
 import (

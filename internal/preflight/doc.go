@@ -1,4 +1,3 @@
-// Package preflight is the way to both ends, and what is asked of them before anything begins: credentials,
-// tables and streams, the app profile, the target's tables. It explains what they refuse, with cause and
-// fix, and creates nothing before everything was accepted.
+// Package preflight connects to both clouds and probes them before a start. It explains what they
+// refuse, with cause and fix, and creates nothing before everything was accepted.
 package preflight

@@ -241,9 +241,6 @@ func TestOf(t *testing.T) {
 			}
 		})
 	}
-	if now := clock(t.Context(), time.Time{})(t.Context()); time.Since(now) > time.Minute {
-		t.Errorf("a source that did not say: %s", now)
-	}
 }
 
 // An operator is told what to do: wait, start a worker, or see to one of the two ends.

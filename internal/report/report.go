@@ -1,5 +1,4 @@
-// Package report writes what a command says on stderr: findings, in the form that was asked for, and the lines of others as records of
-// the log.
+// Package report writes findings to standard error.
 package report
 
 import (

@@ -1,5 +1,5 @@
-// Package starter writes a first configuration for tables that exist, from their descriptions and a sample of their items. It is
-// pure: who reads the tables hands it what was read.
+// Package starter writes a first configuration from existing tables. It is pure: who reads the
+// tables hands it what was read.
 //
 // What it proposes is meant to be read and changed. Every proposal that it makes is one that the program accepts: rules that do not
 // compile, or that do not map every sampled item, are left out.

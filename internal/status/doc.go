@@ -1,5 +1,4 @@
-// Package status is the state of a migration as an operator sees it. Read takes what the ledger
-// holds, Judge makes a Document of it without asking anybody, and Render writes that for people.
-// Commands, metrics and events all follow from one such document, so that they cannot contradict
-// each other.
+// Package status shows the state of a migration. Read takes what the ledger holds, Judge makes a
+// Document of it without asking anybody, and Render writes that for people. Commands, metrics and
+// events all follow from one such document, so that they cannot contradict each other.
 package status

@@ -1,6 +1,5 @@
-// Package targetload asks Cloud Monitoring how busy the clusters of the target are, so that loads
-// can wait for readers. It is one REST call; whatever prevents an answer is an answer too: "cannot
-// tell", with the reason, and then nothing is slowed.
+// Package targetload reads the CPU load of Bigtable clusters. It is one REST call; whatever
+// prevents an answer is an answer too: "cannot tell", with the reason, and then nothing is slowed.
 package targetload
 
 import (

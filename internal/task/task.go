@@ -1,5 +1,5 @@
-// Package task is the runtime seam: everything in the replicator that waits, times, draws a random number or runs beside
-// something else goes through it, and it imports nothing of ours.
+// Package task is the runtime seam: time, randomness, concurrency. All that waits, times, draws a
+// random number or runs concurrently goes through it. It imports no other package of this module.
 //
 // In production it is plain Go. In the simulation a cooperative scheduler takes its place: it runs one task at a time and
 // lets a seed choose who goes on at every wait, so that the very same loops run in both, repeatable byte for byte. That is

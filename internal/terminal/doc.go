@@ -1,3 +1,2 @@
-// Package terminal is where a command writes and in which form: text or JSON, with colours or without, and
-// the questions that it asks of whoever sits there.
+// Package terminal writes text or JSON for a command, and asks questions.
 package terminal

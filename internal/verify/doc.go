@@ -1,4 +1,4 @@
-// Package verify compares a table with its source on behalf of an operator: a Verifier takes parts of
-// a verify, a Sampler compares what a worker has just applied. The comparison itself is the public
-// package of the same name.
+// Package verify works on the parts of a verify, in every worker. It finds rows that are missing,
+// rows that differ, rows whose item is gone, and cells in managed families that replicator did not
+// write. The comparison itself is the public package of the same name.
 package verify

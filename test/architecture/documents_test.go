@@ -95,7 +95,7 @@ func TestNamedPlacesExist(t *testing.T) {
 			exists(path, folder[1])
 		}
 	}
-	if places < 30 || folders < 20 {
+	if places < 30 || folders < 5 {
 		t.Errorf("only %d places and %d folders are named", places, folders)
 	}
 }

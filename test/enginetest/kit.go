@@ -1,5 +1,4 @@
-// Package enginetest makes the parts of one table for tests: a Rig over memory, with streams, tables and
-// targets that are played.
+// Package enginetest makes the parts of one table for tests.
 package enginetest
 
 import (

@@ -1,5 +1,4 @@
-// Package known marks the tests of known defects: tests that state the right value and pass as long
-// as the product is wrong in the way they describe. A cure makes them fail, so that no mark stays.
+// Package known marks the tests of known defects. A cure makes them fail, so that no mark stays.
 package known
 
 import (

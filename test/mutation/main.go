@@ -1,4 +1,4 @@
-// Mutation plants bugs in the product, one at a time, and fails if the simulation does not find one:
+// Mutation plants bugs that the simulation must find, one at a time:
 //
 //	go run ./test/mutation                           # the seed that found it last time, and fresh seeds if that one does not
 //	go run ./test/mutation -hunt -seeds 400          # fresh seeds alone; writes the seed that found each bug into its entry

@@ -1,5 +1,4 @@
-// Package processes tries the promise on real processes: three workers of the built program, the embedded DynamoDB and the embedded
-// Bigtable, each in a process of its own, with a TCP proxy of ours between every worker and either end.
+// Package processes kills and delays real processes.
 //
 // It works in rounds. While an application writes two tables and their shards split and roll, one worker is killed and started
 // again, another is frozen for longer than its leases last, the network of the third is cut, held, muted or slowed down, and one

@@ -1,5 +1,4 @@
-// Package scope tries every order of every execution of short histories on the code that decides what is written: the folding of
-// changes, the images of loads, and the guard. It has tests alone.
+// Package scope tries every order of short histories. It has tests alone.
 //
 // A scenario is a history of three changes of one item, a stream that holds them (shards split, sequence numbers go on, restart or
 // change their length, the stream is replaced), the pages in which workers read them (every cut, with a crash and a replay at

@@ -1,5 +1,4 @@
-// Package virtual is virtual time: the cooperative scheduler that takes the place of plain Go behind the runtime seam
-// (internal/task) in the simulation.
+// Package virtual schedules tasks in virtual time.
 //
 // A World runs one task at a time, as a coroutine, and its seed chooses who goes on at every wait and at every call of a model.
 // The same seed gives the same execution, step by step. A Process is one simulated machine: a task.Runtime with a wall clock

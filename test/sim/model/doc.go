@@ -1,5 +1,4 @@
-// Package model has models of both services in virtual time: Table is a DynamoDB table with its
-// streams, Bigtable is an instance.
+// Package model models both services for the simulation.
 //
 // They are stricter than the emulators: requests execute late, twice, or after their caller gave
 // up; listings lag; the stream trims without an error at the horizon. A model records what was

@@ -1,5 +1,5 @@
-// Package byrule is called by instrumented code at each place where a bug is planted by rule (see ./test/mutation/score); nothing in
-// the tree calls it. A variable of the environment names the bug that is awake; all others do what the code says.
+// Package byrule is called where a bug is planted by rule. A variable of the environment names the
+// bug that is awake; all others do what the code says.
 package byrule
 
 import (
