@@ -1,0 +1,287 @@
+package standing
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// judgement asks for one state after the other. The order of the methods is that of the states.
+type judgement struct {
+	f *Facts
+	s *Standing
+}
+
+// hold notes that a state holds.
+func (j *judgement) hold(state State, reason Reason, since time.Time, detail string) {
+	j.s.Conditions = append(j.s.Conditions, Condition{State: state, Reason: reason, Since: since, detail: detail})
+}
+
+// leaves is the cutover, if the table is one of its tables; a record that names none is of all.
+func (f *Facts) leaves() (checkpoint.Cutover, bool) {
+	c := f.Cutover
+	return c, c.Attempt > 0 && (len(c.Tables) == 0 || slices.Contains(c.Tables, f.Table.Source))
+}
+
+// switched reports whether the application has left the table.
+func (f *Facts) switched() bool {
+	c, of := f.leaves()
+	return of && c.Step.Switched()
+}
+
+// left asks whether the application has left the source, or is about to.
+func (j *judgement) left() {
+	c, of := j.f.leaves()
+	switch {
+	case !of:
+	case c.Step == checkpoint.CutoverDone:
+		reason := Reason("")
+		if !c.FinalizedAt.IsZero() {
+			reason = finalized
+		}
+		j.hold(Done, reason, later(c.SwitchedAt, c.EndedAt), "")
+	case c.Step == checkpoint.CutoverWatching:
+		j.hold(Cutover, watching, c.SwitchedAt, "")
+	case c.Step.Active() && (!c.FreezeBegunAt.IsZero() || c.Step == checkpoint.CutoverSwitching):
+		j.hold(Cutover, Reason(c.Step), c.FreezeBegunAt, "")
+	}
+}
+
+// unknown asks whether ledger, target or clocks leave anything to be said.
+func (j *judgement) unknown() {
+	f := j.f
+	if at := f.ReadAt; !at.IsZero() && !isFresh(at, f.Now, f.Lease) {
+		j.hold(Unknown, ledgerUnreadable, at, "")
+	}
+	for _, d := range f.Doubts {
+		j.hold(Unknown, d.Reason, d.Since, d.Cause)
+	}
+	if j.s.future {
+		j.hold(Unknown, clocksDiffer, time.Time{}, "")
+	}
+}
+
+func (j *judgement) paused() {
+	if p := j.f.Table.Pause; j.f.Table.Paused() {
+		j.hold(Paused, byOperator, p.Since, p.Reason)
+	}
+}
+
+// needsLoad asks whether something is missing and no load is under way. A gap that is not declared
+// ends the load that is.
+func (j *judgement) needsLoad() {
+	if gaps := j.s.Undeclared; len(gaps) > 0 {
+		j.hold(NeedsLoad, undeclared, gaps[0].DoneAt, j.s.LoadReason)
+		return
+	}
+	t := j.f.Table
+	load := LoadOf(t, j.f.LoadsAgain)
+	if !load.Needed || load.UnderWay {
+		return
+	}
+	since := time.Time{}
+	if n := len(t.Gaps); n > 0 {
+		since = t.Gaps[n-1].At
+	}
+	kind := t.Kind
+	if kind == "" {
+		kind = checkpoint.KindUnknown
+	}
+	j.hold(NeedsLoad, Reason(kind), since, t.Reason)
+	c := &j.s.Conditions[len(j.s.Conditions)-1]
+	switch {
+	case load.State == LoadDone: // another load of this generation would find the same
+		c.step.Command = "backfill redo --table " + t.Source
+	case load.Waits != "":
+		c.step.Command = "backfill start --repair-gap --table " + t.Source
+	}
+}
+
+// stalled asks whether nobody reads something, or a step does not succeed, for three leases.
+func (j *judgement) stalled() {
+	f, t := j.f, j.f.Table
+	switch {
+	case j.s.Dropped:
+		j.hold(Stalled, dropped, t.Suspended.Since, "")
+	case t.Suspended.Reason != "":
+		j.hold(Stalled, suspended, t.Suspended.Since, t.Suspended.Reason)
+	case t.StreamEnded:
+		j.hold(Stalled, streamEnded, time.Time{}, "")
+	}
+	if d := f.DeadLetter; d.Messages > 0 && t.Apply == checkpoint.Topic {
+		j.hold(Stalled, deadLetter, d.Since, fmt.Sprintf("%d or more", d.Messages))
+	}
+	if j.s.LongGone || t.Paused() || t.Generation == 0 {
+		return
+	}
+	j.unread()
+	if b := f.Coordinator; Answers(b, f.Now, f.Lease) && fails(b, f) {
+		j.hold(Stalled, stepFails, serviceTime(b.Trouble.Since, b), "cannot "+b.Trouble.Step+": "+b.Trouble.Cause)
+	}
+}
+
+// fails reports whether what a process has trouble with lasts. That a service asks for fewer
+// requests is every day's.
+func fails(b checkpoint.Heartbeat, f *Facts) bool {
+	return b.Trouble.Step != "" && !b.Trouble.Throttled && !isFresh(serviceTime(b.Trouble.Since, b), f.Now, f.Lease)
+}
+
+// unread holds one condition for each reason for which shards are not read, the one that lasts
+// longest first.
+func (j *judgement) unread() {
+	f := j.f
+	found := map[Reason]*Condition{}
+	note := func(r Reason, since time.Time, detail string) {
+		if c := found[r]; c == nil || since.Before(c.Since) {
+			found[r] = &Condition{State: Stalled, Reason: r, Since: since, detail: detail}
+		}
+	}
+	for i := range f.Shards {
+		shard, row := &j.s.Shards[i], &f.Shards[i]
+		if shard.Over || shard.askedAt.IsZero() || shard.future || isFresh(shard.askedAt, f.Now, f.Lease) {
+			continue
+		}
+		reason, detail := whyUnread(shard, row)
+		note(reason, shard.askedAt, detail)
+	}
+	listed := f.Table.Listed > 0
+	if listed && j.s.open == 0 && !j.s.Dropped && !f.Table.StreamEnded && !Answers(f.Coordinator, f.Now, f.Lease) {
+		note(noWorker, beatAt(f.Coordinator), "")
+	}
+	if j.s.Unlisted {
+		note(notListed, j.s.OldestRead, "")
+	}
+	var all []Condition
+	for _, c := range found {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b Condition) int {
+		if n := a.Since.Compare(b.Since); n != 0 {
+			return n
+		}
+		return slices.Compare([]byte(a.Reason), []byte(b.Reason))
+	})
+	j.s.Conditions = append(j.s.Conditions, all...)
+}
+
+// whyUnread is why a shard was not read for three leases.
+func whyUnread(shard *Shard, row *checkpoint.Shard) (Reason, string) {
+	switch {
+	case shard.Unfollowed:
+		return noChildren, "shard " + row.ID
+	case row.Owner == "":
+		return noWorker, "shard " + row.ID
+	case shard.Silent:
+		return workerSilent, row.Owner + ", shard " + row.ID
+	case row.Trouble.Step != "":
+		return stepFails, "cannot " + row.Trouble.Step + ": " + row.Trouble.Cause
+	}
+	return notRead, "shard " + row.ID
+}
+
+// begun reports whether a worker has met the table and its stream was listed as a whole.
+func (j *judgement) begun() bool {
+	return j.f.Table.Generation > 0 && (j.f.Table.Listed > 0 || !WaitsForListing(j.f.Table))
+}
+
+func (j *judgement) preparing() {
+	switch t := j.f.Table; {
+	case t.Generation == 0:
+		j.hold(Preparing, notStarted, time.Time{}, "")
+	case !j.begun():
+		j.hold(Preparing, "", begunAt(t, j.f.Now), "")
+	}
+}
+
+// copying asks whether the copy of the items that existed is not over. Where a load is needed and
+// none is under way, that says so.
+func (j *judgement) copying() {
+	t := j.f.Table
+	load := LoadOf(t, j.f.LoadsAgain)
+	switch {
+	case !j.begun():
+	case load.State == LoadAsked && t.Load.Request.Failed != "":
+		j.hold(Copying, exportRefused, t.Load.AskedAt, "")
+	case load.State == LoadAsked:
+		j.hold(Copying, pausedOr(t.Load, asked), t.Load.AskedAt, "")
+	case load.State == LoadCopying:
+		j.hold(Copying, pausedOr(t.Load, ""), t.Load.StartedAt, "")
+	case load.State == LoadNotStarted && !load.Needed:
+		j.hold(Copying, notAsked, time.Time{}, "")
+	}
+}
+
+func (j *judgement) sweeping() {
+	l := j.f.Table.Load
+	switch LoadOf(j.f.Table, j.f.LoadsAgain).State {
+	case LoadApproval:
+		c := l.Sweep.Counts
+		j.hold(Sweeping, approval, l.DoneAt, fmt.Sprintf("it would put %d and remove %d rows", c.Put, c.Removed))
+	case LoadSweeping:
+		j.hold(Sweeping, pausedOr(l, ""), l.DoneAt, "")
+	}
+}
+
+// pausedOr is why a load is paused, or else another reason.
+func pausedOr(l checkpoint.Load, other Reason) Reason {
+	switch l.Paused {
+	case "":
+		return other
+	case checkpoint.PausedByOperator:
+		return byOperator
+	case checkpoint.PausedForHeadroom:
+		return lowHeadroom
+	}
+	return targetBusy
+}
+
+func (j *judgement) parked() {
+	if n := j.f.Parked; n > 0 {
+		j.hold(Parked, "", time.Time{}, fmt.Sprint(n))
+	}
+}
+
+func (j *judgement) differs() {
+	t := j.f.Table
+	if r, n := differing(t); n > 0 {
+		j.hold(Differs, byVerify, r.EndedAt, fmt.Sprint(n))
+	}
+	if n := t.Sampled.Differing; n > 0 {
+		j.hold(Differs, bySample, t.Sampled.At, fmt.Sprint(n))
+	}
+}
+
+// catchingUp asks whether changes may not be applied though they are more than three leases old.
+func (j *judgement) catchingUp() {
+	s, t, now := j.s, j.f.Table, j.f.Now
+	if !j.begun() {
+		return
+	}
+	if t.Adopted != t.Generation {
+		j.hold(CatchingUp, newGeneration, time.Time{}, "")
+	}
+	if s.Behind != nil && *s.Behind > 0 {
+		j.hold(CatchingUp, unapplied, now.Add(-*s.TopicLag), fmt.Sprint(*s.Behind))
+	}
+	switch {
+	case s.outlived():
+		j.hold(CatchingUp, beyondStream, now.Add(*s.Headroom-cdc.Retention), "")
+	case s.unknown:
+		j.hold(CatchingUp, unread, time.Time{}, "")
+	case s.Lag != nil && *s.Lag > Fresh(j.f.Lease):
+		j.hold(CatchingUp, lagging, now.Add(-*s.Lag), "")
+	}
+}
+
+// syncedSince is since when a table that is in sync is known to be: its load was over, and no shard
+// was further behind than the configuration's bound.
+func (f *Facts) syncedSince() time.Time {
+	since := later(f.Table.Load.SweptAt, f.Table.Load.DoneAt)
+	for _, s := range Open(f.Table, f.Shards) {
+		since = later(since, s.Sighted.BehindAt)
+	}
+	return since
+}

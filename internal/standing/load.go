@@ -1,0 +1,76 @@
+package standing
+
+import "github.com/dynamodb-bigtable/replicator/checkpoint"
+
+// LoadState is where the load of a table stands.
+type LoadState string
+
+// The states of a load.
+const (
+	LoadNotStarted LoadState = "not_started"
+	LoadAsked      LoadState = "asked"
+	LoadCopying    LoadState = "copying"
+	LoadSweeping   LoadState = "sweeping"
+	LoadApproval   LoadState = "waiting_for_approval"
+	LoadDone       LoadState = "done"
+)
+
+// Load is how the load of a table stands.
+type Load struct {
+	State  LoadState
+	Needed bool // changes or rows are missing until a load ends
+	// UnderWay says that the load is asked for, and not over.
+	UnderWay bool
+	// Over says that everything is loaded, and swept where that is needed.
+	Over bool
+	// Waits is why a load that is needed does not begin by itself; "" if it does, or none is needed.
+	Waits string
+	// FirstIntoOwn says that the next load is the first into a target of this pipeline, which needs
+	// no sweep.
+	FirstIntoOwn bool
+}
+
+// LoadOf judges the load of a table. Again says that a load after a gap begins by itself.
+func LoadOf(s checkpoint.TableState, again bool) Load {
+	l := Load{State: loadStateOf(s), Needed: s.NeedsLoad, FirstIntoOwn: s.MadeByUs && s.Base == 0 && !s.NeedsLoad}
+	l.UnderWay = l.State != LoadNotStarted && l.State != LoadDone
+	l.Over = !s.NeedsLoad && (l.State == LoadDone || l.State == LoadNotStarted && s.Generation > 0 && s.Base == s.Generation)
+	if s.NeedsLoad && !l.UnderWay {
+		if asks, waits := s.AsksItself(false, again); !asks {
+			l.Waits = waits
+		}
+	}
+	return l
+}
+
+func loadStateOf(s checkpoint.TableState) LoadState {
+	switch s.Stage() {
+	case checkpoint.StageAsked:
+		return LoadAsked
+	case checkpoint.StageCopying:
+		return LoadCopying
+	case checkpoint.StageSweeping:
+		if s.Load.Sweep.Waiting {
+			return LoadApproval
+		}
+		return LoadSweeping
+	case checkpoint.StageOver:
+		return LoadDone
+	}
+	return LoadNotStarted
+}
+
+// Lost reports whether a table's record says that changes or rows are missing until a load ends.
+func Lost(s checkpoint.TableState) bool { return s.NeedsLoad }
+
+// needed says whether changes or rows are missing, and why: the record says so, or the rows of
+// shards do alone, because the worker that found the gap ended before it declared it.
+func needed(f Facts) (yes bool, why string, gaps []checkpoint.Shard) {
+	yes, why = f.Table.NeedsLoad, f.Table.Reason
+	for _, s := range f.Shards {
+		if s.Undeclared(f.Table) {
+			yes, why, gaps = true, s.Reason, append(gaps, s)
+		}
+	}
+	return yes, why, gaps
+}

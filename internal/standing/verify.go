@@ -1,0 +1,32 @@
+package standing
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// VerifiedInFull reports whether the last verify of all items proves that the table was equal: it
+// was clean, in this generation, within the last day.
+func VerifiedInFull(s checkpoint.TableState, now time.Time) bool {
+	full := s.Verify.Full
+	return full.Clean() && !full.Stale(now) && full.Generation == s.Generation
+}
+
+// Verified reports whether the last verify was clean in this generation and ended within a time,
+// which is any if it is 0, and whether no sampled row is known to differ.
+func Verified(s checkpoint.TableState, within time.Duration, now time.Time) bool {
+	r := s.Verify.Result
+	return r.Clean() && r.Generation == s.Generation && s.Sampled.Differing == 0 && (within == 0 || now.Sub(r.EndedAt) <= within)
+}
+
+// differing is the verify by which rows differ, and how many do. A verify of a part refutes nothing
+// that one of all items found. What differed in an earlier generation was loaded again since.
+func differing(s checkpoint.TableState) (of checkpoint.VerifyResult, rows int64) {
+	for _, r := range []checkpoint.VerifyResult{s.Verify.Result, s.Verify.Full} {
+		if n := r.Differing(); r.Known() && r.Generation == s.Generation && n > 0 {
+			return r, n
+		}
+	}
+	return of, 0
+}

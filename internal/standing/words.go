@@ -1,0 +1,173 @@
+package standing
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Reason says why a state holds, in one word for programs; "" where the state says everything.
+type Reason string
+
+// Reasons that others give as a Doubt.
+const (
+	OtherCluster     Reason = "other_cluster"
+	TargetLost       Reason = "target_lost"
+	TargetUnreadable Reason = "target_unreadable"
+)
+
+// The other reasons. Those of Cutover are the steps of a cutover, and those of NeedsLoad the kinds
+// of gaps.
+const (
+	watching         = Reason(checkpoint.CutoverWatching)
+	finalized        = Reason("finalized")
+	ledgerUnreadable = Reason("ledger_unreadable")
+	clocksDiffer     = Reason("clocks_differ")
+	byOperator       = Reason("operator")
+	undeclared       = Reason("undeclared")
+	noWorker         = Reason("no_worker")
+	workerSilent     = Reason("worker_silent")
+	stepFails        = Reason("step_fails")
+	notRead          = Reason("not_read")
+	notListed        = Reason("not_listed")
+	noChildren       = Reason("children_not_listed")
+	suspended        = Reason("suspended")
+	dropped          = Reason("dropped")
+	streamEnded      = Reason("stream_ended")
+	deadLetter       = Reason("dead_letter")
+	notStarted       = Reason("not_started")
+	notAsked         = Reason("not_asked")
+	asked            = Reason("asked")
+	exportRefused    = Reason("no_export")
+	approval         = Reason("approval")
+	lowHeadroom      = Reason(checkpoint.PausedForHeadroom)
+	targetBusy       = Reason("target_busy")
+	byVerify         = Reason("verify")
+	bySample         = Reason("sample")
+	newGeneration    = Reason("new_generation")
+	lagging          = Reason("lag")
+	unread           = Reason("unread")
+	unapplied        = Reason("topic")
+	beyondStream     = Reason("beyond_retention")
+)
+
+// Condition is a state that holds, why, and since when.
+type Condition struct {
+	State  State
+	Reason Reason
+	Since  time.Time // zero if unknown
+	detail string    // how many, or the words of an error
+	step   Step
+}
+
+// Step is a command that leads on, without the first word, and why.
+type Step struct{ Command, Why string }
+
+// Text is the condition in one sentence.
+func (c Condition) Text() string {
+	text := wordingOf(c.State, c.Reason).text
+	if c.detail != "" {
+		text += ": " + c.detail
+	}
+	return text
+}
+
+// NextStep is the command that leads on from a condition of the named table; false if it passes by
+// itself.
+func (c Condition) NextStep(table string) (Step, bool) {
+	step := c.step
+	if step.Command == "" {
+		step.Command = strings.ReplaceAll(wordingOf(c.State, c.Reason).command, "TABLE", table)
+	}
+	if step.Why == "" {
+		step.Why = c.Text()
+	}
+	return step, step.Command != ""
+}
+
+// wording is a condition for people: a sentence, and the command that leads on, without the first
+// word and with TABLE for the table; "" if the condition passes by itself.
+type wording struct{ text, command string }
+
+// wordingOf is the wording of a state for a reason.
+func wordingOf(s State, r Reason) wording {
+	w, found := words[s][r]
+	if !found {
+		w = words[s][""]
+	}
+	return w
+}
+
+const look = "status --shards --table TABLE"
+
+// words has every sentence. That of the reason "" is for reasons without one of their own.
+var words = map[State]map[Reason]wording{
+	Done: {
+		"":        {"the application has left the source", "finalize --dry-run"},
+		finalized: {"the application has left the source, and the target was finalized", ""},
+	},
+	Cutover: {
+		"":                                   {"writes to the source are frozen", "cutover status"},
+		Reason(checkpoint.CutoverSwitching):  {"the application is being switched", "cutover status"},
+		Reason(checkpoint.CutoverCancelling): {"the cutover is being cancelled", "cutover status"},
+		watching:                             {"the application has switched, and late writers are watched for", "cutover status"},
+	},
+	Unknown: {
+		"":               {"the target cannot be read", look},
+		TargetLost:       {"the target was lost or restored", "run"},
+		OtherCluster:     {"the app profile leads to another cluster", "failover --dry-run"},
+		ledgerUnreadable: {"the ledger cannot be read", "status"},
+		clocksDiffer:     {"a worker's clock and the clock of this machine differ", "status --shards"},
+	},
+	Paused: {"": {"an operator paused the table", "resume --table TABLE"}},
+	NeedsLoad: {
+		"":         {"changes or rows are missing", ""},
+		undeclared: {"changes are missing, and no worker has declared the gap", "run"},
+	},
+	Stalled: {
+		"":           {"the stream is not read", look},
+		noWorker:     {"no worker reads the stream", "run"},
+		workerSilent: {"the worker that holds the lease is silent", "run"},
+		stepFails:    {"a step fails and is repeated", look},
+		notListed:    {"the stream was not listed as a whole", look},
+		noChildren:   {"no listing shows the children of a shard that ended", look},
+		suspended:    {"the table cannot be followed", look},
+		dropped:      {"the table was dropped", ""},
+		streamEnded:  {"the stream was disabled", look},
+		deadLetter:   {"messages are in the dead letter", look},
+	},
+	Preparing: {
+		"":         {"the stream is being listed", ""},
+		notStarted: {"no worker has met the table", "run"},
+	},
+	Copying: {
+		"":            {"existing items are being copied", ""},
+		notAsked:      {"existing items are not copied, and no load was asked for", "backfill start --table TABLE"},
+		asked:         {"the load is being planned", ""},
+		byOperator:    {"an operator paused the load", "backfill resume --table TABLE"},
+		lowHeadroom:   {"the load is paused: the stream is close to dropping changes that are not applied", ""},
+		targetBusy:    {"the load is paused: the target is busy", ""},
+		exportRefused: {"the load waits for an export", "backfill status"},
+	},
+	Sweeping: {
+		"":          {"rows that the copy did not reach are compared with the source", ""},
+		approval:    {"the sweep waits for approval", "backfill resume --table TABLE --yes"},
+		byOperator:  {"an operator paused the sweep", "backfill resume --table TABLE"},
+		lowHeadroom: {"the sweep is paused: the stream is close to dropping changes that are not applied", ""},
+		targetBusy:  {"the sweep is paused: the target is busy", ""},
+	},
+	Parked: {"": {"items could not be stored", "parked list --table TABLE"}},
+	Differs: {
+		"":       {"rows differ by the last verify", "verify --repair --table TABLE"},
+		bySample: {"rows of a sample differ", "verify --repair --table TABLE"},
+	},
+	CatchingUp: {
+		"":            {"changes are not applied yet", ""},
+		newGeneration: {"a new generation is being adopted", ""},
+		unread:        {"a shard was not read yet", ""},
+		unapplied:     {"published messages are not known to be applied", ""},
+		beyondStream:  {"changes are not applied for longer than the stream keeps them", look},
+	},
+	InSync: {"": {"every change is applied", ""}},
+}
