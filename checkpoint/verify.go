@@ -361,26 +361,6 @@ func (l *Ledger) CancelVerify(ctx context.Context, source string) (TableState, e
 	return l.UpdateTable(ctx, source, (*TableState).CancelVerify)
 }
 
-// AppliedTo is the time of the source up to which every change of a table is applied, by its shards;
-// zero if nothing says so: a shard was not read yet, a gap is to be loaded, or nobody follows the
-// table.
-func AppliedTo(table TableState, shards []Shard) time.Time {
-	var to time.Time
-	for i := range shards {
-		s := &shards[i]
-		if s.Label != table.Label || s.Finished() {
-			continue
-		}
-		if s.State != Reading {
-			return time.Time{} // what it holds was committed before anything in it is applied
-		}
-		if at := s.PositionTime(); to.IsZero() || at.Before(to) {
-			to = at
-		}
-	}
-	return to
-}
-
 // Verdict is the result in a few words: clean, 4m ago; 2 rows differ, 4m ago; stale, 2d ago.
 func (r VerifyResult) Verdict(now time.Time) string {
 	if !r.Known() {

@@ -183,8 +183,8 @@ func (m *Metrics) Shards(table string, states map[string]int) {
 	}
 }
 
-// NeedsLoad sets whether a table needs a load before it can be in sync again.
-func (m *Metrics) NeedsLoad(table string, needs bool) {
+// LoadNeeded sets whether a table needs a load before it can be in sync again.
+func (m *Metrics) LoadNeeded(table string, needs bool) {
 	m.needsLoad.WithLabelValues(table).Set(one(needs))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -60,7 +61,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		if err != nil {
 			return err
 		}
-		if ok, why := f.copied(); !ok && !overrides(c, GateCopy) {
+		if ok, why := f.copied(now); !ok && !overrides(c, GateCopy) {
 			return v.cancel(ctx, c, now, "table %s %s", source, why)
 		}
 		t := v.tables[source]
@@ -68,7 +69,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 			t = &drainedTable{quiet: map[string]*quietShard{}}
 			v.tables[source] = t
 		}
-		if err := v.writeCanaries(ctx, c, source, t, len(f.open())); err != nil {
+		if err := v.writeCanaries(ctx, c, source, t, len(standing.Open(f.State, f.Shards))); err != nil {
 			return errors.Join(err, moved(v.trouble(ctx, c, "canaries of table %s cannot be written: %v", source, err)))
 		}
 		if err := v.list(ctx, f, t); err != nil {

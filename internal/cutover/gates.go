@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 // Ready is when an application may be frozen.
@@ -110,9 +111,8 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		}
 		return g
 	}
-	copied, why := f.copied()
+	copied, why := f.copied(now)
 	verified, verdict := f.verified(r.VerifyWithin, now)
-	full := f.State.Verify.Full
 	parked := "replicator parked list --table " + source
 	fenced, withheld := true, "late writes are refused"
 	for _, t := range f.Targets {
@@ -129,7 +129,7 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		gate(GateCopy, copied, why, "replicator status --table "+source),
 		gate(GateLag, lagging, lag, "replicator status --table "+source+" --shards"),
 		gate(GateVerify, verified, verdict, "replicator verify --table "+source),
-		gate(GateFull, full.Clean() && !full.Stale(now) && full.Generation == f.State.Generation, told(full, now), "replicator verify --full --table "+source),
+		gate(GateFull, standing.VerifiedInFull(f.State, now), told(f.State.Verify.Full, now), "replicator verify --full --table "+source),
 		gate(GateParked, f.Found && f.Parked <= r.ParkedAtMost, fmt.Sprint(f.Parked), parked),
 		gate(GateHeadroom, roomy, headroom, "replicator status --table "+source+" --shards"),
 		gate(GateFence, f.Found && fenced, withheld, "grant bigtable.tables.update to the workers, and lift the table's protection"),
@@ -143,38 +143,21 @@ func told(r checkpoint.VerifyResult, now time.Time) string {
 	return r.Verdict(now)
 }
 
-func (f Figures) copied() (bool, string) {
-	s := f.State
-	switch {
-	case !f.Found || s.Generation == 0:
-		return false, "the table was never followed"
-	case s.NeedsLoad:
-		return false, "needs a load: " + s.Reason
-	case s.Suspended.Reason != "":
-		return false, "is set aside: " + s.Suspended.Reason
-	case s.Paused():
-		return false, "is paused by an operator: replicator resume --table " + s.Source
-	case s.StreamEnded:
-		return false, "its stream was disabled"
-	case !s.Loaded() || s.Adopted != s.Generation:
-		return false, "is not copied yet"
-	}
-	for i := range f.Shards {
-		if f.Shards[i].Undeclared(s) {
-			return false, "a gap is being declared"
-		}
+// copied tells whether everything is loaded and swept, and is followed since.
+func (f Figures) copied(now time.Time) (bool, string) {
+	s := standing.Of(standing.Facts{Table: f.State, Named: true, Shards: f.Shards, Now: now})
+	if c, holds := s.Unloaded(); holds {
+		return false, c.Text()
 	}
 	return true, "done"
 }
 
 func (f Figures) verified(within time.Duration, now time.Time) (bool, string) {
-	r := f.State.Verify.Result
-	ready := r.Clean() && r.Generation == f.State.Generation && (within == 0 || now.Sub(r.EndedAt) <= within)
-	text := told(r, now)
+	ready := standing.Verified(f.State, within, now)
 	if n := f.State.Sampled.Differing; n > 0 {
 		return false, differing(n)
 	}
-	return ready, text
+	return ready, told(f.State.Verify.Result, now)
 }
 
 // differing says how many rows of a sample differ.
@@ -185,19 +168,9 @@ func differing(n int) string {
 	return fmt.Sprintf("%d rows of a sample differ", n)
 }
 
-// open are the shards of the stream that are not finished.
-func (f Figures) open() (open []*checkpoint.Shard) {
-	for i := range f.Shards {
-		if s := &f.Shards[i]; s.Label == f.State.Label && !s.Finished() {
-			open = append(open, s)
-		}
-	}
-	return open
-}
-
 // lag tells whether every shard is read and has been caught up for long enough.
 func (f Figures) lag(r Ready, now time.Time) (bool, string) {
-	open := f.open()
+	open := standing.Open(f.State, f.Shards)
 	if len(open) == 0 {
 		return false, "no shard is read"
 	}
@@ -222,18 +195,15 @@ func (f Figures) lag(r Ready, now time.Time) (bool, string) {
 }
 
 func (f Figures) headroom(above time.Duration, now time.Time) (bool, string) {
-	least, known := cdc.Retention, false
-	for _, s := range f.open() {
-		reached := s.PositionTime()
-		if reached.IsZero() {
-			return false, "not known for shard " + s.ID
-		}
-		least, known = min(least, cdc.Retention-now.Sub(reached)), true
-	}
-	if !known {
+	open := standing.Open(f.State, f.Shards)
+	least, known := standing.Headroom(open, now)
+	switch {
+	case len(open) == 0:
 		return false, "no shard is read"
+	case known < len(open):
+		return false, "not known for all shards"
 	}
-	return least > above, spell(least.Round(time.Minute))
+	return least > above, spell(min(least, cdc.Retention).Round(time.Minute))
 }
 
 // spell writes a time without units that are zero: 24h, and not 24h0m0s.

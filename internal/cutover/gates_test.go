@@ -12,7 +12,7 @@ var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 // ready is a table whose gates are all ready.
 func ready() Figures {
 	clean := checkpoint.VerifyResult{Number: 1, EndedAt: noon.Add(-30 * time.Minute), Generation: 5}
-	s := checkpoint.TableState{Source: "Orders", Label: "l", Generation: 5, Adopted: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: noon}}
+	s := checkpoint.TableState{Source: "Orders", Label: "l", Generation: 5, Adopted: 5, Listed: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: noon}}
 	s.Verify.Result, s.Verify.Full = clean, clean
 	shard := checkpoint.Shard{ID: "s", Label: "l", State: checkpoint.Reading, Owner: "w", AppliedTo: noon.Add(-time.Second), FirstRead: noon.Add(-time.Hour)}
 	return Figures{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "orders", Fence: 7}}}

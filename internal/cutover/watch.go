@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -59,16 +60,15 @@ func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time)
 
 // finally judges the last comparison before the switch.
 func finally(s checkpoint.TableState, result checkpoint.VerifyResult, now time.Time) (bool, string) {
-	full := s.Verify.Full
 	switch {
-	case s.NeedsLoad:
+	case standing.Lost(s):
 		return false, "needs a load: " + s.Reason
 	case result.Generation != s.Generation || !result.Clean():
 		return false, "the final verify says: " + result.Verdict(now)
 	case s.Sampled.Differing > 0:
 		return false, "rows of a sample differ"
-	case !full.Clean() || full.Stale(now) || full.Generation != s.Generation:
-		return false, "the last full verify says: " + told(full, now)
+	case !standing.VerifiedInFull(s, now):
+		return false, "the last full verify says: " + told(s.Verify.Full, now)
 	}
 	return true, ""
 }

@@ -18,9 +18,9 @@ import (
 
 const document = `{"name": "acme", "phase": "copy", "at": "2026-11-02T10:42:07Z", "source": "eu-west-1", "target": "p/i", "leases": 3,
 "workers": [{"id": "w-a", "leases": 3, "keeps": ["Orders"], "silent": true}],
-"tables": [{"source": "Orders", "target": "orders", "phase": "copy", "copy": {"state": "running", "items": 30, "estimate": 100, "eta_seconds": 4200},
+"tables": [{"source": "Orders", "target": "orders", "phase": "copy", "state": "paused", "copy": {"state": "running", "items": 30, "estimate": 100, "eta_seconds": 4200},
   "lag_seconds": 0.8, "headroom_seconds": 85260, "changes_per_second": 1200, "parked": 2, "paused": {"since": "2026-11-02T10:00:00Z", "reason": "<script>alert(1)</script>"}},
- {"source": "Bills", "target": "bills", "phase": "in_sync", "copy": {"state": "not_started"}}],
+ {"source": "Bills", "target": "bills", "phase": "in_sync", "state": "in_sync", "copy": {"state": "not_started"}}],
 "shards": [{"source": "Orders", "stream": "l", "id": "s-1", "state": "done"}, {"source": "Orders", "stream": "l", "id": "s-2", "parent": "s-1", "state": "reading", "owner": "w-a"}],
 "cutover": {"ready": false, "open_gates": ["copy", "verify"], "gates": [{"gate": "copy", "table": "Orders", "figure": "is not copied yet"},
  {"gate": "verify", "table": "Bills", "figure": "2 rows differ"}, {"gate": "lag", "table": "Orders", "ready": true, "figure": "held since the copy"}]},

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
@@ -92,10 +93,8 @@ const (
 	mostTold = 3
 )
 
-// phaseWords are the phases as people read them, tableWords those of one table.
+// phaseWords are the phases as people read them.
 var phaseWords = map[string]string{"prepare": "Plan", "copy": "Copy and stream", "in_sync": "In sync", "cutover": "Cut over", "done": "Done"}
-
-var tableWords = map[string]string{"prepare": "not begun", "copy": "copying", "in_sync": "in sync", "cutover": "cut over", "done": "done"}
 
 // gateWords are the gates of a cutover as people read them.
 var gateWords = map[string]string{
@@ -319,18 +318,8 @@ func topicOf(t *status.Table) topic {
 }
 
 func rowOf(m *status.Document, t *status.Table) row {
-	r := row{Table: t, State: state{tableWords[t.Phase], "◐", "now"}, Copied: state{Word: t.Copy.String()}, Headroom: state{Word: t.HeadroomText()},
+	r := row{Table: t, State: standsOf(t.State), Copied: state{Word: t.Copy.String()}, Headroom: state{Word: t.HeadroomText()},
 		Waiting: state{Word: strconv.Itoa(t.Parked)}, Verified: state{Word: t.VerifyText()}, Lag: state{Word: t.LagText()}, Drawing: drawingOf(m.Streams(t.Source), unreadOf(m, t))}
-	switch {
-	case t.Suspended != "":
-		r.State = state{"set aside", "✗", "bad"}
-	case t.NeedsLoad:
-		r.State = state{"needs a load", "✗", "bad"}
-	case t.Paused != nil:
-		r.State = state{"paused", "‖", "bad"}
-	case m.Left(), t.Phase == status.PhaseInSync:
-		r.State.Shape, r.State.Class = "✓", "good"
-	}
 	alarm := func(s *state, raised bool) {
 		if raised {
 			s.Shape, s.Class = "✗", "bad"
@@ -363,6 +352,20 @@ func rowOf(m *status.Document, t *status.Table) row {
 		r.Lineage = append(r.Lineage, line)
 	}
 	return r
+}
+
+// standsOf is how a table stands.
+func standsOf(s standing.State) state {
+	out := state{s.Text(), "◐", "now"}
+	switch s {
+	case standing.InSync, standing.Cutover, standing.Done:
+		out.Shape, out.Class = "✓", "good"
+	case standing.Paused:
+		out.Shape, out.Class = "‖", "bad"
+	case standing.Unknown, standing.NeedsLoad, standing.Stalled, standing.Parked, standing.Differs:
+		out.Shape, out.Class = "✗", "bad"
+	}
+	return out
 }
 
 // countsOf is how many shards are in each state; gaps are told even if there is none.

@@ -121,10 +121,10 @@ func (d *demo) mend(ctx context.Context) error {
 
 // loadState is what `backfill status` says of the table.
 type loadState struct {
-	State     string     `json:"state"`
-	NeedsLoad bool       `json:"needs_load"`
-	LostFrom  *time.Time `json:"lost_from"`
-	Load      *struct {
+	State      string     `json:"state"`
+	LoadNeeded bool       `json:"needs_load"`
+	LostFrom   *time.Time `json:"lost_from"`
+	Load       *struct {
 		Number int   `json:"number"`
 		Items  int64 `json:"items"`
 		Parts  struct {
@@ -157,7 +157,7 @@ type mending struct{ declared, loading, sweeping bool }
 
 // step says what is new, once, and whether the table is in order again.
 func (m *mending) step(t loadState, say func(format string, args ...any)) (over bool) {
-	if t.NeedsLoad && !m.declared {
+	if t.LoadNeeded && !m.declared {
 		m.declared = true
 		from := ""
 		if t.LostFrom != nil { // with what clocks may differ by
@@ -176,7 +176,7 @@ func (m *mending) step(t loadState, say func(format string, args ...any)) (over 
 		m.sweeping = true
 		say("loaded: %d items; a sweep removes orphan rows, once no write from before the gap can still arrive", t.Load.Items)
 	}
-	if t.NeedsLoad || t.State != "done" {
+	if t.LoadNeeded || t.State != "done" {
 		return false
 	}
 	say("swept: %d rows of items that are gone were removed, %d were written again", t.Load.Sweep.Removed, t.Load.Sweep.Put)

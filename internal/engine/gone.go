@@ -7,11 +7,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // GoneReason is why a table is suspended that does not exist any more.
-const GoneReason = "the table does not exist any more; its rows stay, as of the last change that was read"
+const GoneReason = standing.Gone
 
 // LookedAfter is for how long a table that was dropped is looked after still: its stream can be
 // read for half of that, and clocks differ.

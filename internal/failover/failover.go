@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -237,7 +238,7 @@ func raise(ctx context.Context, ledger *checkpoint.Ledger, r Result, rehearsal b
 			continue
 		}
 		loads = append(loads, t.Source)
-		done := t.NeedsLoad && len(t.Gaps) > 0 && t.Gaps[len(t.Gaps)-1].Reason == reason // nobody has worked since
+		done := standing.Lost(t) && len(t.Gaps) > 0 && t.Gaps[len(t.Gaps)-1].Reason == reason // nobody has worked since
 		if done || rehearsal {
 			continue
 		}

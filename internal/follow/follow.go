@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -276,7 +277,7 @@ func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
 	if started := table.Load.ImagesAt(); table.Load.Generation == s.Generation && !started.IsZero() && (at.IsZero() || started.Before(at)) {
 		at = started
 	}
-	if at.IsZero() && !table.NeedsLoad {
+	if at.IsZero() && !standing.Lost(table) {
 		at = table.Owed()
 	}
 	return at

@@ -144,7 +144,7 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 		return say(itemNotCopied, "not copied yet: the copy is %s", strings.ReplaceAll(f.status.Copy.State, "_", " ")), 0
 	case f.collected():
 		return say(itemExpired, "expired: its time to live is over, and garbage collection takes its cells; the source still holds the item"), 0
-	case f.status.NeedsLoad:
+	case f.status.LoadNeeded:
 		return say(itemNeedsLoad, "different, and the table needs a load: %s", status.OrDash(f.status.NeedsLoadReason)), 0
 	case f.kept():
 		return f.judgeKept()

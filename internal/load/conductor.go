@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -229,7 +230,7 @@ func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, e
 		return false, nil
 	}
 	why := ""
-	if left, known := headroom(v.Shards, v.State.Label, c.Ledger.ServiceTime(ctx)); known && left < safeHeadroom {
+	if left, known := standing.Headroom(standing.Open(v.State, v.Shards), c.Ledger.ServiceTime(ctx)); known > 0 && left < safeHeadroom {
 		why = checkpoint.PausedForHeadroom
 	}
 	if why == "" {
@@ -246,24 +247,6 @@ func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, e
 	c.wake.Signal() // to look at what the record is now
 	c.wakeLoader.Signal()
 	return true, err
-}
-
-// headroom is how long the service keeps what the slowest shard has not read yet.
-func headroom(shards []checkpoint.Shard, label string, now time.Time) (least time.Duration, known bool) {
-	if now.IsZero() {
-		return 0, false
-	}
-	for _, s := range shards {
-		at := s.PositionTime()
-		if s.Label != label || s.Finished() || at.IsZero() {
-			continue
-		}
-		left := cdc.Retention - now.Sub(at)
-		if !known || left < least {
-			least, known = left, true
-		}
-	}
-	return least, known
 }
 
 // tooBusy is why the target is to be given time; "" if it is not. It is asked once in busyEvery.

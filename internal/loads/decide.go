@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -62,8 +63,8 @@ func (r Request) decide(t TableInput) Decided {
 	case ActionStart:
 		return r.start(s, is)
 	case ActionPause:
-		switch state := stateOf(s); {
-		case state == stateNotStarted || state == stateDone:
+		switch {
+		case !standing.LoadOf(s, false).UnderWay:
 			return is(actionNone, "no load is under way")
 		case s.Load.Paused == checkpoint.PausedByOperator:
 			return is(actionNone, "it is paused already")
@@ -91,20 +92,20 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	if r.wish != nil {
 		from = ", from an export to " + r.wish.To + " of " + costText(cost.Default(), r.wish.line)
 	}
-	switch stage := s.Stage(); {
-	case stage == checkpoint.StageAsked && r.replaces(s.Load):
+	switch load := standing.LoadOf(s, false); {
+	case load.State == standing.LoadAsked && r.replaces(s.Load):
 		return is(ActionStart, "it takes the place of the load that was asked for%s", from)
-	case stage == checkpoint.StageAsked:
+	case load.State == standing.LoadAsked:
 		return is(actionNone, "a load is asked for already, and begins once a worker has planned it")
-	case stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping:
+	case load.UnderWay:
 		return is(actionNone, "load %d is under way", s.Load.Number)
-	case s.NeedsLoad && stage == checkpoint.StageOver:
+	case load.Needed && load.State == standing.LoadDone:
 		return is(actionRefused, "%s; another load of this generation would find the same: begin a new one with %s", s.Reason, redo)
-	case s.NeedsLoad:
+	case load.Needed:
 		return is(ActionStart, "%s%s", lost(s), from)
-	case stage == checkpoint.StageOver && r.Repair:
+	case load.State == standing.LoadDone && r.Repair:
 		return is(actionNone, "it is in order")
-	case stage == checkpoint.StageOver:
+	case load.State == standing.LoadDone:
 		return is(actionRefused, "it is in order; to load everything again all the same: %s", redo)
 	case r.Repair:
 		return is(actionNone, "nothing was lost; its first load begins with `replicator backfill start`")
@@ -124,16 +125,16 @@ func (r Request) replaces(asked checkpoint.Load) bool {
 }
 
 func (r Request) resume(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
-	state := stateOf(s)
+	load := standing.LoadOf(s, false)
 	switch {
-	case state == stateApproval && !r.Approve:
+	case load.State == standing.LoadApproval && !r.Approve:
 		return is(actionRefused, "the sweep waits for your answer: it would put %s and remove %s; %s would stay unexplained. Say so with --yes", rows(s.Load.Sweep.Put),
 			rows(s.Load.Sweep.Removed), rows(s.Load.Sweep.Unexplained))
-	case state == stateApproval:
+	case load.State == standing.LoadApproval:
 		return is(ActionResume, "the sweep begins; it puts %s and removes %s, or what is due by then", rows(s.Load.Sweep.Put), rows(s.Load.Sweep.Removed))
 	case s.Load.Paused != "":
 		return is(ActionResume, "%s until now", pausedText(s.Load.Paused))
-	case state == stateNotStarted || state == stateDone:
+	case !load.UnderWay:
 		return is(actionNone, "no load is under way")
 	case r.Approve && !s.Load.Sweep.Approved:
 		return is(ActionResume, "the sweep after the copy is allowed")

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 // schemaName names the form of the document, which backfill.schema.json describes.
@@ -52,10 +53,10 @@ type Table struct {
 	Target     string  `json:"target"`
 	Generation *uint32 `json:"generation"` // null before the first start
 	// State is not_started, asked, copying, sweeping, waiting_for_approval or done.
-	State           string  `json:"state"`
-	Paused          *string `json:"paused"` // why no part is leased: operator, headroom, …
-	NeedsLoad       bool    `json:"needs_load"`
-	NeedsLoadReason *string `json:"needs_load_reason"`
+	State           standing.LoadState `json:"state"`
+	Paused          *string            `json:"paused"` // why no part is leased: operator, headroom, …
+	Needed          bool               `json:"needs_load"`
+	NeedsLoadReason *string            `json:"needs_load_reason"`
 	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
 	// the stream lost nothing.
 	LossKind *string    `json:"loss_kind"`

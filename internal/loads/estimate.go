@@ -7,6 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 // estimateAll adds to each decision that begins a load what it is expected to take.
@@ -49,7 +50,7 @@ func sweepText(t TableInput) string {
 	s := t.State
 	counts := s.Load.Sweep.Counts
 	switch {
-	case s.MadeByUs && s.Base == 0 && !s.NeedsLoad:
+	case standing.LoadOf(s, false).FirstIntoOwn:
 		return "none: the target was made by this program, and this is its first load"
 	case s.Load.Sweep.Waiting:
 		return fmt.Sprintf("put %s, remove %s, as counted by the load before", rows(counts.Put), rows(counts.Removed))

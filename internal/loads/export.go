@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -171,7 +172,7 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 // mends fails unless windows alone mend what the table has lost, under backups that were on since
 // before. A table that has lost nothing is for decide.
 func (o *Operator) mends(ctx context.Context, source source, state checkpoint.TableState, first checkpoint.Export) error {
-	if !state.NeedsLoad || state.Stage() == checkpoint.StageOver {
+	if load := standing.LoadOf(state, false); !load.Needed || load.State == standing.LoadDone {
 		return nil
 	}
 	copied := "copy everything in place of windows: replicator backfill start --repair-gap --table " + state.Source + ", or name a full export of now"

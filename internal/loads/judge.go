@@ -6,36 +6,9 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
-
-// The states of a load.
-const (
-	stateNotStarted = "not_started"
-	stateAsked      = "asked"
-	stateCopying    = "copying"
-	stateSweeping   = "sweeping"
-	stateApproval   = "waiting_for_approval"
-	stateDone       = "done"
-)
-
-// stateOf is where the load of a table stands.
-func stateOf(s checkpoint.TableState) string {
-	switch s.Stage() {
-	case checkpoint.StageAsked:
-		return stateAsked
-	case checkpoint.StageCopying:
-		return stateCopying
-	case checkpoint.StageSweeping:
-		if s.Load.Sweep.Waiting {
-			return stateApproval
-		}
-		return stateSweeping
-	case checkpoint.StageOver:
-		return stateDone
-	}
-	return stateNotStarted
-}
 
 // judge makes the document of what was read. With is added to the commands of next steps. It asks
 // nothing.
@@ -64,21 +37,22 @@ func (in *Input) again() bool { return in.Cfg.Backfill.OnGap == "load" }
 
 func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 	s := t.State
-	out := Table{Source: t.Config.From, Target: t.Config.TargetNames(), State: stateNotStarted, Limits: limitsOf(in.Cfg.Backfill, s)}
+	out := Table{Source: t.Config.From, Target: t.Config.TargetNames(), State: standing.LoadNotStarted, Limits: limitsOf(in.Cfg.Backfill, s)}
 	if !t.Found || s.Generation == 0 {
 		return out
 	}
-	out.Generation, out.State, out.Tries = &s.Generation, stateOf(s), s.Tries
-	out.NeedsLoad, out.NeedsLoadReason = s.NeedsLoad, Known(s.Reason)
+	stands := standing.LoadOf(s, in.again())
+	out.Generation, out.State, out.Tries = &s.Generation, stands.State, s.Tries
+	out.Needed, out.NeedsLoadReason = stands.Needed, Known(s.Reason)
 	out.LossKind, out.LostFrom = Known(string(s.Kind)), KnownTime(s.LostFrom)
 	if checkpoint.Mendable(s) == nil {
 		out.WindowsBy = KnownTime(s.WindowsBy())
 	}
-	if out.State == stateNotStarted {
+	if out.State == standing.LoadNotStarted {
 		return out
 	}
 	out.Paused = Known(s.Load.Paused)
-	if out.State == stateDone {
+	if out.State == standing.LoadDone {
 		out.Paused = nil // of the load after it
 	}
 	out.Load = load(s, ProgressOf(s, t.Parts, now, in.Cfg.State.Lease), prices)
@@ -127,24 +101,24 @@ func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
 // false if none does. Again says that a load after a gap begins by itself.
 func Next(s checkpoint.TableState, again bool) (NextStep, bool) {
 	table := " --table " + s.Source
-	asks, _ := s.AsksItself(false, again)
-	switch stage := s.Stage(); {
+	load := standing.LoadOf(s, again)
+	switch {
 	case s.Generation == 0:
-	case stage == checkpoint.StageSweeping && s.Load.Sweep.Waiting:
+	case load.State == standing.LoadApproval:
 		c := s.Load.Sweep.Counts
 		return NextStep{"backfill resume" + table + " --yes", fmt.Sprintf("the sweep would put %s and remove %s of a target that was not made by this program, and waits for your answer",
 			terminal.Plural(int(c.Put), "row"), terminal.Plural(int(c.Removed), "row"))}, true
 	case NoExport(s) != "":
 		return NextStep{againText(s), NoExport(s)}, true
-	case stage == checkpoint.StageAsked || stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping:
+	case load.UnderWay:
 		if s.Load.Paused == checkpoint.PausedByOperator {
 			return NextStep{"backfill resume" + table, "the load is paused by an operator"}, true
 		}
-	case s.NeedsLoad && stage == checkpoint.StageOver:
+	case load.Needed && load.State == standing.LoadDone:
 		return NextStep{"backfill redo" + table, s.Reason}, true
-	case s.NeedsLoad && s.Tries >= checkpoint.MaxTries:
+	case load.Needed && s.Tries >= checkpoint.MaxTries:
 		return NextStep{"backfill start --repair-gap" + table, fmt.Sprintf("%s; %d loads did not end, so that the next one is yours to ask for", lost(s), s.Tries)}, true
-	case s.NeedsLoad && !asks:
+	case load.Waits != "":
 		return NextStep{"backfill start --repair-gap" + table, lost(s)}, true
 	}
 	return NextStep{}, false

@@ -52,7 +52,7 @@ func TestFromAGapToInSync(t *testing.T) {
 		for pass, written := range []int64{3, 0} {
 			s.pass(ctx, pass+1, checkpoint.Counts{Seen: 3, Put: written})
 		}
-		if d := s.golden(ctx, "done"); len(d.NextSteps) != 0 || d.Tables[0].NeedsLoad {
+		if d := s.golden(ctx, "done"); len(d.NextSteps) != 0 || d.Tables[0].Needed {
 			t.Error(d)
 		}
 	})

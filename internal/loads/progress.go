@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 // rateAfter is how long a load has to run before it has a rate.
@@ -26,7 +27,7 @@ type Progress struct {
 }
 
 // ProgressOf judges the parts of the phase that the table's load runs. A worker that has written
-// nothing for two leases says nothing about now.
+// nothing for three leases says nothing about now.
 func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.Time, lease time.Duration) Progress {
 	_, total := state.RunningPhase()
 	stage := state.Stage()
@@ -40,7 +41,7 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 	}
 	live := false
 	for _, part := range parts {
-		fresh := now.Sub(part.WrittenAt) <= 2*lease
+		fresh := standing.Answers(part.Heartbeat, now, lease)
 		live = live || fresh
 		if cause := part.Trouble.Cause; fresh && part.Owner != "" && cause != "" && !slices.Contains(p.Slowed, cause) {
 			p.Slowed = append(p.Slowed, cause)

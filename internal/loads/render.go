@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -85,21 +86,21 @@ func bracketed(note string) string {
 }
 
 // stateText is the state of a load for people.
-func stateText(state string) string {
-	if state == stateNotStarted {
+func stateText(state standing.LoadState) string {
+	if state == standing.LoadNotStarted {
 		return terminal.NotStarted
 	}
-	return strings.ReplaceAll(state, "_", " ")
+	return strings.ReplaceAll(string(state), "_", " ")
 }
 
 func (t Table) stateText() string {
 	text := stateText(t.State)
 	switch {
-	case t.State == stateNotStarted && t.NeedsLoad:
+	case t.State == standing.LoadNotStarted && t.Needed:
 		text = "needed"
-	case t.State == stateDone && t.NeedsLoad:
+	case t.State == standing.LoadDone && t.Needed:
 		text = "done, and another is needed"
-	case t.State == stateSweeping && t.Load.Sweep.Pass != nil:
+	case t.State == standing.LoadSweeping && t.Load.Sweep.Pass != nil:
 		text = fmt.Sprintf("sweeping, pass %d", *t.Load.Sweep.Pass)
 	}
 	if t.Paused != nil {
@@ -155,7 +156,7 @@ func (d *Document) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, t := range d.Tables {
-		if t.NeedsLoad && t.NeedsLoadReason != nil {
+		if t.Needed && t.NeedsLoadReason != nil {
 			kind := ""
 			if t.LossKind != nil {
 				kind = " (" + strings.ReplaceAll(*t.LossKind, "_", " ") + ")"
@@ -165,7 +166,7 @@ func (d *Document) notes() []string {
 		if t.LostFrom != nil {
 			add("%s: changes since %s may be lost", t.Source, t.LostFrom.Format(time.RFC3339))
 		}
-		if t.WindowsBy != nil && t.State == stateNotStarted {
+		if t.WindowsBy != nil && t.State == standing.LoadNotStarted {
 			add("%s: instead of a copy, windows of incremental exports mend it that begin at %s or before", t.Source, t.WindowsBy.Format(time.RFC3339))
 		}
 		if t.Load != nil {
@@ -218,7 +219,7 @@ func (l Limits) String() string {
 // line says in one line how far a load is.
 func (in *Input) line(t TableInput, now time.Time) string {
 	p := ProgressOf(t.State, t.Parts, now, in.Cfg.State.Lease)
-	text := t.Config.From + "  " + stateText(stateOf(t.State))
+	text := t.Config.From + "  " + stateText(standing.LoadOf(t.State, in.again()).State)
 	if p.Total > 0 {
 		text += fmt.Sprintf("  %d of %d parts", p.Done, p.Total)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -163,7 +164,7 @@ func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved 
 		switch {
 		case r.Action == ActionRedo && t.Found:
 			question = fmt.Sprintf("Load everything of table %s again? It is not in sync until that is over.", t.Config.From)
-		case r.Action == ActionResume && stateOf(t.State) == stateApproval:
+		case r.Action == ActionResume && standing.LoadOf(t.State, false).State == standing.LoadApproval:
 			c := t.State.Load.Sweep.Counts
 			question = fmt.Sprintf("Sweep the target of table %s? It puts %s and removes %s.", t.Config.From, rows(c.Put), rows(c.Removed))
 			approved = true

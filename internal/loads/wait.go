@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -16,21 +17,18 @@ import (
 // reason says why it cannot go on without somebody; again, that a load after a gap begins by
 // itself.
 func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
-	state := stateOf(s)
-	asks, waits := s.AsksItself(false, again)
+	load := standing.LoadOf(s, again)
 	switch {
-	case state == stateApproval:
+	case load.State == standing.LoadApproval:
 		return false, "the sweep waits for your answer"
-	case s.Load.Paused == checkpoint.PausedByOperator && state != stateDone && state != stateNotStarted:
+	case s.Load.Paused == checkpoint.PausedByOperator && load.UnderWay:
 		return false, pausedText(s.Load.Paused)
 	case NoExport(s) != "":
 		return false, NoExport(s)
-	case s.NeedsLoad && (state == stateDone || state == stateNotStarted) && !asks:
-		return false, "the table needs a load (" + waits + "): " + s.Reason
-	case state == stateNotStarted:
-		return s.Generation > 0 && s.Base == s.Generation && !s.NeedsLoad, "" // else the first load begins by itself, soon
+	case load.Waits != "":
+		return false, "the table needs a load (" + load.Waits + "): " + s.Reason
 	}
-	return !s.NeedsLoad && state == stateDone, ""
+	return load.Over, "" // a first load begins by itself, soon
 }
 
 // verdict is the error of tables that cannot go on, with what leads on; nil if none is. Over says

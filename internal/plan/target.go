@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/targetload"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -248,7 +249,7 @@ func (in *Input) examineLedger(ctx context.Context) error {
 		case engine.CheckSource(in.described(t.From), state.StreamARN) != nil:
 			warn(&in.targets, preflight.SuggestName(in.Cfg, &diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
 				Cause: engine.CheckSource(in.described(t.From), state.StreamARN).Error()}))
-		case state.NeedsLoad:
+		case standing.Lost(state):
 			warn(&in.targets, &diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: status.OrDash(loads.Known(state.Reason))})
 		}
 	}

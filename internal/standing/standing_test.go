@@ -136,7 +136,9 @@ var cases = []struct {
 	}, Stalled, notListed, ago(9 * time.Minute), look1},
 	{"children that nobody listed", func(f *Facts) { f.Shards = append(f.Shards, ended("e", time.Hour)) }, Stalled, noChildren, ago(time.Hour), look1},
 	{"a listing that is late", func(f *Facts) { f.Shards = append(f.Shards, ended("e", 5*time.Minute)) }, InSync, "", time.Time{}, ""},
-	{"suspended", func(f *Facts) { f.Table.Suspended = checkpoint.Suspension{Reason: "no stream", Since: ago(time.Minute)} }, Stalled, suspended, ago(time.Minute), look1},
+	{"suspended", func(f *Facts) {
+		f.Table.Suspended = checkpoint.Suspension{Reason: "no stream", Since: ago(time.Minute)}
+	}, Stalled, suspended, ago(time.Minute), look1},
 	{"dropped", func(f *Facts) { f.Table.Suspended = checkpoint.Suspension{Reason: Gone, Since: ago(time.Minute)} }, Stalled, dropped, ago(time.Minute), ""},
 	{"its stream was disabled", func(f *Facts) { f.Table.StreamEnded = true }, Stalled, streamEnded, time.Time{}, look1},
 	{"dead letter", func(f *Facts) {
@@ -275,7 +277,9 @@ func TestOverall(t *testing.T) {
 	of := func(change func(f *Facts)) Standing { return Of(facts(change)) }
 	synced, stalled, parked := of(func(*Facts) {}), of(func(f *Facts) { f.Shards[0] = readAgo("s", time.Hour) }), of(func(f *Facts) { f.Parked = 1 })
 	frozen, watched, done := of(step(checkpoint.CutoverDrain)), of(step(checkpoint.CutoverWatching)), of(step(checkpoint.CutoverDone))
-	passed := of(func(f *Facts) { f.Named, f.Table.Suspended = false, checkpoint.Suspension{Reason: Gone, Since: ago(time.Minute)} })
+	passed := of(func(f *Facts) {
+		f.Named, f.Table.Suspended = false, checkpoint.Suspension{Reason: Gone, Since: ago(time.Minute)}
+	})
 	for _, c := range []struct {
 		name   string
 		tables []Standing

@@ -5,6 +5,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ type NextStep struct {
 // that holds no lease may keep a table, whose shards have all ended or were not listed yet.
 func (m *Document) unmanned() bool {
 	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
-	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained && t.Paused == nil })
+	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained() && t.Paused == nil })
 }
 
 // next adds a step, or another reason for the one before it. Its command finds the configuration
@@ -86,6 +87,11 @@ func (m *Document) advise(started bool) {
 			}
 			m.next("parked list --table "+t.Source, terminal.Plural(t.Parked, "item")+" "+verb+" a decision")
 		}
+		for _, c := range t.stands.Conditions {
+			if step, leads := c.NextStep(t.Source); leads && c.State == standing.Differs {
+				m.next(step.Command, t.Source+": "+step.Why)
+			}
+		}
 	}
 }
 
@@ -120,7 +126,7 @@ func (m *Document) adviseClocks() {
 // the table stood in their configuration, or cannot reach it.
 func (m *Document) adviseNew() {
 	for _, t := range m.Tables {
-		if t.Phase == phasePrepare && t.group == "" {
+		if t.Generation == nil && t.group == "" {
 			m.next("run", t.Source+": "+terminal.NotStarted+"; restart the workers with this configuration")
 		}
 	}

@@ -42,8 +42,7 @@ func copyOf(state checkpoint.TableState, p loads.Progress) copyStatus {
 		c.ItemsPerSecond = &p.Rate
 	}
 	if p.ETAKnown {
-		eta := inSeconds(p.ETA)
-		c.ETASeconds = &eta
+		c.ETASeconds = inSeconds(&p.ETA)
 	}
 	return c
 }

@@ -2,12 +2,12 @@ package status
 
 import (
 	"slices"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 // cutoverStatus is where the cutover stands.
@@ -36,7 +36,7 @@ type gateStatus struct {
 func ReadyOf(cfg *config.Config) cutover.Ready {
 	r := cfg.Cutover.ReadyWhen
 	return cutover.Ready{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
-		Grace: max(2*cfg.State.Lease, 30*time.Second)}
+		Grace: standing.Fresh(cfg.State.Lease)}
 }
 
 // cutOver judges the cutover.
@@ -60,25 +60,6 @@ func (m *Document) cutOver(l *Input) {
 		}
 	}
 	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
-	if !c.Step.Switched() {
-		return
-	}
-	for i := range m.Tables { // nothing is read late any more: nobody writes the source
-		t := &m.Tables[i]
-		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent, t.drained, t.Behind = nil, nil, nil, false, 0, 0, true, nil
-		t.Phase = m.leaving(c)
-	}
-}
-
-// leaving is the phase of a migration whose application leaves the source; "" if it does not.
-func (m *Document) leaving(c checkpoint.Cutover) string {
-	switch {
-	case c.Step == checkpoint.CutoverDone:
-		return phaseDone
-	case c.Step.Active() && (!c.FreezeBegunAt.IsZero() || c.Step == checkpoint.CutoverSwitching):
-		return phaseCutover
-	}
-	return ""
 }
 
 // adviseCutover says what leads on in a cutover; false if there is none.

@@ -8,13 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/engine"
-
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -38,6 +36,7 @@ type Document struct {
 	Schema    string         `json:"schema"`
 	Name      string         `json:"name"`
 	Phase     string         `json:"phase"`
+	Standing                 // of the migration as a whole; its next steps are below
 	At        time.Time      `json:"at"`
 	Source    string         `json:"source"`
 	Target    string         `json:"target"`
@@ -50,10 +49,25 @@ type Document struct {
 	NextSteps []NextStep     `json:"next_steps"`
 
 	loadsAgain bool // a load after a gap begins by itself
+	cutover    checkpoint.Cutover
+	otherPlace string    // the app profile leads to another cluster than the ledger's; "" if not
+	readAt     time.Time // when the ledger was read; zero is at At
 	lease      time.Duration
 	with       string // flags that next steps need to find the same configuration
 	begun      bool   // there is a ledger, whether it knows these tables or not
 	workers    map[string]*workerStatus
+}
+
+// Standing is the state of a migration or of a table, the first of standing.States that holds.
+type Standing struct {
+	State  standing.State `json:"state"`
+	Reason *string        `json:"reason"` // in one word; null where the state says everything
+	Since  *time.Time     `json:"since"`  // null if unknown
+}
+
+// standingOf is how something stands, by the first condition that holds.
+func standingOf(c standing.Condition) Standing {
+	return Standing{State: c.State, Reason: loads.Known(string(c.Reason)), Since: loads.KnownTime(c.Since)}
 }
 
 // workerStatus is one process, as its leases tell.
@@ -65,11 +79,13 @@ type workerStatus struct {
 	Keeps   []string `json:"keeps"` // source tables it looks after as a whole
 	// HeartbeatAt is when it last wrote to the ledger, by its own clock.
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
-	// Silent tells that this is longer ago than a lease lasts: others take its work over.
+	// Silent tells that this is more than three leases ago: others have taken its work over.
 	Silent bool `json:"silent"`
 	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than
 	// a minute.
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds"`
+
+	beat checkpoint.Heartbeat // the last one
 }
 
 // Table is one source table.
@@ -77,6 +93,8 @@ type Table struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
+	Standing
+	NextSteps []NextStep `json:"next_steps"` // of this table alone
 	// Apply is what becomes of changes: direct; both where they are published as well; topic where they
 	// are published, and written by other processes.
 	Apply string `json:"apply"`
@@ -85,7 +103,7 @@ type Table struct {
 	Behind *uint64 `json:"behind"`
 	// Generation is null before the first start.
 	Generation      *uint32 `json:"generation"`
-	NeedsLoad       bool    `json:"needs_load"`
+	LoadNeeded      bool    `json:"needs_load"`
 	NeedsLoadReason *string `json:"needs_load_reason"`
 	Fence           *string `json:"fence"`        // "kept" or "withheld", which is: late writes are not refused; null before the first number
 	FenceReason     *string `json:"fence_reason"` // why it is withheld
@@ -102,7 +120,7 @@ type Table struct {
 	HeadroomAtMost   bool       `json:"headroom_at_most"`   // it may be less: of some shards it cannot be told
 	ChangesPerSecond *float64   `json:"changes_per_second"` // null unless every shard that has an owner told it of late
 	OldestReadAt     *time.Time `json:"oldest_read_at"`     // of the shards that could be read
-	Old              bool       `json:"old"`                // that is longer ago than two leases
+	Old              bool       `json:"old"`                // that is more than three leases ago
 	Parked           int        `json:"parked"`
 	// Settling is how many changes were applied once and are to be asserted exactly under dual writes,
 	// over all shards. Until then their rows may hold what the application wrote.
@@ -120,12 +138,10 @@ type Table struct {
 	TopicLag   *float64 `json:"-"`
 	DeadLetter int      `json:"-"`
 
-	Suspended  string    `json:"-"` // why it cannot be followed, if it cannot
-	unlisted   bool      // for some time it has been waiting for the first complete listing of its stream
+	Suspended  string `json:"-"` // why it cannot be followed, if it cannot
+	stands     standing.Standing
 	Childless  time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
 	LongGone   bool      `json:"-"` // it was dropped, and its stream has ended too
-	drained    bool      // it was dropped, and nothing of it is left to read
-	passed     bool      // it is one of a pattern that was in sync until it was dropped: the migration does not wait for it
 	slowed     []string  // why its load is not faster
 	copiedFrom string    // the export that its load copies; "" if it scans
 	noExport   string    // why its load waits for somebody who has asked for an export; "" if it does not
@@ -208,15 +224,20 @@ func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document
 
 // add judges one table.
 func (m *Document) add(c config.Table, in TableInput) {
-	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
-		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}}
+	t := Table{Source: c.From, Target: c.TargetNames(), Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
+		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}, NextSteps: []NextStep{}}
+	if c.Pattern() != "" {
+		t.group = c.Group()
+	}
+	t.stands = standing.Of(m.facts(c, in))
+	t.judged(m)
 	for _, state := range admin.ShardStates {
 		t.Shards[state] = 0
 	}
 	t.Copy.State = copyNotStarted
 	if in.Found {
 		t.Generation = &in.State.Generation
-		t.NeedsLoad, t.NeedsLoadReason, t.Gaps = in.State.NeedsLoad, loads.Known(in.State.Reason), in.State.GapCount
+		t.Gaps = in.State.GapCount
 		if n := len(in.State.Gaps); n > 0 {
 			last := in.State.Gaps[n-1]
 			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: loads.Known(last.Shard), Reason: last.Reason}
@@ -226,90 +247,86 @@ func (m *Document) add(c config.Table, in TableInput) {
 			t.load = &NextStep{step.Command, step.Why}
 		}
 		t.noExport, t.copiedFrom = loads.NoExport(in.State), loads.CopiedFrom(in.State.Load)
-		t.undeclared(in)
+		t.undeclared()
 		t.fenced(in)
 		progress := loads.ProgressOf(in.State, in.Parts, m.At, m.lease)
 		t.Copy, t.slowed = copyOf(in.State, progress), progress.Slowed
 		t.Verify = verifyOf(in.State, m.At)
-		t.Phase = PhaseCopy
-		// A table that needs a load is never in sync, whatever else holds.
-		if in.State.Loaded() && in.State.Adopted == in.State.Generation && !t.NeedsLoad {
-			t.Phase = PhaseInSync
-		}
 	}
 	if in.Keeper.Owner != "" {
 		w := m.worker(in.Keeper.Owner, in.Keeper.Heartbeat)
 		w.Keeps = append(w.Keeps, c.From)
-		if trouble := in.Keeper.Heartbeat.Trouble; trouble != (checkpoint.Trouble{}) && m.At.Sub(in.Keeper.Heartbeat.WrittenAt) <= m.lease {
+		if trouble := in.Keeper.Heartbeat.Trouble; trouble != (checkpoint.Trouble{}) && standing.Answers(in.Keeper.Heartbeat, m.At, m.lease) {
 			t.troubled(trouble, 0)
 		}
 	}
-	if c.Pattern() != "" {
-		t.group = c.Group()
+	t.suspended(in)
+	if in.State.Paused() {
+		t.Paused = &pausedStatus{Since: in.State.Pause.Since.UTC(), Reason: loads.Known(in.State.Pause.Reason)}
 	}
-	t.setAside(in, m.At)
 	m.addShards(&t, in)
-	if t.LongGone {
-		// Its stream is gone too: nothing is read late any more.
-		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent = nil, nil, nil, false, 0, 0
-		t.drained = true
-	}
-	t.pausedBy(in.State.Pause)
-	t.fromTopic(m, in)
+	t.fromTopic(in)
 	t.misplaced(in, m.At)
-	if t.Phase == PhaseInSync && (t.Suspended != "" || t.outlived()) {
-		t.Phase = PhaseCopy
-		// Tables of a pattern come and go. A table that is named is missing.
-		t.passed = t.dropped() && !t.outlived() && t.group != ""
-	}
 	t.throttledBy(in.Keeper.pace, m.At)
 	m.Tables = append(m.Tables, t)
 }
 
-// pausedBy tells of a table that stands still: that nobody reads it is as it should be, and what it
-// lacks is not known.
-func (t *Table) pausedBy(p checkpoint.Pause) {
-	if p.Since.IsZero() {
-		return
+// facts are what a table is judged by.
+func (m *Document) facts(c config.Table, in TableInput) standing.Facts {
+	f := standing.Facts{Table: in.State, Named: c.Pattern() == "", Shards: in.Shards, Listings: in.Listings, Coordinator: in.Keeper.Heartbeat, Merged: in.Merged,
+		DeadLetter: in.Dead, Parked: in.Parked, Cutover: m.cutover, Doubts: in.doubts(m.At), LoadsAgain: m.loadsAgain, Lease: m.lease, ReadAt: m.readAt, Now: m.At}
+	f.Table.Source = c.From
+	if m.otherPlace != "" {
+		f.Doubts = append(f.Doubts, standing.Doubt{Reason: standing.OtherCluster, Cause: m.otherPlace, Since: m.At})
 	}
-	t.Paused = &pausedStatus{Since: p.Since.UTC(), Reason: loads.Known(p.Reason)}
-	t.Old, t.waiting, t.silent = false, 0, 0
-	if t.Phase == PhaseInSync {
-		t.Phase = PhaseCopy
+	return f
+}
+
+// judged takes over how the table was found to stand.
+func (t *Table) judged(m *Document) {
+	s := &t.stands
+	t.Standing, t.Phase = standingOf(s.Conditions[0]), s.State().Phase()
+	for _, c := range s.Conditions {
+		step, leads := c.NextStep(t.Source)
+		command := "replicator " + step.Command + m.with
+		if leads && !slices.ContainsFunc(t.NextSteps, func(o NextStep) bool { return o.Command == command }) {
+			t.NextSteps = append(t.NextSteps, NextStep{command, step.Why})
+		}
+	}
+	t.LoadNeeded, t.NeedsLoadReason = s.LoadNeeded, loads.Known(s.LoadReason)
+	t.LagSeconds, t.LagEstimated = inSeconds(s.Lag), s.Estimated
+	t.HeadroomSeconds, t.HeadroomAtMost = inSeconds(s.Headroom), s.AtMost
+	t.OldestReadAt, t.Old, t.Childless, t.LongGone = loads.KnownTime(s.OldestRead), s.Old, s.Childless, s.LongGone
+	t.Behind = s.Behind
+	if s.TopicLag != nil {
+		lag := s.TopicLag.Seconds()
+		t.TopicLag = &lag
 	}
 }
 
 // dropped tells whether the source table does not exist any more.
-func (t *Table) dropped() bool { return t.Suspended == engine.GoneReason }
+func (t *Table) dropped() bool { return t.stands.Dropped }
 
-// outlived tells whether something is not applied for longer than the stream keeps changes. What
-// came since may be lost, which only reading on can tell, and until then nobody knows whether the
-// table is in sync.
+// drained tells whether nothing of the table's stream is left to read.
+func (t *Table) drained() bool { return t.stands.Drained }
+
+// outlived tells whether something is not applied for longer than the stream keeps changes.
 func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
 
 // undeclared tells of gaps that stand in the rows of their shards alone: whoever found them was
-// gone before the table's record could say so. The next keeper declares them, and until one comes
-// they are lost changes all the same.
-func (t *Table) undeclared(in TableInput) {
-	for _, s := range in.Shards {
-		if s.Undeclared(in.State) {
-			t.NeedsLoad, t.NeedsLoadReason = true, loads.Known(s.Reason)
-			t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: loads.Known(s.ID), Reason: s.Reason}
-		}
+// gone before the table's record could say so. The next coordinator declares them.
+func (t *Table) undeclared() {
+	for _, s := range t.stands.Undeclared {
+		t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: loads.Known(s.ID), Reason: s.Reason}
 	}
 }
 
-// setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a
+// suspended tells of a table that cannot be followed: one of a pattern, for whatever reason, or a
 // named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
 // its row alone, if its stream was read before it went.
-func (t *Table) setAside(in TableInput, now time.Time) {
+func (t *Table) suspended(in TableInput) {
 	a := in.State.Suspended
 	t.Suspended = a.Reason
-	unread := func(s checkpoint.Shard) bool {
-		return s.Label == in.State.Label && !s.Finished() && !(s.CaughtUp && s.ReadAt.After(a.Since))
-	}
-	t.LongGone = a.Reason == engine.GoneReason && now.Sub(a.Since) > cdc.Retention && !slices.ContainsFunc(in.Shards, unread) &&
-		len(unfollowedOf(in, t.group == "", now)) == 0
 	if a.Reason != "" && !t.LongGone {
 		t.troubled(checkpoint.Trouble{Step: stepFollow, Cause: a.Reason, Since: a.Since}, 0)
 	}
@@ -317,19 +334,6 @@ func (t *Table) setAside(in TableInput, now time.Time) {
 
 // stepFollow is what fails for a table that is set aside.
 const stepFollow = "follow the table"
-
-// unfollowed tells of a shard that ended, and of whose children no listing has told. Changes of
-// theirs may wait by now, so that the table is not in sync, however soon everything else of it is
-// applied.
-func (t *Table) unfollowed(ended time.Time) {
-	if t.Childless.IsZero() || ended.Before(t.Childless) {
-		t.Childless = ended
-	}
-	if t.Phase == PhaseInSync {
-		t.Phase = PhaseCopy
-	}
-	t.troubled(checkpoint.Trouble{Step: "find the children of a shard that ended", Cause: "no listing of the stream has shown them", Since: ended}, 1)
-}
 
 // worker is the entry of a worker, of which a row that it holds tells something.
 func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
@@ -342,7 +346,7 @@ func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 		w.Host, w.Version = loads.Known(sign.Holder.Host), loads.Known(sign.Holder.Version)
 	}
 	if at := loads.KnownTime(sign.WrittenAt); at != nil && (w.HeartbeatAt == nil || at.After(*w.HeartbeatAt)) {
-		w.HeartbeatAt, w.ClockOffsetSeconds = at, nil
+		w.beat, w.HeartbeatAt, w.ClockOffsetSeconds = sign, at, nil
 		if offset := sign.ClockOffset; offset != 0 {
 			w.ClockOffsetSeconds = &offset
 		}
@@ -356,8 +360,8 @@ func (t *Table) throttledBy(pace checkpoint.Pace, now time.Time) {
 		return
 	}
 	for _, w := range pace.Throttled {
-		window := pace.At.Sub(w.Since)
-		t.Throttled = append(t.Throttled, throttledStatus{Reason: w.Reason, Seconds: w.Seconds, WindowSeconds: inSeconds(max(window, 0)), LastAt: w.Last})
+		window := max(0, pace.At.Sub(w.Since))
+		t.Throttled = append(t.Throttled, throttledStatus{Reason: w.Reason, Seconds: w.Seconds, WindowSeconds: *inSeconds(&window), LastAt: w.Last})
 	}
 }
 
@@ -365,34 +369,28 @@ func (t *Table) throttledBy(pace checkpoint.Pace, now time.Time) {
 func (m *Document) conclude(c checkpoint.Cutover) {
 	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
 		w := m.workers[id]
-		w.Silent = w.HeartbeatAt != nil && m.At.Sub(*w.HeartbeatAt) > m.lease
+		w.Silent = w.HeartbeatAt != nil && !standing.Answers(w.beat, m.At, m.lease)
 		m.Workers = append(m.Workers, *w)
 	}
-	m.Phase = phaseOf(m.Tables)
-	started := m.Phase != phasePrepare
-	if phase := m.leaving(c); phase != "" {
-		m.Phase = phase
+	m.Standing, m.Phase = Standing{State: standing.Preparing}, phasePrepare
+	if of := overall(m.Tables); of != nil {
+		m.Standing, m.Phase = of.Standing, of.Phase
 	}
 	if !m.adviseCutover(c) {
-		m.advise(started)
+		m.advise(slices.ContainsFunc(m.Tables, func(t Table) bool { return t.Generation != nil }))
 	}
 }
 
-// phaseOf is the phase of a migration: it is in sync if a table of it is, and no other is awaited.
-func phaseOf(tables []Table) string {
-	started, synced, awaited := false, false, false
-	for _, t := range tables {
-		started = started || t.Phase != phasePrepare
-		synced = synced || t.Phase == PhaseInSync
-		awaited = awaited || t.Phase != PhaseInSync && !t.passed
+// overall is the table whose state is that of the migration; nil if there is none.
+func overall(tables []Table) *Table {
+	stand := make([]standing.Standing, len(tables))
+	for i := range tables {
+		stand[i] = tables[i].stands
 	}
-	switch {
-	case !started:
-		return phasePrepare
-	case synced && !awaited:
-		return PhaseInSync
+	if i := standing.Overall(stand); i >= 0 {
+		return &tables[i]
 	}
-	return PhaseCopy
+	return nil
 }
 
 // text says what fails, for how long, and where.

@@ -40,23 +40,25 @@ func TestAWorkerThatWritesInTheFuture(t *testing.T) {
 }
 
 func TestPhase(t *testing.T) {
-	running, elder, lost, raised := loadedTable(), loadedTable(), loadedTable(), loadedTable()
-	running.Load.DoneAt = time.Time{}
-	elder.Load.Generation = 6
-	lost.NeedsLoad, lost.Reason = true, "trimmed"
-	raised.Adopted = 6
+	with := func(change func(s *checkpoint.TableState)) TableInput {
+		in := followed()
+		change(&in.State)
+		return in
+	}
 	for _, c := range []struct {
 		name string
 		in   TableInput
 		want string
 	}{
 		{"nothing was started", TableInput{}, "prepare"},
-		{"no load yet", TableInput{Found: true, State: checkpoint.TableState{Generation: 7, Adopted: 7}}, "copy"},
-		{"a load that runs", TableInput{Found: true, State: running}, "copy"},
-		{"a load of an older generation", TableInput{Found: true, State: elder}, "copy"},
-		{"loaded", TableInput{Found: true, State: loadedTable()}, "in_sync"},
-		{"loaded, but changes were lost", TableInput{Found: true, State: lost}, "copy"},
-		{"a generation that not all shards carry", TableInput{Found: true, State: raised}, "copy"},
+		{"not listed yet", TableInput{Found: true, State: checkpoint.TableState{Generation: uint32(noon.Unix() / 60)}}, "prepare"},
+		{"no load yet", with(func(s *checkpoint.TableState) { s.Load = checkpoint.Load{} }), "copy"},
+		{"a load that runs", with(func(s *checkpoint.TableState) { s.Load.DoneAt, s.Load.Parts = time.Time{}, 1 }), "copy"},
+		{"a load of an older generation", with(func(s *checkpoint.TableState) { s.Load.Generation = 6 }), "copy"},
+		{"loaded", followed(), "in_sync"},
+		{"loaded, and nobody follows", TableInput{Found: true, State: loadedTable()}, "copy"},
+		{"loaded, but changes were lost", with(func(s *checkpoint.TableState) { s.NeedsLoad, s.Reason = true, "trimmed" }), "copy"},
+		{"a generation that not all shards carry", with(func(s *checkpoint.TableState) { s.Adopted = 6 }), "copy"},
 	} {
 		m := judged(c.in)
 		if m.Phase != c.want || m.Tables[0].Phase != c.want {
@@ -210,7 +212,7 @@ func TestH13_ChildrenThatNobodyLists(t *testing.T) {
 		if (shard.Why != nil) != c.counts || c.counts && (shard.Why.Code != WhyChildren || !got.LagEstimated || !got.OldestReadAt.Equal(*shard.DoneAt) || !got.Old) {
 			t.Errorf("%s: %+v, last read at %v", c.name, shard.Why, got.OldestReadAt)
 		}
-		synced := !c.counts && c.state.Suspended.Reason == ""
+		synced := !c.counts && c.state.Suspended.Reason == "" && !c.state.StreamEnded
 		if told := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "find the children") }); told != c.counts || synced != (m.Phase == PhaseInSync) {
 			t.Errorf("%s: %s, %q", c.name, m.Phase, m.notes())
 		}

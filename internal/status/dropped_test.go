@@ -29,7 +29,7 @@ func asksForAWorker(m *Document) bool {
 	return slices.ContainsFunc(m.NextSteps, func(s NextStep) bool { return strings.Contains(s.Why, "no worker reads the stream") })
 }
 
-// A table that was dropped is not in sync, and its line says why. No worker is asked for while one
+// A table that was dropped, or that nobody follows, is not in sync, and its line says why. No worker is asked for while one
 // runs, nor when nothing is left to read.
 func TestStatusOfADroppedTable(t *testing.T) {
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestStatusOfADroppedTable(t *testing.T) {
 		if err := m.Render(&text, false); err != nil {
 			t.Fatal(err)
 		}
-		if (m.Phase == PhaseInSync) == c.dropped || strings.Contains(text.String(), "in sync") == c.dropped || strings.Contains(text.String(), ", dropped") != c.dropped {
+		if synced := !c.dropped && !c.asks; (m.Phase == PhaseInSync) != synced || strings.Contains(text.String(), "in sync") != synced || strings.Contains(text.String(), ", dropped") != c.dropped {
 			t.Errorf("%s: %s\n%s", c.name, m.Phase, text.String())
 		}
 		if got := asksForAWorker(m); got != c.asks || c.dropped && len(m.NextSteps) == 0 {
@@ -68,32 +68,33 @@ func TestStatusOfADroppedTable(t *testing.T) {
 // Tables of a pattern come and go: one that was dropped is not in sync, and the others' migration
 // is. One of which something was lost is waited for.
 func TestAMigrationWhoseTablesOfAPatternAreDropped(t *testing.T) {
-	m := judged(droppedTable(time.Hour, 0, ""))
+	copying := followed()
+	copying.State.Load.DoneAt = time.Time{}
+	synced := followed()
 	for _, c := range []struct {
 		name   string
 		config config.Table
 		in     TableInput
-		others string
+		others *TableInput
 		want   string
 	}{
-		{"named", config.Table{From: "Orders"}, droppedTable(time.Hour, 0, ""), PhaseInSync, PhaseCopy},
-		{"of a pattern", monthlyTable(t), droppedTable(time.Hour, 0, ""), PhaseInSync, PhaseInSync},
-		{"of a pattern, long ago", monthlyTable(t), droppedTable(48*time.Hour, 0, ""), PhaseInSync, PhaseInSync},
-		{"of a pattern, while others are copied", monthlyTable(t), droppedTable(time.Hour, 0, ""), PhaseCopy, PhaseCopy},
-		{"of a pattern, and no other is there", monthlyTable(t), droppedTable(time.Hour, 0, ""), "", PhaseCopy},
+		{"named", config.Table{From: "Orders"}, droppedTable(time.Hour, 0, ""), &synced, PhaseCopy},
+		{"of a pattern", monthlyTable(t), droppedTable(time.Hour, 0, ""), &synced, PhaseInSync},
+		{"of a pattern, long ago", monthlyTable(t), droppedTable(48*time.Hour, 0, ""), &synced, PhaseInSync},
+		{"of a pattern, while others are copied", monthlyTable(t), droppedTable(time.Hour, 0, ""), &copying, PhaseCopy},
+		{"of a pattern, and no other is there", monthlyTable(t), droppedTable(time.Hour, 0, ""), nil, PhaseCopy},
 		{"of a pattern, and it lost changes", monthlyTable(t), func() TableInput {
 			in := droppedTable(time.Hour, 0, "")
 			in.State.NeedsLoad = true
 			return in
-		}(), PhaseInSync, PhaseCopy},
+		}(), &synced, PhaseCopy},
 	} {
-		m.Tables = nil
-		m.add(c.config, c.in)
-		if c.others != "" {
-			m.Tables = append(m.Tables, Table{Source: "Other", Phase: c.others})
+		l := &Input{Cfg: testConfig(), Tables: []config.Table{c.config}, Inputs: []TableInput{c.in}}
+		if c.others != nil {
+			l.Tables, l.Inputs = append(l.Tables, config.Table{From: "Other"}), append(l.Inputs, *c.others)
 		}
-		if got := phaseOf(m.Tables); got != c.want || m.Tables[0].Phase != PhaseCopy {
-			t.Errorf("%s: the table %s, the migration %s, want %s", c.name, m.Tables[0].Phase, got, c.want)
+		if m := l.Judge(nothingSet, "", noon); m.Phase != c.want || m.Tables[0].Phase != PhaseCopy {
+			t.Errorf("%s: the table %s, the migration %s, want %s", c.name, m.Tables[0].Phase, m.Phase, c.want)
 		}
 	}
 }

@@ -36,8 +36,5 @@ func (m *Document) elsewhere(why string) {
 	for i := range m.Tables {
 		t := &m.Tables[i]
 		t.troubled(checkpoint.Trouble{Step: "write the target", Since: m.At, Cause: why}, 0)
-		if t.Phase == PhaseInSync {
-			t.Phase = PhaseCopy
-		}
 	}
 }

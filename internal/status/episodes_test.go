@@ -46,7 +46,7 @@ func TestFiguresOfSeveralShards(t *testing.T) {
 // The trouble of a keeper is over with its lease: whoever keeps the table next tells its own.
 func TestTroublesEndWithTheLease(t *testing.T) {
 	lease := testConfig().State.Lease
-	for written, want := range map[time.Duration]int{lease / 2: 1, lease * 3 / 2: 0} {
+	for written, want := range map[time.Duration]int{3 * lease: 1, 3*lease + time.Millisecond: 0} {
 		in := TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: "a", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(written),
 			Trouble: checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Hour)}}}}
 		if found := judged(in).Tables[0].Troubles; len(found) != want {

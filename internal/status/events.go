@@ -98,7 +98,7 @@ func tableChanged(was, t *Table) []admin.Event {
 	if t.Suspended != "" && t.Suspended != was.Suspended {
 		add(admin.Event{Kind: admin.EventTableSetAside, Reason: t.Suspended})
 	}
-	if t.NeedsLoad && !was.NeedsLoad {
+	if t.LoadNeeded && !was.LoadNeeded {
 		add(admin.Event{Kind: admin.EventNeedsLoad, Reason: orEmpty(t.NeedsLoadReason)})
 	}
 	c := t.Copy

@@ -48,6 +48,7 @@ func TestHappened(t *testing.T) {
 		s.check(err)
 		s.copied(ctx, a, 300)
 		first, second := s.take(ctx, "a", "s1"), s.take(ctx, "b", "s2")
+		s.check(second.Commit(ctx, s.read(ctx, second, 0, time.Time{}, 0)))
 		step("two workers", "worker_came a", "worker_came b", "shard_started s1", "shard_started s2", "copy_progress")
 		s.loaded(ctx, a)
 		s.check(first.Finish(ctx, s.read(ctx, first, 5, noon, 0)))
@@ -55,19 +56,18 @@ func TestHappened(t *testing.T) {
 		third := s.take(ctx, "a", "s3")
 		s.check(third.Finish(ctx, s.read(ctx, third, 5, noon, 0)))
 		step("a shard that came and went", "phase in_sync", "shard_done s1", "shard_started s3", "shard_done s3", "copy_done")
-		for range 4 {
+		for range 10 {
 			s.sleep(ctx, 5*time.Second)
 			s.check(keeper.SavePace(ctx, checkpoint.Pace{}))
 		}
-		step("a frozen worker", "worker_silent b")
+		step("a frozen worker", "phase copy", "worker_silent b")
 		lease := s.take(ctx, "a", "s2")
 		step("its work is taken over", "worker_left b")
-		_ = second
 		s.check(lease.Declare(ctx, checkpoint.NotFound, "GetRecords: not found"))
 		_, err = a.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Shard: "s2", Reason: "GetRecords: not found"}, nil)
 		s.check(err)
 		s.parked = 3
-		step("a gap", "phase copy", "gap s2 GetRecords: not found", "generation", "needs_load GetRecords: not found", "parked")
+		step("a gap", "gap s2 GetRecords: not found", "generation", "needs_load GetRecords: not found", "parked")
 		s.parked = 0
 		step("decided", "parked")
 	})

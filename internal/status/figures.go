@@ -3,7 +3,6 @@ package status
 import (
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
@@ -12,12 +11,11 @@ func keeperLeaseOf(lease checkpoint.KeeperLease) KeeperInput {
 	return KeeperInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
 }
 
-// inSeconds is a duration in seconds, to a thousandth.
-func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
-
-// lagAndHeadroom are what follows from the time up to which everything is applied, as far as can be
-// told, and from that which a trim is judged by.
-func lagAndHeadroom(covered, reached, now time.Time) (lag, headroom *float64) {
-	l, h := inSeconds(max(0, now.Sub(covered))), inSeconds(cdc.Retention-max(0, now.Sub(reached)))
-	return &l, &h
+// inSeconds is a duration in seconds, to a thousandth; nil if it is unknown.
+func inSeconds(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	s := d.Round(time.Millisecond).Seconds()
+	return &s
 }

@@ -17,13 +17,13 @@ import (
 
 // The migration is in sync when all of its tables are, whichever of them is the last.
 func TestPhaseOfSeveralTables(t *testing.T) {
-	synced, copying := TableInput{Found: true, State: loadedTable()}, TableInput{Found: true, State: loadedTable()}
+	synced, copying := followed(), followed()
 	copying.State.Load.DoneAt = time.Time{}
 	for _, c := range []struct {
 		want   string
 		inputs []TableInput
 	}{
-		{PhaseInSync, []TableInput{synced, synced}}, {PhaseCopy, []TableInput{copying, synced}}, {PhaseCopy, []TableInput{synced, copying}}, {PhaseCopy, []TableInput{{}, synced}},
+		{PhaseInSync, []TableInput{synced, synced}}, {PhaseCopy, []TableInput{copying, synced}}, {PhaseCopy, []TableInput{synced, copying}}, {phasePrepare, []TableInput{{}, synced}},
 	} {
 		l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}, {From: "Billing"}}, Inputs: c.inputs}
 		if got := l.Judge(nothingSet, "", noon).Phase; got != c.want {
@@ -102,10 +102,12 @@ func TestAGapThatNobodyDeclared(t *testing.T) {
 		shard checkpoint.Shard
 		want  bool
 	}{{lost, true}, {declared, false}} {
-		m := judged(TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{c.shard}})
+		in := followed()
+		in.Shards = append(in.Shards, c.shard)
+		m := judged(in)
 		got := m.Tables[0]
-		if got.NeedsLoad != c.want || (got.Phase == PhaseInSync) == c.want || (got.Gaps == 1) != c.want || (m.Verdict() != nil) != c.want {
-			t.Errorf("of generation %d: %s, needs a load %v, %d gaps", c.shard.Generation, got.Phase, got.NeedsLoad, got.Gaps)
+		if got.LoadNeeded != c.want || (got.Phase == PhaseInSync) == c.want || (got.Gaps == 1) != c.want || (m.Verdict() != nil) != c.want {
+			t.Errorf("of generation %d: %s, needs a load %v, %d gaps", c.shard.Generation, got.Phase, got.LoadNeeded, got.Gaps)
 		}
 		if c.want && (*got.NeedsLoadReason != lost.Reason || got.LastGap == nil || *got.LastGap.Shard != "1" || !got.LastGap.At.Equal(lost.DoneAt)) {
 			t.Errorf("%s, %+v", *got.NeedsLoadReason, got.LastGap)
@@ -145,7 +147,7 @@ func TestWhatIsNotInSync(t *testing.T) {
 		untold bool // nothing of the stream is told any more
 	}{
 		{"read just now", time.Second, "", 0, PhaseInSync, false},
-		{"not read for most of a day", cdc.Retention - time.Minute, "", 0, PhaseInSync, false},
+		{"not read for most of a day", cdc.Retention - time.Minute, "", 0, PhaseCopy, false},
 		{"not read for a day", cdc.Retention, "", 0, PhaseCopy, false},
 		{"not read for days", 60 * time.Hour, "", 0, PhaseCopy, false},
 		{"its stream cannot be followed", time.Second, "the stream's view type KEYS_ONLY does not give every row and its removal", time.Minute, PhaseCopy, false},
@@ -196,8 +198,9 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 		if m.Phase != PhaseCopy || told != c.told {
 			t.Errorf("%s: %s, %+v", c.name, m.Phase, m.NextSteps)
 		}
-		if found := unfollowedOf(in, false, noon); len(found) > 0 {
-			t.Errorf("%s: a table of a pattern is left by its keeper, and that is told: %+v", c.name, found)
+		l := &Input{Cfg: testConfig(), Tables: []config.Table{monthlyTable(t)}, Inputs: []TableInput{in}}
+		if since := l.Judge(nothingSet, "", noon).Tables[0].Childless; !since.IsZero() {
+			t.Errorf("%s: a table of a pattern is left by its keeper, and that is told: childless since %s", c.name, since)
 		}
 	}
 }

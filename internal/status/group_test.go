@@ -52,7 +52,7 @@ func TestSetAside(t *testing.T) {
 	cfg := monthlyConfig(t)
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	judge := func(at time.Time, reason string) *Document {
-		in := TableInput{Found: true, State: checkpoint.TableState{Source: "Log_2015_01"}}
+		in := TableInput{Found: true, State: checkpoint.TableState{Source: "Log_2015_01", Generation: 7, Listed: 7}}
 		if reason != "" {
 			in.State.Suspended = checkpoint.Suspension{Since: now, Reason: reason}
 		}

@@ -38,12 +38,14 @@ type Input struct {
 	// Elsewhere says that the app profile leads to another cluster than the ledger's; "" if it does
 	// not, or nobody has asked.
 	Elsewhere string
+
+	readAt time.Time // zero is when it is judged
 }
 
 // Judge makes the status of what was read. With is added to the commands of next steps.
 func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	m := NewDocument(l.Cfg, env, now)
-	m.with, m.begun = with, l.Begun
+	m.with, m.begun, m.cutover, m.otherPlace, m.readAt = with, l.Begun, l.Cutover, l.Elsewhere, l.readAt
 	for i, c := range l.Tables {
 		m.add(c, l.Inputs[i])
 	}

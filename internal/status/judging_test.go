@@ -34,6 +34,13 @@ func loadedTable() checkpoint.TableState {
 		Load: checkpoint.Load{Generation: 7, StartedAt: ago(time.Hour), DoneAt: ago(50 * time.Minute), Items: 10, Estimate: 10}}
 }
 
+// followed is a table that is loaded, and whose one shard was found empty a second ago.
+func followed() TableInput {
+	s := held("s", "w", ago(time.Second))
+	s.CaughtUp, s.ReadAt, s.AppliedTo, s.FirstRead = true, ago(time.Second), ago(time.Second), ago(time.Hour)
+	return TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{s}}
+}
+
 // held is a shard that a worker holds and has last written to at a time.
 func held(id, worker string, written time.Time) checkpoint.Shard {
 	return checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: worker, Heartbeat: checkpoint.Heartbeat{WrittenAt: written}}

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -23,6 +24,9 @@ func (m *Document) Render(w io.Writer, shards bool) error {
 	title := map[string]string{PhaseCopy: "copy + stream", PhaseInSync: "in sync", phaseCutover: "cut over", phaseDone: "done"}[m.Phase]
 	if title == "" {
 		title = m.Phase
+	}
+	if said := m.State.Phase(); said == PhaseCopy && m.State != standing.Copying {
+		title += ", " + m.State.Text()
 	}
 	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), title,
 		m.Source, m.Target, m.workersText(), terminal.Plural(m.Leases, "lease"))
@@ -82,6 +86,9 @@ func (m *Document) notes() []string {
 		add("Cutover: attempt %d, %s%s", c.Attempt, c.Step, text)
 	}
 	for _, t := range m.Tables {
+		if text := t.standsText(); text != "" {
+			add("%s", text)
+		}
 		if t.Settling > 0 {
 			add("%s: %s applied once, to be asserted exactly after dual_writes.settle", t.Source, terminal.Plural(int(t.Settling), "change"))
 		}
@@ -92,7 +99,7 @@ func (m *Document) notes() []string {
 			}
 			add("%s is paused since %s%s", t.Source, t.Paused.Since.Format(time.RFC3339), reason)
 		}
-		if t.NeedsLoad {
+		if t.LoadNeeded {
 			since := ""
 			if t.LostFrom != nil {
 				since = "; changes since " + t.LostFrom.Format(time.RFC3339) + " may be lost"
@@ -105,7 +112,7 @@ func (m *Document) notes() []string {
 		if t.Old {
 			add("Old: %s was last read %s ago; nothing is known since", t.Source, since(t.OldestReadAt, m.At))
 		}
-		if t.unlisted {
+		if t.stands.Unlisted {
 			add("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", t.Source, since(t.OldestReadAt, m.At))
 		}
 		if t.copiedFrom != "" {
@@ -126,6 +133,23 @@ func (m *Document) notes() []string {
 		}
 	}
 	return notes
+}
+
+// standsText is how a table stands, where no figure and no other note says so.
+func (t *Table) standsText() string {
+	switch t.State {
+	case standing.Stalled, standing.Sweeping, standing.Differs, standing.CatchingUp, standing.Unknown:
+	default:
+		return ""
+	}
+	if t.Suspended != "" || t.State == standing.Stalled && len(t.Troubles) > 0 {
+		return "" // a trouble says so
+	}
+	since := ""
+	if t.Since != nil {
+		since = " since " + t.Since.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%s is %s%s: %s", t.Source, t.State.Text(), since, t.stands.Conditions[0].Text())
 }
 
 // writeShards draws the lineage of every table, and lists the workers.

@@ -21,6 +21,7 @@ type Survey struct {
 func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now time.Time) (*Document, []admin.Event) {
 	if err == nil {
 		s.ledger, s.at = l, now
+		l.readAt = now
 	}
 	if s.ledger == nil {
 		return nil, nil

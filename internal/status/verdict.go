@@ -12,7 +12,7 @@ import (
 func (m *Document) Verdict() error {
 	var found diag.List
 	for _, t := range m.Tables {
-		if t.NeedsLoad {
+		if t.LoadNeeded {
 			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
 		}
 		if t.noExport != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -37,7 +38,7 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 	g := task.NewGroup(ctx, tablesAtOnce)
 	for i := range l.Tables {
 		in := &l.Inputs[i]
-		if !in.Found || !in.State.Loaded() || in.Keeper.Owner != "" && now.Sub(in.Keeper.Heartbeat.WrittenAt) <= l.Cfg.State.Lease {
+		if !in.Found || !in.State.Loaded() || in.Keeper.Owner != "" && standing.Answers(in.Keeper.Heartbeat, now, l.Cfg.State.Lease) {
 			continue
 		}
 		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) {
@@ -82,17 +83,32 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 	return targetFinding{}, false
 }
 
-// misplaced tells what the witnesses say. A table of which they say anything is not known to be in
-// sync; who may not ask them is told so, and has the word of the ledger.
+// misplaced tells what the witnesses say.
 func (t *Table) misplaced(in TableInput, now time.Time) {
 	for _, f := range in.findings {
-		since := in.Keeper.Heartbeat.WrittenAt // nobody has looked after it since
-		if f.unknown || since.IsZero() {
-			since = now
+		t.troubled(checkpoint.Trouble{Step: stepWitness + " " + f.table, Since: in.foundAt(f, now), Cause: f.cause}, 0)
+	}
+}
+
+// foundAt is since when a finding holds: nobody has looked after the target since the last beat.
+func (in *TableInput) foundAt(f targetFinding, now time.Time) time.Time {
+	if since := in.Keeper.Heartbeat.WrittenAt; !f.unknown && !since.IsZero() {
+		return since
+	}
+	return now
+}
+
+// doubts are what the witnesses leave open of the targets. Who may not ask them is told so, and has
+// the word of the ledger.
+func (in *TableInput) doubts(now time.Time) (out []standing.Doubt) {
+	for _, f := range in.findings {
+		reason := standing.TargetLost
+		if f.unknown {
+			reason = standing.TargetUnreadable
 		}
-		t.troubled(checkpoint.Trouble{Step: stepWitness + " " + f.table, Since: since, Cause: f.cause}, 0)
-		if t.Phase == PhaseInSync && !f.denied {
-			t.Phase = PhaseCopy
+		if !f.denied {
+			out = append(out, standing.Doubt{Reason: reason, Cause: f.cause, Since: in.foundAt(f, now)})
 		}
 	}
+	return out
 }

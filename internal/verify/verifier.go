@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -446,7 +447,7 @@ func (v *Verifier) applied(ctx context.Context, to time.Time) (bool, error) {
 		return state.StreamEnded, err // nothing more comes
 	}
 	shards, err := v.Ledger.Shards(ctx, v.Source)
-	at := checkpoint.AppliedTo(state, shards)
+	at := standing.AppliedTo(state, shards)
 	return err == nil && !at.Before(to.Add(appliedSlack)), err
 }
 

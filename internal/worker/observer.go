@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
@@ -247,9 +248,9 @@ func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.Sta
 	for s, n := range shards {
 		states[string(s)] = n
 	}
-	o.health.Looked(state.Source, status.WaitsForListing(state))
+	o.health.Looked(state.Source, standing.WaitsForListing(state))
 	o.metrics.Shards(state.Source, states)
-	o.metrics.NeedsLoad(state.Source, state.NeedsLoad)
+	o.metrics.LoadNeeded(state.Source, standing.Lost(state))
 	if rows, known := state.Mismatched(); known {
 		o.metrics.Mismatched(state.Source, rows)
 	}
