@@ -141,13 +141,15 @@ func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state c
 	case l.unfollowed[s.ID]:
 		return s.Covers(l.Listings.Open[s.ID], l.Table.Owed()), true, coveredHere
 	case (s.CaughtUp || s.Settling.CaughtUp) && !s.ReadAt.IsZero():
-		return readAt(s), true, coveredHere
+		at, _ = l.lastRead(s)
+		return at, true, coveredHere
 	case !s.Settling.EventTime.IsZero():
 		return s.Settling.EventTime, false, coveredHere
 	case !s.EventTime.IsZero():
 		return s.EventTime, false, coveredHere
 	case !s.ReadAt.IsZero():
-		return readAt(s), true, coveredHere
+		at, _ = l.lastRead(s)
+		return at, true, coveredHere
 	case parent != nil && !parent.Finished() && !parent.Ended():
 		return time.Time{}, false, coveredElsewhere
 	case parent != nil && l.blocked(s) != nil:
@@ -203,12 +205,17 @@ func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 }
 
 // lastRead is the latest time at which the shard was read. What came of a read has the service's
-// time too, which no worker's clock affects.
+// time too, which no worker's clock affects. Nothing else is believed where it is another worker's
+// clock that shows the read: there is no owner any more, or the owner has written its row before.
+// How wrong that clock was is not recorded.
 func (l *lineage) lastRead(s *checkpoint.Shard) (at time.Time, future bool) {
 	ahead := func(t time.Time) bool { return t.Sub(l.Now) > Fresh(l.Lease) }
-	shown := later(s.EventTime, s.AppliedTo)
+	shown, beat := later(s.EventTime, s.AppliedTo), beatAt(s.Heartbeat)
 	at = readAt(s)
+	others := s.Owner == "" || !beat.IsZero() && at.After(beat)
 	switch {
+	case others && !shown.IsZero():
+		return shown, ahead(shown)
 	case !ahead(at):
 		at = later(at, shown)
 		return at, ahead(at)

@@ -95,6 +95,15 @@ var cases = []struct {
 		f.Shards[0].ReadAt, f.Shards[0].WrittenAt, f.Shards[0].ClockOffset, f.Shards[0].AppliedTo = ago(time.Hour), ago(time.Hour), -3600, time.Time{}
 	}, InSync, "", time.Time{}, ""},
 
+	{"released by a worker whose clock was wrong", func(f *Facts) {
+		f.Shards[0] = readAgo("s", time.Hour)
+		f.Shards[0].Owner, f.Shards[0].ReadAt = "", noon
+	}, Stalled, noWorker, ago(time.Hour), "run"},
+	{"taken from a worker whose clock was wrong", func(f *Facts) {
+		f.Shards[0] = readAgo("s", time.Hour)
+		f.Shards[0].ReadAt, f.Shards[0].WrittenAt = ago(time.Second), ago(2*time.Second)
+	}, Stalled, notRead, ago(time.Hour), look1},
+
 	{"paused", func(f *Facts) { f.Table.Pause.Since = ago(time.Hour); f.Shards[0] = readAgo("s", time.Hour) }, Paused, byOperator, ago(time.Hour), "resume --table Orders"},
 
 	{"a gap", gap(checkpoint.KindStream, 7), NeedsLoad, Reason(checkpoint.KindStream), ago(time.Minute), "backfill start --repair-gap --table Orders"},

@@ -3,10 +3,12 @@ package sim
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -54,7 +56,7 @@ func (m *Migration) status(ctx context.Context) (status.Table, error) {
 }
 
 // checkStatus: nothing is said to be in sync of which something was lost, or is missing though the
-// ledger calls it applied (I5). It takes a look long after the first
+// ledger calls it applied or it is old, nor while a shard is not read (I5). It takes a look long after the first
 // that found both, in one era, and a keeper that has looked at the target twice between them, which
 // none can while a service is away.
 func (s *simulation) checkStatus(ctx context.Context) {
@@ -66,14 +68,40 @@ func (s *simulation) checkStatus(ctx context.Context) {
 		return
 	}
 	now := s.World.Elapsed()
+	if left := s.unread(); said.State == standing.InSync && left != "" && !s.bad() {
+		s.fail("I5", "status says %s: %s", said.State, left)
+	}
 	switch {
-	case doubt == "" || said.Phase != status.PhaseInSync:
+	case doubt == "" || said.State != standing.InSync:
 		s.doubted = -1
 	case s.doubted != s.rec.era:
 		s.doubted, s.doubtedAt, s.doubtedBeat = s.rec.era, now, s.State().WitnessBeat
 	case now-s.doubtedAt > 2*(s.Lease+s.plan.list) && s.State().WitnessBeat > s.doubtedBeat+1 && !s.bad():
-		s.fail("I5", "status says %s: %s", said.Phase, doubt)
+		s.fail("I5", "status says %s: %s", said.State, doubt)
 	}
+}
+
+// unread is a shard that could be read and that no worker has read for three leases; "" if there is
+// none. A worker's clock may be wrong by a minute before it says so, and a row is written once in a
+// third of a lease.
+func (s *simulation) unread() string {
+	state := s.State()
+	rows := map[string]checkpoint.Shard{}
+	for _, row := range s.Shards() {
+		rows[row.Label+"/"+row.ID] = row
+	}
+	bound := s.World.Now().Add(-standing.Fresh(s.Lease) - checkpoint.ClockTolerance - s.Lease)
+	for _, row := range inOrder(rows) {
+		parent, known := rows[row.Label+"/"+row.Parent]
+		sh := s.Source.Shard(row.Label, row.ID)
+		if sh == nil || row.Label != state.Label || row.Finished() || row.Ended() || known && !parent.Ended() {
+			continue
+		}
+		if at := later(sh.ReadAt, parent.EndTime()); !at.IsZero() && at.Before(bound) {
+			return "no worker has read shard " + row.ID + " since " + at.Format(time.TimeOnly)
+		}
+	}
+	return ""
 }
 
 // doubt is why the table is not in sync; "" if it may be.
@@ -85,7 +113,9 @@ func (s *simulation) doubt() string {
 	if lost := s.trimmed(state); lost != "" {
 		return lost
 	}
-	return strings.Join(s.rec.unequalOf(s.since(state), s.rec.claimed(state)), "\n")
+	// What is older than a listing may be late counts, whether the ledger calls it applied or not.
+	claimed, bound := s.rec.claimed(state), s.World.Now().Add(-checkpoint.Slack)
+	return strings.Join(s.rec.unequalOf(s.since(state), func(c change) bool { return claimed(c) || c.At.Before(bound) }), "\n")
 }
 
 // claimed tells whether the ledger calls a change applied.
