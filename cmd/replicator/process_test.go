@@ -259,7 +259,7 @@ func TestAGapIsAnAlarmAndNotUnreadiness(t *testing.T) {
 		t.Errorf("not ready: %s", text)
 	}
 	m := startWatch(t, s, configuration).until("any", func(*status.Document) bool { return true })
-	if !m.Tables[0].NeedsLoad || m.Tables[0].LastGap == nil || m.Phase != status.PhaseCopy {
+	if !m.Tables[0].LoadNeeded || m.Tables[0].LastGap == nil || m.Phase != status.PhaseCopy {
 		t.Errorf("the gap is not told: %+v", m.Tables[0])
 	}
 }

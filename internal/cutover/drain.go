@@ -61,8 +61,8 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		if err != nil {
 			return err
 		}
-		if ok, why := f.copied(now); !ok && !overrides(c, GateCopy) {
-			return v.cancel(ctx, c, now, "table %s %s", source, why)
+		if ok, why, _ := f.copied(now); !ok && !overrides(c, GateCopy) {
+			return v.cancel(ctx, c, now, "table %s: %s", source, why)
 		}
 		t := v.tables[source]
 		if t == nil {

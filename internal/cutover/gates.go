@@ -111,7 +111,7 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		}
 		return g
 	}
-	copied, why := f.copied(now)
+	copied, why, cure := f.copied(now)
 	verified, verdict := f.verified(r.VerifyWithin, now)
 	parked := "replicator parked list --table " + source
 	fenced, withheld := true, "late writes are refused"
@@ -126,7 +126,7 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 	lagging, lag := f.lag(r, now)
 	roomy, headroom := f.headroom(r.HeadroomAbove, now)
 	return []checkpoint.CutoverGate{
-		gate(GateCopy, copied, why, "replicator status --table "+source),
+		gate(GateCopy, copied, why, cure),
 		gate(GateLag, lagging, lag, "replicator status --table "+source+" --shards"),
 		gate(GateVerify, verified, verdict, "replicator verify --table "+source),
 		gate(GateFull, standing.VerifiedInFull(f.State, now), told(f.State.Verify.Full, now), "replicator verify --full --table "+source),
@@ -143,13 +143,18 @@ func told(r checkpoint.VerifyResult, now time.Time) string {
 	return r.Verdict(now)
 }
 
-// copied tells whether everything is loaded and swept, and is followed since.
-func (f Figures) copied(now time.Time) (bool, string) {
+// copied says whether everything is loaded and swept, and is followed since; else why not, and what
+// to do.
+func (f Figures) copied(now time.Time) (yes bool, figure, cure string) {
 	s := standing.Of(standing.Facts{Table: f.State, Named: true, Shards: f.Shards, Now: now})
-	if c, holds := s.Unloaded(); holds {
-		return false, c.Text()
+	c, holds := s.Unloaded()
+	if !holds {
+		return true, "done", ""
 	}
-	return true, "done"
+	if step, leads := c.NextStep(f.State.Source); leads {
+		return false, c.Text(), "replicator " + step.Command
+	}
+	return false, c.Text(), "replicator status --table " + f.State.Source
 }
 
 func (f Figures) verified(within time.Duration, now time.Time) (bool, string) {
