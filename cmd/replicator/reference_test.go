@@ -217,7 +217,7 @@ func kindOf(expr ast.Expr) string {
 			return "true or false"
 		case "int", "int64", "uint64", "uint32", "uint16", "float64":
 			return "number"
-		case "State", "Loss", "PartState", "Phase", "GapKind", "Start", "BadItem", "Severity", "Capacity", "Percent":
+		case "State", "Loss", "PartState", "Phase", "GapKind", "Start", "BadItem", "Severity", "Capacity", "Percent", "LoadState":
 			return "text"
 		}
 		return "section"
@@ -227,7 +227,7 @@ func kindOf(expr ast.Expr) string {
 			return "time"
 		case "Duration":
 			return "duration"
-		case "SequenceNumber", "Version":
+		case "SequenceNumber", "Version", "State", "LoadState":
 			return "text"
 		case "RawMessage":
 			return "JSON"

@@ -12,6 +12,9 @@ import (
 // Phases are the values of the phase label, in the order a migration passes them.
 var Phases = []string{"prepare", "copy", "in_sync", "cutover", "done"}
 
+// States are the values of the label of replicator_state, in the order in which they are asked for.
+var States = []string{"done", "cutover", "unknown", "paused", "needs_load", "stalled", "preparing", "copying", "sweeping", "parked", "differs", "catching_up", "in_sync"}
+
 // ShardStates are the values of the state label.
 var ShardStates = []string{"waiting", "reading", "done", "gap"}
 
@@ -27,6 +30,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	phase          *prometheus.GaugeVec
+	state          *prometheus.GaugeVec
 	ready          *prometheus.GaugeVec
 	strays         *prometheus.GaugeVec
 	lag            *prometheus.GaugeVec
@@ -72,6 +76,7 @@ func NewMetrics(build Build) *Metrics {
 	gauge("replicator_build_info", "Always 1; the labels name the running program.", "version", "revision", "goversion").
 		WithLabelValues(build.Version, build.Revision, build.GoVersion).Set(1)
 	m.phase = gauge("replicator_migration_phase", "1 for the phase the migration is in, 0 for the others.", "phase")
+	m.state = gauge("replicator_state", "1 for the state the migration is in, 0 for the others.", "state")
 	m.ready = gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.")
 	m.strays = gauge("replicator_cutover_strays", "Changes of the source that were made after a cutover had frozen it: writers that were missed.")
 	m.lag = gauge("replicator_source_lag_seconds",
@@ -137,6 +142,13 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) Phase(phase string) {
 	for _, p := range Phases {
 		m.phase.WithLabelValues(p).Set(one(p == phase))
+	}
+}
+
+// State sets the state the migration is in, one of States.
+func (m *Metrics) State(state string) {
+	for _, s := range States {
+		m.state.WithLabelValues(s).Set(one(s == state))
 	}
 }
 

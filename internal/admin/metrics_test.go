@@ -37,6 +37,7 @@ func golden(t *testing.T, path, got string) {
 func filled() *Metrics {
 	m := NewMetrics(Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1.26"})
 	m.Phase("copy")
+	m.State("copying")
 	m.Lag("Orders", 800*time.Millisecond)
 	headroom := 82800.0
 	m.Headroom("Orders", &headroom)

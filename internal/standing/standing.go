@@ -40,9 +40,6 @@ var States = []State{Done, Cutover, Unknown, Paused, NeedsLoad, Stalled, Prepari
 // rank is the place of a state in the order.
 func (s State) rank() int { return slices.Index(States, s) }
 
-// AtLeast reports whether a state is the given one or follows it in the order.
-func (s State) AtLeast(o State) bool { return s.rank() >= o.rank() }
-
 // Phase is the phase of a migration in the words of older documents.
 func (s State) Phase() string {
 	switch s {
@@ -117,8 +114,8 @@ type Standing struct {
 // State is the first state that holds.
 func (s *Standing) State() State { return s.Conditions[0].State }
 
-// Holds reports whether one of the states holds, be it the first or not.
-func (s *Standing) Holds(states ...State) bool {
+// holds reports whether one of the states holds, be it the first or not.
+func (s *Standing) holds(states ...State) bool {
 	return slices.ContainsFunc(s.Conditions, func(c Condition) bool { return slices.Contains(states, c.State) })
 }
 
@@ -151,14 +148,14 @@ func Of(f Facts) Standing {
 	}
 	j := judgement{f: &f, s: &s}
 	for _, ask := range []func(){j.left, j.unknown, j.paused, j.needsLoad, j.stalled, j.preparing, j.copying, j.sweeping, j.parked, j.differs, j.catchingUp} {
-		if ask(); s.Holds(Done) || f.switched() {
+		if ask(); s.holds(Done) || f.switched() {
 			break
 		}
 	}
 	if len(s.Conditions) == 0 {
 		j.hold(InSync, "", f.syncedSince(), "")
 	}
-	s.Passed = s.Dropped && !f.Named && !s.outlived() && !s.Holds(Unknown, Paused, NeedsLoad, Preparing, Copying, Sweeping)
+	s.Passed = s.Dropped && !f.Named && !s.outlived() && !s.holds(Unknown, Paused, NeedsLoad, Preparing, Copying, Sweeping)
 	return s
 }
 

@@ -60,7 +60,7 @@ type Document struct {
 
 // Standing is the state of a migration or of a table, the first of standing.States that holds.
 type Standing struct {
-	State  standing.State `json:"state"`
+	State  standing.State `json:"state"`  // the first of the list that holds
 	Reason *string        `json:"reason"` // in one word; null where the state says everything
 	Since  *time.Time     `json:"since"`  // null if unknown
 }

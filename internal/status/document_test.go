@@ -1,14 +1,17 @@
 package status
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 // A named table that no worker has met, beside one that is followed, is told with what to do.
@@ -36,6 +39,22 @@ func TestAWorkerThatWritesInTheFuture(t *testing.T) {
 		if got := len(m.NextSteps) == 1 && strings.Contains(m.NextSteps[0].Why, "the clock of worker w is 20m ahead"); got != told {
 			t.Errorf("%s ahead: %+v", ahead, m.NextSteps)
 		}
+	}
+}
+
+// The metric and the schema know every state, in the order in which they are asked for.
+func TestEveryStateIsKnown(t *testing.T) {
+	var schema struct {
+		Properties struct {
+			State struct{ Enum []standing.State }
+		}
+	}
+	if err := json.Unmarshal(Schema, &schema); err != nil || !slices.Equal(schema.Properties.State.Enum, standing.States) {
+		t.Errorf("the schema has %v, %v", schema.Properties.State.Enum, err)
+	}
+	known := func(s standing.State, of string) bool { return string(s) == of }
+	if !slices.EqualFunc(standing.States, admin.States, known) {
+		t.Errorf("the metric has %v", admin.States)
 	}
 }
 

@@ -76,6 +76,7 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 		o.feed.Publish(e)
 	}
 	o.metrics.Phase(m.Phase)
+	o.metrics.State(string(m.State))
 	o.metrics.CutoverReady(m.Cutover.Ready)
 	o.metrics.Strays(m.Cutover.Strays)
 	for _, t := range m.Tables {
