@@ -47,7 +47,7 @@ type Shard struct {
 	ChangesPerSecond *float64   `json:"changes_per_second"`
 	Changes          uint64     `json:"changes"`  // applied
 	Settling         uint64     `json:"settling"` // applied once, and to be asserted exactly under dual writes
-	Old              bool       `json:"old"`      // it has an owner, and what is told was true two leases ago
+	Old              bool       `json:"old"`      // it has an owner, and was last read more than three leases ago
 	Why              *whyStatus `json:"why"`      // it does not get on; null if it does, or is done and its children are known
 	Reason           *string    `json:"reason"`   // of a gap
 }
