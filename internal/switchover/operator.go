@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -77,7 +78,7 @@ func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (
 	if err != nil {
 		return nil, explain(ctx, what, err)
 	}
-	if fresh := o.Now(ctx).Sub(seat.Heartbeat().WrittenAt) <= 2*o.Cfg.State.Lease; fresh {
+	if standing.Answers(seat.Heartbeat(), o.Now(ctx), o.Cfg.State.Lease) {
 		in.driver = seat.Owner()
 	}
 	return judge(in, o.Now(ctx)), nil

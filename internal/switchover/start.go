@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -238,7 +239,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 		return nil
 	}
 	seat, err := f.Ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
-	if err != nil || seat.Owner() != "" && f.Now(ctx).Sub(seat.Heartbeat().WrittenAt) <= 2*f.Cfg.State.Lease {
+	if err != nil || seat.Owner() != "" && standing.Answers(seat.Heartbeat(), f.Now(ctx), f.Cfg.State.Lease) {
 		return nil // asked again
 	}
 	d := Driver(f.ends(), f.hooks)
