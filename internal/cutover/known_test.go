@@ -18,7 +18,7 @@ import (
 // figures are those of a table whose gates are all ready at begin, by what ready asks.
 func figures() cutover.Figures {
 	clean := checkpoint.VerifyResult{Number: 1, EndedAt: begin.Add(-30 * time.Minute), Generation: 5}
-	s := checkpoint.TableState{Source: "T", Label: "l", Generation: 5, Adopted: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: begin}}
+	s := checkpoint.TableState{Source: "T", Label: "l", Generation: 5, Adopted: 5, Listed: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: begin}}
 	s.Verify.Result, s.Verify.Full = clean, clean
 	shard := checkpoint.Shard{ID: "s", Label: "l", State: checkpoint.Reading, Owner: "w", AppliedTo: begin.Add(-time.Second), FirstRead: begin.Add(-time.Hour), Generation: 5}
 	return cutover.Figures{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "t", Fence: 7}}}
