@@ -9,9 +9,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// A load is slowed by what the workers say of now: a worker that has written nothing for two leases
+// A load is slowed by what the workers say of now: a worker that has written nothing for three leases
 // says nothing, and neither does a part that nobody holds.
 func TestWhatSlowsALoad(t *testing.T) {
 	copying := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, Load: checkpoint.Load{Generation: 7, Number: 1, Parts: 2, StartedAt: noon.Add(-time.Hour)}}
@@ -27,8 +28,8 @@ func TestWhatSlowsALoad(t *testing.T) {
 	}{
 		"held":           {part(time.Second, "w", "target CPU"), []string{"target CPU"}, true},
 		"well":           {part(time.Second, "w", ""), nil, true},
-		"two leases":     {part(2*testLease, "w", "target CPU"), []string{"target CPU"}, true},
-		"silent":         {part(2*testLease+time.Second, "w", "target CPU"), nil, false},
+		"three leases":   {part(3*testLease, "w", "target CPU"), []string{"target CPU"}, true},
+		"silent":         {part(3*testLease+time.Second, "w", "target CPU"), nil, false},
 		"held by nobody": {part(time.Second, "", "target CPU"), nil, true},
 	} {
 		p := ProgressOf(copying, []checkpoint.Part{c.part}, noon, testLease)
@@ -62,11 +63,11 @@ func TestCountsOfASweep(t *testing.T) {
 	in := &Input{Cfg: &config.Config{State: config.State{Lease: testLease}}, Tables: []TableInput{{Found: true, State: checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, Base: 7,
 		Load: checkpoint.Load{Generation: 7, Number: 1, Parts: 4, Items: 10, Estimate: 12, Units: 2, DoneAt: noon, SweptAt: noon, Paused: checkpoint.PausedByOperator}}}}}
 	table := in.judge(cost.Default(), "", noon).Tables[0]
-	if table.State != stateDone || table.Paused != nil || table.Load.Items != 10 || *table.Load.Estimate != 12 || table.Load.ReadUnits != 2 {
+	if table.State != standing.LoadDone || table.Paused != nil || table.Load.Items != 10 || *table.Load.Estimate != 12 || table.Load.ReadUnits != 2 {
 		t.Errorf("%+v, %+v", table, table.Load)
 	}
 	in.Tables[0].State.Load.SweptAt, in.Tables[0].State.Base = time.Time{}, 0
-	if table := in.judge(cost.Default(), "", noon).Tables[0]; table.State != stateSweeping || table.Paused == nil {
+	if table := in.judge(cost.Default(), "", noon).Tables[0]; table.State != standing.LoadSweeping || table.Paused == nil {
 		t.Errorf("%+v", table)
 	}
 }
