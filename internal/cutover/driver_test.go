@@ -196,7 +196,7 @@ func TestARequestWaits(t *testing.T) {
 					}
 					return
 				}
-				s.expect(got, checkpoint.CutoverCancelled, "gate copy of table Orders is not ready: needs a load")
+				s.expect(got, checkpoint.CutoverCancelled, "gate copy of table Orders is not ready: changes or rows are missing")
 				if after := got.EndedAt.Sub(kit.Begin); after < c.begins || after > c.begins+time.Minute {
 					t.Errorf("it began after %s", after)
 				}
@@ -522,7 +522,7 @@ func TestWhatEndsADrain(t *testing.T) {
 		s.start(plan())
 		s.drive(at(checkpoint.CutoverDrain))
 		s.Change("Parts", func(st *checkpoint.TableState) { st.NeedsLoad, st.Reason = true, "a gap" })
-		s.expect(s.drive(settled), checkpoint.CutoverCancelled, "table Parts needs a load: a gap", FreezeWrites, UnfreezeWrites)
+		s.expect(s.drive(settled), checkpoint.CutoverCancelled, "table Parts: changes or rows are missing: a gap", FreezeWrites, UnfreezeWrites)
 	})
 	for moment, stray := range map[time.Duration]bool{0: false, time.Second: false, time.Second + 1: true} {
 		if after(kit.Begin.Add(moment), kit.Begin) != stray {

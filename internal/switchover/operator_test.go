@@ -298,7 +298,7 @@ func TestShow(t *testing.T) {
 		_, err = s.Ledger.TakeKeeperLease(s.Ctx, lease)
 		s.Must(err)
 		d, _ := s.run(s.Ctx, show)
-		s.Sleep(2*s.Config.State.Lease + time.Second)
+		s.Sleep(3*s.Config.State.Lease + time.Second)
 		if gone, _ := s.run(s.Ctx, show); d.Driver == nil || *d.Driver != "tested" || gone.Driver != nil {
 			t.Errorf("%v, later %v", d.Driver, gone.Driver)
 		}
