@@ -9,17 +9,9 @@ import (
 
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
-
-// The AWS SDK's ids of the services that are asked here: tables, their streams, exports, and those
-// that give credentials.
-const (
-	tableService   = "DynamoDB"
-	streamsService = "DynamoDB Streams"
-)
-
-var awsServices = []string{tableService, streamsService, "S3", "STS", "SSO", "SSO OIDC", "Signin"}
 
 // anyService is the variable that redirects all services.
 const anyService = "AWS_ENDPOINT_URL"
@@ -100,7 +92,7 @@ func (e awsEndpoints) of(service string) endpoint {
 
 // used are the endpoints that any service is redirected to, each once.
 func (e awsEndpoints) used() (used []endpoint) {
-	for _, service := range awsServices {
+	for _, service := range awshost.Services {
 		if one := e.of(service); one.url != "" && !slices.Contains(used, one) {
 			used = append(used, one)
 		}
@@ -111,12 +103,12 @@ func (e awsEndpoints) used() (used []endpoint) {
 // checkPair refuses to lead tables to an emulator without their streams, or the other way round.
 // Where only one of them is set, to an endpoint of Amazon's, both are asked at Amazon's.
 func (e awsEndpoints) checkPair() diag.List {
-	led, other, affected := e.of(tableService), streamsService, "the stream would be read from real AWS"
-	if isElsewhere(led) == isElsewhere(e.of(streamsService)) {
+	led, other, affected := e.of(awshost.Tables), awshost.Streams, "the stream would be read from real AWS"
+	if isElsewhere(led) == isElsewhere(e.of(awshost.Streams)) {
 		return nil
 	}
 	if !isElsewhere(led) {
-		led, other, affected = e.of(streamsService), tableService, "the table would be read from real AWS"
+		led, other, affected = e.of(awshost.Streams), awshost.Tables, "the table would be read from real AWS"
 	}
 	missing, lacks := e.of(other).where, " names an endpoint of Amazon's"
 	if missing == "" {
@@ -128,7 +120,7 @@ func (e awsEndpoints) checkPair() diag.List {
 }
 
 // isElsewhere reports whether a service is redirected to a host that is none of Amazon's.
-func isElsewhere(e endpoint) bool { return e.url != "" && !isAmazons(e.url) }
+func isElsewhere(e endpoint) bool { return e.url != "" && !awshost.IsEndpoint(e.url) }
 
 // settingLike is the setting of another service in the place where an endpoint is set.
 func (e awsEndpoints) settingLike(set endpoint, service string) string {
@@ -142,14 +134,14 @@ func (e awsEndpoints) settingLike(set endpoint, service string) string {
 // for tables: every request would be refused there. What redirects all services is judged by the
 // two that are always asked.
 func (e awsEndpoints) checkServices() (found diag.List) {
-	for _, service := range awsServices {
+	for _, service := range awshost.Services {
 		at := e.of(service)
 		ofAll := at.where == anyService || at.where == e.ofProfile()
-		if !isAmazons(at.url) || ofAll && service != tableService && service != streamsService {
+		if !awshost.IsEndpoint(at.url) || ofAll && service != awshost.Tables && service != awshost.Streams {
 			continue
 		}
 		u, _ := url.Parse(at.url) // it is one: it was parsed above
-		there, _ := findAWSHost(u.Hostname())
+		there, _ := awshost.Find(u.Hostname())
 		if slices.Contains(there, service) {
 			continue
 		}
@@ -167,11 +159,11 @@ func (e awsEndpoints) checkServices() (found diag.List) {
 // requests are signed for: AWS would refuse them all. It is nil for one that names no region, and
 // for an emulator's.
 func CheckEndpointRegion(endpoint, region string) error {
-	if !isAmazons(endpoint) {
+	if !awshost.IsEndpoint(endpoint) {
 		return nil
 	}
 	u, _ := url.Parse(endpoint) // it is one: it was parsed above
-	_, at := findAWSHost(u.Hostname())
+	_, at := awshost.Find(u.Hostname())
 	if at == "" || at == region {
 		return nil
 	}
@@ -184,7 +176,7 @@ func CheckEndpointRegion(endpoint, region string) error {
 // tables and of streams to; "" for one that asks Amazon's own.
 func SourceEndpoints(env Lookup) (tables, streams string) {
 	e := endpointsOf(env)
-	return e.of(tableService).url, e.of(streamsService).url
+	return e.of(awshost.Tables).url, e.of(awshost.Streams).url
 }
 
 func ownVariable(service string) string {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
@@ -37,9 +38,9 @@ func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 			Fix: "write it as https://HOST, or leave it out"}}
 	}
 	secure, address := strings.EqualFold(u.Scheme, "https"), u.Scheme+"://"+u.Host // without a path, a query or a password
-	if !allowed.Emulator && !isAmazons(endpoint) {
+	if !allowed.Emulator && !awshost.IsEndpoint(endpoint) {
 		cause := "no AWS service that is used here has an endpoint at this host, and it gets every request of the AWS SDK"
-		if IsAWSHost(u.Hostname()) {
+		if awshost.Is(u.Hostname()) {
 			cause = "requests to Amazon's own host would go there unencrypted"
 		}
 		found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", where, shown(address)), Cause: cause,

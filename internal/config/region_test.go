@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
 // A region that AWS does not have is a warning, with what was probably meant; one that may be new is told as such.
 func TestRegionThatDoesNotExist(t *testing.T) {
-	for _, name := range regions {
-		if CheckRegion(name, diag.Position{}) != nil || !regionForm.MatchString(name) {
+	for _, name := range awshost.Regions {
+		if CheckRegion(name, diag.Position{}) != nil || !awshost.IsRegion(name) {
 			t.Errorf("%s is not a region, or not called like one", name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
@@ -102,7 +103,7 @@ func document(statements ...Statement) Policy {
 // tableARN is arn:PARTITION:dynamodb:REGION:ACCOUNT:table/NAME, with * for what is not known.
 // Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html
 func tableARN(role, region, table string) string {
-	partition, account := config.Partition(region), "*"
+	partition, account := awshost.Partition(region), "*"
 	if parts := strings.SplitN(role, ":", 6); len(parts) == 6 { // arn:PARTITION:iam::ACCOUNT:role/NAME
 		partition, account = parts[1], parts[4]
 	}

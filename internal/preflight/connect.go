@@ -24,6 +24,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -300,7 +301,7 @@ func endpointName(endpoint string) string {
 	if err != nil {
 		return "an endpoint that is no URL"
 	}
-	if config.IsAWSHost(u.Hostname()) {
+	if awshost.Is(u.Hostname()) {
 		return u.Host
 	}
 	return "EMULATOR " + u.Host

@@ -1,4 +1,4 @@
-package config
+package awshost
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestPartition(t *testing.T) {
 // Whatever host the SDK leads to by itself is Amazon's: in every region, by IPv6, for FIPS, of an
 // account.
 func TestEveryHostOfTheSDKIsAmazons(t *testing.T) {
-	for _, region := range regions {
+	for _, region := range Regions {
 		for _, dualStack := range []bool{false, true} {
 			for _, fips := range []bool{false, true} {
 				tables, err := dynamodb.NewDefaultEndpointResolverV2().ResolveEndpoint(context.Background(),
@@ -46,9 +46,9 @@ func TestEveryHostOfTheSDKIsAmazons(t *testing.T) {
 				if err != nil {
 					t.Fatal(region, err)
 				}
-				for host, service := range map[string]string{tables.URI.Host: tableService, account.URI.Host: tableService, streams.URI.Host: streamsService,
-					"vpce-0a-1b." + ofVPC(tables.URI.Host, region): tableService, "vpce-0a-1b-" + region + "a." + ofVPC(streams.URI.Host, region): streamsService} {
-					if at, in := findAWSHost(host); !slices.Contains(at, service) || in != region {
+				for host, service := range map[string]string{tables.URI.Host: Tables, account.URI.Host: Tables, streams.URI.Host: Streams,
+					"vpce-0a-1b." + ofVPC(tables.URI.Host, region): Tables, "vpce-0a-1b-" + region + "a." + ofVPC(streams.URI.Host, region): Streams} {
+					if at, in := Find(host); !slices.Contains(at, service) || in != region {
 						t.Errorf("%s of %s is taken for one of %v in %q", host, service, at, in)
 					}
 				}
@@ -73,19 +73,19 @@ func TestRentedHostsAreNotAmazons(t *testing.T) {
 		"x.dynamodb.us-east-1.amazonaws.com", "us-east-1.amazonaws.com", "amazonaws.com", "dynamodb.us-east-1.example.org", "REGION.dynamodb.amazonaws.com",
 		"dynamodb.region.amazonaws.com", "sqs.us-east-1.amazonaws.com", "",
 	} {
-		if services, _ := findAWSHost(host); len(services) > 0 {
+		if services, _ := Find(host); len(services) > 0 {
 			t.Errorf("%s is taken for an endpoint of %v", host, services)
 		}
 	}
 	for host, want := range map[string]string{
-		"dynamodb.us-east-9.amazonaws.com": tableService, "dynamodb-fips.us-east-1.amazonaws.com": tableService, "111122223333.ddb.eu-west-1.amazonaws.com": tableService,
-		"vpce-0a-1b.dynamodb.us-east-1.vpce.amazonaws.com": tableService, "vpce-0a-1b.dynamodb-fips.us-east-1.vpce.amazonaws.com": tableService,
-		"vpce-0a-1b.streams.dynamodb.us-east-1.vpce.amazonaws.com": streamsService, "streams-dynamodb.eu-west-1.api.aws": streamsService,
-		"streams-dynamodb.eusc-de-east-1.api.amazonwebservices.eu": streamsService,
+		"dynamodb.us-east-9.amazonaws.com": Tables, "dynamodb-fips.us-east-1.amazonaws.com": Tables, "111122223333.ddb.eu-west-1.amazonaws.com": Tables,
+		"vpce-0a-1b.dynamodb.us-east-1.vpce.amazonaws.com": Tables, "vpce-0a-1b.dynamodb-fips.us-east-1.vpce.amazonaws.com": Tables,
+		"vpce-0a-1b.streams.dynamodb.us-east-1.vpce.amazonaws.com": Streams, "streams-dynamodb.eu-west-1.api.aws": Streams,
+		"streams-dynamodb.eusc-de-east-1.api.amazonwebservices.eu": Streams,
 		"bucket.vpce-0a-1b.s3.us-east-1.vpce.amazonaws.com":        "S3", "s3.amazonaws.com": "S3", "s3.dualstack.eu-west-1.amazonaws.com": "S3",
 		"sts.amazonaws.com": "STS", "vpce-0a-1b.sts.us-east-1.vpce.amazonaws.com": "STS", "portal.sso.eu-west-1.amazonaws.com": "SSO", "oidc.eu-west-1.amazonaws.com": "SSO OIDC",
 	} {
-		if services, _ := findAWSHost(host); !slices.Equal(services, []string{want}) {
+		if services, _ := Find(host); !slices.Equal(services, []string{want}) {
 			t.Errorf("%s: %v, want %s", host, services, want)
 		}
 	}

@@ -1,4 +1,5 @@
-package config
+// Package awshost recognises the hosts and regions of AWS.
+package awshost
 
 import (
 	"context"
@@ -18,6 +19,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	smithyendpoints "github.com/aws/smithy-go/endpoints"
 )
+
+// The AWS SDK's ids of the services that the program calls: tables and their streams.
+const (
+	Tables  = "DynamoDB"
+	Streams = "DynamoDB Streams"
+)
+
+// Services are the ids of all services that the program calls: tables, streams, exports, and those
+// that give credentials.
+var Services = []string{Tables, Streams, "S3", "STS", "SSO", "SSO OIDC", "Signin"}
 
 // What stands in the form of a host for a part that differs. No host has capital letters.
 const (
@@ -40,15 +51,15 @@ var awsResolvers = []struct {
 	service string
 	resolve func(context.Context, locality) (smithyendpoints.Endpoint, error)
 }{
-	{tableService, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+	{Tables, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
 		return dynamodb.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
 			dynamodb.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
 	}},
-	{tableService, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+	{Tables, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
 		return dynamodb.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, dynamodb.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack,
 			UseFIPS: &p.fips, AccountId: aws.String("000000000000"), AccountIdEndpointMode: aws.String("preferred")})
 	}},
-	{streamsService, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
+	{Streams, func(ctx context.Context, p locality) (smithyendpoints.Endpoint, error) {
 		return dynamodbstreams.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
 			dynamodbstreams.EndpointParameters{Region: &p.region, UseDualStack: &p.dualStack, UseFIPS: &p.fips})
 	}},
@@ -93,7 +104,7 @@ var awsForms = sync.OnceValue(func() map[string][]string {
 		}
 	}
 	names, domains := map[string][]string{}, map[string][]string{}
-	for _, region := range regions {
+	for _, region := range Regions {
 		for _, r := range awsResolvers {
 			for _, p := range []locality{{region, false, false}, {region, false, true}, {region, true, false}, {region, true, true}} {
 				at, err := r.resolve(context.Background(), p)
@@ -108,7 +119,7 @@ var awsForms = sync.OnceValue(func() map[string][]string {
 			}
 		}
 	}
-	for _, service := range awsServices {
+	for _, service := range Services {
 		slices.Sort(names[service])
 		slices.Sort(domains[service])
 		for _, name := range slices.Compact(names[service]) {
@@ -137,13 +148,13 @@ func formOf(host string) (form, region string, ofVPC bool) {
 	return strings.Join(labels, "."), region, ofVPC
 }
 
-// findAWSHost finds the services that have an endpoint at a host, and the region it is in, "" if
+// Find finds the services that have an endpoint at a host, and the region it is in, "" if
 // the host names none. There are no services at a host that is none of Amazon's, or that anybody
 // can rent.
 // Source of the names of a VPC's endpoints:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/privatelink-interface-endpoints.html,
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/privatelink-interface-endpoints.html
-func findAWSHost(host string) (services []string, region string) {
+func Find(host string) (services []string, region string) {
 	form, region, ofVPC := formOf(host)
 	for {
 		if services = awsForms()[form]; len(services) > 0 {
@@ -157,15 +168,15 @@ func findAWSHost(host string) (services []string, region string) {
 	}
 }
 
-// IsAWSHost reports whether a service that is asked here has an endpoint of Amazon's at a host.
-func IsAWSHost(host string) bool {
-	services, _ := findAWSHost(host)
+// Is reports whether a service that is asked here has an endpoint of Amazon's at a host.
+func Is(host string) bool {
+	services, _ := Find(host)
 	return len(services) > 0
 }
 
-// isAmazons reports whether a URL is one of Amazon's own endpoints, and reached without being
+// IsEndpoint reports whether a URL is one of Amazon's own endpoints, and reached without being
 // overheard or redirected.
-func isAmazons(endpoint string) bool {
+func IsEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
-	return err == nil && strings.EqualFold(u.Scheme, "https") && IsAWSHost(u.Hostname())
+	return err == nil && strings.EqualFold(u.Scheme, "https") && Is(u.Hostname())
 }

@@ -1,4 +1,4 @@
-package config
+package awshost
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
