@@ -1,0 +1,92 @@
+package architecture
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mostLines is how large a room may be: a package of internal, in lines of product. A larger one has
+// two subjects.
+const mostLines = 4000
+
+// roomLimits are the rooms that have less.
+var roomLimits = map[string]int{"internal/pipeline": 1200}
+
+// products gives each Go file of the product below a folder, without its tests, with its text.
+func products(t *testing.T, folder string, f func(name, text string)) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		f(strings.TrimPrefix(filepath.ToSlash(path), "../../"), string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRoomsStaySmall: no package of internal has more lines than a person keeps in mind.
+func TestRoomsStaySmall(t *testing.T) {
+	lines := map[string]int{}
+	products(t, "internal", func(name, text string) { lines[filepath.Dir(name)] += strings.Count(text, "\n") })
+	for room, n := range lines {
+		most := mostLines
+		if less, ok := roomLimits[room]; ok {
+			most = less
+		}
+		if n > most {
+			t.Errorf("%s has %d lines of product, at most %d are its share: give a part of it a room of its own", room, n, most)
+		}
+	}
+}
+
+// TestStandingJudgesAlone: whether a table needs a load is read from the record by checkpoint's own
+// changes of it and by internal/standing. All others ask standing.
+func TestStandingJudgesAlone(t *testing.T) {
+	judges := map[string]bool{}
+	for _, folder := range []string{"internal", "cmd", "sink", "cdc", "backfill", "verify", "relay", "dualwrite", "exports", "checkpoint"} {
+		products(t, folder, func(name, text string) {
+			file, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "NeedsLoad" {
+					if x, ok := s.X.(*ast.Ident); !ok || x.Name != "diag" && x.Name != "standing" { // the code, the word
+						judges[filepath.Dir(name)] = true
+					}
+				}
+				return true
+			})
+		})
+	}
+	if len(judges) != 2 || !judges["checkpoint"] || !judges["internal/standing"] {
+		t.Errorf("NeedsLoad of a table's record is read in %v, and should be in checkpoint and internal/standing alone", judges)
+	}
+}
+
+// TestTheCommandLineStaysThin: the command line asks the packages that do the work, and reads neither
+// ledger nor target by itself.
+func TestTheCommandLineStaysThin(t *testing.T) {
+	products(t, "cmd", func(name, text string) {
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range file.Imports {
+			path := strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module+"/")
+			if slices.Contains([]string{"checkpoint", "transform", "sink", "internal/engine"}, path) {
+				t.Errorf("%s imports %s", name, path)
+			}
+		}
+	})
+}
