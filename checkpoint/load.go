@@ -99,9 +99,9 @@ func (s TableState) Stage() Stage {
 	return StageOver
 }
 
-// Inherits reports whether rows may hold what no change of the current generation accounts for: it
+// MayHoldOlderRows reports whether rows may hold what no change of the current generation accounts for: it
 // is neither the first in a target of ours, nor swept.
-func (s TableState) Inherits() bool {
+func (s TableState) MayHoldOlderRows() bool {
 	return s.Base != s.Generation && (s.Base > 0 || s.GapCount > 0 || !s.MadeByUs)
 }
 

@@ -17,7 +17,7 @@ import (
 // strings, sets are arrays (number sets sorted by value, the others by bytes), and text is UTF-8 as it is, escaped only where
 // JSON demands it.
 func (m *Mapping) Cells(item attribute.Item, micros int64) ([]Cell, error) {
-	w, err := m.only(item)
+	w, err := m.singleWrite(item)
 	if err != nil {
 		return nil, err
 	}

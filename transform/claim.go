@@ -468,7 +468,7 @@ func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, r
 	b.absent, b.Changes = absent, len(found)
 	v := LoadVersion(generation, readAt)
 	for _, claim := range claims {
-		if n := sameRegister(b.Rows, &claim); n >= 0 {
+		if n := sameRow(b.Rows, &claim); n >= 0 {
 			claim.Origin, claim.Cells, claim.Remove = "", nil, b.Rows[n].Remove
 			merge(&b.Rows[n], &claim)
 			continue

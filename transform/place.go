@@ -29,8 +29,8 @@ func (m *Mapping) match(item attribute.Item) *rule {
 	return nil
 }
 
-// only is the one write of the rule that decides for an item.
-func (m *Mapping) only(item attribute.Item) (*write, error) {
+// singleWrite is the one write of the rule that decides for an item.
+func (m *Mapping) singleWrite(item attribute.Item) (*write, error) {
 	r := m.match(item)
 	switch {
 	case r == nil:
@@ -182,7 +182,7 @@ func (m *Mapping) mutations(rows []RowMutation, base RowMutation, h *history, pu
 		if puts != nil && h.current(i) {
 			mutation.Remove, mutation.Cells = false, puts[i]
 		}
-		if n := sameRegister(rows[first:], &mutation); n >= 0 {
+		if n := sameRow(rows[first:], &mutation); n >= 0 {
 			merge(&rows[first+n], &mutation)
 			continue
 		}
@@ -191,8 +191,8 @@ func (m *Mapping) mutations(rows []RowMutation, base RowMutation, h *history, pu
 	return rows
 }
 
-// sameRegister finds the mutation of the same row and version column.
-func sameRegister(rows []RowMutation, m *RowMutation) int {
+// sameRow finds the mutation of the same row and version column.
+func sameRow(rows []RowMutation, m *RowMutation) int {
 	for i := range rows {
 		if rows[i].Row == m.Row && rows[i].Owner == m.Owner && rows[i].Table == m.Table {
 			return i

@@ -50,7 +50,7 @@ func (m *Mapping) Row(item attribute.Item) (string, error) {
 }
 
 func (m *Mapping) appendRow(b []byte, item attribute.Item) ([]byte, error) {
-	w, err := m.only(item)
+	w, err := m.singleWrite(item)
 	if err != nil {
 		return b, err
 	}

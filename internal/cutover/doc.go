@@ -99,7 +99,7 @@ type Driver struct {
 	// Parked is how many items of a table are parked.
 	Parked   func(ctx context.Context, table string) (int, error)
 	Settings Settings
-	// Said, if not nil, hears of each step; Failed of what goes wrong and is repeated.
-	Said   func(c checkpoint.Cutover)
+	// OnStep, if not nil, hears of each step; Failed of what goes wrong and is repeated.
+	OnStep func(c checkpoint.Cutover)
 	Failed func(step string, err error)
 }

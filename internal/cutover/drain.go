@@ -49,7 +49,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if v.draining.of != c.Attempt {
 		v.draining = draining{of: c.Attempt, tables: map[string]*drainedTable{}}
 	}
-	if stray, err := v.strayed(ctx, c); err != nil || stray != "" {
+	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
 		if err == nil {
 			err = v.cancel(ctx, c, now, "%s", stray)
 		}
@@ -70,7 +70,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 			v.tables[source] = t
 		}
 		if err := v.writeCanaries(ctx, c, source, t, len(standing.Open(f.State, f.Shards))); err != nil {
-			return errors.Join(err, moved(v.trouble(ctx, c, "canaries of table %s cannot be written: %v", source, err)))
+			return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "canaries of table %s cannot be written: %v", source, err)))
 		}
 		if err := v.list(ctx, f, t); err != nil {
 			return err
@@ -214,8 +214,8 @@ func (t *drainedTable) how(c checkpoint.Cutover, sh *checkpoint.Shard, s Setting
 	return ""
 }
 
-// strayed tells of a change that somebody made after the freeze.
-func (v *drive) strayed(ctx context.Context, c checkpoint.Cutover) (string, error) {
+// stragglers tells of a change that somebody made after the freeze.
+func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, error) {
 	if c.FrozenAt.IsZero() {
 		return "", nil
 	}

@@ -165,8 +165,8 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	}
 	if c.Attempt != v.last.Attempt || c.Step != v.last.Step {
 		v.stepped = task.Mono(ctx)
-		if v.Said != nil {
-			v.Said(c)
+		if v.OnStep != nil {
+			v.OnStep(c)
 		}
 	}
 	v.last = c
@@ -181,12 +181,12 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 		v.last, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 			return c.Cancel(fmt.Sprintf("%s took more than %s: %s", c.Step, spell(limit), orNothing(c.Trouble)), now)
 		})
-		return true, moved(err)
+		return true, ignoreMoved(err)
 	}
 	if !known && c.Step != checkpoint.CutoverCancelling && c.Step != checkpoint.CutoverSwitching {
 		return true, errors.New("the source does not tell its time")
 	}
-	return true, moved(v.step(ctx, c, now))
+	return true, ignoreMoved(v.step(ctx, c, now))
 }
 
 func orNothing(trouble string) string {
@@ -196,8 +196,8 @@ func orNothing(trouble string) string {
 	return trouble
 }
 
-// moved forgives that the cutover has gone on meanwhile: it is read again.
-func moved(err error) error {
+// ignoreMoved forgives that the cutover has gone on meanwhile: it is read again.
+func ignoreMoved(err error) error {
 	if errors.Is(err, checkpoint.ErrMoved) {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (v *drive) step(ctx context.Context, c checkpoint.Cutover, now time.Time) e
 	case checkpoint.CutoverWatching:
 		return v.watch(ctx, c, now)
 	case checkpoint.CutoverCancelling:
-		return v.goOn(ctx, c, now)
+		return v.resumeWrites(ctx, c, now)
 	}
 	return nil
 }
@@ -348,7 +348,7 @@ func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
 
 // fence halts all tables, and refuses whatever they have under way.
 func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if stray, err := v.strayed(ctx, c); err != nil || stray != "" {
+	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
 		if err == nil {
 			err = v.cancel(ctx, c, now, "%s", stray)
 		}
@@ -425,8 +425,8 @@ func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.T
 	return err
 }
 
-// goOn lets application and tables go on after a cancel.
-func (v *drive) goOn(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+// resumeWrites lets application and tables go on after a cancel.
+func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	var trouble string
 	if c.UnfrozenAt.IsZero() {
 		outcome, output, err := v.hook(ctx, c, UnfreezeWrites)
@@ -442,7 +442,7 @@ func (v *drive) goOn(ctx context.Context, c checkpoint.Cutover, now time.Time) e
 		}
 	}
 	if err := v.resume(ctx, c); err != nil { // in any case: an application that goes on by itself is followed
-		return errors.Join(err, moved(v.trouble(ctx, c, "the tables cannot go on: %v", err)))
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the tables cannot go on: %v", err)))
 	}
 	if trouble != "" {
 		return v.trouble(ctx, c, "%s", trouble)

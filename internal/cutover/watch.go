@@ -14,7 +14,7 @@ import (
 
 // verify lets source and target be compared once more, and demands that nothing differs.
 func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if stray, err := v.strayed(ctx, c); err != nil || stray != "" {
+	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
 		if err == nil {
 			err = v.cancel(ctx, c, now, "%s", stray)
 		}

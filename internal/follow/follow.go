@@ -59,7 +59,7 @@ func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right 
 
 func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, pages *pageReader, state checkpoint.TableState, settling *settler) error {
 	ctx, shard, slot := life.Work, lease.Shard(), pages.slot
-	inherits := state.Inherits() || state.Generation != shard.Generation // it was raised since the record was read
+	inherits := state.MayHoldOlderRows() || state.Generation != shard.Generation // it was raised since the record was read
 	at, committed := shard.Progress(), task.Mono(ctx)
 	saved := at.Applied // which appliers are measured by, of a topic
 	rate := engine.RateMeter{At: committed}
@@ -92,7 +92,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 		} else {
 			sink.OwnRemoved(f.mapping, &batch)
 		}
-		err = f.applier.Write(life, right, settling.first(&batch), changes, slot)
+		err = f.applier.Write(life, right, settling.timestampedBatch(&batch), changes, slot)
 		slot.Drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, engine.ErrPutBack) {
 			continue

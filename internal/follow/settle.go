@@ -77,7 +77,7 @@ type settler struct {
 	read    checkpoint.Progress // up to its end
 	reading bool                // the first loop goes on
 	ended   bool                // it has read the shard to its end
-	news    bool                // something is to be committed
+	dirty   bool                // something is to be committed
 	urgent  bool                // and at once
 }
 
@@ -109,7 +109,7 @@ func (f *follower) work(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 	shard := lease.Shard()
 	s := &settler{
 		follower: f, lease: lease, right: right, source: reader.Source, state: state, reading: true,
-		owns: state.Inherits() || state.Generation != shard.Generation, settled: shard.Progress(), read: shard.Progress(),
+		owns: state.MayHoldOlderRows() || state.Generation != shard.Generation, settled: shard.Progress(), read: shard.Progress(),
 	}
 	defer s.abandon()
 	g := task.NewGroup(life.Work, 0)
@@ -121,8 +121,8 @@ func (f *follower) work(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 	return g.Wait()
 }
 
-// first is the batch that a page is applied with when it is read.
-func (s *settler) first(b *transform.Batch) *transform.Batch {
+// timestampedBatch is the batch that a page is applied with when it is read.
+func (s *settler) timestampedBatch(b *transform.Batch) *transform.Batch {
 	if s == nil {
 		return b
 	}
@@ -162,7 +162,7 @@ func (s *settler) hold(b *transform.Batch, changes int, from, to checkpoint.Prog
 		s.queue = append(s.queue, page)
 	}
 	s.pending += page.changes
-	s.news = true
+	s.dirty = true
 }
 
 // report tells the tracker how much waits.
@@ -221,7 +221,7 @@ func (s *settler) next(now, committed time.Duration) settleStep {
 	defer s.mu.Unlock()
 	step := settleStep{progress: s.progress(), stopped: !s.reading, finished: s.ended && !s.reading && len(s.queue) == 0}
 	every := s.Ledger.Lease() / 3
-	if s.news {
+	if s.dirty {
 		every = min(every, s.Timing.Commit)
 	}
 	step.commit = s.urgent || now-committed >= every
@@ -234,7 +234,7 @@ func (s *settler) next(now, committed time.Duration) settleStep {
 		}
 	}
 	if step.commit {
-		s.news, s.urgent = false, false
+		s.dirty, s.urgent = false, false
 	}
 	return step
 }
@@ -285,7 +285,7 @@ func (s *settler) pop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.room.give(s.queue[0].bytes)
-	s.settled, s.news = s.queue[0].to, true
+	s.settled, s.dirty = s.queue[0].to, true
 	s.pending -= s.queue[0].changes
 	s.queue[0] = appliedPage{} // let go of the batch
 	s.queue = s.queue[1:]
@@ -295,14 +295,14 @@ func (s *settler) pop() {
 // settle asserts a page exactly. Nobody but run takes it off the queue.
 func (s *settler) settle(life engine.Lifecycle, page *appliedPage) error {
 	if page.batch == nil {
-		return s.again(life, *page)
+		return s.rereadStretch(life, *page)
 	}
 	return s.applier.Write(life, s.right, page.batch, nil, &engine.PageSlot{})
 }
 
-// again reads the stretch of a page that was dropped, and asserts it exactly. What was parked of it
+// rereadStretch reads the stretch of a page that was dropped, and asserts it exactly. What was parked of it
 // is parked.
-func (s *settler) again(life engine.Lifecycle, page appliedPage) error {
+func (s *settler) rereadStretch(life engine.Lifecycle, page appliedPage) error {
 	shard, at := s.lease.Shard(), page.from
 	reader := &cdc.Reader{Source: s.source, Shard: shard.ID, Covered: covered(shard, s.state), AppliedTo: at.AppliedTo}
 	slot := engine.NewPageSlot(s.slots, s.calls)

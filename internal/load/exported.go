@@ -156,7 +156,7 @@ func (l *Loader) pageOf(state checkpoint.TableState, items []attribute.Item, cha
 	if len(changes) == 0 {
 		batch = transform.Load(l.mapping, items, state.Generation, readAt)
 	}
-	if state.Inherits() {
+	if state.MayHoldOlderRows() {
 		sink.OwnAll(l.mapping, &batch)
 	}
 	return batch

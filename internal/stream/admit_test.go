@@ -121,7 +121,7 @@ func TestARefusedFirstGenerationLeavesNothing(t *testing.T) {
 		k.Witness = func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		before, _ := store.Read(ctx, "")
 		var rows *engine.RowsError
-		if got := reconcilerOf(k).complete(engine.Until(ctx)); err != nil || failed != nil || !errors.As(got, &rows) {
+		if got := reconcilerOf(k).fullPass(engine.Until(ctx)); err != nil || failed != nil || !errors.As(got, &rows) {
 			t.Error(err, failed, got)
 		}
 		if after, err := store.Read(ctx, ""); err != nil || len(after) != len(before) || len(did) > 0 {

@@ -78,7 +78,7 @@ func TestH24_TheEndOfAStreamIsFoundByAll(t *testing.T) {
 		}
 		limited, cancel := task.WithTimeout(ctx, time.Hour)
 		defer cancel()
-		if err := reconcilerOf(k).complete(engine.Until(limited)); err != nil {
+		if err := reconcilerOf(k).fullPass(engine.Until(limited)); err != nil {
 			t.Error(err)
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -121,7 +121,7 @@ func TestADroppedTableStaysSuspended(t *testing.T) {
 			t.Error(err)
 		}
 		since := task.Now(ctx)
-		err := errors.Join(task.Sleep(ctx, time.Minute), reconcilerOf(k).complete(engine.Until(ctx)))
+		err := errors.Join(task.Sleep(ctx, time.Minute), reconcilerOf(k).fullPass(engine.Until(ctx)))
 		state, _, errTable := k.Ledger.Table(ctx, "Orders")
 		if !errors.Is(err, engine.ErrGone) || errTable != nil || state.Suspended.Reason != engine.GoneReason || !state.Suspended.Since.Equal(since) {
 			t.Errorf("%+v, %v, %v", state.Suspended, err, errTable)

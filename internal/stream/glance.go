@@ -40,6 +40,6 @@ func (r *Reconciler) glance(ctx context.Context) {
 	defer cancel()
 	d, err := r.database.Describe(limited, r.Source)
 	if dropped := engine.Gone(d, err); dropped != r.dropped && (dropped || err == nil) {
-		r.hasty = true
+		r.soon = true
 	}
 }

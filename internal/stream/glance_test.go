@@ -41,7 +41,7 @@ func TestTheEndOfAStreamIsLookedAt(t *testing.T) {
 			dropped bool
 			want    bool
 		}{{0, false, false}, {9 * time.Second, false, false}, {time.Second, true, false}, {0, false, true}} {
-			reconcilerOf(k).dropped, reconcilerOf(k).hasty = step.dropped, false
+			reconcilerOf(k).dropped, reconcilerOf(k).soon = step.dropped, false
 			err := errors.Join(task.Sleep(ctx, step.passed), reconcilerOf(k).children(engine.Until(ctx), state, []string{"s"}, map[string]bool{"s": true}))
 			if got := reconcilerOf(k).due(ctx); err != nil || got != step.want {
 				t.Errorf("%+v: due %t, %v", step, got, err)
@@ -59,8 +59,8 @@ func TestAGlanceThatFails(t *testing.T) {
 			if err := task.Sleep(ctx, glanceEvery); err != nil {
 				t.Error(err)
 			}
-			if reconcilerOf(k).glance(ctx); reconcilerOf(k).hasty || reconcilerOf(k).described != task.Mono(ctx) {
-				t.Errorf("dropped %t: %t, described at %s", dropped, reconcilerOf(k).hasty, reconcilerOf(k).described)
+			if reconcilerOf(k).glance(ctx); reconcilerOf(k).soon || reconcilerOf(k).described != task.Mono(ctx) {
+				t.Errorf("dropped %t: %t, described at %s", dropped, reconcilerOf(k).soon, reconcilerOf(k).described)
 			}
 		}
 	})

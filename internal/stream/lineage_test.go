@@ -50,7 +50,7 @@ func TestWhatItsDescendantsOutranIsGivenUp(t *testing.T) {
 			checkpoint.Shard{ID: "young", Parent: "late", State: checkpoint.Reading, Hop: 3, Generation: 1, Began: 1},
 			checkpoint.Shard{ID: "other", State: checkpoint.Reading, Hop: 1, Generation: 1, Began: 1})
 		pass := func() map[string]checkpoint.Shard {
-			if err := reconcilerOf(k).small(engine.Until(ctx)); err != nil {
+			if err := reconcilerOf(k).quickPass(engine.Until(ctx)); err != nil {
 				t.Error(err)
 			}
 			return rowsOf(t, ctx, k)

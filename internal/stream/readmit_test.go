@@ -23,7 +23,7 @@ func TestReadmittedTableCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Table().Tracker.SetSuspended(true)
-	if err := reconcilerOf(k).readmit(ctx); err != nil || k.Table().Tracker.IsSuspended() {
+	if err := reconcilerOf(k).unsuspend(ctx); err != nil || k.Table().Tracker.IsSuspended() {
 		t.Errorf("the tracker says that it is suspended: %v, %v", k.Table().Tracker.IsSuspended(), err)
 	}
 	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "" {

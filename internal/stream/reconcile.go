@@ -51,18 +51,18 @@ func New(s *engine.Table, admission *Admission) *Reconciler {
 // memory is what the reconciler remembers while its keeper holds the lease. What must last is in
 // the ledger.
 type memory struct {
-	began   bool
-	last    time.Duration // when the last complete pass began
-	listing cdc.Listing   // the last complete one
-	doubt   doubt
-	rests   map[string]time.Duration // since when a shard that could be reopened is left alone, by its id and epoch
-	dropped bool                     // the table does not exist any more, and its stream is kept
-	since   time.Duration            // when it was first asked for that it did not
+	began         bool
+	last          time.Duration // when the last complete pass began
+	listing       cdc.Listing   // the last complete one
+	doubt         doubt
+	reopenBackoff map[string]time.Duration // since when a shard that could be reopened is left alone, by its id and epoch
+	dropped       bool                     // the table does not exist any more, and its stream is kept
+	since         time.Duration            // when it was first asked for that it did not
 
 	described time.Duration // when it was last asked for
 	// The next complete pass does not wait for Timing.List: the table was dropped, exists again, or
 	// its stream has ended.
-	hasty bool
+	soon bool
 }
 
 // Run reconciles until a drain begins: a small pass each Timing.Pass, and a complete one every
@@ -74,10 +74,10 @@ func (r *Reconciler) Run(life engine.Lifecycle) error {
 	for !life.Draining() {
 		err := r.Retry(life, "keep the table", func(ctx context.Context) error {
 			if r.due(ctx) {
-				return r.complete(life)
+				return r.fullPass(life)
 			}
 			r.glance(ctx)
-			return r.small(life)
+			return r.quickPass(life)
 		})
 		if err != nil && !life.Draining() {
 			return err
@@ -89,11 +89,11 @@ func (r *Reconciler) Run(life engine.Lifecycle) error {
 
 func (r *Reconciler) due(ctx context.Context) bool {
 	passed := task.Mono(ctx) - r.last
-	return !r.began || passed >= r.Timing.List || r.hasty && passed >= glanceEvery
+	return !r.began || passed >= r.Timing.List || r.soon && passed >= glanceEvery
 }
 
-// readmit takes back that the table was suspended, now that it can be followed.
-func (r *Reconciler) readmit(ctx context.Context) error {
+// unsuspend takes back that the table was suspended, now that it can be followed.
+func (r *Reconciler) unsuspend(ctx context.Context) error {
 	if r.dropped {
 		return nil
 	}
@@ -105,19 +105,19 @@ func (r *Reconciler) readmit(ctx context.Context) error {
 	return err
 }
 
-// complete looks at everything: the witness, the table, its stream and all of its shards. Each step
+// fullPass looks at everything: the witness, the table, its stream and all of its shards. Each step
 // is repeated by itself: while both services throttle, a pass that began anew with each failed call
 // would never end.
-func (r *Reconciler) complete(life engine.Lifecycle) error {
+func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	ctx := life.Work
 	began := task.Mono(ctx)
-	r.hasty = false
+	r.soon = false
 	var state checkpoint.TableState
 	steps := []func(ctx context.Context) error{
 		r.admission.admit,
 		r.fencing.OpenFence, // whether the source answers or not
-		func(context.Context) error { return r.attend(life) },
-		r.readmit,
+		func(context.Context) error { return r.reconcileStream(life) },
+		r.unsuspend,
 		func(ctx context.Context) error { _, err := r.Ledger.Adopt(ctx, r.Source); return err },
 	}
 	for _, at := range r.witnesses.Places() {
@@ -138,7 +138,7 @@ func (r *Reconciler) complete(life engine.Lifecycle) error {
 	r.began, r.last = true, began
 	r.outages.Answered("")
 	r.tracker.SetOver(r.dropped && began-r.since >= lasting)
-	return r.small(life)
+	return r.quickPass(life)
 }
 
 // list gives the complete listing. A stream that the service does not know any more has ended, and
@@ -339,9 +339,9 @@ func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
 // complete listing is cheaper.
 const leafLists = 3
 
-// small looks at the ledger alone, unless a shard has ended whose children are not known: gaps that
+// quickPass looks at the ledger alone, unless a shard has ended whose children are not known: gaps that
 // were not declared, trimmed shards that can be read on, and rows that say nothing any more.
-func (r *Reconciler) small(life engine.Lifecycle) error {
+func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 	ctx := life.Work
 	v, err := r.Look(ctx)
 	if err != nil {
@@ -421,19 +421,19 @@ func (r *Reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
 	if s.Reopened == 0 {
 		return true
 	}
-	if r.rests == nil {
-		r.rests = map[string]time.Duration{}
+	if r.reopenBackoff == nil {
+		r.reopenBackoff = map[string]time.Duration{}
 	}
 	at, now := fmt.Sprint(s.ID, " ", s.Epoch), task.Mono(ctx)
-	since, known := r.rests[at]
+	since, known := r.reopenBackoff[at]
 	if !known {
-		since, r.rests[at] = now, now
+		since, r.reopenBackoff[at] = now, now
 	}
 	rest := min(time.Second<<min(s.Reopened, 16), longRest)
 	if now-since < rest {
 		return false
 	}
-	delete(r.rests, at)
+	delete(r.reopenBackoff, at)
 	return true
 }
 
@@ -455,7 +455,7 @@ func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState
 			return err
 		}
 		if listing.Ended && !r.dropped {
-			r.hasty = true // the stream of a table that is dropped ends with it
+			r.soon = true // the stream of a table that is dropped ends with it
 		}
 		if err := r.discover(life, state, listing, false); err != nil {
 			return err

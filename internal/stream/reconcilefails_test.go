@@ -14,17 +14,17 @@ import (
 func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
 	for name, step := range map[string]func(ctx context.Context, k *enginetest.Rig, state checkpoint.TableState) error{
 		"a complete pass": func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) error {
-			return reconcilerOf(k).complete(engine.Until(ctx))
+			return reconcilerOf(k).fullPass(engine.Until(ctx))
 		},
 		"a small pass": func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) error {
-			return reconcilerOf(k).small(engine.Until(ctx))
+			return reconcilerOf(k).quickPass(engine.Until(ctx))
 		},
 		"a look at the source": func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) error {
 			return k.Table().SameSource(ctx)
 		},
 		"a pass of a named table that was dropped": func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) error {
 			k.Database = enginetest.Dropped{}
-			return reconcilerOf(k).complete(engine.Until(ctx))
+			return reconcilerOf(k).fullPass(engine.Until(ctx))
 		},
 		"a new stream": func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) error {
 			k.Database = enginetest.HeldUpBy("arn2", "label2")
@@ -34,7 +34,7 @@ func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
 				}
 				return &enginetest.PagedStream{Pages: [][]cdc.Shard{{{ID: "n"}}}}
 			}
-			return reconcilerOf(k).complete(engine.Until(ctx))
+			return reconcilerOf(k).fullPass(engine.Until(ctx))
 		},
 		"a stream that is gone": func(ctx context.Context, k *enginetest.Rig, state checkpoint.TableState) error {
 			k.Open = func(string) cdc.Source { return enginetest.EndedStream{} }
@@ -45,7 +45,7 @@ func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
 			k.Open = func(string) cdc.Source {
 				return &enginetest.PagedStream{Pages: [][]cdc.Shard{{{ID: "open"}, {ID: "x", Parent: "nobody"}}}}
 			}
-			return reconcilerOf(k).complete(engine.Until(ctx))
+			return reconcilerOf(k).fullPass(engine.Until(ctx))
 		},
 	} {
 		t.Run(name, func(t *testing.T) { enginetest.CallsFail(t, nil, step) })

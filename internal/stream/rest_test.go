@@ -33,7 +33,7 @@ func TestH64_AShardThatIsLostAgainAndAgainRests(t *testing.T) {
 		seconds := func(n int, reads bool) (gaps int) {
 			for range n {
 				k.Ledger.Heard(ctx, task.Now(ctx))
-				if err := errors.Join(reconcilerOf(k).small(engine.Until(ctx)), task.Sleep(ctx, time.Second)); err != nil {
+				if err := errors.Join(reconcilerOf(k).quickPass(engine.Until(ctx)), task.Sleep(ctx, time.Second)); err != nil {
 					t.Fatal(err)
 				}
 				shards, err := k.Ledger.Shards(ctx, "Orders")

@@ -13,9 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// attend brings the ledger's record in line with the table's stream. The first time it begins the
+// reconcileStream brings the ledger's record in line with the table's stream. The first time it begins the
 // first generation.
-func (r *Reconciler) attend(life engine.Lifecycle) error {
+func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	ctx := life.Work
 	asked := task.Mono(ctx)
 	r.described = asked

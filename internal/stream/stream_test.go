@@ -52,7 +52,7 @@ func TestH24_AnOldAnswerIsNoNewDoubt(t *testing.T) {
 		k.Mapping, k.Database = mapping, db
 		for _, stood := range []time.Duration{0, time.Hour} {
 			db.stood = stood
-			if err := errors.Join(reconcilerOf(k).attend(engine.Until(ctx)), task.Sleep(ctx, time.Minute)); err != nil {
+			if err := errors.Join(reconcilerOf(k).reconcileStream(engine.Until(ctx)), task.Sleep(ctx, time.Minute)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -120,7 +120,7 @@ func TestAStreamFromEnabledToDisabledAndBack(t *testing.T) {
 			}
 			reconcilerOf(k).database = &heldUp{told: backfill.Description{
 				Name: "Orders", StreamARN: step.arn, StreamLabel: step.label, StreamEnabled: step.enabled, ViewType: "NEW_AND_OLD_IMAGES"}}
-			err := reconcilerOf(k).attend(engine.Until(ctx))
+			err := reconcilerOf(k).reconcileStream(engine.Until(ctx))
 			now, _, errTable := k.Ledger.Table(ctx, "Orders")
 			if got := (followed{now.StreamARN, now.StreamEnded, now.GapCount}); err != nil || errTable != nil || got != step.want {
 				t.Errorf("%s: %+v, want %+v: %v", step.name, got, step.want, errors.Join(err, errTable))

@@ -62,7 +62,7 @@ func TestACutoverByTheCommand(t *testing.T) {
 		if code != "" || d.Step != "done" || hooksOf(s.calls) != "freeze_writes switch" {
 			t.Fatalf("%s: %s after %v\n%s", code, d.Step, s.calls, &s.stderr)
 		}
-		if first := d.Hooks[0].Began.Sub(began); first < leaveToWorkers {
+		if first := d.Hooks[0].Began.Sub(began); first < takeOverAfter {
 			t.Errorf("it drives after %s", first)
 		}
 		if !strings.Contains(s.stderr.String(), "no worker can drive the cutover: this process does") {

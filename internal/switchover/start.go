@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// leaveToWorkers is how long this process waits for a worker to drive before it does so itself.
-	leaveToWorkers = 15 * time.Second
+	// takeOverAfter is how long this process waits for a worker to drive before it does so itself.
+	takeOverAfter = 15 * time.Second
 	// tellEvery is the time between two lines that say what is waited for.
 	tellEvery = 10 * time.Second
-	// windUp is how long an interrupted process that drives goes on, to let the application go.
-	windUp = 2 * time.Minute
+	// interruptGrace is how long an interrupted process that drives goes on, to let the application go.
+	interruptGrace = 2 * time.Minute
 )
 
 // Start begins a cutover, and follows it until the application has switched, or until it is over
@@ -175,7 +175,7 @@ func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) e
 
 // conclude writes where the cutover stands, and gives the outcome.
 func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
-	limited, cancel := task.WithTimeout(ctx, leaveToWorkers)
+	limited, cancel := task.WithTimeout(ctx, takeOverAfter)
 	defer cancel()
 	c, err := o.Ledger.Cutover(limited)
 	if err != nil {
@@ -235,7 +235,7 @@ func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 
 // takeOver drives in this process if no worker does, once its probe of all hooks has passed.
 func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.Group) error {
-	if f.drives || task.Mono(ctx)-f.began < leaveToWorkers || c.Step == checkpoint.CutoverRequested && !c.Approved {
+	if f.drives || task.Mono(ctx)-f.began < takeOverAfter || c.Step == checkpoint.CutoverRequested && !c.Approved {
 		return nil
 	}
 	seat, err := f.Ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
@@ -273,5 +273,5 @@ func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool 
 			_, _ = f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
 		}
 	}
-	return c.Step.Switched() || now-f.settled > windUp
+	return c.Step.Switched() || now-f.settled > interruptGrace
 }

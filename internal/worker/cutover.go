@@ -29,7 +29,7 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger) error {
 		}
 	}
 	d := switchover.Driver(switchover.EndsOf(w.Config, ledger, w.source, w.target), hooks)
-	d.Said = func(c checkpoint.Cutover) {
+	d.OnStep = func(c checkpoint.Cutover) {
 		w.Log.Info("cutover", admin.KeyStep, string(c.Step), admin.KeyReason, c.Reason)
 	}
 	told := ""
