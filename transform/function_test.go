@@ -204,7 +204,7 @@ func TestTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"{":                        "at byte 0: a placeholder that is not closed",
 		"x{PK":                     "at byte 1: a placeholder that is not closed",
-		"x}":                       "at byte 1: a } that closes nothing",
+		"x}":                       "at byte 1: a } without a {",
 		"{}":                       "at byte 0: a placeholder without a name",
 		"{ }":                      "at byte 0: a placeholder without a name",
 		"{'' | salt(4)}":           "at byte 0: a placeholder without a name",

@@ -115,7 +115,7 @@ func (e awsEndpoints) checkPair() diag.List {
 		missing, lacks = e.settingLike(led, other), " is not"
 	}
 	return diag.List{{Code: diag.OneEndpoint, What: led.where + " is set, but " + missing + lacks,
-		Cause: "DynamoDB and DynamoDB Streams have an endpoint each: " + affected,
+		Cause: "DynamoDB and DynamoDB Streams have separate endpoints: " + affected,
 		Fix:   "set " + e.settingLike(led, other) + " too (most emulators have one address for both), or unset " + led.where}}
 }
 
@@ -149,8 +149,8 @@ func (e awsEndpoints) checkServices() (found diag.List) {
 		if ofAll {
 			fix = "set " + e.settingLike(at, there[0]) + " in place of " + at.where
 		}
-		found = append(found, &diag.Error{Code: diag.OneEndpoint, What: fmt.Sprintf("%s leads %s to an endpoint of %s (%s)",
-			at.where, service, strings.Join(there, ", "), shown(u.Host)), Cause: "each service has an endpoint of its own, and refuses requests for another", Fix: fix})
+		found = append(found, &diag.Error{Code: diag.OneEndpoint, What: fmt.Sprintf("%s sends requests for %s to an endpoint of %s (%s)",
+			at.where, service, strings.Join(there, ", "), shown(u.Host)), Cause: "each service has its own endpoint, and rejects requests for another", Fix: fix})
 	}
 	return found
 }
@@ -167,8 +167,8 @@ func CheckEndpointRegion(endpoint, region string) error {
 	if at == "" || at == region {
 		return nil
 	}
-	return &diag.Error{Code: diag.OneEndpoint, What: fmt.Sprintf("the AWS region is %s, but an endpoint of %s is set (%s)", shown(region), at, shown(u.Host)),
-		Cause: "AWS refuses requests that are signed for another region",
+	return &diag.Error{Code: diag.OneEndpoint, What: fmt.Sprintf("the AWS region is %s, but the endpoint belongs to %s (%s)", shown(region), at, shown(u.Host)),
+		Cause: "AWS rejects requests that are signed for another region",
 		Fix:   "set source.region or AWS_REGION to " + at + ", or the endpoint to one of the region"}
 }
 

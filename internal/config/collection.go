@@ -31,7 +31,7 @@ func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path strin
 		}
 		if key.Kind != yaml.ScalarNode || key.Value == "" {
 			d.report(diag.Error{Code: diag.YAMLRefused, Pos: d.at(key), What: "a name in " + path + " is not plain text",
-				Cause: "a list, a mapping or nothing stands where a name is expected", Fix: "write a name"})
+				Cause: "this is a list, a mapping or empty, where a name is expected", Fix: "write a name"})
 			continue
 		}
 		if earlier := first[key.Value]; earlier != nil {
@@ -66,7 +66,7 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode && !nothing {
 		d.bad[path] = true
 		d.report(diag.Error{Code: diag.WrongType, Pos: d.at(n), What: fmt.Sprintf("%s is %s", path, kindOf(n)),
-			Cause: path + " is a list", Fix: "write " + f.key + ": [a, b]"})
+			Cause: path + " must be a list", Fix: "write " + f.key + ": [a, b]"})
 		return
 	}
 	for i, entry := range n.Content {
@@ -79,8 +79,8 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 		}
 	}
 	if f.filled && v.Len() == 0 {
-		d.fault(&fault{diag.InvalidValue, "the list is empty", "without the key it means everything, so an empty list is ambiguous",
-			"remove the key, or name what is to be written"}, d.at(n), path, "")
+		d.fault(&fault{diag.InvalidValue, "the list is empty", "an empty list is ambiguous, because a missing key means everything",
+			"remove the key, or list what to write"}, d.at(n), path, "")
 	}
 }
 

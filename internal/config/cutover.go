@@ -15,14 +15,14 @@ func checkHook(s string) *fault {
 	}
 	if !strings.Contains(s, "://") {
 		if strings.TrimSpace(s) == "" {
-			return &fault{diag.InvalidValue, "", "it names neither a command nor an address", fix}
+			return &fault{diag.InvalidValue, "", "it is neither a command nor an address", fix}
 		}
 		return nil
 	}
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Hostname() == "":
-		return &fault{diag.InvalidValue, "", "it is no address", fix}
+		return &fault{diag.InvalidValue, "", "the address cannot be parsed", fix}
 	case u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()):
 		return nil
 	}
@@ -45,7 +45,7 @@ func (d *decoder) checkHooks(c *Config) {
 	for _, name := range []string{"freeze_writes", "switch", "unfreeze_writes"} {
 		if path := "cutover.hooks." + name; c.Cutover.Hooks.ByStep()[name] == "" && !d.bad[path] {
 			d.report(diag.Error{Code: diag.MissingValue, Pos: c.Where("cutover.hooks"), What: path + " is missing",
-				Cause: "a cutover stops the application, switches it, and must be able to let it go on: it needs all three hooks", Fix: "add " + name + ", or remove the others"})
+				Cause: "a cutover needs all three hooks: it stops the application, switches it, and must be able to release it", Fix: "add " + name + ", or remove the others"})
 		}
 	}
 }
@@ -57,9 +57,9 @@ const shortListings = 60
 func warnOfCutover(c *Config) (found diag.List) {
 	if c.Cutover.Hooks.Given() && c.Cutover.ListingsApart.Seconds() < shortListings {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listings_apart"),
-			What:  "two listings of a stream that are " + FormatDuration(c.Cutover.ListingsApart) + " apart prove little",
-			Cause: "DynamoDB shows a new shard some time after it begins; a shard that neither listing shows is not drained",
-			Fix:   "write listings_apart: 2m, or leave it out; less is for tests on emulators"})
+			What:  "two listings of a stream only " + FormatDuration(c.Cutover.ListingsApart) + " apart do not prove a drain",
+			Cause: "DynamoDB lists a new shard some time after it begins. A shard that both listings miss is not drained",
+			Fix:   "write listings_apart: 2m, or remove it; use less only in tests on emulators"})
 	}
 	return found
 }

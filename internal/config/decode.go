@@ -42,7 +42,7 @@ func (d *decoder) section(f *field, n *yaml.Node, v reflect.Value, path string) 
 	if n.Kind != yaml.MappingNode {
 		d.bad[path] = true
 		d.report(diag.Error{Code: diag.WrongType, Pos: d.at(n), What: fmt.Sprintf("%s is %s", place(path), kindOf(n)),
-			Cause: fmt.Sprintf("%s has keys and values: %s", place(path), strings.Join(f.keys(), ", ")), Fix: sectionFix(f)})
+			Cause: fmt.Sprintf("%s must have keys and values: %s", place(path), strings.Join(f.keys(), ", ")), Fix: sectionFix(f)})
 		return
 	}
 	first := map[string]*yaml.Node{}
@@ -53,7 +53,7 @@ func (d *decoder) section(f *field, n *yaml.Node, v reflect.Value, path string) 
 		}
 		if key.Kind != yaml.ScalarNode {
 			d.report(diag.Error{Code: diag.YAMLRefused, Pos: d.at(key), What: "a key in " + place(path) + " is not plain text",
-				Cause: "a list or a mapping stands where a key is expected", Fix: "write a key, such as " + f.keys()[0]})
+				Cause: "this is a list or a mapping, where a key is expected", Fix: "write a key, such as " + f.keys()[0]})
 			continue
 		}
 		sub := f.find(key.Value)
@@ -101,7 +101,7 @@ func (d *decoder) list(f *field, n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
 		d.bad[path] = true
 		d.report(diag.Error{Code: diag.WrongType, Pos: d.at(n), What: fmt.Sprintf("%s is %s", path, kindOf(n)),
-			Cause: path + " is a list", Fix: "begin each entry with a dash:\n" + path + ":\n  - " + f.keys()[0] + ": …"})
+			Cause: path + " must be a list", Fix: "begin each entry with a dash:\n" + path + ":\n  - " + f.keys()[0] + ": …"})
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
@@ -121,11 +121,11 @@ func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 		}
 		if n.Kind == yaml.ScalarNode {
 			d.report(diag.Error{Code: diag.WrongType, Pos: d.at(n), What: path + " has no value",
-				Cause: "nothing follows the colon, or null", Fix: "give a value, or remove the key"})
+				Cause: "the value is missing or null", Fix: "give a value, or remove the key"})
 			return
 		}
 		d.report(diag.Error{Code: diag.WrongType, Pos: d.at(n), What: fmt.Sprintf("%s is %s", path, kindOf(n)),
-			Cause: path + " takes a single value", Fix: "write " + path[strings.LastIndexByte(path, '.')+1:] + ": value"})
+			Cause: path + " must be a single value", Fix: "write " + path[strings.LastIndexByte(path, '.')+1:] + ": value"})
 		return
 	}
 	text, err := expand(n.Value, d.env)
@@ -143,7 +143,7 @@ func (d *decoder) text(f *field, text string, v reflect.Value, path string, from
 		return
 	}
 	if !utf8.ValidString(text) { // the file is, and so a variable or flag brought it
-		d.fault(&fault{diag.InvalidValue, "not UTF-8 text", "a byte of it is not part of any UTF-8 character", "give the variable or flag a value in the encoding UTF-8"}, from, path, "")
+		d.fault(&fault{diag.InvalidValue, "not UTF-8 text", "one of its bytes is not part of any UTF-8 character", "set the variable or flag to text in UTF-8"}, from, path, "")
 		return
 	}
 	if err := f.set(v, text); err != nil {

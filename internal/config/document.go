@@ -59,7 +59,7 @@ func notUTF8(file string, content []byte) *diag.Error {
 		rest = rest[size:]
 	}
 	return &diag.Error{Code: diag.YAMLSyntax, Pos: pos, What: "the file is not UTF-8 text",
-		Cause: "a byte here is not part of any UTF-8 character", Fix: "save the file in the encoding UTF-8"}
+		Cause: "a byte here is not part of any UTF-8 character", Fix: "save the file as UTF-8"}
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line [0-9]+: )?`)
@@ -96,7 +96,7 @@ func syntaxError(file string, content []byte, err error) *diag.Error {
 // refuseFeatures reports, all over the document, what YAML allows and this configuration does not.
 func (d *decoder) refuseFeatures(n *yaml.Node) {
 	refuse := func(what, fix string) {
-		d.report(diag.Error{Code: diag.YAMLRefused, Pos: d.at(n), What: what, Cause: "the configuration is plain YAML: " +
+		d.report(diag.Error{Code: diag.YAMLRefused, Pos: d.at(n), What: what, Cause: "this file must be plain YAML: " +
 			"no anchors, aliases, merge keys or tags", Fix: fix})
 	}
 	if n.Anchor != "" {

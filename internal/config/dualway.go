@@ -39,21 +39,21 @@ func (c *Config) DualWay(t Table) (DualWay, bool) {
 	case c.DualWrites.Settle == 0 && c.DualWrites.VersionAttribute == "":
 		return DualWay{}, false
 	case !c.DualWritten(t):
-		w.Way, w.Means, w.Refused = "off", "nothing else may write its target", []string{}
+		w.Way, w.Means, w.Refused = "off", "nothing else may write the target of this table", []string{}
 	case t.number != "":
 		w.Way = "version_attribute"
-		w.Means = fmt.Sprintf("%s ranks the writes of both, so rows are exact whenever nothing is under way; an image whose %s falls is parked", t.number, t.number)
-		w.ReadersSee = []string{"the newest image that either writer has written; a write whose condition failed in DynamoDB, until the stream brings that number or verify --repair lowers it"}
-		w.Refused = append([]string{"settle beside it", "leaving the version attribute later"}, w.Refused...)
+		w.Means = fmt.Sprintf("%s orders the writes of both, so rows are exact once all writes are applied; an image whose %s falls is parked", t.number, t.number)
+		w.ReadersSee = []string{"the newest image that either writer has written. A write whose condition failed in DynamoDB stays visible until the stream brings its number, or verify --repair lowers it"}
+		w.Refused = append([]string{"settle together with it", "removing version_attribute later"}, w.Refused...)
 	default:
 		w.Way = "settle"
-		w.Means = fmt.Sprintf("rows equal their items %s after the last write of the application, which must give up a write to Bigtable before that", late)
+		w.Means = fmt.Sprintf("rows equal their items %s after the application's last write; the application must abandon a write to Bigtable before that", late)
 		until := " until " + late + " after the change was applied"
 		w.ReadersSee = []string{
 			"cells of an application server whose clock is ahead," + until,
-			"an attribute that the application removed, while replication lags",
-			"rows of which some columns are of one change and some of the next," + until,
-			"a row without a newer write of the application's, from a settle until the stream brings it",
+			"an attribute that the application removed, during replication lag",
+			"rows that mix columns of two successive changes," + until,
+			"a row without a newer write of the application, from its settling until the stream brings it",
 		}
 	}
 	return w, true

@@ -9,8 +9,8 @@ import (
 // Each table's way of dual writes is named, with what readers may see until when, and what is refused.
 func TestDualWays(t *testing.T) {
 	for name, want := range map[string][]string{
-		"dual_writes.yaml":       {"Orders settle", "until 45s after the change was applied", "refused: keep_versions", "Kept off: nothing else may write its target"},
-		"version_attribute.yaml": {"Orders version_attribute: rev ranks", "a write whose condition failed", "refused: settle beside it", "Sessions off"},
+		"dual_writes.yaml":       {"Orders settle", "until 45s after the change was applied", "refused: keep_versions", "Kept off: nothing else may write the target of this table"},
+		"version_attribute.yaml": {"Orders version_attribute: rev orders", "A write whose condition failed", "refused: settle together with it", "Sessions off"},
 		"minimal.yaml":           nil,
 	} {
 		c, err := Load("testdata/accepted/"+name, os.LookupEnv)

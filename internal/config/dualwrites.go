@@ -11,8 +11,8 @@ import (
 func (d *decoder) checkDualWrites(c *Config) {
 	if attribute := c.DualWrites.VersionAttribute; attribute != "" && c.DualWrites.Settle > 0 {
 		d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: c.Where("dual_writes"), What: "dual_writes has both settle and version_attribute",
-			Cause: "where a number of the item ranks the writes of both, nothing is settled later",
-			Fix:   "leave settle out if every writer raises " + attribute + " under a condition; else leave version_attribute out"})
+			Cause: "version_attribute orders the writes of both, so nothing is settled later",
+			Fix:   "remove settle if every writer raises " + attribute + " under a condition; else remove version_attribute"})
 	}
 	for i := range c.Tables {
 		t := &c.Tables[i]
@@ -20,9 +20,9 @@ func (d *decoder) checkDualWrites(c *Config) {
 			continue
 		}
 		report := func(path, what string) {
-			d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: t.place(t.Path()+path, 0), What: what + " does not go with dual_writes",
-				Cause: "while the application writes the target too, two writers set its cells, by their own clocks",
-				Fix:   "write dual_writes: off for this table, if nothing else writes its target"})
+			d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: t.place(t.Path()+path, 0), What: what + " does not work with dual_writes",
+				Cause: "with dual writes, two writers set the cells of the target by their own clocks",
+				Fix:   "write dual_writes: off for this table if nothing else writes its target"})
 		}
 		if t.KeepVersions {
 			report(".keep_versions", "keep_versions")
@@ -75,7 +75,7 @@ func warnOfDualWrites(c *Config) (found diag.List) {
 			found = append(found, &diag.Error{
 				Code: diag.DualWritesShareRows, Warning: true, Pos: t.place(t.Path(), 0),
 				What:  "the application must not delete whole rows of the target of " + t.From,
-				Cause: "several items share a row, and DeleteRow takes the versions of all with it: nothing brings back those that do not change",
+				Cause: "several items share a row, and DeleteRow removes the versions of all; unchanged items are not written again",
 				Fix:   "have it delete the item's own cell (DeleteFromColumn)",
 			})
 		}

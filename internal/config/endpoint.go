@@ -34,20 +34,20 @@ func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {
-		return diag.List{{Code: diag.EmulatorNotAllowed, What: where + " is no URL (" + shown(WithoutPassword(endpoint)) + ")", Cause: "an endpoint is a scheme, a host and a port",
-			Fix: "write it as https://HOST, or leave it out"}}
+		return diag.List{{Code: diag.EmulatorNotAllowed, What: where + " is not a URL (" + shown(WithoutPassword(endpoint)) + ")", Cause: "an endpoint has a scheme, a host and a port",
+			Fix: "write it as https://HOST, or remove it"}}
 	}
 	secure, address := strings.EqualFold(u.Scheme, "https"), u.Scheme+"://"+u.Host // without a path, a query or a password
 	if !allowed.Emulator && !awshost.IsEndpoint(endpoint) {
-		cause := "no AWS service that is used here has an endpoint at this host, and it gets every request of the AWS SDK"
+		cause := "this host is not an AWS endpoint of a service used here, and every request of the AWS SDK would go there"
 		if awshost.Is(u.Hostname()) {
-			cause = "requests to Amazon's own host would go there unencrypted"
+			cause = "requests to Amazon's host would go there unencrypted"
 		}
 		found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", where, shown(address)), Cause: cause,
 			Fix: "unset it, or pass --allow-emulator"})
 	}
 	if !allowed.Insecure && !secure && !isLoopback(u.Hostname()) {
-		found = append(found, &diag.Error{Code: diag.InsecureEndpoint, What: fmt.Sprintf("%s names a host that is not this one, without https (%s)", where, shown(address)),
+		found = append(found, &diag.Error{Code: diag.InsecureEndpoint, What: fmt.Sprintf("%s names another host without https (%s)", where, shown(address)),
 			Cause: "items and session tokens would cross the network unencrypted", Fix: "write it with https://, or pass --allow-insecure-endpoint"})
 	}
 	return found

@@ -148,11 +148,11 @@ func TestEndpointsOfAmazonsAlone(t *testing.T) {
 		{"", local, streams, "", "AWS_ENDPOINT_URL_DYNAMODB is set, but AWS_ENDPOINT_URL_DYNAMODB_STREAMS names an endpoint of Amazon's"},
 		{"", table, "https://my-lb.us-east-1.elb.amazonaws.com", "", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS is set, but AWS_ENDPOINT_URL_DYNAMODB names an endpoint of Amazon's"},
 		{local, table, "", "", "AWS_ENDPOINT_URL is set, but AWS_ENDPOINT_URL_DYNAMODB names an endpoint of Amazon's"},
-		{"", streams, "", "", "AWS_ENDPOINT_URL_DYNAMODB leads DynamoDB to an endpoint of DynamoDB Streams (\"streams.dynamodb.us-east-1.amazonaws.com\")"},
-		{"", "", tableVPC, "", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS leads DynamoDB Streams to an endpoint of DynamoDB (\"vpce-0a-1b.dynamodb.us-east-1.vpce.amazonaws.com\")"},
-		{table, "", "", "", "AWS_ENDPOINT_URL leads DynamoDB Streams to an endpoint of DynamoDB (\"dynamodb.us-east-1.amazonaws.com\")"},
+		{"", streams, "", "", "AWS_ENDPOINT_URL_DYNAMODB sends requests for DynamoDB to an endpoint of DynamoDB Streams (\"streams.dynamodb.us-east-1.amazonaws.com\")"},
+		{"", "", tableVPC, "", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS sends requests for DynamoDB Streams to an endpoint of DynamoDB (\"vpce-0a-1b.dynamodb.us-east-1.vpce.amazonaws.com\")"},
+		{table, "", "", "", "AWS_ENDPOINT_URL sends requests for DynamoDB Streams to an endpoint of DynamoDB (\"dynamodb.us-east-1.amazonaws.com\")"},
 		{table, "", streams, "", ""},
-		{"", "", "", "https://s3.us-east-1.amazonaws.com", "AWS_ENDPOINT_URL_STS leads STS to an endpoint of S3 (\"s3.us-east-1.amazonaws.com\")"},
+		{"", "", "", "https://s3.us-east-1.amazonaws.com", "AWS_ENDPOINT_URL_STS sends requests for STS to an endpoint of S3 (\"s3.us-east-1.amazonaws.com\")"},
 	} {
 		env := map[string]string{anyService: c.all, ownVariable(awshost.Tables): c.table, ownVariable(awshost.Streams): c.streams, ownVariable("STS"): c.sts,
 			"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}

@@ -56,7 +56,7 @@ func expand(s string, env Lookup) (string, *fault) {
 func variable(expression string, env Lookup) (string, *fault) {
 	name, argument, hasArgument := strings.Cut(expression, ":")
 	if !variableName.MatchString(name) {
-		return "", malformed(expression, "a variable's name has letters, digits and _ only, and begins with no digit")
+		return "", malformed(expression, "a variable's name has letters, digits and _ only, and does not begin with a digit")
 	}
 	if strings.Contains(argument, "${") {
 		return "", malformed(expression, "expressions cannot be nested")
@@ -70,7 +70,7 @@ func variable(expression string, env Lookup) (string, *fault) {
 		return value, nil
 	}
 	if argument == "" || argument[0] != '-' && argument[0] != '?' {
-		return "", malformed(expression, "after the colon comes -default or ?message")
+		return "", malformed(expression, "-default or ?message must follow the colon")
 	}
 	if value != "" {
 		return value, nil
@@ -84,7 +84,7 @@ func variable(expression string, env Lookup) (string, *fault) {
 		state = "empty"
 	}
 	if word == "" {
-		word = "${" + name + ":?} demands a value"
+		word = "${" + name + ":?} needs a value"
 	}
 	return "", &fault{diag.VariableUnset, "environment variable " + name + " is " + state, word, "set " + name}
 }

@@ -38,9 +38,9 @@ func (d *decoder) checkFamilies(specs []transform.Spec, tables []*Table) {
 func (e declared) differs(earlier declared, target string) *diag.Error {
 	return &diag.Error{Code: diag.FamilyDiffers, Pos: e.at(),
 		What: fmt.Sprintf("family %s of target %s is %s for table %s, and %s for table %s", e.family.Name, target, earlier.family.Rule(), earlier.table.From, e.family.Rule(), e.table.From),
-		Cause: fmt.Sprintf("the entry of %s is at %s; a family has one rule, under which cells of the other entry would vanish while their items live, or stay",
+		Cause: fmt.Sprintf("the entry of %s is at %s. A family has one rule. Under the other rule, cells could vanish too early or stay too long",
 			earlier.table.From, earlier.at()),
-		Fix: "give one of them a family or a target of its own; or declare it alike in both entries"}
+		Fix: "give one of them its own family or target, or declare the family the same way in both entries"}
 }
 
 // at is where the family is declared; without a declaration it is the entry.

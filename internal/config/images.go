@@ -27,19 +27,19 @@ var bucketFolder = regexp.MustCompile(`^(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,221}/.
 
 // checkImages takes scan, or where an export lies.
 func checkImages(s string) *fault {
-	const fix = "write scan, or the folder of one export: s3://BUCKET/AWSDynamoDB/EXPORT, gs://BUCKET/FOLDER, or a directory from / on"
+	const fix = "write scan, or the folder of one export: s3://BUCKET/AWSDynamoDB/EXPORT, gs://BUCKET/FOLDER, or an absolute directory"
 	plain := strings.ReplaceAll(s, ofTable, "table")
 	switch scheme, _, remote := strings.Cut(plain, "://"); {
 	case plain == scan:
 		return nil
 	case strings.ContainsAny(plain, "{}"):
-		return &fault{diag.InvalidValue, "", "of what stands in braces, " + ofTable + " alone is known: the name of the source table", fix}
+		return &fault{diag.InvalidValue, "", "the only placeholder is " + ofTable + ", the name of the source table", fix}
 	case remote && scheme != "s3" && scheme != "gs":
-		return &fault{diag.InvalidValue, "", "there are exports in s3://, gs:// and directories, and none in " + scheme + "://", fix}
+		return &fault{diag.InvalidValue, "", "exports are read from s3://, gs:// and directories, not from " + scheme + "://", fix}
 	case remote && (!bucketFolder.MatchString(plain) || slices.Contains([]string{".", ".."}, path.Base(plain))):
-		return &fault{diag.InvalidValue, "", "it does not name the folder of an export within a bucket", fix}
+		return &fault{diag.InvalidValue, "", "it does not name an export's folder within a bucket", fix}
 	case !remote && !filepath.IsAbs(plain):
-		return &fault{diag.InvalidValue, "", "neither scan nor where an export lies: workers on several machines read it, so that a directory begins with /", fix}
+		return &fault{diag.InvalidValue, "", "it is neither scan nor an address or absolute directory. Workers on several machines read it, so a directory begins with /", fix}
 	}
 	return nil
 }
@@ -72,12 +72,12 @@ func (d *decoder) checkExports(c *Config) {
 		if address == "" || d.bad[own] {
 			continue
 		}
-		e := diag.Error{Code: diag.InvalidValue, Pos: d.where[key], Cause: "an export is of one table",
-			Fix: "give each table a backfill_from of its own, or write " + ofTable + " where their addresses differ by its name"}
+		e := diag.Error{Code: diag.InvalidValue, Pos: d.where[key], Cause: "an export holds one table",
+			Fix: "give each table its own backfill_from, or write " + ofTable + " where the addresses contain the table's name"}
 		switch other := exports[address]; {
 		case isPattern(t.From) && !strings.Contains(c.written(t), ofTable):
 			e.What = fmt.Sprintf("%s: all tables of the pattern %s would be copied from one export", key, t.From)
-			e.Fix = "write " + ofTable + " where their addresses differ by its name"
+			e.Fix = "write " + ofTable + " where the addresses contain the table's name"
 			d.report(e)
 		case other != nil && !shared[key]:
 			e.What = fmt.Sprintf("%s: tables %s and %s would be copied from one export", key, other.From, t.From)
@@ -87,8 +87,8 @@ func (d *decoder) checkExports(c *Config) {
 		exports[address] = t
 	}
 	if c.Backfill.WholeExport && len(exports) == 0 && len(c.Tables) > 0 {
-		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["backfill.whole_export"], What: "backfill.whole_export: no table is copied from an export",
-			Cause: "it is about the exports that backfill.from and backfill_from name", Fix: "name them there, or remove the key"})
+		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["backfill.whole_export"], What: "backfill.whole_export is set, but no table is copied from an export",
+			Cause: "it applies to the exports of backfill.from and backfill_from", Fix: "name an export there, or remove the key"})
 	}
 }
 

@@ -71,13 +71,13 @@ func checkCapacity(s string) *fault {
 		return nil
 	}
 	if n, ok := Capacity(s).UnitsPerSecond(0); !ok || !capacity.MatchString(s) || n < 1 {
-		return &fault{diag.InvalidValue, "", "neither a share in percent nor a number of read units a second of at least 1", fix}
+		return &fault{diag.InvalidValue, "", "it is neither a percentage nor a number of read units a second of at least 1", fix}
 	}
 	return nil
 }
 
 func checkPercent(s string) *fault {
-	const cause = "a percentage is more than 0% and at most 100%, written with its sign"
+	const cause = "a percentage is more than 0% and at most 100%, and ends with %"
 	if n, ok := Percent(s).Share(); ok && n > 0 && n <= 1 {
 		return nil
 	}
@@ -95,8 +95,8 @@ func checkPercent(s string) *fault {
 func (d *decoder) checkLoads(c *Config) {
 	expires := func(t Table) bool { return t.TTL.Attribute != "" }
 	if c.Backfill.SkipExpired && len(c.Tables) > 0 && !slices.ContainsFunc(c.Tables, expires) && !d.bad["tables"] {
-		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["backfill.skip_expired"], What: "backfill.skip_expired: no table has a time-to-live attribute",
-			Cause: "which items are past their time is known by tables[].ttl.attribute alone", Fix: "add to the tables concerned:\n  ttl: { attribute: expiresAt, expire: follow_deletes }"})
+		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["backfill.skip_expired"], What: "backfill.skip_expired is set, but no table has a time-to-live attribute",
+			Cause: "tables[].ttl.attribute names the attribute by which items expire", Fix: "add to these tables:\n  ttl: { attribute: expiresAt, expire: follow_deletes }"})
 	}
 	d.checkExports(c)
 	for i := range c.Tables {
@@ -107,8 +107,8 @@ func (d *decoder) checkLoads(c *Config) {
 		for j := range c.Tables {
 			if other := &c.Tables[j]; j != i && !other.Owned && meet(t.targets(), other.targets()) {
 				d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where[t.Path()+".owned"],
-					What:  fmt.Sprintf("%s.owned: the target is shared with %s, which does not say owned", t.Path(), other.Path()),
-					Cause: "whose the rows of a target are is the same for all tables that go there", Fix: fmt.Sprintf("add owned: true to %s, or remove it here", other.Path())})
+					What:  fmt.Sprintf("%s.owned: the target is shared with %s, which does not set owned", t.Path(), other.Path()),
+					Cause: "all tables that share a target must set owned, or none", Fix: fmt.Sprintf("add owned: true to %s, or remove it here", other.Path())})
 				break
 			}
 		}

@@ -37,9 +37,9 @@ func Lint(c *Config) diag.List {
 		found = append(found, &diag.Error{
 			Code: diag.TombstonesVisible, Warning: true, Pos: c.Where("tables"),
 			What: fmt.Sprintf("readers of the target can see rows of removed items for %s", FormatDuration(c.State.TombstoneAge)),
-			Cause: "a removed item leaves a row with the family _cdc_gone alone, so that a late write cannot bring it back; " +
-				"live rows carry the family _cdc",
-			Fix: fmt.Sprintf("have readers pass a family filter for %q (with cbt: columns=%s:.*), or use the view of target.view",
+			Cause: "a removed item leaves a row with only the family _cdc_gone, so that a late write cannot bring it back; " +
+				"live rows have a cell in the family _cdc",
+			Fix: fmt.Sprintf("let readers use a family filter for %q (with cbt: columns=%s:.*), or the view of target.view",
 				strings.Join(families, "|"), strings.Join(families, ":.*,")),
 		})
 	}

@@ -63,8 +63,8 @@ func find(flag string, env Lookup, paths []string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", &diag.Error{Code: diag.ConfigNotFound, What: "there is no configuration file",
-		Cause: "neither -c nor $" + pathVariable + " names one, and none of these exists: " + strings.Join(paths, ", ")}
+	return "", &diag.Error{Code: diag.ConfigNotFound, What: "no configuration file found",
+		Cause: "neither -c nor $" + pathVariable + " names one, and none of these files exists: " + strings.Join(paths, ", ")}
 }
 
 // Load reads, decodes and checks the configuration file. The error is a diag.List with every finding, each with exit status
@@ -83,7 +83,7 @@ func open(path string) ([]byte, error) {
 	if err != nil {
 		code, fix := diag.ConfigUnreadable, ""
 		if errors.Is(err, fs.ErrNotExist) {
-			code, fix = diag.ConfigNotFound, "check the path given with -c or $"+pathVariable
+			code, fix = diag.ConfigNotFound, "check the path of -c or $"+pathVariable
 		}
 		return nil, diag.List{{Code: code, What: "cannot read the configuration file " + path, Err: err, Fix: fix}}
 	}
@@ -105,7 +105,7 @@ func read(path string) ([]byte, error) {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
 	}
 	if info, statErr := file.Stat(); err == nil && len(content) == 0 && statErr == nil && info.Mode()&fs.ModeNamedPipe != 0 {
-		err = fmt.Errorf("%s is a pipe that nobody writes to", path)
+		err = fmt.Errorf("%s is a pipe, and no process writes to it", path)
 	}
 	return content, err
 }
@@ -182,7 +182,7 @@ func (d *decoder) overlay(v reflect.Value, flags []Flag) {
 	})
 	for _, flag := range flags {
 		if !known[flag.Key] {
-			panic("config: flag " + flag.Name + " sets " + flag.Key + ", which is no key outside of lists")
+			panic("config: flag " + flag.Name + " sets " + flag.Key + ", which is not a key outside of lists")
 		}
 	}
 }
@@ -228,14 +228,14 @@ func (d *decoder) missing(parent, f *field, path, subPath string) {
 		fix = fmt.Sprintf("add below %s:\n  %s: %s", path, f.key, f.required)
 	}
 	d.report(diag.Error{Code: diag.MissingValue, Pos: pos, What: subPath + " is missing",
-		Cause: "it has no default, and an empty value counts as not given", Fix: fix})
+		Cause: "it has no default, and an empty value counts as not set", Fix: fix})
 }
 
 // checkParkTo keeps messages of parked items out of the topic of changes.
 func (d *decoder) checkParkTo(c *Config) {
 	if topic := c.Errors.Topic(); topic != "" && topic == c.Relay.Topic {
-		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["errors.park_to"], What: "errors.park_to names the topic of relay.pubsub_topic",
-			Cause: "whoever applies or consumes changes cannot read messages of parked items", Fix: "name a topic of its own"})
+		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["errors.park_to"], What: "errors.park_to is the same topic as relay.pubsub_topic",
+			Cause: "programs that apply or consume changes cannot read the messages of parked items", Fix: "name another topic"})
 	}
 }
 
@@ -257,7 +257,7 @@ func (d *decoder) checkTables(c *Config) {
 				what = "the tables of " + t.From + " are"
 			}
 			d.report(diag.Error{Code: diag.DuplicateTable, Pos: d.where[path+".from"],
-				What:  fmt.Sprintf("%s.from: %s listed already", path, what),
+				What:  fmt.Sprintf("%s.from: %s already listed", path, what),
 				Cause: fmt.Sprintf("first listed at %s", d.where[fmt.Sprintf("tables[%d].from", first)])})
 			t.To = cmp.Or(t.To, t.From)
 			continue
@@ -280,8 +280,8 @@ func (d *decoder) checkTables(c *Config) {
 			}
 		}
 		if t.KeepVersions && c.Relay.Topic != "" {
-			d.report(diag.Error{Code: diag.HistoryImpossible, Pos: d.where[path+".keep_versions"], What: path + ".keep_versions does not go with relay.pubsub_topic",
-				Cause: "changes that come from a topic come in any order, and older cells have to be written in theirs"})
+			d.report(diag.Error{Code: diag.HistoryImpossible, Pos: d.where[path+".keep_versions"], What: path + ".keep_versions does not work with relay.pubsub_topic",
+				Cause: "changes from a topic arrive in any order, and older cells must be written in order"})
 		}
 	}
 }
@@ -297,12 +297,12 @@ func (d *decoder) target(t *Table, path string) (diag.Position, bool) {
 	}
 	pos := d.where[path+".from"]
 	if t.IsPattern() {
-		d.report(diag.Error{Code: diag.TargetNameNeeded, Pos: pos, What: path + ".from: a pattern needs the name of a target",
+		d.report(diag.Error{Code: diag.TargetNameNeeded, Pos: pos, What: path + ".from: a pattern needs the name of a target table",
 			Cause: "all tables of a pattern go to one Bigtable table", Fix: "add to this entry:\n  to: a name of at most 50 characters that begins with a letter, a digit or '_'"})
 		return pos, false
 	}
 	if !bigtableTable.MatchString(t.From) {
-		d.report(diag.Error{Code: diag.TargetNameNeeded, Pos: pos, What: path + ".from: the name cannot name a Bigtable table too",
+		d.report(diag.Error{Code: diag.TargetNameNeeded, Pos: pos, What: path + ".from: this name is not a valid name of a Bigtable table",
 			Cause: targetNameCause(t.From), Fix: "add to this entry:\n  to: a name of at most 50 characters that begins with a letter, a digit or '_'"})
 		return pos, false
 	}

@@ -219,9 +219,9 @@ func (b *specBuilder) rule(r *Rule, path string) {
 	given := single.To != "" || single.RowKey != "" || len(single.Columns) > 0 || single.Cell.given()
 	switch {
 	case len(r.Write) > 0 && given:
-		b.report(diag.RuleInvalid, path, 0, "a rule has write beside to, row_key, columns or cell", "each entry of write has its own", "move them into the entries of write")
+		b.report(diag.RuleInvalid, path, 0, "a rule has write, and also to, row_key, columns or cell", "each entry of write has its own", "move them into the entries of write")
 	case r.Ignore && (given || len(r.Write) > 0):
-		b.report(diag.RuleInvalid, path, 0, "a rule ignores its items and says what they become", "it does one of the two", "remove ignore, or the rest")
+		b.report(diag.RuleInvalid, path, 0, "a rule has ignore, and also a row key, columns or a cell", "ignored items are not written", "remove ignore, or the other keys")
 	case r.Ignore:
 	case len(r.Write) == 0:
 		rule.Writes = []transform.Write{b.write(&single, path)}
@@ -238,18 +238,18 @@ func (b *specBuilder) uniqueName(name, path string) {
 	if earlier < 0 {
 		return
 	}
-	b.report(diag.RuleInvalid, path+".name", 0, fmt.Sprintf("two rules are called %s", shown(name)),
-		fmt.Sprintf("messages and metrics name rules; the other one is at %s", b.table.place(fmt.Sprintf("%s.rules[%d].name", b.path, earlier), 0)),
-		"give each rule a name of its own, or none")
+	b.report(diag.RuleInvalid, path+".name", 0, fmt.Sprintf("two rules have the name %s", shown(name)),
+		fmt.Sprintf("messages and metrics name rules; the other rule is at %s", b.table.place(fmt.Sprintf("%s.rules[%d].name", b.path, earlier), 0)),
+		"give each rule a unique name, or none")
 }
 
 func (b *specBuilder) condition(err error, path string) {
 	var syntax *expression.SyntaxError
 	if errors.As(err, &syntax) {
-		b.report(diag.ConditionInvalid, path, syntax.Offset, "the condition cannot be read", syntax.Problem, syntax.Suggestion)
+		b.report(diag.ConditionInvalid, path, syntax.Offset, "the condition cannot be parsed", syntax.Problem, syntax.Suggestion)
 		return
 	}
-	b.report(diag.ConditionInvalid, path, 0, "the condition cannot be read", err.Error(), "")
+	b.report(diag.ConditionInvalid, path, 0, "the condition cannot be parsed", err.Error(), "")
 }
 
 func (c *Cell) given() bool { return c.To != "" || c.As != "" || len(c.Only) > 0 }
@@ -272,7 +272,7 @@ func (b *specBuilder) write(w *Write, path string) transform.Write {
 	}
 	family, qualifier, found := strings.Cut(w.Cell.To, ":")
 	if !found || qualifier == "" {
-		b.report(diag.RuleInvalid, path+".cell.to", 0, "a cell needs a family and a column", "several items share the row, each with a column of its own",
+		b.report(diag.RuleInvalid, path+".cell.to", 0, "a cell needs a family and a column", "several items share the row, and each needs its own column",
 			`write to: "family:{SK}"`)
 	}
 	cell.Family = family
@@ -286,7 +286,7 @@ func (b *specBuilder) template(text, path string, offset int) *transform.Templat
 	t, err := transform.ParseTemplate(text)
 	var wrong *transform.TemplateError
 	if errors.As(err, &wrong) {
-		b.report(diag.TemplateInvalid, path, offset+wrong.Offset, "the template cannot be read", wrong.What, wrong.Fix)
+		b.report(diag.TemplateInvalid, path, offset+wrong.Offset, "the template cannot be parsed", wrong.What, wrong.Fix)
 		t, _ = transform.ParseTemplate("")
 	}
 	return t

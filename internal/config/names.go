@@ -46,16 +46,16 @@ var checks = map[string]func(string) *fault{
 	"dynamodb_table": checkDynamoDBTable,
 	"bigtable_table": checkBigtableTable,
 	"target_table":   checkTargetTable,
-	"resource": form(resourceID, "an id has letters, digits, '-', '_', '.' and ':' only, and no more than 100 of them",
-		"write the id alone, not a path like projects/…"),
-	"region": form(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
-	"topic": form(pubsubTopic, "a topic is named projects/PROJECT/topics/TOPIC; TOPIC has 3 to 255 letters, digits and -_.~+%, begins with a letter and not with goog",
+	"resource": form(resourceID, "an id has at most 100 letters, digits, '-', '_', '.' and ':'",
+		"write the id alone, without a path such as projects/…"),
+	"region": form(awsRegion, "an AWS region has only lower-case letters, digits and '-'", "write it like eu-west-1"),
+	"topic": form(pubsubTopic, "a topic is written projects/PROJECT/topics/TOPIC; TOPIC has 3 to 255 letters, digits and -_.~+%, begins with a letter and not with goog",
 		"write it like projects/my-project/topics/changes"),
-	"park_to": form(parkTo, "parked items are kept in the state table, and may be published to a topic besides",
+	"park_to": form(parkTo, "parked items are always kept in the state table, and can also be published to a topic",
 		"write state, or a topic like pubsub://projects/my-project/topics/parked"),
-	"subscription": form(pubsubSubscription, "a subscription is named projects/PROJECT/subscriptions/SUBSCRIPTION; the last has 3 to 255 letters, digits and -_.~+%, and begins with a letter",
+	"subscription": form(pubsubSubscription, "a subscription is written projects/PROJECT/subscriptions/SUBSCRIPTION; SUBSCRIPTION has 3 to 255 letters, digits and -_.~+%, and begins with a letter",
 		"write it like projects/my-project/subscriptions/appliers"),
-	"role":     form(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
+	"role":     form(roleARN, "this is not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
 	"listen":   checkListen,
 	"hook":     checkHook,
 	"capacity": checkCapacity,
@@ -85,7 +85,7 @@ func checkMappingText(s string) *fault {
 	if len(s) <= longestText {
 		return nil
 	}
-	return &fault{diag.InvalidValue, "", fmt.Sprintf("a text of %d bytes; %d are allowed", len(s), longestText), "write less"}
+	return &fault{diag.InvalidValue, "", fmt.Sprintf("the text has %d bytes; %d are allowed", len(s), longestText), "write a shorter text"}
 }
 
 func checkVersion(s string) *fault {
@@ -114,9 +114,9 @@ func checkDynamoDBTable(s string) *fault {
 	case isPattern(s):
 		return nil // parsed by checkPattern
 	case strings.HasPrefix(s, "arn:"):
-		return &fault{diag.InvalidValue, "", "this is an ARN, not a name", "write the table's name alone, and its region in source.region"}
+		return &fault{diag.InvalidValue, "", "this is an ARN, not a name", "write the table's name here, and its region in source.region"}
 	case !dynamoDBTable.MatchString(s):
-		return &fault{diag.InvalidValue, "", "DynamoDB table names have letters, digits, '_', '-' and '.' only", "write the name as `aws dynamodb list-tables` prints it"}
+		return &fault{diag.InvalidValue, "", "DynamoDB table names have only letters, digits, '_', '-' and '.'", "write the name as `aws dynamodb list-tables` prints it"}
 	case len(s) < 3 || len(s) > 255:
 		return &fault{diag.InvalidValue, "", fmt.Sprintf("DynamoDB table names have 3 to 255 characters, this one has %d", len(s)),
 			"write the name as `aws dynamodb list-tables` prints it"}
@@ -136,7 +136,7 @@ func checkBigtableTable(s string) *fault {
 // checkTargetTable is the check of a table entry's target.
 func checkTargetTable(s string) *fault {
 	if isPattern(s) {
-		return &fault{diag.InvalidValue, "", "a target is one table; only from: may be a pattern", "name one table, and carry the parts of the source's name in row_key, as {$name}"}
+		return &fault{diag.InvalidValue, "", "a target is one table; only from: can be a pattern", "name one table, and put the parts of the source's name into row_key, as {$name}"}
 	}
 	return checkBigtableTable(s)
 }
@@ -145,7 +145,7 @@ func checkTargetTable(s string) *fault {
 func checkListen(s string) *fault {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || strings.ContainsAny(host, " \t\r\n/") {
-		return &fault{diag.InvalidValue, "", "not an address of the form host:port", "write it like 127.0.0.1:8080, or :8080 for all interfaces"}
+		return &fault{diag.InvalidValue, "", "the address does not have the form host:port", "write it like 127.0.0.1:8080, or :8080 for all interfaces"}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
 		return &fault{diag.InvalidValue, "", "the port is not a number from 0 to 65535", "write it like 127.0.0.1:8080"}

@@ -60,19 +60,19 @@ func parsePattern(text string) (pattern, *patternError) {
 		}
 		length := strings.IndexAny(text[at+1:], "{}")
 		if length < 0 || text[at+1+length] == '{' {
-			return nil, &patternError{at, "a { that is not closed", "write {name} for a part that varies"}
+			return nil, &patternError{at, "a { is not closed", "write {name} for a part that varies"}
 		}
 		part, err := parseCapture(text[at+1:at+1+length], at+1)
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(p, func(o patternPart) bool { return o.name == part.name }) {
-			return nil, &patternError{at + 1, fmt.Sprintf("the part %s is there twice", part.name), "give each part a name of its own"}
+			return nil, &patternError{at + 1, fmt.Sprintf("the part %s occurs twice", part.name), "give each part its own name"}
 		}
 		if part.digits == 0 {
 			if open != "" {
-				return nil, &patternError{at, fmt.Sprintf("{%s} and {%s} may both be any text: a name could be cut in several ways", open, part.name),
-					fmt.Sprintf("say how many digits one of them has, like {%s:4}, or use one part for both", part.name)}
+				return nil, &patternError{at, fmt.Sprintf("both {%s} and {%s} match any text, so a name could be split in several ways", open, part.name),
+					fmt.Sprintf("fix the number of digits of one part, like {%s:4}, or use one part for both", part.name)}
 			}
 			open = part.name
 		}
@@ -86,11 +86,11 @@ func parsePattern(text string) (pattern, *patternError) {
 func literalFault(text string, at int) *patternError {
 	switch c := text[at]; {
 	case c == '*':
-		return &patternError{at, "* is no part of a pattern", "write {name} for a part that varies; row keys use it as {$name}"}
+		return &patternError{at, "a pattern cannot contain *", "write {name} for a part that varies; row keys use it as {$name}"}
 	case c == '}':
-		return &patternError{at, "a } that closes nothing", "write {name} for a part that varies"}
+		return &patternError{at, "a } without a {", "write {name} for a part that varies"}
 	case !dynamoDBTable.MatchString(string(c)):
-		return &patternError{at, "DynamoDB table names have letters, digits, '_', '-' and '.' only", "write the names' common parts as `aws dynamodb list-tables` prints them"}
+		return &patternError{at, "DynamoDB table names have only letters, digits, '_', '-' and '.'", "write the common parts of the names as `aws dynamodb list-tables` prints them"}
 	}
 	return nil
 }
@@ -101,9 +101,9 @@ func parseCapture(text string, at int) (patternPart, *patternError) {
 	plain, dollar := strings.CutPrefix(name, "$")
 	switch trimmed := strings.TrimSpace(plain); {
 	case trimmed == "":
-		return patternPart{}, &patternError{at, "a part without a name", "write {name}, or {name:4} for exactly four digits"}
+		return patternPart{}, &patternError{at, "a part has no name", "write {name}, or {name:4} for exactly four digits"}
 	case dollar:
-		return patternPart{}, &patternError{at, "{$name} is for row keys", "write {" + trimmed + "}"}
+		return patternPart{}, &patternError{at, "{$name} can be used only in row keys", "write {" + trimmed + "}"}
 	case trimmed != name || !captureName(name):
 		return patternPart{}, &patternError{at, "the name of a part has letters, digits and '_' only, and begins with a letter", "write it like {keyword}"}
 	case !sized:
@@ -112,7 +112,7 @@ func parseCapture(text string, at int) (patternPart, *patternError) {
 	n, err := strconv.Atoi(width)
 	if err != nil || n < 1 || n > maxCaptureDigits || width != strconv.Itoa(n) {
 		suggestion := digitsIn(width)
-		return patternPart{}, &patternError{at + len(name) + 1, fmt.Sprintf("%s is no number of digits from 1 to %d", shown(width), maxCaptureDigits),
+		return patternPart{}, &patternError{at + len(name) + 1, fmt.Sprintf("%s is not a number of digits from 1 to %d", shown(width), maxCaptureDigits),
 			fmt.Sprintf("write {%s:%d} for exactly %d digits", name, suggestion, suggestion)}
 	}
 	return patternPart{name: name, digits: n}, nil
@@ -311,14 +311,14 @@ func (c *Config) Expand(sources []string) []Table {
 func (d *decoder) checkPattern(t *Table, path string) bool {
 	if !isPattern(t.From) {
 		if pos, given := d.where[path+".discover_every"]; given {
-			d.report(diag.Error{Code: diag.InvalidValue, Pos: pos, What: path + ".discover_every: the table is named",
-				Cause: "only the tables of a pattern are looked for", Fix: "remove the key, or write from: as a pattern, like Orders_{year:4}"})
+			d.report(diag.Error{Code: diag.InvalidValue, Pos: pos, What: path + ".discover_every: the entry names one table",
+				Cause: "only a pattern can match new tables", Fix: "remove the key, or write from: as a pattern, like Orders_{year:4}"})
 		}
 		return true
 	}
 	parsed, wrong := parsePattern(t.From)
 	if wrong != nil {
-		d.report(diag.Error{Code: diag.PatternInvalid, Pos: t.place(path+".from", wrong.offset), What: path + ".from: the pattern cannot be read",
+		d.report(diag.Error{Code: diag.PatternInvalid, Pos: t.place(path+".from", wrong.offset), What: path + ".from: the pattern cannot be parsed",
 			Cause: wrong.cause, Fix: wrong.fix})
 		d.bad[path] = true
 		return false

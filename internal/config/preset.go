@@ -29,7 +29,7 @@ func (b *specBuilder) preset() {
 			}
 			if len(b.spec.Families) != 1 {
 				b.report(diag.RuleInvalid, ".preset", 0, fmt.Sprintf("preset %s writes one family, and %d are declared", t.Preset, len(b.spec.Families)),
-					"nothing says which one it is", "declare one family, or give each rule its columns")
+					"the preset cannot choose one", "declare one family, or give each rule its columns")
 				return
 			}
 			as := transform.AsFlattened
@@ -49,9 +49,9 @@ func (b *specBuilder) utilityKey(w *transform.Write) {
 	case w.RowKey != nil || len(key) == 0 || b.found != nil:
 	case len(key) > 1:
 		b.report(diag.AddressAmbiguous, ".preset", 0,
-			fmt.Sprintf("preset %s makes the partition key the row key, and the table has a sort key, %q", presetUtility, key[1].Name),
-			"items that differ in the sort key alone take one row, in which the utility mixes their columns; such a load cannot be continued",
-			fmt.Sprintf("give a row key: rules: [{ row_key: \"{%s}#{%s}\" }]; or write preset: %s-corrected", key[0].Name, key[1].Name, presetUtility))
+			fmt.Sprintf("preset %s uses the partition key as row key, but the table has a sort key, %q", presetUtility, key[1].Name),
+			"items with the same partition key share one row, in which the utility mixes their columns. No migration can continue from that",
+			fmt.Sprintf("set a row key: rules: [{ row_key: \"{%s}#{%s}\" }]; or write preset: %s-corrected", key[0].Name, key[1].Name, presetUtility))
 	default:
 		w.RowKey = transform.UtilityRowKey(key[0])
 	}

@@ -80,7 +80,7 @@ func TestPresetWithoutSortKey(t *testing.T) {
 	_, err = c.Tables[0].Mapping([]transform.KeyAttribute{{Name: "user", Type: attribute.KindS}, {Name: "at", Type: attribute.KindN}})
 	var list diag.List
 	if !errors.As(err, &list) || len(list) != 1 || list[0].Code != diag.AddressAmbiguous || list[0].Pos.Line != 5 ||
-		list[0].Fix != `give a row key: rules: [{ row_key: "{user}#{at}" }]; or write preset: google-migration-utility-corrected` {
+		list[0].Fix != `set a row key: rules: [{ row_key: "{user}#{at}" }]; or write preset: google-migration-utility-corrected` {
 		t.Error(err)
 	}
 }

@@ -20,13 +20,13 @@ func CheckRegion(name string, at diag.Position) *diag.Error {
 	}
 	meant := "write it like eu-west-1"
 	if near := diag.Suggest(name, awshost.Regions); near != "" {
-		meant = "write " + near + " if that is what you meant"
+		meant = "write " + near + " if you mean that"
 	}
 	if awshost.IsRegion(name) {
 		return &diag.Error{Code: diag.RegionUnknown, Warning: true, Pos: at, What: fmt.Sprintf("AWS had no region %q in %s", name, regionsOf),
-			Cause: "unless the region is newer, or an emulator answers, its endpoint does not exist",
-			Fix:   meant + "; leave it if the region is newer"}
+			Cause: "its endpoint does not exist, unless the region is newer or an emulator answers",
+			Fix:   meant + "; keep it if the region is newer"}
 	}
 	return &diag.Error{Code: diag.RegionUnknown, Warning: true, Pos: at, What: fmt.Sprintf("AWS has no region %q", name),
-		Cause: "regions have no such names; unless an emulator answers, its endpoint does not exist", Fix: meant}
+		Cause: "no region has such a name, so its endpoint does not exist unless an emulator answers", Fix: meant}
 }

@@ -18,15 +18,15 @@ func TestRegionThatDoesNotExist(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"eu-wset-1":    `AWS has no region "eu-wset-1"; write eu-west-1 if that is what you meant`,
-		"us-esat-1":    `AWS has no region "us-esat-1"; write us-east-1 if that is what you meant`,
+		"eu-wset-1":    `AWS has no region "eu-wset-1"; write eu-west-1 if you mean that`,
+		"us-esat-1":    `AWS has no region "us-esat-1"; write us-east-1 if you mean that`,
 		"local":        `AWS has no region "local"; write it like eu-west-1`,
 		"us-central-7": `AWS had no region "us-central-7" in November 2026; write `,
 		"zz-south-9":   `AWS had no region "zz-south-9" in November 2026; write `,
 	} {
 		newer := strings.Contains(name, "7") || strings.Contains(name, "9")
 		e := CheckRegion(name, diag.Position{})
-		if e == nil || strings.HasSuffix(e.Fix, "; leave it if the region is newer") != newer {
+		if e == nil || strings.HasSuffix(e.Fix, "; keep it if the region is newer") != newer {
 			t.Errorf("%s gives %v", name, e)
 			continue
 		}

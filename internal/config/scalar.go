@@ -40,7 +40,7 @@ func (f *field) set(v reflect.Value, s string) *fault {
 		v.SetString(s)
 	case truth:
 		if s != "true" && s != "false" {
-			return &fault{diag.WrongType, "", f.path + " is true or false", "write true or false"}
+			return &fault{diag.WrongType, "", f.path + " must be true or false", "write true or false"}
 		}
 		v.SetBool(s == "true")
 	case count:
@@ -85,7 +85,7 @@ func (f *field) setCount(v reflect.Value, s string) *fault {
 		return outOfRange(f, f.min, f.max)
 	}
 	if !wholeNumber.MatchString(s) {
-		return &fault{diag.WrongType, "", f.path + " is a whole number, in digits alone", "write it like 1000"}
+		return &fault{diag.WrongType, "", f.path + " must be a whole number", "write it like 1000"}
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *field) setDuration(v reflect.Value, s string) *fault {
 		if wholeNumber.MatchString(s) {
 			fix = fmt.Sprintf("add the unit: %ss, %sm, %sh or %sd", s, s, s, s)
 		}
-		return &fault{diag.WrongType, "", f.path + " is a duration: a number with one of the units ms, s, m, h, d", fix}
+		return &fault{diag.WrongType, "", f.path + " must be a duration: a number with one of the units ms, s, m, h, d", fix}
 	}
 	if d < mustDuration(f.min) || d > mustDuration(f.max) {
 		return outOfRange(f, f.min, f.max)
@@ -121,7 +121,7 @@ func (f *field) setDuration(v reflect.Value, s string) *fault {
 }
 
 func outOfRange(f *field, low, high string) *fault {
-	return &fault{diag.InvalidValue, "", fmt.Sprintf("%s is at least %s and at most %s", f.path, low, high),
+	return &fault{diag.InvalidValue, "", fmt.Sprintf("%s must be at least %s and at most %s", f.path, low, high),
 		fmt.Sprintf("write a value from %s to %s", low, high)}
 }
 

@@ -49,14 +49,14 @@ func checkFile(name, value, code string) diag.List {
 	if holds == "" {
 		return nil
 	}
-	fix := "write what it holds to a file that only this user can read, and set " + name + " to the path of that file"
+	fix := "write its value to a file that only this user can read, and set " + name + " to the path of that file"
 	if holds == withNewline {
-		fix = "write the path alone; in a shell, $(…) drops a newline at the end"
+		fix = "write the path alone; in a shell, $(…) removes a newline at the end"
 	}
-	return diag.List{{Code: code, What: name + " names no file", Cause: name + " " + holds, Fix: fix}}
+	return diag.List{{Code: code, What: name + " does not name a file", Cause: name + " " + holds, Fix: fix}}
 }
 
-const withNewline = "ends with a newline, which is no part of the path"
+const withNewline = "ends with a newline, which is not part of the path"
 
 // webToken is the form of a JSON Web Token.
 var webToken = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$`)
@@ -75,7 +75,7 @@ func insteadOfPath(value string) string {
 	case strings.HasPrefix(text, "eyJ") && webToken.MatchString(text):
 		return "holds a token, not the path of a file"
 	case !isPath(text):
-		return "holds a text that is not the path of a file"
+		return "holds text that is not the path of a file"
 	case strings.TrimRight(value, "\r\n") != value:
 		return withNewline
 	}
@@ -112,7 +112,7 @@ func checkProxies(env Lookup) (found diag.List) {
 				continue
 			}
 			if !isProxy(value) {
-				found = append(found, &diag.Error{Code: diag.ProxyInvalid, What: name + " is no URL (" + shown(WithoutPassword(value)) + ")"})
+				found = append(found, &diag.Error{Code: diag.ProxyInvalid, What: name + " is not a URL (" + shown(WithoutPassword(value)) + ")"})
 			}
 			break // the other one is not looked at
 		}

@@ -30,11 +30,11 @@ func TestVariablesThatNameFiles(t *testing.T) {
 		"-----BEGIN PRIVATE KEY-----\nSECRETX\n": "holds a key or a certificate",
 		"eyJhbGciOi.SECRETX.SECRETX":             "holds a token",
 		"eyJhbGciOi.SECRETX.SECRETX\n":           "holds a token",
-		strings.Repeat("SECRETX/", 200):          "holds a text",
-		strings.Repeat("SECRETX.", 40):           "holds a text",
-		"AKIASECRETXSECRETX00":                   "holds a text",
+		strings.Repeat("SECRETX/", 200):          "holds text",
+		strings.Repeat("SECRETX.", 40):           "holds text",
+		"AKIASECRETXSECRETX00":                   "holds text",
 		"none":                                   "",
-		"SECRETX\n/x":                            "holds a text",
+		"SECRETX\n/x":                            "holds text",
 	} {
 		for name, check := range map[string]func(Lookup) error{
 			GoogleCredentials:             CheckGoogleVariables,
@@ -63,13 +63,13 @@ func TestProxies(t *testing.T) {
 		{map[string]string{"HTTPS_PROXY": "user:s3cret@proxy.corp:3128"}, ""},
 		{map[string]string{"HTTPS_PROXY": "10.0.0.1:3128"}, ""},
 		{map[string]string{"HTTPS_PROXY": "socks5://proxy:1080"}, ""},
-		{map[string]string{"HTTPS_PROXY": "http://user:s3cret%zz@127.0.0.1:9"}, "HTTPS_PROXY is no URL (\"http://xxxxx@127.0.0.1:9\")"},
-		{map[string]string{"HTTPS_PROXY": "http://user:s3cret#x@127.0.0.1:9"}, "HTTPS_PROXY is no URL (\"http://xxxxx@127.0.0.1:9\")"},
-		{map[string]string{"HTTPS_PROXY": "http://user:s3cret/x@127.0.0.1:9"}, "HTTPS_PROXY is no URL"},
-		{map[string]string{"https_proxy": "user:s3cret%zz@127.0.0.1:9"}, "https_proxy is no URL (\"xxxxx@127.0.0.1:9\")"},
+		{map[string]string{"HTTPS_PROXY": "http://user:s3cret%zz@127.0.0.1:9"}, "HTTPS_PROXY is not a URL (\"http://xxxxx@127.0.0.1:9\")"},
+		{map[string]string{"HTTPS_PROXY": "http://user:s3cret#x@127.0.0.1:9"}, "HTTPS_PROXY is not a URL (\"http://xxxxx@127.0.0.1:9\")"},
+		{map[string]string{"HTTPS_PROXY": "http://user:s3cret/x@127.0.0.1:9"}, "HTTPS_PROXY is not a URL"},
+		{map[string]string{"https_proxy": "user:s3cret%zz@127.0.0.1:9"}, "https_proxy is not a URL (\"xxxxx@127.0.0.1:9\")"},
 		{map[string]string{"HTTPS_PROXY": "http://proxy:1", "https_proxy": "http://%zz"}, ""}, // the other one is not looked at
-		{map[string]string{"HTTP_PROXY": "http://"}, "HTTP_PROXY is no URL"},
-		{map[string]string{"http_proxy": "http://proxy:port"}, "http_proxy is no URL"},
+		{map[string]string{"HTTP_PROXY": "http://"}, "HTTP_PROXY is not a URL"},
+		{map[string]string{"http_proxy": "http://proxy:port"}, "http_proxy is not a URL"},
 	} {
 		for name, err := range map[string]error{
 			"the environment": CheckEnvironment(noProfile(c.env), Anything).Err(), "AWS": CheckAWSVariables(noProfile(c.env)), "Google": CheckGoogleVariables(noProfile(c.env)),

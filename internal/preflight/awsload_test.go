@@ -45,7 +45,7 @@ func TestTheSettingAtFaultIsNamed(t *testing.T) {
 		{"a token in a profile", nil, map[string]string{"AWS_PROFILE": "token"}, "web_identity_token_file of AWS profile token holds a token", "write what it holds"},
 		{"a token of a container", nil, map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9/c", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "SECRETX\n"}, "newline", "AWS_CONTAINER_AUTHORIZATION_TOKEN"},
 		{"no token of a container", nil, map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9/c", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": nope}, nope, "correct AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"},
-		{"no URL of a container", nil, map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://u:SECRETX%zz@127.0.0.1:9/c"}, "AWS_CONTAINER_CREDENTIALS_FULL_URI is no URL (http://xxxxx@127.0.0.1:9/c)", "write it as"},
+		{"no URL of a container", nil, map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://u:SECRETX%zz@127.0.0.1:9/c"}, "AWS_CONTAINER_CREDENTIALS_FULL_URI is not a URL (http://xxxxx@127.0.0.1:9/c)", "write it as"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			env := map[string]string{"AWS_CONFIG_FILE": profiles, "AWS_REGION": "eu-west-1", "AWS_EC2_METADATA_DISABLED": "true"}
