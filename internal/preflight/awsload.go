@@ -17,7 +17,7 @@ func notLoaded(env config.Lookup, err error) error {
 	if known := (diag.List)(nil); errors.As(err, &known) {
 		return err
 	}
-	e := &diag.Error{Code: diag.NoAWSCredentials, What: "the AWS configuration of this environment cannot be read", Err: err}
+	e := &diag.Error{Code: diag.NoAWSCredentials, What: "cannot read the AWS configuration of this environment", Err: err}
 	var (
 		profile awsconfig.SharedConfigProfileNotExistError
 		file    *fs.PathError
@@ -30,11 +30,11 @@ func notLoaded(env config.Lookup, err error) error {
 	case bundle != "" && strings.Contains(err.Error(), "CA bundle PEM"): // a text is all that the SDK gives
 		e.Cause, e.Fix = where+" is "+bundle+": it holds no certificate in PEM form", bundleFix(where)
 	case errors.As(err, &profile):
-		e.Cause = "there is no AWS profile " + profile.Profile + ", which AWS_PROFILE or AWS_DEFAULT_PROFILE names"
-		e.Fix = "correct AWS_PROFILE, or unset it: `aws configure list-profiles` shows the profiles of this user; AWS_CONFIG_FILE names the file of another"
+		e.Cause = "AWS profile not found: " + profile.Profile + ", named by AWS_PROFILE or AWS_DEFAULT_PROFILE"
+		e.Fix = "correct AWS_PROFILE, or unset it. `aws configure list-profiles` shows this user's profiles; AWS_CONFIG_FILE names another config file"
 	case errors.As(err, &address):
 		uri, _ := env(containerURI)
-		e.Cause, e.Fix = containerURI+" is no URL ("+config.WithoutPassword(uri)+")", "write it as http://HOST/PATH, or unset it"
+		e.Cause, e.Fix = containerURI+" is not a URL ("+config.WithoutPassword(uri)+")", "write it as http://HOST/PATH, or unset it"
 	default:
 		remediedByAWS(e)
 	}
@@ -45,7 +45,7 @@ func notLoaded(env config.Lookup, err error) error {
 const containerURI = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 
 func bundleFix(where string) string {
-	return "correct " + where + ": it names a file of certificates that begin with -----BEGIN CERTIFICATE-----; or remove it if no proxy has a certificate authority of its own"
+	return "correct " + where + ": name a file of certificates that begin with -----BEGIN CERTIFICATE-----; or remove it if no proxy has its own certificate authority"
 }
 
 // halfKey names the variable that lacks the other half of an access key; "" if none does. To the
@@ -62,9 +62,9 @@ func halfKey(env config.Lookup) string {
 	id, secret := value("AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY"), value("AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY")
 	switch {
 	case id != "" && secret == "":
-		return "AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is empty"
+		return "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is empty"
 	case id == "" && secret != "":
-		return "AWS_SECRET_ACCESS_KEY is set, and AWS_ACCESS_KEY_ID is empty"
+		return "AWS_SECRET_ACCESS_KEY is set, but AWS_ACCESS_KEY_ID is empty"
 	}
 	return ""
 }

@@ -40,18 +40,18 @@ const (
 const credentialsVariable = config.GoogleCredentials
 
 // clockFix is what to do about a certificate or a token that is not of this time.
-const clockFix = "compare the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate"
+const clockFix = "check the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate"
 
 // remedies are tried in order: the first that is met counts.
 var remedies = []remedy{
-	{"file of credentials missing", isFile(fs.ErrNotExist, "no such file or directory"), diag.NoGCPCredentials,
+	{"credentials file missing", isFile(fs.ErrNotExist, "no such file or directory"), diag.NoGCPCredentials,
 		"correct " + credentialsVariable + ", or unset it and run `gcloud auth application-default login`", atFile},
-	{"file of credentials unreadable", isFile(fs.ErrPermission, "permission denied"), diag.NoGCPCredentials,
-		"allow this user to read the file that " + credentialsVariable + " names", atFile},
-	{"file of credentials is a folder", says("is a directory"), diag.NoGCPCredentials,
+	{"credentials file unreadable", isFile(fs.ErrPermission, "permission denied"), diag.NoGCPCredentials,
+		"allow this user to read the file of " + credentialsVariable + " names", atFile},
+	{"credentials file is a folder", says("is a directory"), diag.NoGCPCredentials,
 		"set " + credentialsVariable + " to the file, not to its folder", atFile},
-	{"file of credentials cut off", isJSON, diag.NoGCPCredentials, notWhole, atFile},
-	{"file of credentials of an unknown kind", says("unsupported unidentified file type", "unsupported filetype", "unknown credential type",
+	{"credentials file cut off", isJSON, diag.NoGCPCredentials, notWhole, atFile},
+	{"credentials file of an unknown kind", says("unsupported unidentified file type", "unsupported filetype", "unknown credential type",
 		"missing 'type' field in credentials", "could not parse key", "failed to parse private key", "private key should be a pem",
 		"unable to parse credential source", "refresh token is not set"),
 		diag.NoGCPCredentials, madeByGoogle, inFile},
@@ -59,35 +59,35 @@ var remedies = []remedy{
 	{"wrong clock", says("reasonable timeframe", "short-lived token", "certificate has expired or is not yet valid", "token used too early"), diag.ClockWrong,
 		clockFix, anywhere},
 	{"login or key revoked", says("invalid_grant", "invalid_rapt", "account_not_found", "deleted_client"), diag.NoGCPCredentials,
-		"run `gcloud auth application-default login` again, or create a new key; compare the clock of this host too", anywhere},
+		"run `gcloud auth application-default login` again, or create a new key; check the clock of this host too", anywhere},
 	{"metadata server", says("computemetadata", "compute: received", "metadata.google.internal", "169.254.169.254", "metadata: gce metadata"), diag.NoGCPCredentials,
 		"allow this host to reach its metadata server (169.254.169.254), with a service account attached; elsewhere set " + credentialsVariable, anywhere},
 	{"no token service", tokenServiceAway, diag.NoGCPCredentials,
-		"allow this host to reach the service that issues tokens, named above; behind a proxy set HTTPS_PROXY", anywhere},
+		"allow this host to reach the token service named above; behind a proxy set HTTPS_PROXY", anywhere},
 	{"unknown authority", says("certificate signed by unknown authority"), "",
 		"install the certificate authority of the proxy on this host, or name its file in SSL_CERT_FILE", anywhere},
 	{"no quota project", says("requires a quota project"), "",
 		"gcloud auth application-default set-quota-project PROJECT", anywhere},
 	{"API not enabled", says("has not been used in", "service_disabled", "or it is disabled"), "",
-		"gcloud services enable {apis} --project=PROJECT, and wait some minutes", anywhere},
+		"gcloud services enable {apis} --project=PROJECT, then wait some minutes", anywhere},
 	{"project may not be used", says("serviceusage", "user_project_denied", "permission to use project"), "",
-		"grant roles/serviceusage.serviceUsageConsumer on the project that the cause names", anywhere},
+		"grant roles/serviceusage.serviceUsageConsumer on the project named in the cause", anywhere},
 	{"service perimeter", says("vpcservicecontrols", "prohibited by organization's policy", "prohibited by the organization's policy"), "",
-		"ask who administers VPC Service Controls to admit this identity and network; the identifier above finds the denial in the audit log", anywhere},
+		"ask the administrators of VPC Service Controls to admit this identity and network; the identifier above finds the denial in the audit log", anywhere},
 	{"billing", says("billing to be enabled", "billing account", "billing_disabled", "billing is disabled"), "",
 		"enable billing for the project: gcloud billing projects link PROJECT --billing-account=ACCOUNT", anywhere},
 	{"too many tables", says("tables per instance"), "",
 		"remove unused tables, or use another instance; the console shows quotas under IAM & Admin, Quotas", anywhere},
 	{"quota", says("quota exceeded", "quota metric", "rate_limit_exceeded"), "",
-		"wait, or raise the quota that the cause names: in the console under IAM & Admin, Quotas", anywhere},
+		"wait, or raise the quota named in the cause: in the console under IAM & Admin, Quotas", anywhere},
 	{"no token from the file", func(err error, said string) bool {
 		return strings.Contains(said, "per-rpc creds failed") && !ofNetwork(err) && !away(nil, said)
 	},
 		diag.NoGCPCredentials, madeByGoogle, inFile},
 	{"credentials not accepted", says("invalid authentication credentials"), "",
-		"check that the key still exists (gcloud iam service-accounts keys list), and compare the clock of this host", anywhere},
+		"check that the key still exists (gcloud iam service-accounts keys list), and check the clock of this host", anywhere},
 	{"fault of the service", func(err error, _ string) bool { return faultOfGoogle(err) }, "",
-		"wait, and try again: the service was reached, and has a fault of its own; https://status.cloud.google.com shows those that are known", anywhere},
+		"wait, then try again: the service answered with an internal error; https://status.cloud.google.com shows known ones", anywhere},
 }
 
 // remedied gives an error of a service the code and the fix of its cause, if that is a known one.

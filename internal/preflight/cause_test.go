@@ -83,7 +83,7 @@ func TestFilesOfCredentials(t *testing.T) {
 		filepath.Join(folder, "missing.json"):                                  "correct GOOGLE_APPLICATION_CREDENTIALS",
 		folder:                                                                 "not to its folder",
 		write("empty.json", ""):                                                "again",
-		write("cut.json", `{"type": "service_acc`):                             "no whole JSON",
+		write("cut.json", `{"type": "service_acc`):                             "its JSON is incomplete",
 		write("list.json", `[]`):                                               "the key of a service account",
 		write("text.json", `"foo"`):                                            "the key of a service account",
 		write("mark.json", "\ufeff{}"):                                         "without a byte order mark",

@@ -62,13 +62,13 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	}
 	if strings.ContainsFunc(ac.Region, unicode.IsSpace) {
 		return nil, &diag.Error{Code: diag.NoRegion, What: fmt.Sprintf("the AWS region %q contains a blank or a newline", ac.Region),
-			Cause: "source.region, AWS_REGION or the AWS profile has it", Fix: "write the region alone, such as eu-west-1"}
+			Cause: "it comes from source.region, AWS_REGION or the AWS profile", Fix: "write the region alone, such as eu-west-1"}
 	}
 	watch := &clock.Watch{}
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
 	if ac.Region == localRegion && client.Options().BaseEndpoint == nil {
-		return nil, &diag.Error{Code: diag.OneEndpoint, What: "the AWS region is " + localRegion, Cause: "to the AWS SDK it means http://localhost:8000 for tables, and nothing for streams",
-			Fix: "set AWS_ENDPOINT_URL to the emulator's address, or name a region of AWS"}
+		return nil, &diag.Error{Code: diag.OneEndpoint, What: "the AWS region is " + localRegion, Cause: "for it, the AWS SDK uses http://localhost:8000 for tables, and no endpoint for streams",
+			Fix: "set AWS_ENDPOINT_URL to the emulator's address, or set an AWS region"}
 	}
 	streams := dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
 	for _, endpoint := range []*string{client.Options().BaseEndpoint, streams.Options().BaseEndpoint} {
@@ -299,7 +299,7 @@ func emulatorAt(host string) string { return " EMULATOR at " + config.WithoutPas
 func endpointName(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "an endpoint that is no URL"
+		return "an endpoint that is not a URL"
 	}
 	if awshost.Is(u.Hostname()) {
 		return u.Host

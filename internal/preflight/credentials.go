@@ -54,11 +54,11 @@ func (e *strangeCredentials) fix() string {
 	alone := "write the " + e.part + " again, alone"
 	switch {
 	case strings.HasSuffix(e.fault, newline):
-		return alone + ": a Kubernetes secret made from a file or by echo keeps the newline at the end, one by printf or --from-literal has none"
+		return alone + ". A Kubernetes secret made from a file or by echo keeps the newline; one by printf or --from-literal has none"
 	case strings.HasSuffix(e.fault, quotation):
-		return alone + ", without quotation marks: files of variables (docker --env-file, EnvironmentFile) and AWS profiles may keep them as a part of the value"
+		return alone + ", without quotation marks. Files of variables (docker --env-file, EnvironmentFile) and AWS profiles may keep them as part of the value"
 	case strings.HasSuffix(e.fault, orderMark):
-		return alone + ", in a file without a byte order mark: some editors and PowerShell write one at the beginning"
+		return alone + ", in a file without a byte order mark. Some editors and PowerShell write one"
 	}
 	return alone
 }
@@ -109,5 +109,5 @@ func strangeIn(value string) string {
 	case '"', '\'':
 		return where + quotation
 	}
-	return where + "a character that no key has"
+	return where + "an invalid character"
 }

@@ -60,7 +60,7 @@ func Explain(what string, err error) error {
 	}
 	var rows *engine.RowsError
 	if errors.As(err, &rows) {
-		return &diag.Error{Code: diag.TargetHoldsRows, What: "table " + rows.Table + " cannot begin in target table " + rows.Target, Cause: rows.Error(), Err: err}
+		return &diag.Error{Code: diag.TargetHoldsRows, What: "table " + rows.Table + " cannot be copied into target table " + rows.Target, Cause: rows.Error(), Err: err}
 	}
 	var stream *engine.StreamError
 	if errors.As(err, &stream) {
@@ -125,7 +125,7 @@ var statusWords = regexp.MustCompile(`rpc error: code = (\w+) desc = `)
 func ofRequest(failed *sink.Error) (code, fix string) {
 	switch {
 	case failed.Reason == sink.Denied && slices.Contains([]string{"CreateTable", "ModifyColumnFamilies", "CreateAuthorizedView"}, failed.Op):
-		return diag.TargetDenied, "grant the role that `replicator plan --print-iam gcp` prints, or set target.create_missing: false and make the tables beforehand"
+		return diag.TargetDenied, "grant the role that `replicator plan --print-iam gcp` prints; or create the tables yourself and set target.create_missing: false"
 	case failed.Reason == sink.Denied:
 		return diag.TargetDenied, ""
 	case failed.Reason == sink.Throttled:
@@ -135,7 +135,7 @@ func ofRequest(failed *sink.Error) (code, fix string) {
 	case failed.Code == codes.FailedPrecondition.String() && ofRows(failed.Op):
 		return diag.ProfileNoTxn, ""
 	case failed.Reason == sink.Permanent, failed.Reason == sink.Rejected:
-		return diag.TargetUnreachable, "fix the cause that Bigtable reports, and repeat the command"
+		return diag.TargetUnreachable, "remove the cause that Bigtable reports, then run the command again"
 	}
 	return diag.TargetUnreachable, ""
 }
@@ -182,7 +182,7 @@ func explainTopic(what string, err error) error {
 // createFix creates a topic or subscription that does not exist.
 func createFix(name string) string {
 	if strings.Contains(name, "/subscriptions/") {
-		return "correct the name in the configuration, or gcloud pubsub subscriptions create " + name + " --topic=TOPIC --message-retention-duration=7d; what was published before never reaches it"
+		return "correct the name in the configuration, or gcloud pubsub subscriptions create " + name + " --topic=TOPIC --message-retention-duration=7d; it gets no earlier messages"
 	}
 	return "correct the name in the configuration, or gcloud pubsub topics create " + name + " --message-retention-duration=7d"
 }
@@ -221,9 +221,9 @@ func ExplainExpiry(t Table) *diag.Error {
 		return nil
 	}
 	return &diag.Error{Code: diag.ExpiredElsewhere, Warning: true,
-		What: fmt.Sprintf("items of table %s that expire in another region are removed in spite of expire: keep", t.Config.From),
+		What: fmt.Sprintf("items of table %s that expire in another region are removed despite expire: keep", t.Config.From),
 		Cause: "it is a global table with replicas in " + strings.Join(t.Description.Replicas, ", ") +
-			"; only the region that removes an expired item marks that in its stream",
+			"; only the region that removes an expired item marks the delete in its stream",
 		Fix: "write expire: follow_deletes"}
 }
 
@@ -233,14 +233,14 @@ func ExplainShare(option string, limit config.Capacity, table string, d backfill
 	if !limit.IsShare() || d.ReadCapacity > 0 {
 		return nil
 	}
-	return &diag.Error{Code: diag.InvalidValue, Warning: true, What: fmt.Sprintf("%s: %s of table %s is no limit", option, limit, table),
+	return &diag.Error{Code: diag.InvalidValue, Warning: true, What: fmt.Sprintf("%s: %s of table %s sets no limit", option, limit, table),
 		Cause: "the table is billed per request and has no provisioned read capacity", Fix: "write read units a second, such as 1000"}
 }
 
 // ExplainAgeing warns of a family whose rule takes away what items hold.
 func ExplainAgeing(e *sink.SchemaError) *diag.Error {
 	return &diag.Error{Code: diag.FamilyAges, Warning: true,
-		What:  fmt.Sprintf("family %s of table %s has the rule %s, which removes cells of items that do not change", e.Family, e.Table, e.Have),
+		What:  fmt.Sprintf("family %s of table %s has the rule %s, which collects cells of unchanged items", e.Family, e.Table, e.Have),
 		Cause: "the configuration declares " + e.Want,
 		Fix:   schemaFix(e) + "; or, if the age is intended, declare it in families"}
 }
@@ -267,7 +267,7 @@ func schemaFix(e *sink.SchemaError) string {
 		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which stays what it is
 		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, shellWord(rule))
 	case sink.WrongAggregate:
-		return fmt.Sprintf("name another family in the configuration: the kind of %s cannot be changed; or declare it as it is", e.Family)
+		return fmt.Sprintf("use another family in the configuration, because the kind of %s cannot be changed; or declare it as it is", e.Family)
 	default:
 		return ""
 	}

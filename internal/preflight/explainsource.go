@@ -51,7 +51,7 @@ func ExplainSource(what, table string, err error) error {
 	return e
 }
 
-const throttledFix = "wait a moment, and start again; an account has 10 calls of DescribeStream a second, and a table its read capacity"
+const throttledFix = "wait a moment, then start again. An account has 10 DescribeStream calls a second, and a table its read capacity"
 
 // notByAWS corrects the advice about a refusal that does not come from the service.
 func notByAWS(e *diag.Error) {
@@ -63,7 +63,7 @@ func notByAWS(e *diag.Error) {
 	switch {
 	case errors.As(e.Err, &answer):
 	case errors.As(e.Err, &response):
-		e.Fix = "look at what answers in place of AWS: the proxy of HTTPS_PROXY, or the host of AWS_ENDPOINT_URL…"
+		e.Fix = "check what answers instead of AWS: the proxy of HTTPS_PROXY, or the host of AWS_ENDPOINT_URL…"
 	case errors.As(e.Err, &call): // the client sent nothing
 		e.Code, e.Fix = diag.SourceUnreachable, "correct what the cause names: the region, AWS_USE_FIPS_ENDPOINT or AWS_USE_DUALSTACK_ENDPOINT"
 	}
@@ -83,20 +83,20 @@ func explainCredentials(what string, err error) *diag.Error {
 	case errors.As(err, &strange):
 		e.Cause, e.Fix = strange.Error(), strange.fix()
 	case halfKey(os.LookupEnv) != "" && lastPlace(err):
-		e.Cause, e.Fix = halfKey(os.LookupEnv), "set both, or neither: the AWS SDK looks elsewhere then"
+		e.Cause, e.Fix = halfKey(os.LookupEnv), "set both or neither; with neither, the AWS SDK tries other sources"
 	case lastPlace(err):
 		// The last place that is looked at, also where there is no such service: nothing else was
 		// configured.
 	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
-		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, and start again: the service that gives the credentials throttles"
+		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, then start again: the service that issues the credentials throttles"
 	case errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultClient:
-		e.Code, e.Fix = diag.SourceDenied, "compare the trust policy of the role (source.role_arn, AWS_ROLE_ARN) with the identity that asks for it"
+		e.Code, e.Fix = diag.SourceDenied, "compare the role's trust policy (source.role_arn, AWS_ROLE_ARN) with the identity that assumes it"
 		remediedByAWS(e)
 	case faultOfAWS(err):
 		e.Code, e.Fix = diag.SourceUnreachable, faultOfAWSFix
 		remediedByAWS(e)
 	case errors.As(err, &asked), errors.As(err, &broken):
-		e.Code, e.Fix = diag.SourceUnreachable, "check the network and AWS_ENDPOINT_URL_STS; the service that gives the credentials is asked again with the next start"
+		e.Code, e.Fix = diag.SourceUnreachable, "check the network and AWS_ENDPOINT_URL_STS, then start again"
 		remediedByAWS(e)
 	default:
 		remediedByAWS(e)

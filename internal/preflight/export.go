@@ -54,7 +54,7 @@ func ExportFailed(address string, err error) error {
 	case errors.As(err, &fault):
 		out.Fix = fault.Fix
 	case errors.Is(err, fs.ErrPermission):
-		out.Fix = "allow this identity, and that of the workers, to read the objects of the export: s3:GetObject, or storage.objects.get"
+		out.Fix = "allow this identity and the workers to read the objects of the export: s3:GetObject, or storage.objects.get"
 	}
 	switch p, _ := bucket.Parse(address); p.Scheme {
 	case bucket.CloudStorage:
@@ -80,21 +80,21 @@ func WholeExport(ctx context.Context, service ExportReporter, address, arn strin
 	var unknown *backfill.ExportRefusal
 	switch {
 	case err == nil && report.Part != "":
-		refused.Cause = "DynamoDB says that it was asked for with " + report.Part + ": rows or attributes are missing"
-		refused.Fix = "export the whole table: without filter, projection and key conditions"
+		refused.Cause = "DynamoDB reports that the export has " + report.Part + ", so rows or attributes are missing"
+		refused.Fix = "export the whole table, without filter, projection or key conditions"
 		return refused
 	case err == nil && !report.JSON:
-		refused.Cause, refused.Fix = "DynamoDB says that it is not in DynamoDB JSON", "export again: aws dynamodb export-table-to-point-in-time --export-format DYNAMODB_JSON"
+		refused.Cause, refused.Fix = "DynamoDB reports that the export is not in DynamoDB JSON", "export again: aws dynamodb export-table-to-point-in-time --export-format DYNAMODB_JSON"
 		return refused
 	case err == nil || said:
 		return nil
 	case errors.As(err, &unknown):
-		refused.Cause = "its files do not say whether it has a filter or a projection, and DynamoDB does not know it any more"
+		refused.Cause = "its files do not show whether it has a filter or a projection, and DynamoDB no longer knows the export"
 	case cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.NotFound):
-		refused.Cause = "its files do not say whether it has a filter or a projection, and this identity may not ask DynamoDB: dynamodb:DescribeExport"
+		refused.Cause = "its files do not show whether it has a filter or a projection, and this identity lacks the permission dynamodb:DescribeExport"
 	default:
-		return ExplainSource("cannot ask DynamoDB whether the export "+address+" shows the whole table", "", err)
+		return ExplainSource("cannot verify that the export "+address+" contains the whole table", "", err)
 	}
-	refused.Err, refused.Fix = err, "if it was asked for without filter, projection and key conditions, "+say
+	refused.Err, refused.Fix = err, "if the export has no filter, projection or key conditions, "+say
 	return refused
 }

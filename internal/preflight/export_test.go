@@ -30,10 +30,10 @@ func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
 		fault, fix string // "" if it is taken
 	}{
 		"whole":               {answer: exportAnswer{report: whole}},
-		"filtered":            {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, false, "asked for with a filter", "export the whole table"},
-		"filtered, said":      {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, true, "asked for with a filter", "export the whole table"},
+		"filtered":            {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, false, "the export has a filter", "export the whole table"},
+		"filtered, said":      {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, true, "the export has a filter", "export the whole table"},
 		"in Ion":              {exportAnswer{}, true, "not in DynamoDB JSON", "DYNAMODB_JSON"},
-		"unknown":             {exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, false, "does not know it any more", "--whole-export"},
+		"unknown":             {exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, false, "no longer knows", "--whole-export"},
 		"unknown, said":       {answer: exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, said: true},
 		"denied":              {exportAnswer{err: &cdc.Error{Reason: cdc.Denied}}, false, "dynamodb:DescribeExport", "--whole-export"},
 		"denied, said":        {answer: exportAnswer{err: &cdc.Error{Reason: cdc.Denied}}, said: true},

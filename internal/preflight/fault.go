@@ -35,7 +35,7 @@ func faultOfGoogle(err error) bool {
 	return code == codes.Internal.String() || code == codes.DataLoss.String()
 }
 
-const faultOfAWSFix = "wait, and try again: the service, or what answers in its place, was reached and has a fault of its own; https://health.aws.amazon.com/health/status shows those that are known"
+const faultOfAWSFix = "wait, then try again: the service, or a proxy in its place, answered with an internal error; https://health.aws.amazon.com/health/status shows known ones"
 
 // faultOfAWS is the same of AWS. A gateway or a proxy that answers so was reached, too.
 func faultOfAWS(err error) bool {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	notWhole     = "download or mount the file again: it is no whole JSON document"
-	madeByGoogle = "name a file that Google Cloud made: the key of a service account, or what `gcloud auth application-default login` writes"
+	notWhole     = "download or mount the file again: its JSON is incomplete"
+	madeByGoogle = "name a file made by Google Cloud: the key of a service account, or the file that `gcloud auth application-default login` writes"
 )
 
 // checkGoogle refuses variables that Google's libraries could not use, unless a client goes to the
@@ -65,11 +65,11 @@ func contentFault(path string) (is, fix string) {
 	case bytes.HasPrefix(text, []byte("-----BEGIN")):
 		return "it is PEM, not JSON", madeByGoogle
 	case json.Valid(text) && text[0] != '{':
-		return "it is JSON, but no object", madeByGoogle
+		return "it is JSON, but not an object", madeByGoogle
 	case notEncoded == nil && bytes.HasPrefix(bytes.TrimSpace(decoded), []byte("{")):
 		return "it is encoded in base64", "decode it (base64 --decode), and name the decoded file"
 	case text[0] != '{':
-		return "it is no JSON", madeByGoogle
+		return "it is not JSON", madeByGoogle
 	}
 	return "", ""
 }

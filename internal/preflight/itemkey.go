@@ -32,11 +32,11 @@ func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, err
 		return fail("it is not a JSON object", "")
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return fail("something follows the JSON object", "")
+		return fail("there is text after the JSON object", "")
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(schema, func(k transform.KeyAttribute) bool { return k.Name == name }) {
-			return fail(fmt.Sprintf("%q is not part of the primary key, which is %s", name, keyNames(schema)), "")
+			return fail(fmt.Sprintf("%q is not part of the primary key %s", name, keyNames(schema)), "")
 		}
 	}
 	keys := make([]attribute.Attribute, 0, len(schema))
@@ -60,7 +60,7 @@ func keyValue(raw json.RawMessage, kind attribute.Kind) (attribute.Value, string
 	if json.Unmarshal(raw, &typed) == nil && typed != nil {
 		inner, ok := typed[kind.String()]
 		if !ok || len(typed) != 1 {
-			return attribute.Value{}, "is of type " + kind.String() + " in the table; its descriptor says something else"
+			return attribute.Value{}, "is of type " + kind.String() + " in the table, but its type here is another"
 		}
 		raw = inner
 	}
@@ -73,13 +73,13 @@ func keyValue(raw json.RawMessage, kind attribute.Kind) (attribute.Value, string
 		text = number.String()
 	}
 	if text == "" && kind != attribute.KindN {
-		return attribute.Value{}, "is empty, which no key of DynamoDB is"
+		return attribute.Value{}, "is empty; DynamoDB allows no empty key"
 	}
 	switch kind {
 	case attribute.KindN:
 		v, err := attribute.Number(text)
 		if err != nil {
-			return attribute.Value{}, "is not a number as DynamoDB has them"
+			return attribute.Value{}, "is not a valid DynamoDB number"
 		}
 		return v, ""
 	case attribute.KindB:

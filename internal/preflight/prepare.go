@@ -106,20 +106,20 @@ func (p *Prober) noteLacks(spec sink.TableSpec, l sink.Lacks) {
 
 // make creates what is missing, if nothing was refused, and tells the state of the tables.
 func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
-	text, notes := "there, as they should be", []string(nil)
+	text, notes := "exist, schema OK", []string(nil)
 	if len(p.Found.Ageing) > 0 {
 		text = "there"
 	}
 	switch {
 	case len(missing) == 0:
 	case p.Dry:
-		text = "would be created: " + strings.Join(namesOf(missing), ", ")
+		text = "would create: " + strings.Join(namesOf(missing), ", ")
 	case len(p.Failed) > 0:
-		text = "nothing is created before the rest is accepted; missing: " + strings.Join(namesOf(missing), ", ")
+		text = "not created because a check failed; would create: " + strings.Join(namesOf(missing), ", ")
 	default:
 		var left []string
 		if missing, left = p.mayMake(missing); len(left) > 0 {
-			notes = append(notes, "left to the tables' keepers, because the ledger says that they were written before: "+strings.Join(left, ", "))
+			notes = append(notes, "left to the tables' coordinators, because the ledger shows earlier writes: "+strings.Join(left, ", "))
 		}
 		notes = append(notes, p.split(ctx, missing)...)
 		var all sink.Made
@@ -136,7 +136,7 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 		}
 	}
 	if len(p.noViews) > 0 {
-		notes = append(notes, "no view "+strings.Join(p.noViews, ", ")+": the service does not know authorized views (an emulator?)")
+		notes = append(notes, "no view "+strings.Join(p.noViews, ", ")+": the service has no authorized views (an emulator?)")
 	}
 	for _, family := range p.Found.Ageing {
 		notes = append(notes, AgeingText(family))
@@ -275,7 +275,7 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 	what := "cannot read the ledger in table " + p.Cfg.State.Table
 	ledger, err := checkpoint.Open(ctx, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
 	if errors.Is(err, checkpoint.ErrNoLedger) {
-		return "not begun", nil
+		return "new migration", nil
 	}
 	if err != nil {
 		return "", ExplainLedger(what, err)
@@ -307,7 +307,7 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 		if err == nil {
 			err = states[i].Admits(p.Mode, p.AcceptMode)
 		}
-		err = p.refused("table "+t.Config.From+" cannot go on", err)
+		err = p.refused("table "+t.Config.From+" cannot be resumed", err)
 		if errors.As(err, &e) {
 			refused = append(refused, e)
 		} else if err != nil {
@@ -315,9 +315,9 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 		}
 	}
 	if p.Found.Shared = ExplainShared(p.Cfg, states); p.Found.Shared != nil {
-		return "goes on; it is another migration's, see " + p.Found.Shared.Code, refused.Err()
+		return "resuming another migration, see " + p.Found.Shared.Code, refused.Err()
 	}
-	return "goes on", refused.Err()
+	return "resuming the migration", refused.Err()
 }
 
 // refused explains what the ledger refuses, which may be for want of a name.

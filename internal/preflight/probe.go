@@ -347,7 +347,7 @@ func (p *Prober) state(ctx context.Context) (string, error) {
 // orUnexpected stands in for an error where there was none and still the answer was wrong.
 func orUnexpected(err error) error {
 	if err == nil {
-		return errors.New("a row that was just written was not there, or had changed")
+		return errors.New("a row that was just written is missing or has changed")
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func TestARelayIsRefusedBesideDualWrites(t *testing.T) {
 	p := &Prober{Cfg: cfg}
 	p.AskTopic(t.Context())
 	p.AskSubscription(t.Context())
-	if len(p.Failed) != 2 || !strings.Contains(errors.Join(p.Failed...).Error(), "a relay does not work with dual_writes") {
+	if len(p.Failed) != 2 || !strings.Contains(errors.Join(p.Failed...).Error(), "relay does not work with dual_writes") {
 		t.Error(p.Failed)
 	}
 }

@@ -36,19 +36,19 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.Subscription
 	kept, remembered := config.FormatDuration(f.Retention), config.FormatDuration(cfg.State.TombstoneAge)
 	return first(append(unpulled(name, f), []setting{
-		{cfg.Relay.Topic != "" && f.Topic != cfg.Relay.Topic, fault{"it is of topic " + f.Topic, "name a subscription of " + cfg.Relay.Topic}},
-		{f.Ordered, fault{"it has ordering, which holds every later message of an item back behind one that waits",
+		{cfg.Relay.Topic != "" && f.Topic != cfg.Relay.Topic, fault{"it belongs to topic " + f.Topic, "name a subscription of " + cfg.Relay.Topic}},
+		{f.Ordered, fault{"it has ordering, which delays every later message of an item behind a waiting one",
 			"create one without --enable-message-ordering: " + another(f)}},
-		{f.ExactlyOnce, fault{"it has exactly-once delivery, which refuses to acknowledge messages after their deadline", update(name, "--no-enable-exactly-once-delivery")}},
-		{f.Transformed, fault{"it transforms messages: appliers would not get what is published", update(name, "--clear-message-transforms")}},
-		{f.Retention < cdc.Retention, fault{"it keeps messages for " + kept + ": what appliers cannot write in that time is lost",
+		{f.ExactlyOnce, fault{"it has exactly-once delivery, which rejects acknowledgements after the deadline", update(name, "--no-enable-exactly-once-delivery")}},
+		{f.Transformed, fault{"it transforms messages, so appliers would not get them as published", update(name, "--clear-message-transforms")}},
+		{f.Retention < cdc.Retention, fault{"it keeps messages for " + kept + "only: messages that appliers cannot write in that time are lost",
 			update(name, "--message-retention-duration=7d")}},
-		{f.Retention+margin > cfg.State.TombstoneAge, fault{fmt.Sprintf("it keeps messages for %s, and removed rows are remembered for %s: %s more are needed, or a message that comes late brings an item back",
+		{f.Retention+margin > cfg.State.TombstoneAge, fault{fmt.Sprintf("it keeps messages for %s, and tombstones are kept for %s. They must be kept at least %s longer than messages, or a late message brings an item back",
 			kept, remembered, config.FormatDuration(margin)),
-			"raise state.tombstone_age to " + config.FormatDuration(f.Retention+margin) + ", or keep messages for less"}},
-		{f.DeadLetter != "" && f.Attempts < leastAttempts, fault{fmt.Sprintf("its dead letter takes a message after %d deliveries, and restarts of appliers use up deliveries: %d are needed",
+			"raise state.tombstone_age to " + config.FormatDuration(f.Retention+margin) + ", or keep messages for a shorter time"}},
+		{f.DeadLetter != "" && f.Attempts < leastAttempts, fault{fmt.Sprintf("its dead letter takes a message after %d delivery attempts, and restarts use up attempts: %d are needed",
 			f.Attempts, leastAttempts), update(name, "--dead-letter-topic="+f.DeadLetter+" "+manyAttempts)}},
-		{f.DeadLetter != "" && !f.BacksOff, fault{"it has a dead letter and no retry policy: its delivery attempts are used up within seconds",
+		{f.DeadLetter != "" && !f.BacksOff, fault{"it has a dead letter but no retry policy, so its delivery attempts are used up within seconds",
 			update(name, backsOff)}},
 	}...))
 }
@@ -58,10 +58,10 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.DeadLetter
 	return first(append([]setting{
-		{deadTopic == "", fault{subscriptionName(cfg) + " has no dead letter", "give it one: " + update(cfg.Relay.Subscription,
+		{deadTopic == "", fault{subscriptionName(cfg) + " has no dead letter", "add one: " + update(cfg.Relay.Subscription,
 			"--dead-letter-topic="+f.Topic+" "+manyAttempts+" "+backsOff)}},
-		{f.Topic != deadTopic, fault{"it is of topic " + f.Topic + ", and the dead letter is " + deadTopic, "name a subscription of " + deadTopic}},
-		{f.DeadLetter != "", fault{"it has a dead letter itself, which would take away what is looked at", update(name, "--clear-dead-letter-policy")}},
+		{f.Topic != deadTopic, fault{"it belongs to topic " + f.Topic + ", but the dead letter is " + deadTopic, "name a subscription of " + deadTopic}},
+		{f.DeadLetter != "", fault{"it has a dead letter itself, which would take messages away", update(name, "--clear-dead-letter-policy")}},
 	}, unpulled(name, f)...))
 }
 
@@ -71,13 +71,13 @@ const deletedTopic = "_deleted-topic_"
 // unpulled are the settings with which a pull does not give every message.
 func unpulled(name string, f relay.SubscriptionFacts) []setting {
 	return []setting{
-		{f.Topic == deletedTopic, fault{"its topic was deleted: it gets no messages, whatever topic has that name now",
+		{f.Topic == deletedTopic, fault{"its topic was deleted. It gets no messages, even if a topic with that name exists now",
 			"gcloud pubsub subscriptions create NAME --topic=TOPIC --message-retention-duration=7d, and name it in the configuration"}},
-		{f.Detached, fault{"it is detached from its topic: it gets no messages, and cannot be attached again", another(f)}},
-		{f.Delivers == relay.Pushed, fault{"it pushes messages to " + string(f.Delivers) + ", so that none can be pulled",
+		{f.Detached, fault{"it is detached from its topic. It gets no messages, and cannot be attached again", another(f)}},
+		{f.Delivers == relay.Pushed, fault{"it pushes messages to " + string(f.Delivers) + ", so they cannot be pulled",
 			"gcloud pubsub subscriptions modify-push-config " + name + " --push-endpoint=''"}},
-		{f.Delivers != relay.Pulled, fault{"it exports messages to " + string(f.Delivers) + ", so that none can be pulled", update(name, clears[f.Delivers])}},
-		{f.Filtered, fault{"it has a filter, which cannot be removed: messages that do not match are never delivered", another(f)}},
+		{f.Delivers != relay.Pulled, fault{"it exports messages to " + string(f.Delivers) + ", so they cannot be pulled", update(name, clears[f.Delivers])}},
+		{f.Filtered, fault{"it has a filter, which cannot be removed. It never delivers messages that do not match", another(f)}},
 	}
 }
 
@@ -105,5 +105,5 @@ func update(name, flags string) string {
 // never reaches it.
 func another(f relay.SubscriptionFacts) string {
 	return "gcloud pubsub subscriptions create NAME --topic=" + f.Topic +
-		" --message-retention-duration=7d, name it in the configuration, and load tables again that were followed already"
+		" --message-retention-duration=7d, name it in the configuration, and load again the tables that were already followed"
 }

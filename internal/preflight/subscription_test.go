@@ -22,7 +22,7 @@ func TestASubscriptionThatCannotServe(t *testing.T) {
 	}{
 		"fit":            {func(*relay.SubscriptionFacts) {}, "", ""},
 		"no dead letter": {func(f *relay.SubscriptionFacts) { f.DeadLetter, f.Attempts, f.BacksOff = "", 0, false }, "", ""},
-		"other topic":    {func(f *relay.SubscriptionFacts) { f.Topic = "projects/p/topics/u" }, "of topic projects/p/topics/u", "name a subscription of projects/p/topics/t"},
+		"other topic":    {func(f *relay.SubscriptionFacts) { f.Topic = "projects/p/topics/u" }, "belongs to topic projects/p/topics/u", "name a subscription of projects/p/topics/t"},
 		"deleted topic":  {func(f *relay.SubscriptionFacts) { f.Topic = deletedTopic }, "its topic was deleted", "subscriptions create NAME"},
 		"detached":       {func(f *relay.SubscriptionFacts) { f.Detached = true }, "detached", "subscriptions create NAME --topic=projects/p/topics/t"},
 		"filter":         {func(f *relay.SubscriptionFacts) { f.Filtered = true }, "a filter", "subscriptions create NAME --topic=projects/p/topics/t"},
@@ -35,8 +35,8 @@ func TestASubscriptionThatCannotServe(t *testing.T) {
 		"transform":      {func(f *relay.SubscriptionFacts) { f.Transformed = true }, "transforms", "--clear-message-transforms"},
 		"kept briefly":   {func(f *relay.SubscriptionFacts) { f.Retention = day - time.Second }, "keeps messages for 23h59m59s", "--message-retention-duration=7d"},
 		"kept a day":     {func(f *relay.SubscriptionFacts) { f.Retention = day }, "", ""},
-		"kept long":      {func(f *relay.SubscriptionFacts) { f.Retention = 11 * day }, "4d more are needed", "raise state.tombstone_age to 15d"},
-		"few attempts":   {func(f *relay.SubscriptionFacts) { f.Attempts = 19 }, "after 19 deliveries", "--dead-letter-topic=projects/p/topics/dead --max-delivery-attempts=100"},
+		"kept long":      {func(f *relay.SubscriptionFacts) { f.Retention = 11 * day }, "at least 4d longer", "raise state.tombstone_age to 15d"},
+		"few attempts":   {func(f *relay.SubscriptionFacts) { f.Attempts = 19 }, "after 19 delivery attempts", "--dead-letter-topic=projects/p/topics/dead --max-delivery-attempts=100"},
 		"no retry":       {func(f *relay.SubscriptionFacts) { f.BacksOff = false }, "no retry policy", "--min-retry-delay=10s --max-retry-delay=600s"},
 	} {
 		f := relay.SubscriptionFacts{Topic: cfg.Relay.Topic, Retention: 7 * day, DeadLetter: "projects/p/topics/dead", Attempts: 20, BacksOff: true}

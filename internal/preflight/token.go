@@ -36,7 +36,7 @@ func noToken(ctx context.Context) error {
 		if json.Unmarshal(found.JSON, &file) != nil || file.Type == "service_account" {
 			return nil // whose key signs its own tokens
 		}
-		issuer = "the service that issues them for " + file.Type
+		issuer = "the token service for " + file.Type
 	}
 	asked := make(chan error, 1)
 	go func() {

@@ -56,7 +56,7 @@ func subscriptionName(cfg *config.Config) string {
 func (p *Prober) AskSubscription(ctx context.Context) {
 	if p.Cfg.Relay.Subscription == "" {
 		p.Failed = append(p.Failed, &diag.Error{Code: diag.TopicUnset, What: "relay.subscription is not set", Pos: p.Cfg.Where("relay"),
-			Cause: "changes that are published and not written are for whoever runs `run --from pubsub`, which pulls it",
+			Cause: "`run --from pubsub` pulls this subscription and writes the published changes",
 			Fix:   "set relay.subscription: projects/PROJECT/subscriptions/SUBSCRIPTION"})
 		return
 	}
@@ -82,9 +82,9 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 	detail = "keeps messages for " + config.FormatDuration(facts.Retention)
 	switch {
 	case facts.DeadLetter == "":
-		detail += "; no dead letter: what cannot be read comes again and again"
+		detail += "; no dead letter: unreadable messages are delivered again and again"
 	case p.Cfg.Relay.DeadLetter == "":
-		detail += "; nobody watches its dead letter (relay.dead_letter)"
+		detail += "; its dead letter is not monitored (relay.dead_letter)"
 	}
 	return detail, nil
 }
@@ -110,7 +110,7 @@ func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscri
 // would show nothing, or what nobody need mind.
 func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	name := p.Cfg.Relay.DeadLetter
-	what := "cannot watch the dead letter through " + name
+	what := "cannot monitor the dead letter through " + name
 	var facts relay.SubscriptionFacts
 	if p.DeadLetter, facts, err = openSubscription(ctx, what, name); err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	if u := unwatchable(p.Cfg, p.deadTopic, facts); u != nil {
 		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: u.cause, Fix: u.fix}
 	}
-	return "is watched", nil
+	return "is monitored", nil
 }
 
 // shortName is a topic or a subscription without its project.
@@ -147,8 +147,8 @@ func (p *Prober) AskTopic(ctx context.Context) {
 func (p *Prober) appliedOnce() bool {
 	for _, t := range p.Cfg.Tables {
 		if p.Cfg.DualWritten(t) {
-			p.Failed = append(p.Failed, &diag.Error{Code: diag.DualWritesImpossible, What: "a relay does not go with dual_writes", Pos: p.Cfg.Where("dual_writes"),
-				Cause: "what is published is applied once; nobody asserts it again when the application's own write has ended",
+			p.Failed = append(p.Failed, &diag.Error{Code: diag.DualWritesImpossible, What: "relay does not work with dual_writes", Pos: p.Cfg.Where("dual_writes"),
+				Cause: "a published change is applied once, and is not asserted again after the application's own write",
 				Fix:   "write dual_writes: off for table " + t.From + ", or use run without a relay"})
 			return false
 		}
@@ -163,7 +163,7 @@ func (p *Prober) topic(ctx context.Context) (detail string, err error) {
 	}
 	if facts.Transformed && p.Cfg.Relay.Subscription != "" {
 		return "", &diag.Error{Code: diag.TopicUnusable, What: "cannot use topic " + p.Cfg.Relay.Topic,
-			Cause: "it transforms messages: appliers would not get what is published",
+			Cause: "it transforms messages, so appliers would not get them as published",
 			Fix:   "gcloud pubsub topics update " + p.Cfg.Relay.Topic + " --clear-message-transforms"}
 	}
 	return retention(facts), nil
@@ -200,7 +200,7 @@ func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFact
 
 func retention(facts relay.TopicFacts) string {
 	if facts.Retention == 0 {
-		return "exists; it keeps nothing for later subscribers"
+		return "exists; it keeps no messages for later subscribers"
 	}
 	return "keeps messages for " + config.FormatDuration(facts.Retention)
 }

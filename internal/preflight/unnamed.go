@@ -49,12 +49,12 @@ func ExplainShared(cfg *config.Config, states []checkpoint.TableState) *diag.Err
 	if more := len(others) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	cause := "another configuration has the name " + cfg.Name + " too; a copied file keeps the name of the first"
+	cause := "another configuration has the name " + cfg.Name + " too; a copied file keeps its name"
 	if cfg.Unnamed() {
-		cause = "this configuration has no name, and neither had the one that began the ledger"
+		cause = "neither this configuration nor the one that began the ledger has a name"
 	}
 	return &diag.Error{Code: diag.LedgerShared, Warning: true,
-		What:  fmt.Sprintf("the ledger %q in table %s follows %s, and no table of this configuration", cfg.Name, cfg.State.Table, text),
+		What:  fmt.Sprintf("the ledger %q in table %s follows %s, but no table of this configuration", cfg.Name, cfg.State.Table, text),
 		Cause: cause,
-		Fix:   "set `name` in this configuration to another one, such as " + exampleName + "; if both are one migration, list all tables in one configuration"}
+		Fix:   "set another `name` in this configuration, such as " + exampleName + "; if both are one migration, list all tables in one configuration"}
 }

@@ -33,17 +33,17 @@ func TestConfigurationsWithoutAName(t *testing.T) {
 		states []checkpoint.TableState
 		want   string
 	}{
-		{unnamed, states("Bills"), "follows Bills, and no table"},
-		{unnamed, states("A", "B", "C", "D"), "follows A, B, C and 1 more, and no table"},
+		{unnamed, states("Bills"), "follows Bills, but no table"},
+		{unnamed, states("A", "B", "C", "D"), "follows A, B, C and 1 more, but no table"},
 		{unnamed, nil, ""},
 		{unnamed, states("Bills", "Orders"), ""},
 		{unnamed, states("Log_2026"), ""},
-		{named, states("Bills"), "follows Bills, and no table"},
+		{named, states("Bills"), "follows Bills, but no table"},
 		{named, states("Bills", "Orders"), ""},
 		{named, nil, ""},
 	} {
 		e := ExplainShared(c.cfg, c.states)
-		if (e != nil) != (c.want != "") || e != nil && (!strings.Contains(e.What, c.want) || !strings.Contains(e.Fix, "set `name`") || !e.Warning) {
+		if (e != nil) != (c.want != "") || e != nil && (!strings.Contains(e.What, c.want) || !strings.Contains(e.Fix, "`name` in this configuration") || !e.Warning) {
 			t.Errorf("%v: %v", c.states, e)
 		}
 	}

@@ -18,13 +18,13 @@ func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 		}
 	}
 	if m != nil && m.HidesKeys() {
-		add("its row keys do not tell the items' keys: _cdc:k does, and finalize removes it")
+		add("item keys cannot be derived from row keys once finalize has removed _cdc:k")
 	}
 	if len(t.Drop) > 0 {
 		add("attributes %s are not copied", strings.Join(t.Drop, ", "))
 	}
 	if t.TTL.Expire == "gc" {
-		add("cells expire by garbage collection, and their items with them")
+		add("cells and their items expire by garbage collection")
 	}
 	columns := func(list []config.Column) {
 		whole := len(list) == 0 // each attribute is a column
@@ -32,11 +32,11 @@ func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 			whole = whole || c.Attribute == "*"
 			switch c.As {
 			case "", "text", "json", "flattened", "columns", "google_utility":
-				add("types are not kept: numbers, texts, bytes and sets are written alike (as: dynamodb_json keeps them)")
+				add("types are lost: numbers, texts, bytes and sets look alike; use as: dynamodb_json to keep them")
 			}
 		}
 		if !whole {
-			add("attributes that no column names are not copied")
+			add("attributes without a column are not copied")
 		}
 	}
 	rule := func(list []config.Column, cell config.Cell) {
@@ -44,10 +44,10 @@ func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 		case cell.To == "":
 			columns(list)
 		case len(cell.Only) > 0:
-			add("cells hold %s alone", strings.Join(cell.Only, ", "))
+			add("cells hold only %s", strings.Join(cell.Only, ", "))
 		}
 		if cell.To != "" && cell.As != "dynamodb_json" || cell.To == "" && len(list) == 0 {
-			add("types are not kept: numbers, texts, bytes and sets are written alike (as: dynamodb_json keeps them)")
+			add("types are lost: numbers, texts, bytes and sets look alike; use as: dynamodb_json to keep them")
 		}
 	}
 	for _, r := range t.Rules {
@@ -70,7 +70,7 @@ func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 
 func orItsPlace(name string) string {
 	if name == "" {
-		return "that ignores them"
+		return "with ignore"
 	}
 	return name
 }

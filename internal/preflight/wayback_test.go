@@ -12,10 +12,10 @@ import (
 // What a mapping loses stands against a way back; what keeps everything does not.
 func TestWayBack(t *testing.T) {
 	for _, c := range []struct{ table, want string }{
-		{"{ from: Orders }", "types are not kept"},
+		{"{ from: Orders }", "types are lost"},
 		{`{ from: Orders, families: { d: maxversions=1 }, rules: [{ columns: { "*": { to: d, as: dynamodb_json } } }] }`, ""},
 		{`{ from: Orders, families: { d: maxversions=1 }, drop_attributes: [x], rules: [{ columns: { "*": { to: d, as: dynamodb_json } } }] }`, "attributes x are not copied"},
-		{`{ from: Orders, families: { d: maxversions=1 }, rules: [{ columns: { a: { to: "d:a", as: dynamodb_json } } }] }`, "attributes that no column names are not copied"},
+		{`{ from: Orders, families: { d: maxversions=1 }, rules: [{ columns: { a: { to: "d:a", as: dynamodb_json } } }] }`, "attributes without a column are not copied"},
 	} {
 		cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: ["+c.table+"]\n"), func(string) (string, bool) { return "", false })
 		if err != nil {
