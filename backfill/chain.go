@@ -21,7 +21,7 @@ func Chain(all []*exports.Export, d Description, m *transform.Mapping, late time
 	i := slices.IndexFunc(steps, func(s exports.Step) bool { return s.Incremental })
 	if i >= 0 && m.Outlives() {
 		return nil, &exports.Error{Place: steps[i].Kind(), What: "it does not show which items the time to live has removed, and this mapping keeps their rows (expire: keep)",
-			Fix: "copy everything in place of windows: by a scan, or a full export that begins late enough"}
+			Fix: "copy everything instead of windows: by a scan, or a full export that begins late enough"}
 	}
 	return steps, nil
 }

@@ -167,7 +167,7 @@ func (t *Tables) List(ctx context.Context) ([]string, error) {
 		case next == "":
 			return names, nil
 		case next == aws.ToString(in.ExclusiveStartTableName):
-			return nil, malformed(op, errors.New("the list does not go on"))
+			return nil, malformed(op, errors.New("the list does not continue"))
 		default:
 			in.ExclusiveStartTableName = &next
 		}

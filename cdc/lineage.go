@@ -40,7 +40,7 @@ const (
 
 // String says the reason in words.
 func (r OrphanReason) String() string {
-	return [...]string{"", "its parent was never listed", "its place in the lineage is taken", "it is its own ancestor", "its hop is out of range"}[r]
+	return [...]string{"", "its parent was never listed", "its place in the lineage is occupied", "it is its own ancestor", "its hop is out of range"}[r]
 }
 
 // Orphan is a listed shard that does not fit: continuity is broken and a gap must be declared.

@@ -115,7 +115,7 @@ func (l *Lister) Next(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	if l.repeated > maxRepeatedPages || l.pages >= maxListingPages {
-		return false, l.anew(fmt.Errorf("the listing does not end; %d shards until here", len(l.shards)))
+		return false, l.anew(fmt.Errorf("the listing does not end after %d shards", len(l.shards)))
 	}
 	return false, nil
 }

@@ -152,10 +152,10 @@ func (r *Reader) horizon(now time.Time, applied Position) error {
 		return &Error{opGetRecords, Unavailable, errors.New("the answer does not say when it was given, by which the horizon is judged")}
 	case !applied.AtHorizon() && now.Sub(r.Changed) <= Retention-HorizonMargin:
 		return &Error{opGetRecords, Trimmed, fmt.Errorf(
-			"the shard is applied up to a change of %s, which is trimmed before its time: changes after it may be gone",
+			"the shard is applied up to a change of %s, and DynamoDB trimmed it early; later changes may be lost",
 			r.Changed.UTC().Format(time.RFC3339))}
 	case age > Retention-HorizonMargin:
-		return &Error{opGetRecords, Trimmed, fmt.Errorf("%s up to %s, %s ago, and the stream keeps %s: %s may be gone",
+		return &Error{opGetRecords, Trimmed, fmt.Errorf("%s up to %s, %s ago, and the stream keeps %s, so %s may be lost",
 			what, covered.UTC().Format(time.RFC3339), age.Truncate(time.Second), Retention, lost)}
 	}
 	return nil

@@ -55,7 +55,7 @@ const MaxApplied = 1 << 20
 
 // ErrAppliedFull is returned for a row above that: nothing more may be pulled before older messages
 // are applied.
-var ErrAppliedFull = errors.New("too many messages are applied behind some that are not")
+var ErrAppliedFull = errors.New("too many messages are applied after some that are not")
 
 func (l *Ledger) appliedPrefix(source string) string { return l.name + "/applied/" + source + "/" }
 func (l *Ledger) mergedPrefix(source string) string  { return l.name + "/merged/" + source + "/" }

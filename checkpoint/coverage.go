@@ -14,7 +14,7 @@ type NotAdmissible struct {
 	Yet bool
 }
 
-func (e *NotAdmissible) Error() string { return "a load is not admissible: " + e.Reason }
+func (e *NotAdmissible) Error() string { return "a load cannot begin yet: " + e.Reason }
 
 // Roots are the shards of the stream whose coverage rests on their own first read: those that never had a parent's row. That rows of finished
 // parents are removed makes no roots: a load may take longer than that.
@@ -43,16 +43,16 @@ func Roots(shards []Shard, label string) []Shard {
 // are applied and settled.
 func Admissible(table TableState, shards []Shard, start time.Time, late time.Duration) error {
 	if table.Adopted != table.Generation {
-		return &NotAdmissible{"the generation is not adopted by all shards yet", true}
+		return &NotAdmissible{"not every shard has adopted the generation yet", true}
 	}
 	if table.Listed == 0 {
 		return &NotAdmissible{"the stream has not been listed completely yet", true}
 	}
 	if late > 0 && table.GapCount > 0 && table.AdoptedAt.IsZero() {
-		return &NotAdmissible{"when this generation began is not known yet", true}
+		return &NotAdmissible{"the begin of this generation is unknown yet", true}
 	}
 	if start.Before(table.AdoptedAt.Add(late)) && late > 0 {
-		return &NotAdmissible{fmt.Sprintf("the application may still write what belongs to changes from before the generation, until %s after it was adopted", late), true}
+		return &NotAdmissible{fmt.Sprintf("the application may still write rows of changes from before the generation, until %s after its adoption", late), true}
 	}
 	for _, s := range shards {
 		if s.Undeclared(table) {
@@ -67,7 +67,7 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 			return &NotAdmissible{fmt.Sprintf("shard %s has not been read yet", s.ID), true}
 		}
 		if start.Before(s.FirstRead.Add(Slack - cdc.Retention)) {
-			return &NotAdmissible{fmt.Sprintf("shard %s was first read more than a day after %s, which the images are of", s.ID, stampOf(start)), false}
+			return &NotAdmissible{fmt.Sprintf("shard %s was first read more than a day after %s, the time of the images", s.ID, stampOf(start)), false}
 		}
 	}
 	return nil

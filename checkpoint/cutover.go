@@ -166,10 +166,10 @@ type CutoverGate struct {
 }
 
 // ErrCutover is what every refusal of a cutover is.
-var ErrCutover = errors.New("the cutover is not where it would have to be")
+var ErrCutover = errors.New("this step of the cutover is not possible now")
 
 // ErrHalted is returned to whoever wants to write rows of a table that is cut over.
-var ErrHalted = errors.New("the table is cut over: nothing of ours is written to its target")
+var ErrHalted = errors.New("the table is cut over, so replicator writes nothing to its target")
 
 // ErrPaused ends a single pass over a table that an operator has paused.
 var ErrPaused = errors.New("an operator has paused the table")
@@ -190,9 +190,9 @@ func (e *CutoverError) Error() string {
 func (e *CutoverError) Is(target error) bool { return target == ErrCutover }
 
 func (c *Cutover) refuse(step, cure string) error {
-	stands := "it stands at " + string(c.Step)
+	stands := "it is at step " + string(c.Step)
 	if c.Attempt == 0 {
-		stands = "none was begun"
+		stands = "no cutover was begun"
 	}
 	return &CutoverError{Step: step, Reason: stands, Cure: cure}
 }
@@ -243,7 +243,7 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 	case c.Step == CutoverDone:
 		return c.refuse("start", "the tables are cut over for good")
 	case !c.Step.Over():
-		return c.refuse("start", "see replicator cutover check; cancel it, or wait for its end")
+		return c.refuse("start", "see replicator cutover check; cancel the cutover, or wait for its end")
 	case len(plan.Tables) == 0 || len(plan.Targets) == 0:
 		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
 	}
@@ -322,11 +322,11 @@ func (c *Cutover) Advance(now time.Time) error {
 	next := c.next()
 	switch {
 	case next == "":
-		return c.refuse("go on with", "see replicator cutover check")
+		return c.refuse("continue", "see replicator cutover check")
 	case next == CutoverDrain && !c.Rehearse && c.FrozenAt.IsZero():
-		return &CutoverError{"go on with", "nothing is frozen", "this is a defect: please report it"}
+		return &CutoverError{"continue", "nothing is frozen", "this is a defect: please report it"}
 	case next == CutoverSwitching && c.FencedAt.IsZero():
-		return &CutoverError{"go on with", "nothing is fenced", "this is a defect: please report it"}
+		return &CutoverError{"continue", "nothing is fenced", "this is a defect: please report it"}
 	}
 	c.enter(next, now, stepText[next])
 	switch next {
@@ -339,15 +339,15 @@ func (c *Cutover) Advance(now time.Time) error {
 }
 
 var stepText = map[CutoverStep]string{
-	CutoverChecks: "the gates are looked at", CutoverFreeze: "the application is told to stop its writes", CutoverDrain: "what was written is applied",
-	CutoverVerify: "source and target are compared", CutoverFence: "what is still under way is refused from here on",
-	CutoverSwitching: "the application is told to switch: from here on there is no cancel", CutoverRehearsed: "the rehearsal is over",
+	CutoverChecks: "checking the gates", CutoverFreeze: "stopping the application's writes", CutoverDrain: "applying the last changes",
+	CutoverVerify: "comparing source and target", CutoverFence: "in-flight writes are now rejected",
+	CutoverSwitching: "switching the application; no cancel from here on", CutoverRehearsed: "the rehearsal is complete",
 }
 
 // Frozen notes that the application has stopped its writes.
 func (c *Cutover) Frozen(now time.Time) error {
 	if c.Step != CutoverFreeze {
-		return c.refuse("freeze in", "see replicator cutover check")
+		return c.refuse("freeze writes in", "see replicator cutover check")
 	}
 	if c.FrozenAt.IsZero() {
 		c.FrozenAt = now.UTC()
@@ -376,7 +376,7 @@ func (c *Cutover) Cancel(reason string, now time.Time) error {
 	case c.Step == CutoverCancelling || c.Step == CutoverCancelled:
 		return nil
 	case c.Step == CutoverSwitching:
-		return c.refuse("cancel", "the switch may have taken place; find out, and answer: replicator cutover resolve --switched yes|no")
+		return c.refuse("cancel", "the switch may have happened; find out, then answer: replicator cutover resolve --switched yes|no")
 	case !c.Step.Cancellable():
 		return c.refuse("cancel", "see replicator cutover check")
 	}
@@ -402,10 +402,10 @@ func (c *Cutover) Switch(switched bool, by string, now time.Time) error {
 	}
 	if switched {
 		c.SwitchedAt = now.UTC()
-		c.enter(CutoverWatching, now, "switched, says "+by)
+		c.enter(CutoverWatching, now, "switched, according to "+by)
 		return nil
 	}
-	c.unswitched("nothing was switched, says "+by, now)
+	c.unswitched("not switched, according to "+by, now)
 	return nil
 }
 
@@ -415,14 +415,14 @@ func (c *Cutover) Resolve(switched bool, now time.Time) error {
 		return c.refuse("resolve", "see replicator cutover check")
 	}
 	c.Answer = map[bool]string{true: "yes", false: "no"}[switched]
-	c.Note(now, "an operator says that the application has switched: "+c.Answer)
+	c.Note(now, "an operator answered whether the application has switched: "+c.Answer)
 	return nil
 }
 
 // Unfrozen notes that the application writes again.
 func (c *Cutover) Unfrozen(now time.Time) error {
 	if c.Step != CutoverCancelling {
-		return c.refuse("unfreeze in", "see replicator cutover check")
+		return c.refuse("unfreeze writes in", "see replicator cutover check")
 	}
 	if c.UnfrozenAt.IsZero() {
 		c.UnfrozenAt = now.UTC()
@@ -436,7 +436,7 @@ func (c *Cutover) Cancelled(now time.Time) error {
 	if c.Step != CutoverCancelling || c.UnfrozenAt.IsZero() {
 		return c.refuse("end", "see replicator cutover check")
 	}
-	c.enter(CutoverCancelled, now, "the tables go on")
+	c.enter(CutoverCancelled, now, "the tables resume")
 	c.EndedAt = now.UTC()
 	return nil
 }
@@ -444,7 +444,7 @@ func (c *Cutover) Cancelled(now time.Time) error {
 // Watched ends the watch for stragglers.
 func (c *Cutover) Watched(now time.Time) error {
 	if c.Step != CutoverWatching || now.Sub(c.SwitchedAt) < c.WatchFor {
-		return c.refuse("end the watch of", "the watch goes on until "+c.SwitchedAt.Add(c.WatchFor).Format(time.RFC3339))
+		return c.refuse("end the watch of", "the watch lasts until "+c.SwitchedAt.Add(c.WatchFor).Format(time.RFC3339))
 	}
 	c.enter(CutoverDone, now, "the watch is over")
 	c.EndedAt = now.UTC()
@@ -458,7 +458,7 @@ func (c *Cutover) Finalized(now time.Time) error {
 	}
 	if c.FinalizedAt.IsZero() {
 		c.FinalizedAt = now.UTC()
-		c.Note(now, "what is ours was removed from the targets")
+		c.Note(now, "replicator's metadata was removed from the targets")
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (l Load) ImagesAt() time.Time {
 // behind it, or windows alone. One that is asked for and not sealed yet becomes that.
 func (s *TableState) AskExport(at time.Time, approved bool, exports ...Export) error {
 	if n := len(exports); n < 1 || n > MaxExports {
-		return s.refuse("ask for a load", fmt.Sprintf("it is of %d exports", n), fmt.Sprintf("name at most %d, or ask for a newer full export", MaxExports))
+		return s.refuse("ask for a load", fmt.Sprintf("it has %d exports", n), fmt.Sprintf("name at most %d, or request a newer full export", MaxExports))
 	}
 	if err := s.AskLoad(at, approved); err != nil {
 		return err
@@ -88,24 +88,24 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 		return &NotAdmissible{fmt.Sprintf("the export is of %s, and %s", stampOf(at), why), false}
 	}
 	if table.GapCount > 0 && table.Adopted != table.Generation {
-		return never("shows nothing of what this generation rests on, which only begins")
+		return never("is too old for this generation, which has just begun")
 	}
 	if err := Admissible(table, shards, at, late); err != nil {
 		return err
 	}
 	switch known := now.Add(Slack - kept - cdc.Retention); {
 	case now.IsZero():
-		return &NotAdmissible{"the service's time is not known yet", true}
+		return &NotAdmissible{"the service's time is unknown yet", true}
 	case at.After(now.Add(Slack)):
 		return never("it is only " + stampOf(now))
 	case at.Before(table.Cut.Add(Slack)):
-		return never("changes of before " + stampOf(table.Cut.Add(Slack)) + " are not applied: the table is followed from then on")
+		return never("changes before " + stampOf(table.Cut.Add(Slack)) + " are not applied, because the table is followed only from then on")
 	case table.GapCount == 0 && at.Before(known):
-		return never("what the stream held when the table was followed first is known for three days only")
+		return never("the stream's content when the table was first followed is known for three days only")
 	case table.GapCount > 0 && at.Before(table.AdoptedAt.Add(Slack)):
-		return never("shows nothing of what this generation rests on, which began at " + stampOf(table.AdoptedAt))
+		return never("is too old for this generation, which began at " + stampOf(table.AdoptedAt))
 	case table.GapCount > 0 && table.AdoptedAt.IsZero():
-		return &NotAdmissible{"when this generation began is not known yet", true}
+		return &NotAdmissible{"the begin of this generation is unknown yet", true}
 	}
 	return nil
 }

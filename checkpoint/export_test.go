@@ -81,7 +81,7 @@ func TestAskExport(t *testing.T) {
 		t.Errorf("%+v", s.Load)
 	}
 	if err := s.AskExport(at, false, e); !errors.As(err, &refused) {
-		t.Error("a load is asked for while one is under way:", err)
+		t.Error("a load is asked for while a load is running:", err)
 	}
 	s.ask(at, false)
 	if s.Load.Export != (Export{}) || s.Load.ImagesAt() != s.Load.StartedAt {

@@ -61,7 +61,7 @@ func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest)
 // from which it was to be copied, may not be applied. An operator's wish stays.
 func (s *TableState) RefuseExport(at time.Time, address, why string) error {
 	if s.Stage() == StageAsked && !s.Load.Request.Refused() {
-		return s.refuseYet("refuse an export", "another load is asked for", "read the table's record again")
+		return s.refuseYet("refuse an export", "another load was requested", "read the table's record again")
 	}
 	if err := s.AskLoad(at, false); err != nil {
 		return err
@@ -82,17 +82,17 @@ func (s *TableState) ForgetRefusal() error {
 // BeginExport notes that an export as of a time is to be asked for, as the attempt of the given
 // number. What an attempt before it came to is forgotten.
 func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error {
-	const step = "ask for an export"
+	const step = "request an export"
 	r := &s.Load.Request
 	switch {
 	case s.Stage() != StageAsked || !r.Wanted():
-		return s.refuseYet(step, "none is wished for any more", "read the table's record again")
+		return s.refuseYet(step, "none is wanted any more", "read the table's record again")
 	case s.Generation != generation:
-		return s.refuseYet(step, "another generation has begun", "ask for one of that")
+		return s.refuseYet(step, "another generation has begun", "request one for that generation")
 	case r.Serial == serial && r.Generation == generation && r.At.Equal(at):
 		return nil
 	case serial != s.ExportsAsked+1:
-		return s.refuseYet(step, "another was asked for meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another was requested meanwhile", "read the table's record again")
 	}
 	s.ExportsAsked, s.Load.Export = serial, Export{}
 	*r = ExportRequest{To: r.To, NotBefore: r.NotBefore, Serial: serial, Attempts: r.Attempts + 1, Generation: generation, At: at.UTC()}
@@ -102,7 +102,7 @@ func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error 
 // ofAttempt refuses what is said of another attempt than the current one.
 func (s *TableState) ofAttempt(step string, serial uint32) error {
 	if r := s.Load.Request; s.Stage() != StageAsked || !r.Wanted() || r.Serial != serial {
-		return s.refuseYet(step, "another export is wished for meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another export is wanted meanwhile", "read the table's record again")
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (s *TableState) AcceptExport(serial uint32, arn string) error {
 
 // FailExport notes why there will be no export.
 func (s *TableState) FailExport(serial uint32, why string) error {
-	if err := s.ofAttempt("give the export up", serial); err != nil {
+	if err := s.ofAttempt("abandon the export", serial); err != nil {
 		return err
 	}
 	s.Load.Request.Failed, s.Load.Export = why, Export{}

@@ -48,7 +48,7 @@ const (
 )
 
 // ErrManyMappings is returned for another change of the mapping while so many are not swept yet.
-var ErrManyMappings = errors.New("too many mappings were replaced before a sweep was over")
+var ErrManyMappings = errors.New("too many mappings were replaced before a sweep was complete")
 
 // know keeps what the present mapping can be made from again, once it is the ledger's.
 func (s *TableState) know(m Mapping) {

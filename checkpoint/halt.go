@@ -93,7 +93,7 @@ func (l *Ledger) UpdateCutover(ctx context.Context, change func(*Cutover) error)
 }
 
 // ErrMoved is returned where a cutover has gone on from the step of which a change was to be.
-var ErrMoved = errors.New("the cutover has gone on meanwhile")
+var ErrMoved = errors.New("the cutover has advanced meanwhile")
 
 // InStep changes the record of the cutover if it still stands where c does.
 func (l *Ledger) InStep(ctx context.Context, c Cutover, change func(*Cutover) error) (Cutover, error) {

@@ -13,13 +13,13 @@ import (
 
 // Errors that no repeat mends.
 var (
-	ErrNoLedger        = errors.New("there is no ledger of this name")
+	ErrNoLedger        = errors.New("there is no ledger with this name")
 	ErrLedgerExchanged = errors.New("the ledger was lost or exchanged while running")
 	ErrClusterChanged  = errors.New("the app profile routes to another cluster than before")
-	ErrMappingChanged  = errors.New("the mapping differs from the one this pipeline was started with")
-	ErrForeignPipeline = errors.New("another pipeline writes the same target table")
+	ErrMappingChanged  = errors.New("the mapping differs from the one this migration began with")
+	ErrForeignPipeline = errors.New("another migration writes the same target table")
 	ErrLeaseLost       = errors.New("the lease is lost")
-	ErrTaken           = errors.New("another worker took the lease")
+	ErrTaken           = errors.New("another worker took over the lease")
 )
 
 // ErrConflict is returned when other writers were faster every time. A repeat may succeed.

@@ -136,17 +136,17 @@ func (s *TableState) redo() string { return "replicator backfill redo --table " 
 
 // AskLoad asks for a load of the current generation. Approved allows its sweep in advance.
 func (s *TableState) AskLoad(at time.Time, approved bool) error {
-	const step = "ask for a load"
+	const step = "request a load"
 	switch s.Stage() {
 	case StageCopying, StageSweeping:
-		return s.refuse(step, "one is under way", "wait for its end, or begin anew: "+s.redo())
+		return s.refuse(step, "a load is running", "wait for its end, or begin again: "+s.redo())
 	case StageOver:
 		// Its images would be as old as those of the one before, and be refused where an item has
 		// changed unseen (H71).
-		return s.refuse(step, "this generation has had its load", "begin another generation: "+s.redo())
+		return s.refuse(step, "this generation has already had its load", "begin another generation: "+s.redo())
 	}
 	if s.Generation == 0 {
-		return s.refuseYet(step, "it is not followed yet", "start replicator run, and ask again once status shows the table")
+		return s.refuseYet(step, "it is not followed yet", "start replicator run, and try again once status shows the table")
 	}
 	s.ask(at, approved)
 	return nil
@@ -184,7 +184,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 	}
 	switch stage := s.Stage(); {
 	case stage == StageAsked && (!slices.Equal(plan.ExportARNs, s.Load.ExportARNs()) || s.Load.Request.Wanted() && len(plan.ExportARNs) == 0):
-		return s.refuseYet(step, "it was asked for from another source meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another source was requested for it meanwhile", "read the table's record again")
 	case plan.Parts < 1 || plan.StartedAt.IsZero():
 		return s.refuse(step, "the plan has no parts or no time", "this is a defect: please report it")
 	case plan.Generation != s.Generation:
@@ -192,9 +192,9 @@ func (s *TableState) SealLoad(plan Plan) error {
 	case stage == StageCopying && reflect.DeepEqual(s.Load, sealed):
 		return nil
 	case stage != StageAsked:
-		return s.refuseYet(step, "none is asked for", "read the table's record again")
+		return s.refuseYet(step, "no load is requested", "read the table's record again")
 	case s.Adopted != s.Generation:
-		return s.refuseYet(step, "the generation is not adopted by all shards yet", "wait until it is")
+		return s.refuseYet(step, "not every shard has adopted the generation yet", "wait until it is")
 	case plan.Number != s.Load.Number+1:
 		return s.refuseYet(step, "another load was planned meanwhile", "read the table's record again")
 	}
@@ -207,7 +207,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 // pause the load.
 func (s *TableState) PauseLoad(why string) error {
 	if stage := s.Stage(); stage == StageNone || stage == StageOver {
-		return s.refuse("pause the load", "none is under way", "see replicator status")
+		return s.refuse("pause the load", "no load is running", "see replicator status")
 	}
 	if s.Load.Paused != PausedByOperator {
 		s.Load.Paused = why
@@ -218,7 +218,7 @@ func (s *TableState) PauseLoad(why string) error {
 // ResumeLoad ends a pause: an operator any, everything else its own.
 func (s *TableState) ResumeLoad(why string) error {
 	if stage := s.Stage(); s.Load.Paused == "" && (stage == StageNone || stage == StageOver) {
-		return s.refuse("resume the load", "none is under way", "ask for one: replicator backfill start --table "+s.Source)
+		return s.refuse("resume the load", "no load is running", "start one: replicator backfill start --table "+s.Source)
 	}
 	if why == PausedByOperator || why == s.Load.Paused {
 		s.Load.Paused = ""
@@ -246,7 +246,7 @@ func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.
 	case stage == StageSweeping || stage == StageOver:
 		return nil
 	case stage != StageCopying:
-		return s.refuseYet(step, "the load is not sealed", "read the table's record again")
+		return s.refuseYet(step, "the load's plan is not written yet", "read the table's record again")
 	case sums.Total != s.Load.Parts || !sums.Complete():
 		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, s.Load.Parts), "wait for the others")
 	}
@@ -282,7 +282,7 @@ func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	case !again:
 		return false, "on_gap: wait"
 	case s.Tries >= MaxTries:
-		return false, fmt.Sprintf("%d loads did not end", s.Tries)
+		return false, fmt.Sprintf("%d loads did not finish", s.Tries)
 	}
 	return true, ""
 }
@@ -298,7 +298,7 @@ func (s *TableState) BeginInto(holdsRows, adopt bool) error {
 	case s.AdoptRows || adopt:
 		s.MadeByUs, s.AdoptRows = false, true
 	default:
-		return s.refuse("begin", "the target table holds rows", "if they may be written over, replicator run --adopt-rows, once")
+		return s.refuse("begin", "the target table has rows", "if they may be overwritten, run once: replicator run --adopt-rows")
 	}
 	return nil
 }

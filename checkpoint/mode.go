@@ -32,7 +32,7 @@ func (m Mode) String() string {
 
 // ErrMode is returned where a table is worked on in another mode than the ledger says. A process
 // of another mode would move checkpoints past what was never published.
-var ErrMode = errors.New("the table is worked on in another mode")
+var ErrMode = errors.New("the ledger records another mode for the table")
 
 // Admits fails with ErrMode where a process of a mode may not work on the table. Accept lets it
 // change the mode.
@@ -40,11 +40,11 @@ func (s TableState) Admits(mode Mode, accept bool) error {
 	if s.Generation == 0 || s.Apply == mode || accept {
 		return nil
 	}
-	return fmt.Errorf("%w: table %s is %s, this process is %s", ErrMode, s.Source, s.Apply, mode)
+	return fmt.Errorf("%w: table %s has mode %s, this process has mode %s", ErrMode, s.Source, s.Apply, mode)
 }
 
 // LeftTopic is why a generation begins where a table is not applied from a topic any more.
-const LeftTopic = "the table was applied from a topic: what stood there and was not applied needs a load"
+const LeftTopic = "the table was applied from a topic; unapplied messages of the topic need a load"
 
 // CheckMode makes a table's mode that of this process, until the first generation begins or with
 // accept; otherwise it fails with ErrMode if it is another. From then on leases of this table are

@@ -121,7 +121,7 @@ func (l *Ledger) exchange(ctx context.Context, store Store, key string, was, nex
 		return true, nil
 	}
 	if err != nil && row.Counter == was { // not found reads as counter 0
-		return false, fmt.Errorf("a ledger write has not taken place: %w", err)
+		return false, fmt.Errorf("a ledger write did not happen: %w", err)
 	}
 	return false, nil
 }

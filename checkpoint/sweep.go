@@ -100,7 +100,7 @@ func (s *TableState) ApproveSweep() error {
 		return nil
 	}
 	if stage := s.Stage(); stage == StageNone || stage == StageOver {
-		return s.refuse("approve the sweep", "no load is under way", "ask for one: replicator backfill start --table "+s.Source+" --yes")
+		return s.refuse("approve the sweep", "no load is running", "start one: replicator backfill start --table "+s.Source+" --yes")
 	}
 	s.Load.Sweep.Approved, s.Load.Sweep.Waiting = true, false
 	return nil
@@ -111,17 +111,17 @@ func (s *TableState) ApproveSweep() error {
 const MaxPasses = 5
 
 // endless is why a table stays marked after a sweep whose every pass had something to write.
-const endless = "the sweep is given up after %d passes, each of which had rows to write: see replicator parked list"
+const endless = "the sweep ended after %d passes, each of which had rows to write; see replicator parked list"
 
 // unexplained is why a table needs a load, or somebody's eyes, after its sweep has nothing left to
 // write.
-const unexplained = "the sweep left rows of this pipeline that no mapping explains"
+const unexplained = "the sweep left rows of this migration that no mapping explains"
 
 // formerMapping is why a table is not in sync after its load and sweep under another mapping, if
 // the one before is not known; contested, if other items have cells where it wrote.
 const (
-	formerMapping = "loaded and swept under the present mapping; what only the former mapping wrote may still be there"
-	contested     = "loaded and swept under both mappings; what the former one wrote was left where other items may have cells by now"
+	formerMapping = "loaded and swept under the present mapping; rows of the former mapping may still exist"
+	contested     = "loaded and swept under both mappings; rows of the former one were left where other items may have cells by now"
 )
 
 // CompletePass notes that every part of a pass is done. One that has written nothing is the last,
@@ -137,7 +137,7 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 	case stage == StageOver, stage == StageSweeping && !sweep.BegunAt.IsZero() && (pass < sweep.Pass || pass == sweep.Pass && sweep.Parts == 0):
 		return nil
 	case stage != StageSweeping || pass != sweep.Pass || sweep.Parts == 0:
-		return s.refuseYet(step, fmt.Sprintf("pass %d does not run", pass), "read the table's record again")
+		return s.refuseYet(step, fmt.Sprintf("pass %d is not running", pass), "read the table's record again")
 	case sums.Total != sweep.Parts || !sums.Complete():
 		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, sweep.Parts), "wait for the others")
 	}

@@ -313,11 +313,11 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 }
 
 // ChangedMapping is why a generation begins under another mapping, and what is needed from then on.
-const ChangedMapping = "the mapping was changed: every row needs a load, and what only the former mapping wrote, a sweep"
+const ChangedMapping = "the mapping was changed: load all rows again, then sweep those of the old mapping"
 
 // ErrRanked is returned for a mapping without a version attribute where rows are ranked by one: whatever is written without a
 // number would be refused by those rows for ever.
-var ErrRanked = errors.New("the rows are ranked by dual_writes.version_attribute, which cannot be switched off")
+var ErrRanked = errors.New("dual_writes.version_attribute ranks the rows, so it cannot be switched off")
 
 // rankedSuffix ends the hash of a mapping with a version attribute.
 const rankedSuffix = "n"
@@ -363,7 +363,7 @@ func (l *Ledger) CheckMapping(ctx context.Context, source string, m Mapping, acc
 			return TableState{}, false, err
 		}
 		if state.MappingHash != m.Hash {
-			return TableState{}, false, fmt.Errorf("%w: somebody else raised the generation meanwhile", ErrConflict)
+			return TableState{}, false, fmt.Errorf("%w: another process raised the generation meanwhile", ErrConflict)
 		}
 		raised = true
 	}

@@ -140,7 +140,7 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	case s.Verify.Number == number && string(s.Verify.Plan) == string(plan.Plan):
 		return nil
 	case s.Verify.Running():
-		return s.refuse(step, "one is under way", "see replicator verify status, and wait for its end or cancel it: replicator verify cancel --table "+s.Source)
+		return s.refuse(step, "a verify is running", "see replicator verify status, and wait for its end or cancel it: replicator verify cancel --table "+s.Source)
 	case number != s.Verify.Number+1:
 		return s.refuseYet(step, "another verify began meanwhile", "read the table's record again")
 	}
@@ -155,7 +155,7 @@ func (s *TableState) NextVerifyPhase(number uint32, from, to, parts, differing i
 	case s.Verify.Number == number && s.Verify.Phase == to:
 		return nil
 	case s.Verify.Number != number || s.Verify.Phase != from || to <= from || parts < 1:
-		return s.refuseYet("go on with the verify", "it is in another phase", "read the table's record again")
+		return s.refuseYet("continue the verify", "it is in another phase", "read the table's record again")
 	}
 	s.Verify.Phase, s.Verify.Parts, s.Verify.Differing = to, parts, differing
 	s.Verify.Sums.Add(sums)
@@ -183,7 +183,7 @@ func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) err
 // ends the verify without a result.
 func (s *TableState) PauseVerify() error {
 	if !s.Verify.Running() {
-		return s.refuse("pause the verify", "none is under way", "see replicator verify status")
+		return s.refuse("pause the verify", "no verify is running", "see replicator verify status")
 	}
 	s.Verify.Paused = PausedByOperator
 	return nil
@@ -192,7 +192,7 @@ func (s *TableState) PauseVerify() error {
 // ResumeVerify lets the verify go on.
 func (s *TableState) ResumeVerify() error {
 	if !s.Verify.Running() {
-		return s.refuse("resume the verify", "none is under way", "begin one: replicator verify --table "+s.Source)
+		return s.refuse("resume the verify", "no verify is running", "start one: replicator verify --table "+s.Source)
 	}
 	s.Verify.Paused = ""
 	return nil
@@ -201,7 +201,7 @@ func (s *TableState) ResumeVerify() error {
 // CancelVerify ends the verify without a result; that of an earlier one stays.
 func (s *TableState) CancelVerify() error {
 	if s.Verify.Number == 0 {
-		return s.refuse("cancel the verify", "none was begun", "see replicator verify status")
+		return s.refuse("cancel the verify", "no verify was started", "see replicator verify status")
 	}
 	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
 	return nil
@@ -284,7 +284,7 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 	}
 	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.Verify.Number < v.Number { // another ledger: no record is to be made in it
-			return s.refuseYet("note what is removed", "the ledger was exchanged", "read the table's record again")
+			return s.refuseYet("note what is removed", "the ledger was replaced", "read the table's record again")
 		}
 		s.Verify.Cleaned = max(s.Verify.Cleaned, v.Result.Number-1)
 		return nil
@@ -376,7 +376,7 @@ func (r VerifyResult) Verdict(now time.Time) string {
 	}
 	switch {
 	case !r.Since.IsZero():
-		text += " of what changed"
+		text += " of the changed rows"
 	case r.Sample > 0:
 		text += fmt.Sprintf(" of %g%%", r.Sample*100)
 	}

@@ -48,16 +48,16 @@ func (s TableState) WindowsBy() time.Time {
 // once, and since then nothing but changes of the stream was lost, of which it is known since when
 // (H107). Every other loss takes a copy.
 func Mendable(table TableState) error {
-	never := func(why string) error { return &NotAdmissible{"windows alone do not mend this: " + why, false} }
+	never := func(why string) error { return &NotAdmissible{"windows alone cannot repair this: " + why, false} }
 	switch {
 	case !table.NeedsLoad:
 		return never("nothing was lost")
 	case table.Base == 0:
-		return never("the table was never loaded as a whole, and windows hold only what was written in them")
+		return never("the table was never loaded as a whole, and windows hold only items written within them")
 	case table.Kind != KindStream:
-		return never("changes of the stream are not all that was lost (" + string(table.Kind) + ")")
+		return never("the loss includes more than changes of the stream (" + string(table.Kind) + ")")
 	case table.LostFrom.IsZero():
-		return never("when the loss began is not known")
+		return never("the begin of the loss is unknown")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func MendsFrom(table TableState, from time.Time) error {
 		return err
 	}
 	if by := table.WindowsBy(); from.After(by) {
-		return &NotAdmissible{"the first window begins at " + stampOf(from) + ", and changes may be lost that were made after " + stampOf(by), false}
+		return &NotAdmissible{"the first window begins at " + stampOf(from) + ", but changes may be lost since " + stampOf(by), false}
 	}
 	return nil
 }
@@ -79,9 +79,9 @@ func MendsFrom(table TableState, from time.Time) error {
 func Unbroken(earliest, from time.Time) error {
 	switch {
 	case earliest.IsZero():
-		return &NotAdmissible{"point-in-time recovery of the table is off, so that nothing shows that it was on while changes were lost", false}
+		return &NotAdmissible{"point-in-time recovery of the table is off, so nothing shows that it was on during the loss", false}
 	case earliest.After(from):
-		return &NotAdmissible{"point-in-time recovery of the table holds nothing from before " + stampOf(earliest) + ": it was off then, or what it held is too old", false}
+		return &NotAdmissible{"point-in-time recovery of the table holds nothing from before " + stampOf(earliest) + ": it was off then, or its data is too old", false}
 	}
 	return nil
 }

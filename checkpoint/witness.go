@@ -214,7 +214,7 @@ func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint6
 func (l *Ledger) unchanged(ctx context.Context, before TableState, at Place) error {
 	now, err := l.mirrored(ctx, before.Source, at)
 	if err == nil && (now.WitnessBeat != before.WitnessBeat || now.Generation != before.Generation) {
-		err = fmt.Errorf("%w: the witness was read while somebody else beat", ErrConflict)
+		err = fmt.Errorf("%w: another worker wrote the witness meanwhile", ErrConflict)
 	}
 	return err
 }

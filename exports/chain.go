@@ -60,12 +60,12 @@ func Chain(exports []*Export, want Wanted) ([]Step, error) {
 	}
 	switch {
 	case len(steps) == 0:
-		return nil, &Error{Place: "exports", What: "there are none", Fix: "name at least one"}
+		return nil, &Error{Place: "exports", What: "no export is given", Fix: "name at least one"}
 	case !want.Windows && steps[0].Incremental:
-		return nil, steps[0].fault("no full export comes before it, and a window alone holds only what was written in it",
+		return nil, steps[0].fault("no full export comes before it, and a window holds only items written within it",
 			"name the full export of "+stamp(steps[0].From)+" too")
 	case want.Windows && !steps[0].Incremental:
-		return nil, steps[0].fault("a gap is mended by windows, and this is a full export", "name incremental exports alone, or load the full one")
+		return nil, steps[0].fault("windows repair a gap, but this is a full export", "name only incremental exports, or load the full one")
 	}
 	return steps, nil
 }
@@ -87,13 +87,13 @@ func (e *Export) fault(what, fix string) error { return &Error{Place: e.Kind(), 
 func (e *Export) fits(want Wanted) error {
 	switch {
 	case want.TableARN != "" && e.TableARN != want.TableARN:
-		return e.fault("it is of table "+e.TableARN, "name an export of "+want.TableARN)
+		return e.fault("it belongs to table "+e.TableARN, "name an export of "+want.TableARN)
 	case want.TableID != "" && e.TableID != want.TableID:
-		return e.fault("it is of another table of the same name: its id is "+e.TableID+", and the table's is "+want.TableID,
-			"the table was created anew since: ask for a new export")
+		return e.fault("it belongs to another table of the same name: its id is "+e.TableID+", but the table's is "+want.TableID,
+			"the table was created again since then: request a new export")
 	case e.Incremental && e.View == ViewNew && !want.KeysAlone:
-		return e.fault("it has no old images, and this mapping needs them to remove what an item left behind",
-			"ask for it again with the view "+string(ViewNewAndOld))
+		return e.fault("it has no old images, but this mapping needs them to remove former rows",
+			"request it again with the view "+string(ViewNewAndOld))
 	}
 	return nil
 }
@@ -104,20 +104,20 @@ func follows(before, e *Export) error {
 	case before.ARN == e.ARN:
 		return e.fault("it is named twice", "name each export once")
 	case before.TableARN != e.TableARN || before.TableID != e.TableID:
-		return e.fault("it is of another table than "+before.Kind(), "name exports of one table")
+		return e.fault("it belongs to another table than "+before.Kind(), "name exports of one table only")
 	case !e.Incremental:
-		return e.fault("it is a second full export", "name one full export, and the windows behind it")
+		return e.fault("it is a second full export", "name one full export, and the windows after it")
 	case !before.Incremental && !e.At.After(before.At):
-		return e.fault("it ends before "+before.Kind()+" begins, which holds all of it", "leave it out")
+		return e.fault("it ends before "+before.Kind()+" begins, which already contains it", "remove it")
 	case e.From.After(before.At):
 		return e.fault(fmt.Sprintf("changes between %s and %s are in no export", stamp(before.At), stamp(e.From)),
-			fmt.Sprintf("ask for an incremental export from %s to %s, and name it too", stamp(before.At), stamp(e.From)))
+			fmt.Sprintf("request an incremental export from %s to %s, and name it too", stamp(before.At), stamp(e.From)))
 	case e.From.Before(before.At):
-		fix := fmt.Sprintf("ask for a window that begins at %s", stamp(before.At))
+		fix := fmt.Sprintf("request a window that begins at %s", stamp(before.At))
 		if !before.Incremental && before.At.Nanosecond() != 0 {
-			fix = "ask for a full export of a whole second (--export-time), and for windows from that second on"
+			fix = "request a full export at a whole second (--export-time), and windows from that second on"
 		}
-		return e.fault("it overlaps "+before.Kind()+": what was inserted and deleted in both is in neither", fix)
+		return e.fault("it overlaps "+before.Kind()+": no export shows items that were inserted and deleted within the overlap", fix)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func TestH90_HolesAreRefused(t *testing.T) {
 	chainFails(t, Wanted{}, "changes between 2023-11-14T22:28:20Z and 2023-11-14T22:28:21Z are in no export", whole("f", 0), chained("b", 901, 1801), chained("a", 0, 900))
 	chainFails(t, Wanted{}, "no full export comes before it", chained("a", 0, 900))
 	chainFails(t, Wanted{Windows: true}, "this is a full export", whole("f", 0), chained("a", 0, 900))
-	chainFails(t, Wanted{}, "there are none")
+	chainFails(t, Wanted{}, "no export is given")
 	if steps, err := Chain([]*Export{chained("a", 0, 900)}, Wanted{Windows: true}); err != nil || len(steps) != 1 {
 		t.Error(err)
 	}
@@ -79,7 +79,7 @@ func TestH104_OverlapsAreRefused(t *testing.T) {
 	chainFails(t, Wanted{}, "overlaps", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
 	chainFails(t, Wanted{}, "named twice", whole("f", 0), chained("a", 0, 900), chained("a", 0, 900))
 	chainFails(t, Wanted{}, "a second full export", whole("f", 0), whole("g", 0))
-	chainFails(t, Wanted{}, "leave it out", chained("a", -900, 0), whole("f", 0))
+	chainFails(t, Wanted{}, "remove it", chained("a", -900, 0), whole("f", 0))
 	odd := whole("f", 0)
 	odd.At = odd.At.Add(608 * time.Millisecond)
 	chainFails(t, Wanted{}, "overlaps", odd, chained("a", 0, 900))
@@ -97,9 +97,9 @@ func TestH104_OverlapsAreRefused(t *testing.T) {
 func TestForeignExportsAreRefused(t *testing.T) {
 	other := chained("a", 0, 900)
 	other.TableID = "another"
-	chainFails(t, Wanted{}, "of another table than", whole("f", 0), other)
-	chainFails(t, Wanted{TableID: tableID}, "of another table of the same name", whole("f", 0), other)
-	chainFails(t, Wanted{TableARN: tableARN + "2"}, "it is of table "+tableARN, whole("f", 0))
+	chainFails(t, Wanted{}, "to another table than", whole("f", 0), other)
+	chainFails(t, Wanted{TableID: tableID}, "to another table of the same name", whole("f", 0), other)
+	chainFails(t, Wanted{TableARN: tableARN + "2"}, "it belongs to table "+tableARN, whole("f", 0))
 	other = chained("a", 0, 900)
 	other.View = ViewNew
 	chainFails(t, Wanted{}, "has no old images", whole("f", 0), other)

@@ -100,6 +100,6 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 const (
-	again  = "copy the export again, whole, or ask for a new one"
+	again  = "copy the export again, whole, or request a new one"
 	native = "export again: aws dynamodb export-table-to-point-in-time --export-format DYNAMODB_JSON"
 )

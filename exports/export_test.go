@@ -118,14 +118,14 @@ func TestH89_FilteredExportsAreRefused(t *testing.T) {
 	refused(t, "filter", refusal{saying(full("1", hat), "filterSpecification", map[string]any{"FilterExpression": "a = b"}), place + "the export is filtered"})
 	refused(t, "projection", refusal{saying(full("1", hat), "ProjectionExpression", "a, b"), place + "the export is filtered"})
 	refused(t, "key condition", refusal{saying(full("1", hat), "keyConditionExpression", "a = b"), place + "the export is filtered"})
-	refused(t, "ion", refusal{saying(full("1", hat), "outputFormat", "ION"), place + `the export is in the format "ION"`})
+	refused(t, "ion", refusal{saying(full("1", hat), "outputFormat", "ION"), place + `the export has the format "ION"`})
 	refused(t, "version", refusal{saying(full("1", hat), "version", "2031-01-01"), place + "a summary of the unknown version"})
 	refused(t, "type", refusal{saying(full("1", hat), "exportType", "NEWS"), place + "an export of the unknown type"})
 	refused(t, "view", refusal{saying(window("1", 0, 9, changed), "outputView", "KEYS_ONLY"), place + "a window of the unknown view"})
 	refused(t, "time", refusal{saying(full("1", hat), "exportTime", "yesterday"), place + "exportTime is missing"})
 	refused(t, "backwards", refusal{window("1", 9, 9, changed), place + "the window ends before it begins"})
 	refused(t, "arn", refusal{saying(full("1", hat), "tableArn", "arn:aws:dynamodb:eu-west-1:1:table/Other"), place + "the ARNs"})
-	refused(t, "count", refusal{saying(full("1", hat), "itemCount", 2), "1/manifest-files.json: the files have 1 items together, and the summary says 2"})
+	refused(t, "count", refusal{saying(full("1", hat), "itemCount", 2), "1/manifest-files.json: the files have 1 items together, but the summary counts 2"})
 	if e := read(t, objects{}, saying(full("1", hat), "filterSpecification", nil)); e.Items != 1 {
 		t.Error("an export without a filter is refused")
 	}
@@ -147,33 +147,29 @@ func TestH91_TheManifestAloneDecides(t *testing.T) {
 	whole := packed(t, hat+scarf)
 	long := []byte(nil)
 	for name, r := range map[string]refusal{
-		"foreign file":   {with(full("1", hat), key("AWSDynamoDB/2/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file does not lie"},
-		"shared file":    {with(full("1", hat), key("AWSDynamoDB/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file does not lie"},
-		"outside":        {with(full("1", hat), key("AWSDynamoDB/1/data/../../x")), "1/manifest-files.json, line 1: the name of a data file leaves"},
-		"nowhere":        {with(full("1", hat), key("x.json.gz")), "1/manifest-files.json, line 1: the name of a data file is not below"},
-		"twice":          {with(full("1", hat, hat), key("AWSDynamoDB/1/data/1-1.json.gz")), "1/manifest-files.json, line 2: a data file is listed a second time"},
-		"missing":        {with(full("1", hat), func(o objects, _ []map[string]any) { delete(o, data) }), data + ": there is no such file"},
-		"replaced":       {with(full("1", hat), func(o objects, _ []map[string]any) { o[data] = packed(t, strings.Replace(hat, "1", "2", 1)) }), data + ": its MD5"},
-		"cut short":      {with(full("1", hat+scarf), content(whole[:len(whole)-9])), data + ", line 3: the file is cut short"},
-		"cut at once":    {with(full("1", hat+scarf), content(nil)), data + ": the file is cut short"},
-		"damaged":        {with(full("1", hat+scarf), content(append(append([]byte(nil), whole[:len(whole)-8]...), "12345678"...))), data + ", line 3: the file is damaged"},
-		"not packed":     {with(full("1", hat), content([]byte(hat))), data + ": the file is damaged"},
-		"fewer":          {with(full("1", hat+scarf), content(packed(t, hat))), data + ": the file has 1 records, and the manifest counts 2"},
-		"more":           {with(full("1", hat), content(packed(t, hat+scarf))), data + ": the file has more records than the 1"},
-		"a cut line":     {full("1", scarf+hat[:25]+"\n"), data + ", line 2: the line cannot be read: the line is not a JSON object"},
-		"no JSON":        {full("1", "fedora\n"), data + ", line 1: the line cannot be read: the line is not a JSON object"},
-		"other kind":     {full("1", changed), data + ", line 1: the line cannot be read: the line has a member of unknown name"},
-		"a window's":     {window("1", 0, 9, hat), "data/1-0.json.gz, line 1: the line cannot be read: the line is an item"},
-		"type":           {full("1", `{"Item":{"id":{"Q":"fedora"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line:"},
-		"member twice":   {full("1", `{"Item":{"id":{"S":"fedora"}},"Item":{"id":{"S":"x"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line occurs twice"},
-		"other old key":  {window("1", 0, 9, strings.Replace(changed, `"OldImage":{"id":{"S":"fedora"}`, `"OldImage":{"id":{"S":"x"}`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
-		"other new key":  {window("1", 0, 9, strings.Replace(changed, `"NewImage":{"id":{"S":"fedora"}`, `"NewImage":{"no":{"S":"fedora"}`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
-		"an item":        {with(full("1", `{"Keys":{"id":{"S":"x"}}}`+"\n"), nil), data + ", line 1: the line cannot be read: the line is a change"},
-		"more behind it": {with(full("1", hat), content(append(append([]byte(nil), packed(t, hat)...), "fedora"...))), data},
-		"other key":      {window("1", 0, 9, strings.Replace(changed, `"fedora"`, `"x"`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
-		"no time":        {window("1", 0, 9, strings.Replace(changed, "Micros", "Millis", 1)), "data/1-0.json.gz, line 1: the line cannot be read: the line has no"},
-		"endless line":   {with(full("1", hat), func(o objects, list []map[string]any) { content(long)(o, list) }), data + ", line 1: the line has more than 16 MiB"},
-		"other summary":  {with(full("1", hat), func(o objects, _ []map[string]any) { o["1/manifest-summary.checksum"] = []byte("hat") }), "1/manifest-summary.json: its checksum"},
+		"foreign file":  {with(full("1", hat), key("AWSDynamoDB/2/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file is not in"},
+		"shared file":   {with(full("1", hat), key("AWSDynamoDB/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file is not in"},
+		"outside":       {with(full("1", hat), key("AWSDynamoDB/1/data/../../x")), "1/manifest-files.json, line 1: the name of a data file points outside"},
+		"nowhere":       {with(full("1", hat), key("x.json.gz")), "1/manifest-files.json, line 1: the name of a data file is not below"},
+		"twice":         {with(full("1", hat, hat), key("AWSDynamoDB/1/data/1-1.json.gz")), "1/manifest-files.json, line 2: a data file is listed twice"},
+		"missing":       {with(full("1", hat), func(o objects, _ []map[string]any) { delete(o, data) }), data + ": there is no such file"},
+		"replaced":      {with(full("1", hat), func(o objects, _ []map[string]any) { o[data] = packed(t, strings.Replace(hat, "1", "2", 1)) }), data + ": its MD5"},
+		"cut short":     {with(full("1", hat+scarf), content(whole[:len(whole)-9])), data + ", line 3: the file is cut short"},
+		"cut at once":   {with(full("1", hat+scarf), content(nil)), data + ": the file is cut short"},
+		"damaged":       {with(full("1", hat+scarf), content(append(append([]byte(nil), whole[:len(whole)-8]...), "12345678"...))), data + ", line 3: the file is damaged"},
+		"not packed":    {with(full("1", hat), content([]byte(hat))), data + ": the file is damaged"},
+		"fewer":         {with(full("1", hat+scarf), content(packed(t, hat))), data + ": the file has 1 records, but the manifest counts 2"},
+		"more":          {with(full("1", hat), content(packed(t, hat+scarf))), data + ": the file has more records than the 1"},
+		"a cut line":    {full("1", scarf+hat[:25]+"\n"), data + ", line 2: the line cannot be read: the line is not a JSON object"},
+		"no JSON":       {full("1", "fedora\n"), data + ", line 1: the line cannot be read: the line is not a JSON object"},
+		"other kind":    {full("1", changed), data + ", line 1: the line cannot be read: the line has a member of unknown name"},
+		"a window's":    {window("1", 0, 9, hat), "data/1-0.json.gz, line 1: the line cannot be read: this line is an item"},
+		"type":          {full("1", `{"Item":{"id":{"Q":"fedora"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line:"},
+		"member twice":  {full("1", `{"Item":{"id":{"S":"fedora"}},"Item":{"id":{"S":"x"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line occurs twice"},
+		"other key":     {window("1", 0, 9, strings.Replace(changed, `"fedora"`, `"x"`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
+		"no time":       {window("1", 0, 9, strings.Replace(changed, "Micros", "Millis", 1)), "data/1-0.json.gz, line 1: the line cannot be read: the line has no"},
+		"endless line":  {with(full("1", hat), func(o objects, list []map[string]any) { content(long)(o, list) }), data + ", line 1: the line has more than 16 MiB"},
+		"other summary": {with(full("1", hat), func(o objects, _ []map[string]any) { o["1/manifest-summary.checksum"] = []byte("hat") }), "1/manifest-summary.json: its checksum"},
 	} {
 		if name == "endless line" {
 			long = packed(t, strings.Repeat("x", MaxLine+1<<20))
@@ -193,7 +189,7 @@ func TestCutManifests(t *testing.T) {
 		"1/manifest-files.json, line 2: the line does not describe": func(o objects) {
 			o["1/manifest-files.json"] = o["1/manifest-files.json"][:len(o["1/manifest-files.json"])-5]
 		},
-		"1/manifest-summary.json: it is no summary": func(o objects) {
+		"1/manifest-summary.json: it is not a summary": func(o objects) {
 			o["1/manifest-summary.json"] = []byte(`{"version":`)
 			delete(o, "1/manifest-summary.md5")
 		},

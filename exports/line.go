@@ -37,7 +37,7 @@ func ParseItem(line []byte) (Record, error) {
 	case r.New.Exists():
 		return r, nil
 	case members["Keys"].Exists():
-		return Record{}, errors.New("the line is a change, as windows have them, and the export is a full one")
+		return Record{}, errors.New("this line is a change, as in an incremental export, but the export is a full one")
 	}
 	return Record{}, errors.New(`the line has no "Item"`)
 }
@@ -51,7 +51,7 @@ func ParseChange(line []byte) (Record, error) {
 	r := Record{Keys: members["Keys"], Old: members["OldImage"], New: members["NewImage"]}
 	if !r.Keys.Exists() {
 		if members["Item"].Exists() {
-			return Record{}, errors.New("the line is an item, as full exports have them, and the export is a window")
+			return Record{}, errors.New("this line is an item, as in a full export, but the export is incremental")
 		}
 		return Record{}, errors.New(`the line has no "Keys"`)
 	}

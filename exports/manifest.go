@@ -66,8 +66,8 @@ func (e *Export) readSummary(ctx context.Context) error {
 	content, err := e.small(ctx, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &Error{Place: name, What: "there is no such file; it is what a complete export gets last",
-			Fix: "name the export's own folder, …/AWSDynamoDB/<export id>; if it is that, wait until the export is complete"}
+		return &Error{Place: name, What: "there is no such file; DynamoDB writes it last, when an export is complete",
+			Fix: "name the export's own folder, …/AWSDynamoDB/<export id>; if this is the folder, wait until the export is complete"}
 	case err != nil:
 		return err
 	}
@@ -75,19 +75,19 @@ func (e *Export) readSummary(ctx context.Context) error {
 	var members map[string]json.RawMessage
 	var s summary
 	if json.Unmarshal(content, &members) != nil || json.Unmarshal(content, &s) != nil || s.ItemCount == nil {
-		return fault("it is no summary of an export, or it is cut short", again)
+		return fault("it is not a summary of an export, or it is cut short", again)
 	}
 	if part := partial(members); part != "" {
-		return fault("the export is filtered: the summary has "+part, "export the whole table: without filter, projection and key conditions")
+		return fault("the export is filtered, because the summary has "+part, "export the whole table, without filter, projection or key conditions")
 	}
 	if s.OutputFormat != "DYNAMODB_JSON" {
-		return fault(fmt.Sprintf("the export is in the format %q, and exports are read in DynamoDB JSON alone", s.OutputFormat), native)
+		return fault(fmt.Sprintf("the export has the format %q, but only DynamoDB JSON can be read", s.OutputFormat), native)
 	}
 	if err := e.take(s); err != nil {
 		return fault(err.Error(), again)
 	}
 	if own, ok := strings.CutSuffix(s.FilesKey, "/"+filesName); s.FilesKey != "" && (!ok || path.Base(own) != e.ID()) {
-		return fault("it names a list of files that is another export's", again)
+		return fault("it names the file list of another export", again)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (e *Export) take(s summary) (err error) {
 	e.Incremental = s.ExportType == incrementalType
 	switch {
 	case !strings.HasPrefix(e.ARN, e.TableARN+"/export/") || !strings.Contains(e.TableARN, ":table/") || e.ID() == "":
-		return errors.New("the ARNs of export and table do not belong together")
+		return errors.New("the ARNs of export and table do not match")
 	case e.Items < 0:
 		return errors.New("the number of items is below zero")
 	case s.ExportType != "" && s.ExportType != fullType && !e.Incremental:
@@ -143,7 +143,7 @@ func (e *Export) take(s summary) (err error) {
 func instant(name, text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || at.Unix() <= 0 {
-		return time.Time{}, fmt.Errorf("%s is missing, or no time", name)
+		return time.Time{}, fmt.Errorf("%s is missing, or not a time", name)
 	}
 	return at.UTC(), nil
 }
@@ -177,14 +177,14 @@ func (e *Export) readFiles(ctx context.Context) error {
 		}
 		fault := func(what string) error { return &Error{Place: name, Line: n, What: what, Fix: again} }
 		if err == bufio.ErrBufferFull || n > mostFiles {
-			return fault(fmt.Sprintf("no list of an export's files is that long: %d lines of %d bytes are the limit", mostFiles, mostFileLine))
+			return fault(fmt.Sprintf("a file list has at most %d lines of %d bytes", mostFiles, mostFileLine))
 		}
 		f, err := e.file(line)
 		switch {
 		case err != nil:
 			return fault(err.Error())
 		case known[f.Name]:
-			return fault("a data file is listed a second time")
+			return fault("a data file is listed twice")
 		}
 		known[f.Name] = true
 		items += f.Items
@@ -194,7 +194,7 @@ func (e *Export) readFiles(ctx context.Context) error {
 		return err
 	}
 	if items != e.Items {
-		return &Error{Place: name, What: fmt.Sprintf("the files have %d items together, and the summary says %d", items, e.Items), Fix: again}
+		return &Error{Place: name, What: fmt.Sprintf("the files have %d items together, but the summary counts %d", items, e.Items), Fix: again}
 	}
 	if len(e.Files) == 0 {
 		return &Error{Place: name, What: "it lists no files", Fix: again}
@@ -209,7 +209,7 @@ func (e *Export) file(text []byte) (f File, err error) {
 	}
 	sum, err := base64.StdEncoding.DecodeString(line.MD5)
 	if err != nil || len(sum) != md5.Size {
-		return f, errors.New("the data file's md5Checksum is none")
+		return f, errors.New("the data file's md5Checksum is not valid")
 	}
 	f = File{Items: *line.ItemCount, MD5: [16]byte(sum)}
 	f.Name, err = e.resolve(line.Key)
@@ -256,7 +256,7 @@ func (e *Export) companion(ctx context.Context, name string, sum [16]byte) error
 		}
 		text := string(bytes.TrimSpace(content))
 		if text != base64.StdEncoding.EncodeToString(sum[:]) && !strings.EqualFold(text, hex.EncodeToString(sum[:])) {
-			return &Error{Place: name, What: "its checksum is not the one in " + path.Base(beside), Fix: again}
+			return &Error{Place: name, What: "its checksum differs from " + path.Base(beside), Fix: again}
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ func (e *Export) Open(ctx context.Context, index int) (*Reader, error) {
 	f := e.Files[index]
 	in, err := e.store.Open(ctx, f.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Error{Place: f.Name, What: "there is no such file, and the manifest lists it", Fix: again}
+		return nil, &Error{Place: f.Name, What: "there is no such file, but the manifest lists it", Fix: again}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.Name, err)
@@ -110,7 +110,7 @@ func (r *Reader) line() ([]byte, error) {
 		r.n++
 		r.unpacked += int64(len(line)) + 1
 		if r.n > r.file.Items {
-			err = r.fault("the file has more records than the %d that the manifest counts", r.file.Items)
+			err = r.fault("the file has more records than the %d of the manifest", r.file.Items)
 		}
 	}
 	r.err = err
@@ -124,7 +124,7 @@ func (r *Reader) whole() ([]byte, error) {
 		switch {
 		case err == bufio.ErrBufferFull:
 			if len(r.long)+len(part) > MaxLine {
-				return nil, &Error{Place: r.name, Line: r.n + 1, What: fmt.Sprintf("the line has more than %d MiB, and no item makes one so long", MaxLine>>20), Fix: again}
+				return nil, &Error{Place: r.name, Line: r.n + 1, What: fmt.Sprintf("the line has more than %d MiB, which no item needs", MaxLine>>20), Fix: again}
 			}
 			r.long = append(r.long, part...)
 			continue
@@ -150,9 +150,9 @@ func (r *Reader) end() error {
 	}
 	switch {
 	case [16]byte(r.sum.Sum(nil)) != r.file.MD5:
-		return r.fault("its MD5 is not that of the manifest: the file was changed or replaced")
+		return r.fault("its MD5 differs from the manifest: the file was changed or replaced")
 	case r.n != r.file.Items:
-		return r.fault("the file has %d records, and the manifest counts %d", r.n, r.file.Items)
+		return r.fault("the file has %d records, but the manifest counts %d", r.n, r.file.Items)
 	}
 	return io.EOF
 }

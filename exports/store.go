@@ -57,7 +57,7 @@ func (e *Export) resolve(key string) (string, error) {
 	}
 	name := key[i+len(common):]
 	if !fs.ValidPath(name) {
-		return "", errors.New("the name of a data file leaves the folder")
+		return "", errors.New("the name of a data file points outside the folder")
 	}
 	own, inOwn := strings.CutPrefix(name, e.ID()+"/data/")
 	shared, inShared := strings.CutPrefix(name, "data/")
@@ -67,5 +67,5 @@ func (e *Export) resolve(key string) (string, error) {
 	case inShared && e.Incremental && !strings.Contains(shared, "/"):
 		return name, nil
 	}
-	return "", errors.New("a data file does not lie where an export of this kind has it")
+	return "", errors.New("a data file is not in the folder of its kind of export")
 }

@@ -162,8 +162,8 @@ const (
 	CollectsItems          // an age rule that was not declared collects cells of items that do not change; told, and no error
 )
 
-var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "an age rule would collect what has to stay", "tombstones are kept for another time than configured",
-	"garbage collection is not the rule that the mapping rests on", "the cells are of another kind than configured", "an age rule that is not declared collects cells of items that do not change"}
+var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "an age rule would collect cells that must stay", "tombstones are kept for another time than configured",
+	"the garbage collection rule differs from the declared one", "the family has another kind of cells than configured", "an undeclared age rule collects cells of unchanged items"}
 
 // String describes the problem.
 func (p Problem) String() string { return problemNames[p] }
@@ -480,7 +480,7 @@ func aggregateOf(t bigtable.Type) transform.Aggregate {
 
 func aggregateText(a transform.Aggregate) string {
 	if a == transform.NoAggregate {
-		return "no aggregate"
+		return "not an aggregate"
 	}
 	return string(a)
 }

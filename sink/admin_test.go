@@ -184,7 +184,7 @@ func TestH47_AppProfile(t *testing.T) {
 		"multi-cluster":  {profile: &adminpb.AppProfile{RoutingPolicy: &adminpb.AppProfile_MultiClusterRoutingUseAny_{}}, problem: sink.MultiCluster},
 		"no policy":      {profile: &adminpb.AppProfile{}, problem: sink.MultiCluster},
 		"missing":        {err: status.Error(codes.NotFound, ""), problem: sink.MissingProfile},
-		"emulator":       {err: status.Error(codes.Unimplemented, ""), note: "is unknown"},
+		"emulator":       {err: status.Error(codes.Unimplemented, ""), note: "cannot check"},
 		"no permission":  {err: status.Error(codes.PermissionDenied, ""), note: "bigtable.appProfiles.get"},
 		"not understood": {err: status.Error(codes.InvalidArgument, ""), reason: sink.Permanent},
 	} {
@@ -214,7 +214,7 @@ func TestH47_AppProfile(t *testing.T) {
 			}
 		}
 	}
-	if got, err := startEmulator(t).admin.Profile(context.Background()); err != nil || !strings.Contains(got.Note, "is unknown") {
+	if got, err := startEmulator(t).admin.Profile(context.Background()); err != nil || !strings.Contains(got.Note, "cannot check") {
 		t.Errorf("the real emulator: %+v, %v", got, err)
 	}
 }

@@ -64,7 +64,7 @@ func Repeatable(err error) bool {
 
 // ErrFenced is returned for mutations of a generation below the table's: this worker's view of the table is old, and nothing
 // was written. The shard must be leased anew.
-var ErrFenced = errors.New("the table's generation rose: this write is fenced off")
+var ErrFenced = errors.New("the table's generation rose, so this write is fenced off")
 
 // ErrParkedLimit is returned when more items are parked than are tolerated. What was to be parked is stored.
 var ErrParkedLimit = errors.New("too many parked items")

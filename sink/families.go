@@ -43,7 +43,7 @@ func (a *Admin) CreateFamily(ctx context.Context, table, family string) error {
 // DropFamily implements Families. It drops families of the fence alone.
 func (a *Admin) DropFamily(ctx context.Context, table, family string) error {
 	if !IsFence(family) {
-		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only families of the fence are dropped"}
+		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only fence families may be dropped"}
 	}
 	return a.drop(ctx, table, family)
 }
@@ -62,7 +62,7 @@ func (a *Admin) DropDelay() time.Duration {
 // gone already is no error.
 func (a *Admin) DropOwn(ctx context.Context, table, family string) error {
 	if !IsFence(family) && family != LiveFamily && family != GoneFamily {
-		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only families of ours are dropped"}
+		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only replicator's families may be dropped"}
 	}
 	err := a.drop(ctx, table, family)
 	var gone *Error

@@ -128,12 +128,12 @@ func Unfenced() Stamps { return Stamps{unfenced: true} }
 // The errors of the fence. None is repeated as it is.
 var (
 	// ErrNoFence: the table's keeper has not published a number yet; nobody writes before.
-	ErrNoFence = errors.New("no number of the fence is published yet")
+	ErrNoFence = errors.New("no fence number is published yet")
 	// ErrRefenced: a higher number was published since the right to write was proved. Nothing may
 	// be written before it is proved again.
-	ErrRefenced = errors.New("the fence's number rose: the right to write must be proved again")
+	ErrRefenced = errors.New("the fence number rose, so the worker must prove its lease again")
 	// ErrUnproved: a write without a proof, which is a mistake of the caller.
-	ErrUnproved = errors.New("a write without a proof of its right")
+	ErrUnproved = errors.New("a write without a proof of its lease")
 )
 
 // Outdated tells whether the marks of the tables have changed since the stamps were given.

@@ -60,7 +60,7 @@ func (w *Writer) fell(b *transform.Batch, row *transform.RowMutation, held trans
 	if !Fell(row.Version, held) || parkedOf(b, row) >= 0 {
 		return nil
 	}
-	reason := fmt.Sprintf("the version attribute fell: the row holds number %s; write the item once more with a higher number", held.Rank())
+	reason := fmt.Sprintf("the version attribute fell: the row holds number %s; write the item again with a higher number", held.Rank())
 	if w.o.OnBadItem == Stop {
 		return &BadItem{b.Source, reason}
 	}

@@ -320,7 +320,7 @@ func sameRead(tombstone, parked transform.Version) bool {
 func parseParked(data []byte) (transform.Parked, error) {
 	var record parkedRecord
 	if err := json.Unmarshal(data, &record); err != nil {
-		return transform.Parked{}, errors.New("the record is not what this program writes")
+		return transform.Parked{}, errors.New("replicator did not write this record")
 	}
 	if record.Format != parkedFormat {
 		return transform.Parked{}, fmt.Errorf("the record has format %d; this program knows %d", record.Format, parkedFormat)

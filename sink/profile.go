@@ -56,9 +56,9 @@ func (a *Admin) Profile(ctx context.Context) (Profile, error) {
 	case codes.NotFound:
 		return Profile{}, &ProfileError{MissingProfile, a.in.Instance, name}
 	case codes.Unimplemented:
-		return Profile{Note: "it is unknown whether the app profile is single-cluster with single-row transactions: the service does not answer (an emulator?)"}, nil
+		return Profile{Note: "cannot check single-cluster routing and single-row transactions: the service does not answer (an emulator?)"}, nil
 	case codes.PermissionDenied:
-		return Profile{Note: "it is unknown whether the app profile is single-cluster with single-row transactions: permission bigtable.appProfiles.get is missing"}, nil
+		return Profile{Note: "cannot check single-cluster routing and single-row transactions: permission bigtable.appProfiles.get is missing"}, nil
 	default:
 		return Profile{}, classifyControl("GetAppProfile", err)
 	}

@@ -38,17 +38,17 @@ var ErrOvertaken = errors.New("the item changes faster than it is repaired")
 
 // ErrRepairs is returned for a row that was repaired so often at one version that no count is left. The item's next change gives
 // the row another version.
-var ErrRepairs = errors.New("no repair is left at the row's version")
+var ErrRepairs = errors.New("the row's version allows no further repair")
 
 // repairTries bounds how often a repair begins anew because the item or the row changed meanwhile.
 const repairTries = 5
 
 // ErrPending is returned for a row at count 0: its image was sent first, and is to be asserted exactly later. A repair at a higher count would have
 // that refused, and what the application wrote meanwhile would stay (H112).
-var ErrPending = errors.New("the row's change is still to be settled")
+var ErrPending = errors.New("the row's change is not settled yet")
 
 // ErrVersion is returned for a row whose version is none: somebody else wrote it.
-var ErrVersion = errors.New("the row's version is not one of this program")
+var ErrVersion = errors.New("another program wrote the row's version")
 
 // Repairer repairs the rows of items of one mapping. All fields are required but those that say otherwise.
 type Repairer struct {

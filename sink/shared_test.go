@@ -217,7 +217,7 @@ func TestPrepareChecksAggregates(t *testing.T) {
 	e := startEmulator(t).create(t)
 	wrong := sink.TableSpec{Name: "t", Families: []sink.FamilySpec{{Name: "d", Aggregate: transform.IntSum}}}
 	_, err := e.admin.Prepare(context.Background(), []sink.TableSpec{wrong}, true)
-	if s, ok := err.(*sink.SchemaError); !ok || s.Problem != sink.WrongAggregate || s.Have != "no aggregate" || s.Want != "intsum" {
+	if s, ok := err.(*sink.SchemaError); !ok || s.Problem != sink.WrongAggregate || s.Have != "not an aggregate" || s.Want != "intsum" {
 		t.Error(err)
 	}
 	f, err := transform.ParseFamily("gc", "(maxversions=2 && maxage=36h) || maxage=400d")

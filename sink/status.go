@@ -177,7 +177,7 @@ func safeText(code codes.Code, message string) string {
 		}
 	case codes.ResourceExhausted:
 		if has("larger than max") {
-			return "the request is larger than the server takes"
+			return "the request is larger than the server accepts"
 		}
 		if ofRowSize(message) {
 			return "the row is larger than Bigtable allows"

@@ -38,7 +38,7 @@ func TestH50_H65_Classify(t *testing.T) {
 		{status.Error(codes.ResourceExhausted, named+" and limit '"+secret+strings.Repeat("x", 100)+"'"), Throttled, true, named},
 		{status.Error(codes.ResourceExhausted, "row '"+secret+"': "+named), Throttled, true, "quota exceeded"},
 		{status.Error(codes.ResourceExhausted, "Quota exceeded for "+secret), Throttled, true, "quota exceeded"},
-		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5000000 vs. 4194304)"), Rejected, false, "the request is larger than the server takes"},
+		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5000000 vs. 4194304)"), Rejected, false, "the request is larger than the server accepts"},
 		{status.Error(codes.ResourceExhausted, "Row size of 268435457 exceeds the limit"), Rejected, false, "the row is larger than Bigtable allows"},
 		{status.Error(codes.ResourceExhausted, "table 'row size' is out of quota"), Throttled, true, "quota exceeded"},
 		{status.Error(codes.FailedPrecondition, "The row is too large: '"+secret+"'"), Permanent, false, "the row is larger than Bigtable allows"},

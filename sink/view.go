@@ -38,7 +38,7 @@ func (a *Admin) View(ctx context.Context, table, view string) (View, error) {
 	case codes.NotFound:
 		return View{}, &SchemaError{Problem: MissingView, Table: table, View: view}
 	case codes.Unimplemented:
-		return View{Note: "the service does not know authorized views (an emulator?)"}, nil
+		return View{Note: "the service has no authorized views (an emulator?)"}, nil
 	default:
 		return View{}, classifyControl("GetAuthorizedView", err)
 	}

@@ -160,7 +160,7 @@ func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 		if b.Rows[i].Remove || !b.Rows[i].At.Before(oldest) {
 			continue // a remove is harmless at any age: it is refused if the item lives at a newer version
 		}
-		const reason = "the image is older than removed rows are remembered"
+		const reason = "the image is older than tombstones are kept"
 		if w.o.OnBadItem != Stop {
 			record := b.Park(b.Rows[i], reason)
 			if err := w.bounded(ctx, func(ctx context.Context) error { return w.o.Parking.Park(ctx, record) }); err != nil {

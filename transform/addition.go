@@ -36,7 +36,7 @@ func yamlName(name string) string {
 func undeclared(family string, as Encoding, attr string) string {
 	switch {
 	case family == "*" && attr != "":
-		return fmt.Sprintf(`did you mean "*": %s? An attribute goes to a family, and "*" stands for all attributes`, yamlName(attr))
+		return fmt.Sprintf(`did you mean "*": %s? Attributes go to a family, and "*" means all attributes`, yamlName(attr))
 	case !familyName.MatchString(family):
 		return "write the name of a family: at most 64 letters, digits, '-', '_' and '.'"
 	case as == AsCounter:

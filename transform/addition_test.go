@@ -15,7 +15,7 @@ func TestUndeclaredFamilies(t *testing.T) {
 		{"v", AsCounter, "b", "add to families:\n  v: never:intsum"},
 		{"no", AsText, "b", "add to families:\n  \"no\": maxversions=1"},
 		{"1.5", AsText, "b", "add to families:\n  \"1.5\": maxversions=1"},
-		{"*", AsText, "b", `did you mean "*": b? An attribute goes to a family, and "*" stands for all attributes`},
+		{"*", AsText, "b", `did you mean "*": b? Attributes go to a family, and "*" means all attributes`},
 		{"*", AsJSON, "", "write the name of a family: at most 64 letters, digits, '-', '_' and '.'"},
 		{"a b", AsText, "b", "write the name of a family: at most 64 letters, digits, '-', '_' and '.'"},
 	} {

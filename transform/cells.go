@@ -49,10 +49,10 @@ const (
 func (e *encoder) write(m *Mapping, a *address, item attribute.Item, at time.Time, micros int64) (_ []Cell, err error) {
 	attributes := item.Attributes()
 	if len(attributes) > MaxRowCells {
-		return nil, unmappable("%d attributes; Bigtable allows %d changes of a row at once", len(attributes), MaxRowCells)
+		return nil, unmappable("the item has %d attributes; Bigtable allows %d changes of a row at once", len(attributes), MaxRowCells)
 	}
 	if size := e.reserve(attributes); size > MaxRowBytes {
-		return nil, unmappable("the item takes %d bytes; %d are written at most", size, MaxRowBytes)
+		return nil, unmappable("the item takes %d bytes; at most %d can be written", size, MaxRowBytes)
 	}
 	c := cells{encoder: e, start: len(e.slab), w: a.w, micros: micros}
 	if a.w.ages != nil {
@@ -143,7 +143,7 @@ func (c *cells) all(family string, attributes []attribute.Attribute) error {
 func (c *cells) each(item attribute.Item) error {
 	for _, name := range c.w.clashes {
 		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {
-			return unmappable("attribute %s would go to the column that a rule gives to another attribute", quoteName(name))
+			return unmappable("attribute %s would take the column that a rule gives to another attribute", quoteName(name))
 		}
 	}
 	targets := c.w.targets
@@ -188,7 +188,7 @@ func (c *cells) target(t *target, a attribute.Attribute) error {
 // one adds a cell. Attribute names the value in messages.
 func (c *cells) one(family, qualifier string, as Encoding, attr string, v attribute.Value) error {
 	if len(qualifier) > MaxQualifierBytes {
-		return unmappable("an attribute name of %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
+		return unmappable("an attribute name has %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
 	}
 	from := len(c.bytes)
 	grown, err := appendAs(c.bytes, as, v)
@@ -210,10 +210,10 @@ func (c *cells) append(cell Cell, from int, attr string) error {
 	}
 	// Not when all are made: names of members repeat that of what they are in, so that an item of 400 KB can become gigabytes.
 	if c.total += len(cell.Qualifier) + len(cell.Value); c.total > MaxRowBytes {
-		return unmappable("the item takes more than %d bytes, which are written at most", MaxRowBytes)
+		return unmappable("the item takes more than %d bytes, which is the most that can be written", MaxRowBytes)
 	}
 	if len(c.slab)-c.start >= MaxRowCells {
-		return unmappable("more than %d cells; Bigtable allows so many changes of a row at once", MaxRowCells)
+		return unmappable("the item needs more than %d cells; Bigtable allows so many changes of a row at once", MaxRowCells)
 	}
 	c.slab = append(c.slab, cell)
 	return nil
@@ -247,7 +247,7 @@ func (c *cells) spread(t *target, a attribute.Attribute) error {
 				qualifier = below(t.qualifier, qualifier)
 			}
 			if len(qualifier) > MaxQualifierBytes {
-				return unmappable("attribute %s: a member of %d bytes; Bigtable allows column names of %d", quoteName(a.Name), len(qualifier), MaxQualifierBytes)
+				return unmappable("attribute %s has a member of %d bytes; Bigtable allows column names of %d", quoteName(a.Name), len(qualifier), MaxQualifierBytes)
 			}
 			from := len(c.bytes)
 			c.bytes = append(c.bytes, t.value...)
@@ -268,7 +268,7 @@ func (c *cells) list(family, qualifier string, a attribute.Attribute) error {
 		return unmappable("attribute %s is %s; as: cells takes L", quoteName(a.Name), a.Value.Kind())
 	}
 	if len(qualifier) > MaxQualifierBytes {
-		return unmappable("an attribute name of %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
+		return unmappable("an attribute name has %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
 	}
 	for i, v := range a.Value.Elements() {
 		from := len(c.bytes)
@@ -367,7 +367,7 @@ func (c *cells) distinct() error {
 		next := column == Column{before.Family, before.Qualifier} && before.Timestamp >= listTime(0) && cell.Timestamp == before.Timestamp+1000
 		before = cell
 		if seen[column] && !next {
-			return unmappable("two values go to one column of family %s", cell.Family)
+			return unmappable("two values take the same column of family %s", cell.Family)
 		}
 		seen[column] = true
 	}

@@ -135,7 +135,7 @@ func (c *compiler) keys() {
 		}
 		for _, name := range r.when.Attributes() {
 			if c.m.keyType(name) == attribute.KindNone {
-				c.report(movesFinding(at{i, -1}, "when", name, fmt.Sprintf("the condition looks at %s, which is not of the primary key", quoteName(name))))
+				c.report(movesFinding(at{i, -1}, "when", name, fmt.Sprintf("the condition uses %s, which is not part of the primary key", quoteName(name))))
 				break
 			}
 		}
@@ -166,17 +166,17 @@ func (c *compiler) unkept() {
 // carriesNothing says why, by the first attribute that is used.
 func (c *compiler) carriesNothing(w placed) Finding {
 	f := Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: "row_key",
-		What:  "many items have the same row key: it carries no attribute",
-		Cause: "of two items with one address, each refuses or deletes the other",
-		Fix:   "carry the attributes of the table's primary key, like {PK}#{SK}"}
+		What:  "many items have the same row key, because it has no attribute",
+		Cause: "items with the same address overwrite or delete each other",
+		Fix:   "add the attributes of the table's primary key, like {PK}#{SK}"}
 	if w.folded {
-		f.What = "many items have the same row key and column: they carry no attribute"
+		f.What = "many items have the same row key and column, because these have no attribute"
 	}
 	for _, p := range slices.Concat(w.row, w.qualifier) {
 		if p.name != "" {
 			missing := c.notInjective(w, []string{p.name})
-			missing.What = strings.Replace(f.What, "carries no attribute", "carries no attribute whole", 1)
-			missing.What = strings.Replace(missing.What, "carry no attribute", "carry no attribute whole", 1)
+			missing.What = strings.Replace(f.What, "has no attribute", "has no whole attribute", 1)
+			missing.What = strings.Replace(missing.What, "have no attribute", "have no whole attribute", 1)
 			return missing
 		}
 	}
@@ -185,8 +185,8 @@ func (c *compiler) carriesNothing(w placed) Finding {
 
 func movesFinding(where at, field, name, what string) Finding {
 	return Finding{Problem: Moves, Warning: true, Rule: where.rule, Write: where.write, Field: field, Name: name, What: what,
-		Cause: "an item moves to another address when the attribute changes; only the old image names the address it left",
-		Fix:   "the stream must be of view type NEW_AND_OLD_IMAGES; or use attributes of the primary key alone"}
+		Cause: "when the attribute changes, the item moves to another address; only the old image names the former one",
+		Fix:   "use a stream with view type NEW_AND_OLD_IMAGES, or only attributes of the primary key"}
 }
 
 // moves reports addresses from attributes beyond the primary key. The column of a folded item must not have any: a column that
@@ -194,16 +194,16 @@ func movesFinding(where at, field, name, what string) Finding {
 func (c *compiler) moves(w placed) {
 	for _, p := range w.row {
 		if p.name != "" && p.kind == attribute.KindNone {
-			c.report(movesFinding(w.at, "row_key", p.name, fmt.Sprintf("the row key uses %s, which is not of the primary key", quoteName(p.name))))
+			c.report(movesFinding(w.at, "row_key", p.name, fmt.Sprintf("the row key uses %s, which is not part of the primary key", quoteName(p.name))))
 			break
 		}
 	}
 	for _, p := range w.qualifier {
 		if p.name != "" && p.kind == attribute.KindNone {
 			c.report(Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: "cell", Name: p.name,
-				What:  fmt.Sprintf("the column uses %s, which is not of the primary key", quoteName(p.name)),
-				Cause: "which column an item owns must follow from its key alone; otherwise a column that it left could stay",
-				Fix:   "use attributes of the primary key in the column, and the other one in the row key if it is needed"})
+				What:  fmt.Sprintf("the column uses %s, which is not part of the primary key", quoteName(p.name)),
+				Cause: "an item's column must depend on its key alone; otherwise the item's former column could stay",
+				Fix:   "use attributes of the primary key in the column; put the other one into the row key if you need it"})
 		}
 	}
 }
@@ -308,8 +308,8 @@ func (c *compiler) notInjective(w placed, missing []string) Finding {
 		what = "row key and column together"
 	}
 	f := Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: field,
-		What:  fmt.Sprintf("two items can have the same %s: %s is not carried", what, strings.Join(missing, " and ")),
-		Cause: "of two items with one address, each refuses or deletes the other",
+		What:  fmt.Sprintf("two items can have the same %s: it lacks %s", what, strings.Join(missing, " and ")),
+		Cause: "items with the same address overwrite or delete each other",
 		Fix:   fmt.Sprintf("add #{%s} at the end of row_key", strings.Join(missing, "}#{"))}
 	if w.folded {
 		f.Fix = fmt.Sprintf("add {%s} at the end of the cell's column", strings.Join(missing, "}#{"))
@@ -322,15 +322,15 @@ func (c *compiler) notInjective(w placed, missing []string) Finding {
 			switch {
 			case call.f.injective:
 			case call.f.prefixed && i == 0:
-				f.Cause = fmt.Sprintf("{%s | %s(%q)} loses what stands before it", p.name, call.Name, call.Text)
+				f.Cause = fmt.Sprintf("{%s | %s(%q)} drops the text before it", p.name, call.Name, call.Text)
 				f.Fix = fmt.Sprintf("add to when: begins_with(%s, %q); or %s", p.name, call.Text, f.Fix)
 				return f
 			default:
-				f.Cause = fmt.Sprintf("%s does not keep different values of %s apart", call.Name, p.name)
+				f.Cause = fmt.Sprintf("%s makes different values of %s equal", call.Name, p.name)
 				return f
 			}
 		}
-		f.Cause = "the parts before it are ambiguous: they are raw, or nothing separates them"
+		f.Cause = "the parts before it are ambiguous, because they are raw or have no separator"
 	}
 	return f
 }
@@ -343,8 +343,8 @@ func (c *compiler) unreachable(rules []Rule) {
 				continue
 			}
 			c.report(Finding{Problem: Unreachable, Rule: i, Write: -1, Field: "when",
-				What:  fmt.Sprintf("%s never decides: %s matches all its items before it", c.ruleName(at{i, -1}), c.ruleName(at{j, -1})),
-				Cause: "the first rule that matches an item decides", Fix: "put the more specific rule first, or remove one"})
+				What:  fmt.Sprintf("%s never applies: %s matches all its items first", c.ruleName(at{i, -1}), c.ruleName(at{j, -1})),
+				Cause: "the first rule that matches an item applies", Fix: "put the more specific rule first, or remove one"})
 			break
 		}
 	}
@@ -394,10 +394,10 @@ func collide(a, b *Mapping) (Finding, bool) {
 					}
 					f := Finding{Problem: KeyCollision, Rule: i, Write: j, Field: "row_key",
 						What:  fmt.Sprintf("tables %s and %s can produce the same row of %s", a.Source, b.Source, wb.table),
-						Cause: "items of two tables that take one row refuse or delete each other",
-						Fix:   "begin their row keys with different literals, or with a capture of the table's name, or give each table a target of its own"}
+						Cause: "items of two tables with the same row overwrite or delete each other",
+						Fix:   "begin their row keys with different literals or with a part of the table's name; or give each table its own target"}
 					if unnamed := defaultKeys(a, wa, b, wb); unnamed != "" {
-						f.Cause += "; the default row key of " + unnamed + " begins with an attribute's value, which may be anything"
+						f.Cause += "; the default row key of " + unnamed + " begins with an attribute, whose value may be anything"
 					}
 					return f, true
 				}

@@ -53,65 +53,65 @@ func TestCheckFinds(t *testing.T) {
 		text     string   // part of the first finding and its cure
 	}{
 		"default":                 {families("d"), nil, TTL{}, nil, ""},
-		"two families, no rule":   {families("d", "e"), nil, TTL{}, []string{"bad"}, "no rule says"},
-		"sort key missing":        {families("d"), []Rule{rule(nil, "{PK}", star...)}, TTL{}, []string{"injective"}, "SK is not carried|add #{SK} at the end of row_key"},
-		"lower":                   {families("d"), []Rule{rule(nil, "{PK | lower}#{SK}", star...)}, TTL{}, []string{"injective"}, "lower does not keep different values of PK apart|add #{PK}"},
+		"two families, no rule":   {families("d", "e"), nil, TTL{}, []string{"bad"}, "no rule maps"},
+		"sort key missing":        {families("d"), []Rule{rule(nil, "{PK}", star...)}, TTL{}, []string{"injective"}, "it lacks SK|add #{SK} at the end of row_key"},
+		"lower":                   {families("d"), []Rule{rule(nil, "{PK | lower}#{SK}", star...)}, TTL{}, []string{"injective"}, "lower makes different values of PK equal|add #{PK}"},
 		"lower, carried later":    {families("d"), []Rule{rule(nil, "{PK | lower}#{SK}#{PK}", star...)}, TTL{}, nil, ""},
 		"hash as salt":            {families("d"), []Rule{rule(nil, "{PK | hash(4)}#{PK}#{SK}", star...)}, TTL{}, nil, ""},
 		"after without condition": {families("d"), []Rule{rule(nil, "{PK | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, `add to when: begins_with(PK, "V#")`},
 		"after with condition":    {families("d"), []Rule{rule(when{"PK^V#"}, "{PK | after('V#')}#{SK}", star...)}, TTL{}, nil, ""},
 		"after of a longer one":   {families("d"), []Rule{rule(when{"PK^V#1"}, "{PK | after('V#')}#{SK}", star...)}, TTL{}, nil, ""},
-		"after of what it became": {families("d"), []Rule{rule(when{"PK^V#"}, "{PK | reverse | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, "after does not keep"},
+		"after of what it became": {families("d"), []Rule{rule(when{"PK^V#"}, "{PK | reverse | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, "after makes different values"},
 		"sort key is fixed":       {families("d"), []Rule{rule(when{"SK=META"}, "{PK}", star...)}, TTL{}, nil, ""},
 		"sort key is the other":   {families("d"), []Rule{rule(when{"SK==PK"}, "{PK}", star...)}, TTL{}, nil, ""},
 		"raw before another":      {families("d"), []Rule{rule(nil, "{PK | raw}#{SK}", star...)}, TTL{}, []string{"injective"}, "raw"},
-		"no delimiter":            {families("d"), []Rule{rule(nil, "{PK}{SK}", star...)}, TTL{}, []string{"injective"}, "nothing separates"},
+		"no delimiter":            {families("d"), []Rule{rule(nil, "{PK}{SK}", star...)}, TTL{}, []string{"injective"}, "have no separator"},
 		"tenant":                  {families("d"), []Rule{rule(nil, "{t}#{PK}#{SK}", star...)}, TTL{}, []string{"w moves"}, "NEW_AND_OLD_IMAGES"},
 		"condition on an attribute": {families("d"), []Rule{rule(when{"kind=a"}, "{PK}#{SK}", star...)}, TTL{},
-			[]string{"w moves"}, `the condition looks at "kind"`},
+			[]string{"w moves"}, `the condition uses "kind"`},
 		"cell without the sort key": {families("d"), []Rule{cell(nil, "{PK}", "d", "x")}, TTL{}, []string{"injective"}, "add {SK} at the end of the cell's column"},
 		"cell":                      {families("d"), []Rule{cell(nil, "{PK}", "d", "{SK}")}, TTL{}, nil, ""},
-		"cell in a moving column":   {families("d"), []Rule{cell(nil, "{PK}", "d", "{SK}#{t}")}, TTL{}, []string{"injective"}, "which column an item owns"},
+		"cell in a moving column":   {families("d"), []Rule{cell(nil, "{PK}", "d", "{SK}#{t}")}, TTL{}, []string{"injective"}, "an item's column must depend"},
 		"star beside cells": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", star...)}, TTL{},
-			[]string{"shared"}, `"*" writes columns of any name to family d, which rule 1 of the same row writes too|a family that no other rule`},
+			[]string{"shared"}, `"*" writes columns with any name to family d, and rule 1 of the same row writes there too|a family that no other rule`},
 		"columns beside cells": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d:a", 0))}, TTL{}, nil, ""},
 		"a column that a cell can be": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d:C#1", 0))}, TTL{},
 			[]string{"shared"}, "column d:C#1 can also be the cell of rule 1"},
 		"a whole row key and any other": {families("d"), []Rule{rule(when{"PK=CONFIG", "SK=GLOBAL"}, "CONFIG", star...), rule(when{"SK=META"}, "{PK}", star...)}, TTL{},
-			[]string{"shared"}, `"*" writes columns of any name`},
+			[]string{"shared"}, `"*" writes columns with any name`},
 		"a whole row key that no other begins like": {families("d"), []Rule{rule(when{"PK=CONFIG", "SK=GLOBAL"}, "CONFIG", star...), rule(when{"SK=META"}, "x#{PK}", star...)}, TTL{}, nil, ""},
 		"two kinds of cells, apart":                 {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), cell(when{"SK^L#"}, "{PK}", "d", "{SK}")}, TTL{}, nil, ""},
 		"two kinds of cells that meet": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK | after('C#')}"), cell(when{"SK^L#"}, "{PK}", "d", "{SK | after('L#')}")}, TTL{},
-			[]string{"shared"}, "can be the same as that of rule"},
+			[]string{"shared"}, "can be the same as one of rule"},
 		"as columns beside cells": {families("d", "e"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d", AsColumns))}, TTL{},
-			[]string{"shared"}, "as: columns writes columns of any name"},
+			[]string{"shared"}, "as: columns writes columns with any name"},
 		"named columns of two rules": {families("d"), []Rule{rule(when{"SK=A"}, "{PK}", column("a", "d:a", 0)), rule(when{"SK=B"}, "{PK}", column("b", "d:b", 0))}, TTL{}, nil, ""},
 		"the same column of two rules": {families("d"), []Rule{rule(when{"SK=A"}, "{PK}", column("a", "d:a", 0)), rule(when{"SK=B"}, "{PK}", column("b", "d:a", 0))}, TTL{},
-			[]string{"shared"}, "column d:a is written by rule 1 of the same row too"},
+			[]string{"shared"}, "column d:a is also written by rule 1 of the same row"},
 		"rows apart by a literal":   {families("d"), []Rule{rule(when{"SK=A"}, "a#{PK}", star...), rule(when{"SK=B"}, "b#{PK}", star...)}, TTL{}, nil, ""},
 		"rows apart by a condition": {families("d"), []Rule{rule(when{"PK^A"}, "{PK}#{SK}", star...), rule(when{"PK^B"}, "{PK}#{SK | hex}", star...)}, TTL{}, nil, ""},
 		"undeclared":                {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("*", "e", 0))}, TTL{}, []string{"undeclared"}, `family "e" is not declared|e: maxversions=1`},
 		"undeclared counter":        {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "e:n", AsCounter))}, TTL{}, []string{"undeclared"}, "e: never:intsum"},
-		"counter in no aggregate":   {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "whose cells are no aggregate"},
+		"counter in no aggregate":   {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which is not an aggregate"},
 		"counter in a sketch":       {families("d=never:inthll"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "counts distinct values"},
-		"counter beside an age":     {families("d=maxversions=1 || maxage=2d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "whose cells are no aggregate|or write d: never:intsum"},
+		"counter beside an age":     {families("d=maxversions=1 || maxage=2d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which is not an aggregate|or write d: never:intsum"},
 		"counter beside versions":   {families("d=maxversions=2"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "or write d: maxversions=2:intsum"},
 		"counter that ages":         {families("d=maxage=30d:intmax"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which has an age rule|collects it at once|write d: never:intmax"},
 		"counter that ages, nested": {families("d=maxversions=1 || (maxversions=2 && maxage=1d):intsum"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which has an age rule"},
 		"counter of versions":       {families("d=maxversions=1:intsum"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, nil, ""},
 		"text in an aggregate":      {families("d=never:intsum"), []Rule{rule(nil, "{PK}#{SK}", star...)}, TTL{}, []string{"counter"}, "takes counters only"},
 		"cell in an aggregate":      {families("d=never:intmax"), []Rule{cell(nil, "{PK}", "d", "{SK}")}, TTL{}, []string{"counter"}, "takes counters only"},
-		"shadowed":                  {families("d"), []Rule{rule(nil, "{PK}#{SK}", star...), rule(when{"PK^A"}, "{PK}#{SK}", star...)}, TTL{}, []string{"unreachable"}, "rule 2 never decides: rule 1 matches"},
-		"the same condition twice":  {families("d"), []Rule{rule(when{"PK^A"}, "{PK}#{SK}", star...), rule(when{"PK^A"}, "{PK}#{SK}", star...)}, TTL{}, []string{"unreachable"}, "never decides"},
-		"expiry without an age":     {families("d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "keeps cells of any age|maxversions=1 || maxage=30d"},
-		"expiry with both":          {families("d=maxversions=1 && maxage=1d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "keeps cells of any age"},
+		"shadowed":                  {families("d"), []Rule{rule(nil, "{PK}#{SK}", star...), rule(when{"PK^A"}, "{PK}#{SK}", star...)}, TTL{}, []string{"unreachable"}, "rule 2 never applies: rule 1 matches"},
+		"the same condition twice":  {families("d"), []Rule{rule(when{"PK^A"}, "{PK}#{SK}", star...), rule(when{"PK^A"}, "{PK}#{SK}", star...)}, TTL{}, []string{"unreachable"}, "never applies"},
+		"expiry without an age":     {families("d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "has none|maxversions=1 || maxage=30d"},
+		"expiry with both":          {families("d=maxversions=1 && maxage=1d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "has none"},
 		"expiry":                    {families("d=maxversions=1 || maxage=18250d"), nil, TTL{"ttl", ExpireByGC}, nil, ""},
-		"expiry beyond 1970":        {families("d=maxversions=1 || maxage=18251d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "cells of 18251d|before 1970|maxversions=1 || maxage=30d"},
-		"capture that is none":      {families("d"), []Rule{rule(nil, "{$year}#{PK}#{SK}", star...)}, TTL{}, []string{"template"}, "{$year} is no part of the source table's name"},
+		"expiry beyond 1970":        {families("d=maxversions=1 || maxage=18251d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "age of family d is 18251d|before 1970|maxversions=1 || maxage=30d"},
+		"capture that is none":      {families("d"), []Rule{rule(nil, "{$year}#{PK}#{SK}", star...)}, TTL{}, []string{"template"}, "{$year} is not a part of the source table's name"},
 		"a column of two families":  {families("d", "e"), []Rule{rule(nil, "{PK}#{SK}", column("a", "d:x", 0), column("b", "e:x", 0))}, TTL{}, nil, ""},
-		"renamed to one column":     {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("a", "d:x", 0), column("b", "d:x", 0))}, TTL{}, []string{"bad"}, "go to the same column"},
-		"ignore and write":          {families("d"), []Rule{{Ignore: true, Writes: []Write{{}}}}, TTL{}, []string{"bad"}, "either writes or ignores"},
-		"star to one column":        {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("*", "d:x", 0))}, TTL{}, []string{"bad"}, "goes to a family"},
+		"renamed to one column":     {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("a", "d:x", 0), column("b", "d:x", 0))}, TTL{}, []string{"bad"}, "have the same column"},
+		"ignore and write":          {families("d"), []Rule{{Ignore: true, Writes: []Write{{}}}}, TTL{}, []string{"bad"}, "either writes its items or ignores"},
+		"star to one column":        {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("*", "d:x", 0))}, TTL{}, []string{"bad"}, "needs a family"},
 	} {
 		spec := Spec{Source: "T", Table: "t", PrimaryKey: compositeKey, Families: c.families, Rules: c.rules, TTL: c.ttl}
 		found := Check(spec)
@@ -144,10 +144,10 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// The complete example has warnings only: the tenant is not of the primary key.
+// The complete example has warnings only: the tenant is not part of the primary key.
 func TestCheckOfTheCompleteExample(t *testing.T) {
-	if got, want := describeFindings(Check(videoSpec())), `warning 0/0 row_key tenantId: the row key uses "tenantId", which is not of the primary key
-warning 1/0 row_key tenantId: the row key uses "tenantId", which is not of the primary key`; got != want {
+	if got, want := describeFindings(Check(videoSpec())), `warning 0/0 row_key tenantId: the row key uses "tenantId", which is not part of the primary key
+warning 1/0 row_key tenantId: the row key uses "tenantId", which is not part of the primary key`; got != want {
 		t.Error(got)
 	}
 	if got := describeFindings(Check(billingSpec())); got != "" {
@@ -322,7 +322,7 @@ func TestTwoValuesOfOneColumn(t *testing.T) {
 		}
 		for _, member := range []string{"name", "color"} {
 			image := item("PK", attribute.String("p"), "title", attribute.Null(), "color", attribute.Null(), "tags", attribute.StringSet([]string{member}))
-			if _, err := m.Cells(image, 1000); err == nil || !strings.Contains(err.Error(), "two values go to one column") {
+			if _, err := m.Cells(image, 1000); err == nil || !strings.Contains(err.Error(), "two values take the same column") {
 				t.Errorf("%s is a member and an attribute's column, and the last rule is of %s: %v", member, columns[2].Attribute, err)
 			}
 		}
@@ -358,7 +358,7 @@ func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 		`d:PK="p" tags:a%2Eb="x" tags:c.d%25="true" tags:e="[]"`:                                  image("whole", nested),
 		`d:PK="p" d:set.1="" d:set.2=""`:                                                          image("s", mustSet("2", "1")),
 		"cannot be mapped: attribute \"m\" is S; as: columns takes M, L or a set":                 image("m", attribute.String("x")),
-		"cannot be mapped: two values go to one column of family d":                               image("m", attribute.Map([]attribute.Attribute{{Name: "x", Value: attribute.Null()}}), "m.x", attribute.Null()),
+		"cannot be mapped: two values take the same column of family d":                           image("m", attribute.Map([]attribute.Attribute{{Name: "x", Value: attribute.Null()}}), "m.x", attribute.Null()),
 	} {
 		if got := show(i); got != want {
 			t.Errorf("%s\nwant %s", got, want)
@@ -412,7 +412,7 @@ func TestTablesOfAPattern(t *testing.T) {
 		{[]string{"{id}"}, `write row_key: "{$name}#{$year}{$month}#{id}"`},
 		{[]string{"{$name | raw}#{$year}{$month}#{id}"}, "is ambiguous"},
 		{[]string{"{$name}{$year}{$month}#{id}"}, "is ambiguous"},
-		{[]string{"{$name | hash(4)}#{$year}{$month}#{id}"}, "hash does not keep"},
+		{[]string{"{$name | hash(4)}#{$year}{$month}#{id}"}, "hash makes different values"},
 		{[]string{"{id | raw}#{$name}#{$year}{$month}"}, "is ambiguous"},
 		// Rules that could meet carry the parts alike.
 		{[]string{"{$name}#{$year}{$month}#{a}", "{$name}#{$year}{$month}#{b}"}, ""},

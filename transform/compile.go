@@ -113,7 +113,7 @@ func (c *compiler) compile(spec *Spec, needKey bool) {
 			compiled.writes = append(compiled.writes, c.write(&r.Writes[j], at{i, j}))
 		}
 		if r.Ignore == (len(r.Writes) > 0) {
-			c.report(Finding{Problem: BadRule, Rule: i, Write: -1, What: "a rule either writes or ignores its items"})
+			c.report(Finding{Problem: BadRule, Rule: i, Write: -1, What: "a rule either writes its items or ignores them"})
 		}
 		c.m.rules = append(c.m.rules, compiled)
 	}
@@ -139,7 +139,7 @@ func (c *compiler) insteadOf(name string) string {
 	}
 	if len(known) > 0 {
 		slices.Sort(known)
-		fix = "its parts are " + strings.Join(known, ", ") + "; or " + fix
+		fix = "use " + strings.Join(known, ", ") + "; or " + fix
 	}
 	return fix
 }
@@ -154,7 +154,7 @@ func (c *compiler) names(needKey bool) {
 		c.report(Finding{Problem: BadRule, Rule: -1, Write: -1, What: fmt.Sprintf(format, args...)})
 	}
 	if c.spec.Source == "" || c.spec.Table == "" {
-		fail("source and target table must be named")
+		fail("source and target table need a name")
 	}
 	if needKey || c.schema {
 		if err := checkKey(c.spec.PrimaryKey); err != nil {
@@ -234,7 +234,7 @@ func (c *compiler) parts(t *Template, name string, where at, field string) []row
 			value, known := c.spec.Captures[p.Capture]
 			if !known {
 				c.report(Finding{Problem: BadTemplate, Rule: where.rule, Write: where.write, Field: field, Offset: p.Offset,
-					What: fmt.Sprintf("{$%s} is no part of the source table's name", p.Capture), Fix: c.insteadOf(p.Capture)})
+					What: fmt.Sprintf("{$%s} is not a part of the source table's name", p.Capture), Fix: c.insteadOf(p.Capture)})
 				continue
 			}
 			v, err := applyCalls(scalar{attribute.KindS, value}, p.Calls)
@@ -255,10 +255,10 @@ func (c *compiler) fold(w *write, spec *Write, where at) {
 	cell := *spec.Cell
 	w.folded, w.family, w.cell = true, cell.Family, &cell
 	if spec.Cell.As != AsJSON && spec.Cell.As != AsDynamoDBJSON {
-		c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "cell", What: "a folded item is written as json or dynamodb_json"})
+		c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "cell", What: "an item in one cell must be written as json or dynamodb_json"})
 	}
 	if len(spec.Columns) > 0 {
-		c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "cell", What: "a write has columns or a cell, not both"})
+		c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "cell", What: "a write has either columns or a cell"})
 	}
 	if spec.Cell.Only != nil {
 		w.only = slices.Sorted(slices.Values(spec.Cell.Only))
@@ -279,7 +279,7 @@ func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 	if rules == nil {
 		if len(c.spec.Families) != 1 {
 			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns",
-				What: fmt.Sprintf("%d families are declared, and no rule says which attribute goes where", len(c.spec.Families)),
+				What: fmt.Sprintf("%d families are declared, but no rule maps attributes to them", len(c.spec.Families)),
 				Add:  fmt.Sprintf(`columns: { "*": %s }`, c.ordinaryFamily())})
 			return
 		}
@@ -296,24 +296,24 @@ func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 		case named[r.Attribute]:
 			problem("attribute %s is given twice", quoteName(r.Attribute))
 		case r.Attribute == "*" && t.fixed:
-			problem(`"*" goes to a family, not to one column`)
+			problem(`"*" needs a family, not a column`)
 		case r.As.flattens() && r.Attribute != "*":
-			problem("as: %s is for \"*\" alone", r.As)
+			problem("as: %s works only with \"*\"", r.As)
 		case r.As == AsCells && r.Attribute == "*":
-			problem("as: cells is for one attribute")
+			problem("as: cells works only with a single attribute")
 		case r.Value != "" && r.As != AsColumns:
-			problem("only as: columns writes values of its own")
+			problem("value works only with as: columns")
 		case len(t.qualifier) > MaxQualifierBytes:
-			problem("a column name of %d bytes; Bigtable allows %d", len(t.qualifier), MaxQualifierBytes)
+			problem("a column name has %d bytes; Bigtable allows %d", len(t.qualifier), MaxQualifierBytes)
 		}
 		named[r.Attribute] = true
 		w.spread = w.spread || r.As == AsColumns || r.As.flattens()
 		c.declared(t.family, r.As, where, "columns", r.Attribute)
 		if f := c.families[t.family]; r.As == AsCells && f != nil && !f.GC.never() {
 			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns", Name: r.Attribute,
-				What:  fmt.Sprintf("a list goes to cells of family %s (%s), which does not keep them all", f.Name, f.GC),
-				Cause: "the elements are versions of one column, at their positions in milliseconds since 1970",
-				Fix:   fmt.Sprintf("write %s: never, or give lists a family of their own", f.Name)})
+				What:  fmt.Sprintf("a list goes to cells of family %s (%s), which does not keep all of them", f.Name, f.GC),
+				Cause: "the elements are versions of one column, with their positions as milliseconds since 1970",
+				Fix:   fmt.Sprintf("write %s: never, or give lists their own family", f.Name)})
 		}
 		if r.Attribute == "*" {
 			star := t
@@ -352,7 +352,7 @@ func (c *compiler) clashes(w *write, where at) {
 		}
 		if other, ok := taken[column]; ok {
 			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns", Name: t.attribute,
-				What: fmt.Sprintf("attributes %s and %s go to the same column %s:%s", quoteName(other), quoteName(t.attribute), column.Family, quoteName(column.Qualifier))})
+				What: fmt.Sprintf("attributes %s and %s have the same column %s:%s", quoteName(other), quoteName(t.attribute), column.Family, quoteName(column.Qualifier))})
 		}
 		taken[column] = t.attribute
 		if w.star == nil || t.family != w.star.family {
@@ -407,15 +407,15 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attr st
 	finding.Problem = CounterFamily
 	switch {
 	case as == AsCounter && f.Aggregate == NoAggregate:
-		finding.What = fmt.Sprintf("a counter goes to family %s, whose cells are no aggregate", family)
+		finding.What = fmt.Sprintf("a counter goes to family %s, which is not an aggregate", family)
 		finding.Fix = fmt.Sprintf("declare another family for counters, like counters: never:intsum, or write %s: %s:intsum", family, f.GC.ageless())
 	case as == AsCounter && f.Aggregate == IntHLL:
 		finding.What = fmt.Sprintf("a counter goes to family %s, which counts distinct values and cannot be set to a number", family)
 		finding.Fix = "use intsum, intmin or intmax"
 	case as == AsCounter && f.GC.hasAge():
 		finding.What = fmt.Sprintf("a counter goes to family %s (%s), which has an age rule", family, f.GC)
-		finding.Cause = "the cell of a counter is at the time 0, so that it is one cell whoever adds to it when; an age rule collects it at once"
-		finding.Fix = fmt.Sprintf("write %s: never:%s, or give counters a family of their own", family, f.Aggregate)
+		finding.Cause = "the cell of a counter has the timestamp 0, so an age rule collects it at once"
+		finding.Fix = fmt.Sprintf("write %s: never:%s, or give counters their own family", family, f.Aggregate)
 	case as != AsCounter && f.Aggregate != NoAggregate:
 		finding.What = fmt.Sprintf("family %s is an aggregate (%s), and takes counters only", family, f.Aggregate)
 		finding.Fix = "write as: counter, or choose another family"
@@ -445,15 +445,15 @@ func (c *compiler) expiry() {
 				}
 				checked[family] = true
 				finding := Finding{Problem: NoExpiry, Rule: -1, Write: -1, Field: "families", Name: family,
-					Cause: "cells are stamped so that they reach the age of the rule when the item expires",
+					Cause: "expire: gc dates cells so that they reach the maximum age when the item expires",
 					Fix:   fmt.Sprintf("write %s: maxversions=1 || maxage=30d, or expire: follow_deletes", family)}
 				switch age, ok := f.GC.expiry(); {
 				case !ok:
-					finding.What = fmt.Sprintf("expire: gc needs an age rule, and family %s (%s) keeps cells of any age", family, f.GC)
+					finding.What = fmt.Sprintf("expire: gc needs an age rule, but family %s (%s) has none", family, f.GC)
 					c.report(finding)
 				case age > longestAge:
-					finding.What = fmt.Sprintf("expire: gc takes ages up to %s, and family %s keeps cells of %s", ageText(longestAge), family, ageText(age))
-					finding.Cause += ", and no cell is of before 1970"
+					finding.What = fmt.Sprintf("expire: gc works with ages up to %s, but the age of family %s is %s", ageText(longestAge), family, ageText(age))
+					finding.Cause += ", and no cell can be dated before 1970"
 					c.report(finding)
 				}
 			}

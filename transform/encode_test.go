@@ -32,7 +32,7 @@ func TestH38_ItemsBeyondTheLimitsAreUnmappable(t *testing.T) {
 		item attribute.Item
 		want string
 	}{
-		"long attribute name": {item("pk", attribute.String("k"), strings.Repeat(secret, 3000), attribute.Null()), "attribute name of 18000 bytes"},
+		"long attribute name": {item("pk", attribute.String("k"), strings.Repeat(secret, 3000), attribute.Null()), "attribute name has 18000 bytes"},
 		"large cell":          {item("pk", attribute.String("k"), "big", attribute.String(strings.Repeat("x", MaxCellBytes+1))), `attribute "big" takes 100000001 bytes`},
 		"many attributes":     {attribute.NewItem(many), "99901 attributes"},
 		"text that is not UTF-8 inside JSON": {

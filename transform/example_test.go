@@ -69,8 +69,8 @@ func ExampleCheck() {
 		fmt.Println(f.Fix)
 	}
 	// Output:
-	// two items can have the same row key: email is not carried
-	// lower does not keep different values of email apart
+	// two items can have the same row key: it lacks email
+	// lower makes different values of email equal
 	// add #{email} at the end of row_key
 }
 

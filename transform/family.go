@@ -179,7 +179,7 @@ func ParseFamily(name, text string) (Family, error) {
 	case IntSum, IntMin, IntMax, IntHLL:
 	default:
 		if typed {
-			return Family{}, fmt.Errorf("%w: %q is no aggregate: intsum, intmin, intmax and inthll are", ErrMapping, f.Aggregate)
+			return Family{}, fmt.Errorf("%w: %q is not an aggregate; use intsum, intmin, intmax or inthll", ErrMapping, f.Aggregate)
 		}
 	}
 	p := gcParser{words: gcWords(rule)}
@@ -194,7 +194,7 @@ func ParseFamily(name, text string) (Family, error) {
 func checkFamilyName(name string) error {
 	switch {
 	case !familyName.MatchString(name):
-		return fmt.Errorf("%w: family %q: names have 1 to 64 letters, digits, and - _ . only", ErrMapping, name)
+		return fmt.Errorf("%w: family %q: a name has 1 to 64 letters, digits, and - _ . only", ErrMapping, name)
 	case strings.HasPrefix(name, reservedPrefix):
 		return fmt.Errorf("%w: family %s: names beginning with %s are reserved", ErrMapping, name, reservedPrefix)
 	}
@@ -250,7 +250,7 @@ func (p *gcParser) series(operator string, all bool, element func() (GC, error))
 	}
 	for _, r := range joined.Rules {
 		if r.never() {
-			return GC{}, fmt.Errorf("%w: never stands alone", ErrMapping)
+			return GC{}, fmt.Errorf("%w: never cannot be combined with another rule", ErrMapping)
 		}
 	}
 	return joined, nil

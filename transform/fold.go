@@ -98,7 +98,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 // put maps the newest image. A reason says why there is nothing to put.
 func (m *Mapping) put(enc *encoder, c *cdc.Change, h *history) (puts [][]Cell, reason string) {
 	if !c.New.Exists() {
-		return nil, "the stream carries no new image of the item"
+		return nil, "the stream record has no new image of the item"
 	}
 	if h.reason != nil {
 		return nil, reasonOf(h.reason)
@@ -184,7 +184,7 @@ func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
 		h.reason = h.add(m, s, c.New, i, true)
 	}
 	if c.Event != cdc.Insert && !c.Old.Exists() {
-		h.unknown = "the stream carries no old image, which is needed to know the row that the item left"
+		h.unknown = "the stream record has no old image, which names the former row"
 	}
 }
 

@@ -266,7 +266,7 @@ func TestH38_H82_UnmappableImagesAreParkedAndRemoved(t *testing.T) {
 		c.New = attribute.NewItem(append(slices.Clone(c.New.Attributes()), attribute.Attribute{Name: strings.Repeat("n", MaxQualifierBytes+1), Value: attribute.Null()}))
 		return c
 	}
-	reason := "an attribute name of 16385 bytes; Bigtable allows column names of 16384"
+	reason := "an attribute name has 16385 bytes; Bigtable allows column names of 16384"
 	noTenant := tenantChange(3, cdc.Modify, "b", "")
 	noTenant.New = item("pk", attribute.String("p"))
 	leaves := tenantChange(4, cdc.Modify, "", "c")
@@ -297,17 +297,17 @@ func TestH38_H82_UnmappableImagesAreParkedAndRemoved(t *testing.T) {
 // H62: without the images that are needed, nothing is guessed.
 func TestH62_MissingImagesAreParked(t *testing.T) {
 	noOld := tenantChange(2, cdc.Modify, "", "b")
-	if got := describe(Fold(foldMappings(t)["tenant first"], []cdc.Change{noOld}, stamp)); !strings.HasPrefix(got, "remove b#p@2, park @2: the stream carries no old image") {
+	if got := describe(Fold(foldMappings(t)["tenant first"], []cdc.Change{noOld}, stamp)); !strings.HasPrefix(got, "remove b#p@2, park @2: the stream record has no old image") {
 		t.Error(got)
 	}
 	if got := describe(Fold(foldMappings(t)["default"], []cdc.Change{noOld}, stamp)); got != "put p@2" {
 		t.Error("a row that depends on the key alone needs no old image: ", got)
 	}
-	if got := describe(Fold(foldMappings(t)["tenant first"], []cdc.Change{tenantChange(2, cdc.Remove, "", "")}, stamp)); !strings.HasPrefix(got, "park @2: the stream carries no old image") {
+	if got := describe(Fold(foldMappings(t)["tenant first"], []cdc.Change{tenantChange(2, cdc.Remove, "", "")}, stamp)); !strings.HasPrefix(got, "park @2: the stream record has no old image") {
 		t.Error("of a removed item, too: ", got)
 	}
 	noNew := tenantChange(2, cdc.Modify, "a", "")
-	if got := describe(Fold(foldMappings(t)["default"], []cdc.Change{noNew}, stamp)); got != "remove p@2, park @2: the stream carries no new image of the item" {
+	if got := describe(Fold(foldMappings(t)["default"], []cdc.Change{noNew}, stamp)); got != "remove p@2, park @2: the stream record has no new image of the item" {
 		t.Error(got)
 	}
 }
@@ -349,7 +349,7 @@ func TestLoad(t *testing.T) {
 		item("pk", attribute.String("r"), "tenant", attribute.String("t"), long, attribute.Null()),
 	}
 	b := Load(m, items, 7, readAt)
-	if got := describe(b); got != `put t#p@1795170000, remove t#r@1795170000, park @1795170000: attribute "tenant" of the row key is missing, park @1795170000: an attribute name of 16385 bytes; Bigtable allows column names of 16384` {
+	if got := describe(b); got != `put t#p@1795170000, remove t#r@1795170000, park @1795170000: attribute "tenant" of the row key is missing, park @1795170000: an attribute name has 16385 bytes; Bigtable allows column names of 16384` {
 		t.Error(got)
 	}
 	r := b.Rows[0]

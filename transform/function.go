@@ -82,33 +82,33 @@ func functionNames() []string {
 }
 
 var functionList = []Function{
-	{Name: "after", Example: "after('VIDEO#')", Meaning: "what follows the text's first occurrence; a value without it cannot be mapped",
+	{Name: "after", Example: "after('VIDEO#')", Meaning: "what follows the first occurrence of the text; the item is parked if the value does not contain it",
 		takesText: true, prefixed: true, Order: OrderKept, apply: after},
-	{Name: "before", Example: "before('#')", Meaning: "what stands before the text's first occurrence; a value without it cannot be mapped",
+	{Name: "before", Example: "before('#')", Meaning: "what precedes the first occurrence of the text; the item is parked if the value does not contain it",
 		takesText: true, Order: OrderKept, apply: before},
-	{Name: "part", Example: "part('#', 1)", Meaning: "the part of that number, from 0, of a value split at the text",
+	{Name: "part", Example: "part('#', 1)", Meaning: "the part with that number, from 0, of a value split at the text",
 		takesText: true, takesNumber: true, low: 0, high: 1000, Order: OrderKept, apply: nthPart},
-	{Name: "pad", Example: "pad(6)", Meaning: "a whole number from 0 up with leading zeros to that many digits; a longer one cannot be mapped",
+	{Name: "pad", Example: "pad(6)", Meaning: "a whole number, padded with leading zeros to that many digits; the item is parked if the number is longer or negative",
 		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, Order: OrderKept, apply: pad},
-	{Name: "sortable", Example: "sortable", Meaning: "text that sorts as the number does, for every number that DynamoDB holds",
+	{Name: "sortable", Example: "sortable", Meaning: "text that sorts like the number, for every number that DynamoDB can hold",
 		selfDelimiting: true, injective: true, Order: OrderKept, apply: sortable},
-	{Name: "newest_first", Example: "newest_first(13)", Meaning: "the whole number's complement to that many nines: larger numbers sort first",
+	{Name: "newest_first", Example: "newest_first(13)", Meaning: "the whole number subtracted from that many nines, so that larger numbers sort first",
 		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, Order: OrderReversed, apply: newestFirst},
 	{Name: "reverse_domain", Example: "reverse_domain", Meaning: "the parts between dots in reverse order: com.example.video",
 		injective: true, apply: reverseDomain},
-	{Name: "reverse", Example: "reverse", Meaning: "the characters in reverse order: sequential numbers spread over all tablets", injective: true, apply: reverse},
-	{Name: "salt", Example: "salt(16)", Meaning: "the first 8 bytes of the value's SHA-256, as a big-endian number modulo that many, with leading zeros",
+	{Name: "reverse", Example: "reverse", Meaning: "the characters in reverse order, so that sequential numbers spread over all tablets", injective: true, apply: reverse},
+	{Name: "salt", Example: "salt(16)", Meaning: "the first 8 bytes of the value's SHA-256 as a big-endian number, modulo that many, with leading zeros",
 		takesNumber: true, low: 2, high: 1_000_000, selfDelimiting: true, apply: salt},
-	{Name: "hash", Example: "hash(4)", Meaning: "the first so many hexadecimal digits of the value's SHA-256",
+	{Name: "hash", Example: "hash(4)", Meaning: "that many leading hexadecimal digits of the value's SHA-256",
 		takesNumber: true, low: 1, high: 64, selfDelimiting: true, apply: hash},
 	{Name: "lower", Example: "lower", Meaning: "in lower case", apply: textFunction(strings.ToLower)},
 	{Name: "upper", Example: "upper", Meaning: "in upper case", apply: textFunction(strings.ToUpper)},
 	{Name: "date", Example: "date('yyyyMM')", Meaning: "the UTC date of an ISO 8601 text or of epoch seconds or milliseconds; of yyyy MM dd HH mm ss SSS",
 		takesText: true, check: checkDate, selfDelimiting: true, apply: date},
 	{Name: "epoch_ms", Example: "epoch_ms", Meaning: "milliseconds since 1970 of an ISO 8601 text or of epoch seconds or milliseconds", apply: epochMillis},
-	{Name: "hex", Example: "hex", Meaning: "the bytes in hexadecimal digits", injective: true, Order: OrderKept, apply: hexadecimal},
-	{Name: "default", Example: "default('none')", Meaning: "the text, where the attribute is absent", takesText: true, injective: true, apply: identity},
-	{Name: utilityFunction, Example: utilityFunction, Meaning: "as Google's migration utility writes a row key: B twice in base64, fractions below a millionth with an exponent",
+	{Name: "hex", Example: "hex", Meaning: "the bytes as hexadecimal digits", injective: true, Order: OrderKept, apply: hexadecimal},
+	{Name: "default", Example: "default('none')", Meaning: "the text if the attribute is missing", takesText: true, injective: true, apply: identity},
+	{Name: utilityFunction, Example: utilityFunction, Meaning: "a row key as Google's migration utility writes it: B is base64 twice, and fractions below a millionth have an exponent",
 		injective: true, apply: utilityText},
 	{Name: "raw", Example: "raw", Meaning: "not escaped", injective: true, Order: OrderKept, apply: identity},
 }
@@ -118,7 +118,7 @@ func identity(v scalar, _ *Call) (scalar, error) { return v, nil }
 func textFunction(f func(string) string) func(scalar, *Call) (scalar, error) {
 	return func(v scalar, _ *Call) (scalar, error) {
 		if v.kind == attribute.KindB {
-			return refuse("takes text or a number, not B")
+			return refuse("needs text or a number, not B")
 		}
 		return scalar{attribute.KindS, f(v.text)}, nil
 	}
@@ -158,11 +158,11 @@ func whole(v scalar) (string, error) {
 	digits := v.text
 	switch {
 	case v.kind == attribute.KindB:
-		return "", errFunction("takes a number, not B")
+		return "", errFunction("needs a number, not B")
 	case digits == "" || strings.Trim(digits, "0123456789") != "":
-		return "", errFunction("takes a whole number from 0 up")
+		return "", errFunction("needs a whole number from 0 up")
 	case len(digits) > 1 && digits[0] == '0':
-		return "", errFunction("takes a number without leading zeros")
+		return "", errFunction("needs a number without leading zeros")
 	}
 	return digits, nil
 }
@@ -212,10 +212,10 @@ const (
 func sortable(v scalar, _ *Call) (scalar, error) {
 	number, err := attribute.CanonicalNumber(v.text)
 	if v.kind == attribute.KindB || err != nil {
-		return refuse("takes a number")
+		return refuse("needs a number")
 	}
 	if v.kind == attribute.KindS && number != v.text {
-		return refuse("takes a number as DynamoDB writes it") // 1 and 1.0 are two texts, and would become one
+		return refuse("needs a number as DynamoDB writes it") // 1 and 1.0 are two texts, and would become one
 	}
 	if number == "0" {
 		return scalar{attribute.KindS, sortableZero}, nil
@@ -243,7 +243,7 @@ func reverseDomain(v scalar, _ *Call) (scalar, error) {
 // reverse reverses characters, so that text stays text.
 func reverse(v scalar, _ *Call) (scalar, error) {
 	if v.kind == attribute.KindB || !utf8.ValidString(v.text) {
-		return refuse("takes text or a number")
+		return refuse("needs text or a number")
 	}
 	characters := []rune(v.text)
 	slices.Reverse(characters)

@@ -27,7 +27,7 @@ func checkDate(c Call) string {
 			continue
 		}
 		if ch := rest[0]; ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' || ch >= '0' && ch <= '9' {
-			return "a date pattern is made of yyyy MM dd HH mm ss SSS and what is neither letter nor digit"
+			return "a date pattern may have only yyyy MM dd HH mm ss SSS, and characters that are neither letters nor digits"
 		}
 		rest = rest[1:]
 	}
@@ -82,7 +82,7 @@ var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04
 // Years have four digits.
 func instant(v scalar) (time.Time, error) {
 	if v.kind == attribute.KindB {
-		return time.Time{}, errFunction("takes a date or a number, not B")
+		return time.Time{}, errFunction("needs a date or a number, not B")
 	}
 	at, found := time.Time{}, false
 	if v.kind == attribute.KindS {
@@ -97,7 +97,7 @@ func instant(v scalar) (time.Time, error) {
 		seconds, fraction, _ := strings.Cut(v.text, ".")
 		n, err := strconv.ParseInt(seconds, 10, 64)
 		if err != nil || n > 253402300799999 || n < -62135596800 || strings.Trim(fraction, "0123456789") != "" {
-			return time.Time{}, errFunction("takes an ISO 8601 date, or epoch seconds or milliseconds")
+			return time.Time{}, errFunction("needs an ISO 8601 date, or epoch seconds or milliseconds")
 		}
 		if n >= secondsBelow {
 			at = time.UnixMilli(n).UTC()
@@ -110,7 +110,7 @@ func instant(v scalar) (time.Time, error) {
 		}
 	}
 	if at.Year() < 1 || at.Year() > 9999 {
-		return time.Time{}, errFunction("takes dates of the years 1 to 9999")
+		return time.Time{}, errFunction("needs a date of the years 1 to 9999")
 	}
 	return at, nil
 }

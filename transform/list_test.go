@@ -24,7 +24,7 @@ func TestListsAsCells(t *testing.T) {
 			"events", attribute.List([]attribute.Value{attribute.String("a"), element, attribute.String("a")}), "notes", attribute.List([]attribute.Value{number("1")})),
 		`d:PK@7000="p"`: item("PK", attribute.String("p"), "events", attribute.List(nil)),
 		`cannot be mapped: attribute "events" is SS; as: cells takes L`: item("PK", attribute.String("p"), "events", attribute.StringSet([]string{"a"})),
-		`cannot be mapped: two values go to one column of family d`:     item("PK", attribute.String("p"), "s", attribute.Map([]attribute.Attribute{{Name: "x", Value: attribute.Null()}}), "s.x", attribute.Null()),
+		`cannot be mapped: two values take the same column of family d`: item("PK", attribute.String("p"), "s", attribute.Map([]attribute.Attribute{{Name: "x", Value: attribute.Null()}}), "s.x", attribute.Null()),
 	} {
 		cells, err := m.Cells(image, 7000)
 		var words []string
@@ -50,13 +50,13 @@ func TestListsNeedAFamilyThatKeepsThem(t *testing.T) {
 		}
 		found := Check(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: []Family{family},
 			Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{{Attribute: "l", To: "d:l", As: AsCells}}}}}}})
-		if fine != (len(found) == 0) || !fine && !strings.Contains(found[0].What, "does not keep them all") {
+		if fine != (len(found) == 0) || !fine && !strings.Contains(found[0].What, "does not keep all of them") {
 			t.Errorf("%s: %v", rule, found)
 		}
 	}
 	found := Check(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: []Family{{Name: "d"}},
 		Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{{Attribute: "*", To: "d", As: AsCells}}}}}}})
-	if len(found) != 1 || !strings.Contains(found[0].What, "as: cells is for one attribute") {
+	if len(found) != 1 || !strings.Contains(found[0].What, "as: cells works only with a single attribute") {
 		t.Error(found)
 	}
 }

@@ -55,7 +55,7 @@ func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey 
 		return nil, fmt.Errorf("%w: table %s: %s", ErrMapping, source, fmt.Sprintf(format, args...))
 	}
 	if source == "" || table == "" || family == "" {
-		return fail("source, target table and family must be named")
+		return fail("source, target table and family need a name")
 	}
 	if strings.HasPrefix(family, reservedPrefix) {
 		return fail("family %s: names beginning with %s are reserved", family, reservedPrefix)
@@ -70,12 +70,12 @@ func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey 
 		if len(rowKey) == 0 {
 			m.RowKey = append(m.RowKey, k.Name)
 		} else if !slices.Contains(rowKey, k.Name) {
-			return fail("the row key lacks key attribute %s: two items could take one row", k.Name)
+			return fail("the row key lacks key attribute %s, so two items could take the same row", k.Name)
 		}
 	}
 	for i, name := range m.RowKey {
 		if name == "" || slices.Contains(m.RowKey[:i], name) {
-			return fail("the row key names attribute %q twice, or one without a name", name)
+			return fail("the row key names attribute %q twice, or has an attribute without a name", name)
 		}
 	}
 	w := &write{table: table, template: joined(m.RowKey), star: &target{attribute: "*", family: family}, families: []string{family}, ours: true}
@@ -99,10 +99,10 @@ func checkKey(primaryKey []KeyAttribute) error {
 	}
 	for i, k := range primaryKey {
 		if k.Name == "" || i > 0 && k.Name == primaryKey[0].Name {
-			return errors.New("the attributes of the primary key must have names of their own")
+			return errors.New("the attributes of the primary key need different names")
 		}
 		if k.Type != attribute.KindS && k.Type != attribute.KindN && k.Type != attribute.KindB {
-			return fmt.Errorf("key attribute %s: a key is S, N or B, not %s", k.Name, k.Type)
+			return fmt.Errorf("key attribute %s: a key has type S, N or B, not %s", k.Name, k.Type)
 		}
 	}
 	return nil

@@ -19,9 +19,9 @@ func (c *compiler) outliving() {
 		return
 	}
 	c.report(Finding{Problem: Outlives, Rule: -1, Write: -1, Field: "ttl",
-		What:  "expire: keep needs rules that look at the primary key alone, and " + beyond,
-		Cause: "an item that comes again after the time to live removed it has no old image, so what it left in its former row, which may be live, is unknown",
-		Fix:   "write expire: follow_deletes; or use attributes of the primary key alone in when, row_key and the column of cell"})
+		What:  "expire: keep needs rules that use only the primary key, and " + beyond,
+		Cause: "an item that comes back after its expiry has no old image, so its former row is unknown and could stay",
+		Fix:   "write expire: follow_deletes; or use only the primary key in when, row_key and the column of cell"})
 }
 
 // beyondKey says by what an item's places depend on more than its key; "" if they do not. Without the key schema it is told only if
@@ -30,14 +30,14 @@ func (c *compiler) beyondKey() string {
 	var names []string
 	for _, u := range c.uses() {
 		if c.schema && c.m.keyType(u.attribute) == attribute.KindNone {
-			return fmt.Sprintf("%s looks at %s", u.where, quoteName(u.attribute))
+			return fmt.Sprintf("%s uses %s", u.where, quoteName(u.attribute))
 		}
 		if !c.schema && !slices.Contains(names, u.attribute) {
 			names = append(names, u.attribute)
 		}
 	}
 	if len(names) > 2 {
-		return fmt.Sprintf("these look at more than two attributes: %s, %s and %s", quoteName(names[0]), quoteName(names[1]), quoteName(names[2]))
+		return fmt.Sprintf("these use more than two attributes: %s, %s and %s", quoteName(names[0]), quoteName(names[1]), quoteName(names[2]))
 	}
 	return ""
 }

@@ -27,9 +27,9 @@ func TestExpireKeepNeedsTheKeyAlone(t *testing.T) {
 		"none":                      {nil, "", ""},
 		"default keys":              {rules(when{"SK^o"}, Write{Columns: star("o")}, Write{Columns: star("c")}), "", ""},
 		"the key decides":           {rules(when{"SK^o"}, Write{RowKey: template("o#{PK}#{SK}"), Columns: star("o")}, cell("c#{PK}", "{SK}")), "", ""},
-		"an attribute decides":      {rules(when{"s=open"}, Write{Columns: star("o")}, Write{Columns: star("c")}), `the condition of rule open looks at "s"`, ""},
-		"an attribute of the row":   {rules(when{"SK^o"}, Write{RowKey: template("o#{t}#{PK}#{SK}"), Columns: star("o")}, Write{RowKey: template("c#{PK}#{SK}"), Columns: star("c")}), `the row key of rule open looks at "t"`, `"SK", "t" and "PK"`},
-		"an attribute that ignores": {[]Rule{{Name: "open", When: when{"s=open"}, Ignore: true}, {Writes: []Write{{Columns: star("o")}}}}, `the condition of rule open looks at "s"`, ""},
+		"an attribute decides":      {rules(when{"s=open"}, Write{Columns: star("o")}, Write{Columns: star("c")}), `the condition of rule open uses "s"`, ""},
+		"an attribute of the row":   {rules(when{"SK^o"}, Write{RowKey: template("o#{t}#{PK}#{SK}"), Columns: star("o")}, Write{RowKey: template("c#{PK}#{SK}"), Columns: star("c")}), `the row key of rule open uses "t"`, `"SK", "t" and "PK"`},
+		"an attribute that ignores": {[]Rule{{Name: "open", When: when{"s=open"}, Ignore: true}, {Writes: []Write{{Columns: star("o")}}}}, `the condition of rule open uses "s"`, ""},
 	} {
 		spec := Spec{Source: "T", Table: "t", PrimaryKey: compositeKey, Families: families("o", "c"), Rules: c.rules, TTL: TTL{"until", KeepExpired}}
 		if c.rules == nil {

@@ -114,10 +114,10 @@ func (c *compiler) conflict(a, b placed, family string) {
 		switch t := w.wild(family); {
 		case t != nil:
 			name = t.attribute
-			what = fmt.Sprintf("%s writes columns of any name to family %s, which %s of the same row writes too", t.describe(), family, c.ruleName(other.at))
+			what = fmt.Sprintf("%s writes columns with any name to family %s, and %s of the same row writes there too", t.describe(), family, c.ruleName(other.at))
 		case w == b && (w.folded || other.folded):
 			if w.folded && other.folded && !partsApart(w.qualifier, w.rule.implied(), other.qualifier, other.rule.implied()) {
-				what, field = fmt.Sprintf("this column of family %s can be the same as that of %s", family, c.ruleName(other.at)), "cell"
+				what, field = fmt.Sprintf("this column of family %s can be the same as one of %s", family, c.ruleName(other.at)), "cell"
 			}
 			cell, columns := w, other
 			if !cell.folded {
@@ -140,13 +140,13 @@ func (c *compiler) conflict(a, b placed, family string) {
 				if t.drop || t.family != family || !slices.ContainsFunc(other.targets, func(o target) bool { return !o.drop && o.column() == t.column() }) {
 					continue
 				}
-				what, name = fmt.Sprintf("column %s:%s is written by %s of the same row too", family, t.column().Qualifier, c.ruleName(other.at)), t.attribute
+				what, name = fmt.Sprintf("column %s:%s is also written by %s of the same row", family, t.column().Qualifier, c.ruleName(other.at)), t.attribute
 			}
 		}
 		if what != "" {
 			c.report(Finding{Problem: SharedFamily, Rule: w.at.rule, Write: w.at.write, Field: field, Name: name, What: what,
-				Cause: "an item replaces everything that it owns in its row, and would delete what the other rule's items wrote there",
-				Fix:   "give it a family that no other rule of that row writes, or make the rows differ, by a literal before the first placeholder for example"})
+				Cause: "an item replaces everything that it owns in its row, so it would delete what the other rule's items wrote",
+				Fix:   "give it a family that no other rule of that row writes; or make the rows differ, for example by a literal at the beginning"})
 			return
 		}
 	}

@@ -74,18 +74,18 @@ func (c *compiler) history() {
 	}
 	if c.spec.TTL.Attribute != "" && c.spec.TTL.Expire == ExpireByGC {
 		c.report(Finding{Problem: NoHistory, Rule: -1, Write: -1, Field: "keep_versions",
-			What:  "keep_versions does not go with expire: gc",
-			Cause: "a cell has one time: that of its change, which orders versions, or the one by which garbage collection expires it",
-			Fix:   "write expire: follow_deletes, or leave keep_versions out"})
+			What:  "keep_versions does not work with expire: gc",
+			Cause: "a cell has only one time. keep_versions uses the time of the change, and expire: gc the time of the expiry",
+			Fix:   "write expire: follow_deletes, or remove keep_versions"})
 	}
 	checked := map[string]bool{}
 	for _, p := range c.placed() {
 		for i := range p.targets {
 			if t := &p.targets[i]; t.as == AsCells {
 				c.report(Finding{Problem: NoHistory, Rule: p.at.rule, Write: p.at.write, Field: "columns", Name: t.attribute,
-					What:  "as: cells does not go with keep_versions",
-					Cause: "the cells of its column are the elements of the list, and not what the attribute was before",
-					Fix:   "write as: json for this attribute, or leave keep_versions out"})
+					What:  "as: cells does not work with keep_versions",
+					Cause: "the cells of its column are the elements of the list, not former values",
+					Fix:   "write as: json for this attribute, or remove keep_versions"})
 			}
 		}
 		for _, family := range p.written() {
@@ -104,13 +104,13 @@ func (c *compiler) keepsHistory(f *Family) {
 	switch versions, limited := f.GC.keeps(); {
 	case f.GC.hasAge():
 		c.report(Finding{Problem: NoHistory, Rule: -1, Write: -1, Field: "families", Name: f.Name,
-			What:  fmt.Sprintf("keep_versions needs families without an age rule, and family %s (%s) has one", f.Name, f.GC),
-			Cause: "a cell stays the newest of its column for as long as the attribute keeps its value, and an age rule would remove the value that holds",
+			What:  fmt.Sprintf("keep_versions needs families without an age rule, but family %s (%s) has one", f.Name, f.GC),
+			Cause: "an age rule would collect a value that has not changed for that long",
 			Fix:   fmt.Sprintf("write %s: maxversions=10, or %s: never", f.Name, f.Name)})
 	case limited && versions == 1:
 		c.report(Finding{Problem: KeepsNothing, Warning: true, Rule: -1, Write: -1, Field: "families", Name: f.Name,
 			What:  fmt.Sprintf("keep_versions keeps nothing in family %s (%s)", f.Name, f.GC),
-			Cause: "its garbage collection leaves one cell of each column",
+			Cause: "its garbage collection rule keeps one cell of each column",
 			Fix:   fmt.Sprintf("write %s: maxversions=10 for the ten newest values of each column, or %s: never for all", f.Name, f.Name)})
 	}
 }

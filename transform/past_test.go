@@ -148,7 +148,7 @@ func TestKeepVersionsBesideCounters(t *testing.T) {
 	for _, c := range []struct{ kept, counters, want string }{
 		{"maxversions=9", "maxversions=1:intsum", ""}, {"never", "never:intmax", ""},
 		{"maxversions=1", "never:intsum", "keep_versions keeps nothing in family k (maxversions=1)"},
-		{"maxage=9d", "maxversions=1:intsum", "keep_versions needs families without an age rule, and family k (maxage=9d) has one"},
+		{"maxage=9d", "maxversions=1:intsum", "keep_versions needs families without an age rule, but family k (maxage=9d) has one"},
 	} {
 		spec.Families = families("k="+c.kept, "c="+c.counters)
 		got := ""

@@ -142,7 +142,7 @@ func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason strin
 		}
 		lower := o.Below(top)
 		if top = higher(top, o); lower {
-			reason = fmt.Sprintf("the version attribute %s fell to %s, below %s; write the item once more with a higher number", m.number, o, top)
+			reason = fmt.Sprintf("the version attribute %s fell to %s, below %s; write the item again with a higher number", m.number, o, top)
 		}
 	}
 	return top, reason

@@ -69,7 +69,7 @@ func (w *write) appendRow(b []byte, item attribute.Item) ([]byte, error) {
 	case n > MaxRowKeyBytes:
 		return b[:start], unmappable("the row key has %d bytes; Bigtable allows %d", n, MaxRowKeyBytes)
 	case !w.ours && b[start] == WitnessPrefix[0] && strings.HasPrefix(string(b[start:]), WitnessPrefix):
-		return b[:start], unmappable("the row key begins as those of rows that the replicator keeps for itself")
+		return b[:start], unmappable("the row key begins like replicator's own rows")
 	}
 	return b, nil
 }

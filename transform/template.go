@@ -134,7 +134,7 @@ func (p *templateParser) part() (Part, error) {
 		case rest[0] == '{':
 			return Part{Literal: string(literal), Offset: start}, nil
 		case rest[0] == '}':
-			return Part{}, p.fail(p.at, "write }} for a brace", "a } that closes nothing")
+			return Part{}, p.fail(p.at, "write }} for a brace", "a } without a {")
 		default:
 			literal = append(literal, rest[0])
 			p.at++
@@ -165,7 +165,7 @@ func (p *templateParser) placeholder() (Part, error) {
 		p.space()
 		switch {
 		case p.at >= len(p.text):
-			return Part{}, p.fail(part.Offset, "add }", "a placeholder that is not closed")
+			return Part{}, p.fail(part.Offset, "add }", "a placeholder is not closed")
 		case p.text[p.at] == '}':
 			p.at++
 			return part, nil
@@ -196,7 +196,7 @@ func (p *templateParser) name(opened int) (name string, err error) {
 		name, err = p.unquoted(opened)
 	}
 	if err == nil && name == "" {
-		err = p.fail(opened, "write the name of an attribute, such as {PK}", "a placeholder without a name")
+		err = p.fail(opened, "write the name of an attribute, such as {PK}", "a placeholder has no name")
 	}
 	return name, err
 }
@@ -204,7 +204,7 @@ func (p *templateParser) name(opened int) (name string, err error) {
 func (p *templateParser) unquoted(opened int) (string, error) {
 	end := strings.IndexAny(p.text[p.at:], "|}{")
 	if end < 0 || p.text[p.at+end] == '{' {
-		return "", p.fail(opened, "add }", "a placeholder that is not closed")
+		return "", p.fail(opened, "add }", "a placeholder is not closed")
 	}
 	name := strings.TrimRight(p.text[p.at:p.at+end], " ")
 	p.at += end
@@ -226,7 +226,7 @@ func (p *templateParser) quoted() (string, error) {
 		}
 		b.WriteByte('\'')
 	}
-	return "", p.fail(start, "add '", "a quote that is not closed")
+	return "", p.fail(start, "add '", "a quote is not closed")
 }
 
 // call reads name or name(argument).
@@ -239,7 +239,7 @@ func (p *templateParser) call() (Call, error) {
 	call := Call{Name: p.text[start:p.at]}
 	call.f = functions[call.Name]
 	if call.f == nil {
-		return Call{}, p.fail(start, "functions are "+strings.Join(functionNames(), ", "), "%q is no function", call.Name)
+		return Call{}, p.fail(start, "functions are "+strings.Join(functionNames(), ", "), "%q is not a function", call.Name)
 	}
 	var args []string
 	var quoted []bool
@@ -261,7 +261,7 @@ func (p *templateParser) call() (Call, error) {
 			break
 		}
 		if p.at >= len(p.text) || p.text[p.at] != ')' {
-			return Call{}, p.fail(p.at, "add )", "arguments that are not closed")
+			return Call{}, p.fail(p.at, "add )", "arguments are not closed")
 		}
 		p.at++
 	}
@@ -295,12 +295,12 @@ func (p *templateParser) bind(call *Call, at int, args []string, quoted []bool) 
 		want++
 	}
 	if len(args) != want {
-		return p.fail(at, usage, "%s takes %d arguments, not %d", f.Name, want, len(args))
+		return p.fail(at, usage, "%s needs %d arguments, not %d", f.Name, want, len(args))
 	}
 	i := 0
 	if f.takesText {
 		if !quoted[i] || args[i] == "" && f.Name != "default" {
-			return p.fail(at, usage, "%s takes text in single quotes", f.Name)
+			return p.fail(at, usage, "%s needs text in single quotes", f.Name)
 		}
 		call.Text = args[i]
 		i++
@@ -308,7 +308,7 @@ func (p *templateParser) bind(call *Call, at int, args []string, quoted []bool) 
 	if f.takesNumber {
 		n, err := strconv.Atoi(args[i])
 		if quoted[i] || err != nil || n < f.low || n > f.high {
-			return p.fail(at, usage, "%s takes a number from %d to %d", f.Name, f.low, f.high)
+			return p.fail(at, usage, "%s needs a number from %d to %d", f.Name, f.low, f.high)
 		}
 		call.Number = n
 	}
@@ -336,7 +336,7 @@ func (t *Template) escape() error {
 		delimiter := t.parts[i+1].Literal
 		p.marker = strings.IndexFunc(delimiter, canMark)
 		if p.marker < 0 {
-			return &TemplateError{Offset: t.parts[i+1].Offset, What: fmt.Sprintf("%q cannot be a delimiter: what is escaped in values contains it", delimiter),
+			return &TemplateError{Offset: t.parts[i+1].Offset, What: fmt.Sprintf("%q cannot be a delimiter, because escaped values contain it", delimiter),
 				Fix: "use a character such as # between two placeholders"}
 		}
 		p.escaped = delimiter[p.marker]

@@ -84,9 +84,9 @@ func TestBeyondTheUtility(t *testing.T) {
 	spec := utilitySpec(KeyAttribute{"id", attribute.KindS}, AsGoogleUtility)
 	inner := attribute.Map([]attribute.Attribute{{Name: "b", Value: attribute.String("member")}})
 	for want, i := range map[string]attribute.Item{
-		"cannot be mapped: two values go to one column of family cf1": item("id", attribute.String("x"), "a.b", attribute.String("attribute"), "a", inner),
-		"row \"x\"\n  cf1:n \"100000000000000000000\"\n":              item("id", attribute.String("x"), "n", number("1e20")),
-		"row \"x\"\n  cf1:n \"[9.5,-100000000000000000000]\"\n":       item("id", attribute.String("x"), "n", mustSet("9.5", "-1e20")),
+		"cannot be mapped: two values take the same column of family cf1": item("id", attribute.String("x"), "a.b", attribute.String("attribute"), "a", inner),
+		"row \"x\"\n  cf1:n \"100000000000000000000\"\n":                  item("id", attribute.String("x"), "n", number("1e20")),
+		"row \"x\"\n  cf1:n \"[9.5,-100000000000000000000]\"\n":           item("id", attribute.String("x"), "n", mustSet("9.5", "-1e20")),
 		"row \"x\"\n": item("id", attribute.String("x"), "m", attribute.Map(nil)),
 		"cannot be mapped: attribute \"l\": text that is not valid UTF-8 has no JSON form": item("id", attribute.String("x"), "l", attribute.List([]attribute.Value{attribute.String("\xff")})),
 	} {
@@ -175,7 +175,7 @@ func TestUtilityRules(t *testing.T) {
 		t.Error(parsed, err)
 	}
 	spec.Rules[0].Writes[0].Columns = append(spec.Rules[0].Writes[0].Columns, ColumnRule{Attribute: "a", To: UtilityFamily, As: AsGoogleUtility})
-	if found := Check(spec); len(found) != 1 || !strings.Contains(found[0].What, `google_utility is for "*" alone`) {
+	if found := Check(spec); len(found) != 1 || !strings.Contains(found[0].What, `google_utility works only with "*"`) {
 		t.Error(found)
 	}
 	spec = utilitySpec(key, AsGoogleUtility)

@@ -45,7 +45,7 @@ func (c *compiler) tables() (Finding, bool) {
 			}
 			return Finding{Problem: KeyCollision, Rule: w.at.rule, Write: w.at.write, Field: "row_key",
 				What:  fmt.Sprintf("two tables of the pattern can produce the same row of %s: one by %s, one by %s", w.table, c.ruleName(o.at), c.ruleName(w.at)),
-				Cause: "items of two tables that take one row refuse or delete each other",
+				Cause: "items of two tables with the same row overwrite or delete each other",
 				Fix:   fmt.Sprintf("begin both row keys with %s#", c.captures(c.spec.Varies))}, true
 		}
 	}
@@ -102,18 +102,18 @@ func sameLead(a, b []rowPart) bool {
 // notCarried says which parts of the table's name a row key lacks, and the smallest cure.
 func (c *compiler) notCarried(w placed, missing []Varying) Finding {
 	f := Finding{Problem: KeyCollision, Rule: w.at.rule, Write: w.at.write, Field: "row_key",
-		What:  fmt.Sprintf("two tables of the pattern can produce the same row of %s: the row key does not carry %s", w.table, c.captures(missing)),
-		Cause: "items of two tables that take one row refuse or delete each other"}
+		What:  fmt.Sprintf("two tables of the pattern can produce the same row of %s: the row key lacks %s", w.table, c.captures(missing)),
+		Cause: "items of two tables with the same row overwrite or delete each other"}
 	for _, p := range w.row {
 		name, ok := strings.CutPrefix(p.name, "\x00")
 		if !ok || !slices.ContainsFunc(missing, func(v Varying) bool { return v.Name == name }) {
 			continue
 		}
-		f.Cause = fmt.Sprintf("where {$%s} ends is ambiguous: nothing follows it, or the part before it is raw", name)
+		f.Cause = fmt.Sprintf("the end of {$%s} is ambiguous, because nothing follows it or the part before it is raw", name)
 		f.Fix = fmt.Sprintf("write {$%s}# at the beginning of the row key", name)
 		for _, call := range p.calls {
 			if !call.f.injective {
-				f.Cause = fmt.Sprintf("%s does not keep different values of {$%s} apart", call.Name, name)
+				f.Cause = fmt.Sprintf("%s makes different values of {$%s} equal", call.Name, name)
 				f.Fix = fmt.Sprintf("write {$%s} without %s", name, call.Name)
 			}
 		}
@@ -121,7 +121,7 @@ func (c *compiler) notCarried(w placed, missing []Varying) Finding {
 	}
 	if w.write.template == nil {
 		// The default key is the primary key's attributes, whose names are not known here.
-		f.Add = fmt.Sprintf(`row_key: "%s#{PARTITION_KEY}#{SORT_KEY}"  # with the names of the primary key's attributes`, c.captures(missing))
+		f.Add = fmt.Sprintf(`row_key: "%s#{PARTITION_KEY}#{SORT_KEY}"  # use the names of the primary key's attributes`, c.captures(missing))
 		return f
 	}
 	f.Fix = fmt.Sprintf("write row_key: %q", c.carrying(w.write.template, missing))

@@ -89,7 +89,7 @@ func TestInFlightIsNotDifferent(t *testing.T) {
 	}
 }
 
-// Nothing is said of rows while changes of before are not applied.
+// Nothing is said of rows while changes before are not applied.
 func TestNotAppliedIsAnError(t *testing.T) {
 	world := virtual.NewWorld(1, noon, false)
 	err := world.Run(24*time.Hour, func(ctx context.Context) {

@@ -71,7 +71,7 @@ func (j *judgement) add(f Finding) {
 	f.Version, f.Live = max(live, gone), live != "" && gone <= live
 	_, err := transform.ParseVersion(string(f.Version))
 	if err == nil && f.Version.ByApplication() {
-		f.Reason = cmp.Or(f.Reason, "the application wrote the row, and no record of the stream followed: a phantom, if its number is above the item's")
+		f.Reason = cmp.Or(f.Reason, "the application wrote the row, and no stream record followed: a phantom, if its number is above the item's")
 	} else if err == nil && f.Version.Count() == transform.CountTimestamped {
 		if f.Kind == Missing || f.Kind == Different {
 			j.InFlight = true
@@ -111,7 +111,7 @@ func (j *judgement) wanted(w Wanted) {
 	case alive && len(f.Columns) == 0:
 		return
 	case !alive && gone != "":
-		f.Reason = "the row says that the item was removed"
+		f.Reason = "the row has a tombstone, although the item exists"
 	case !alive:
 		f.Reason = "the row has no version"
 	}
@@ -138,7 +138,7 @@ func (j *judgement) share(s sink.Share) {
 	f := Finding{Owner: s.Owner, Kind: Extra}
 	switch {
 	case len(s.Items) == 0:
-		f.Reason = "nothing says which item the row is of"
+		f.Reason = "the row's item is unknown"
 	case s.Gone != "" && !s.Alive():
 		f.Reason = "cells were written after the item was removed"
 	case s.Live == "":
@@ -181,7 +181,7 @@ func (j *judgement) rest(shares []sink.Share, wanted []Wanted) {
 		}
 	}
 	if len(foreign.Columns) > 0 {
-		j.add(Finding{Kind: Foreign, Reason: "nobody of ours wrote these cells"}.of(j.row, foreign))
+		j.add(Finding{Kind: Foreign, Reason: "replicator did not write these cells"}.of(j.row, foreign))
 	}
 }
 

@@ -145,8 +145,8 @@ func (s Scope) Blind() []string {
 	switch {
 	case !s.Since.IsZero():
 		return []string{
-			"items whose changes never reached the target, and rows that lost cells: they have no cell of that time",
-			"rows whose cells have times that are made up: ttl with expire: gc, lists as cells, and what others write",
+			"items whose changes never reached the target, and rows that lost cells, because they have no cell of that time",
+			"rows whose cells have artificial times: ttl with expire: gc, lists as cells, and cells of other writers",
 		}
 	case s.Sample > 0:
 		return []string{"differences of items outside the sample"}

@@ -14,16 +14,17 @@ import (
 func newBackfill(p *program) *cobra.Command {
 	c := group(&cobra.Command{
 		Use:     "backfill",
-		Short:   "start | pause | resume | redo | status of the copy of existing items",
+		Short:   "Start, pause, resume, redo or show the copy of existing items",
 		GroupID: groupMigrate,
-		Long: `Show and control loads, the copies of existing items. Commands write the ledger, and workers follow
-within seconds.
+		Long: `Show and control loads: copies of the existing items of a table. Workers follow a command within
+seconds.
 
-The first load of a table begins when replicator run meets it. After a gap the table needs another
-load, which begins by itself if backfill.on_gap is load.
+The first load of a table begins when replicator run first sees the table, from an export if
+backfill.from names one. After a gap the table needs another load. With on_gap: load in the config,
+it begins by itself.
 
-All workers share the parts of a load. After the copy a sweep checks what no part could reach, and
-only then is the table in sync again.`,
+All workers share the parts of a load. After the copy a sweep removes orphan rows. Then the table is
+in sync again.`,
 		Example: `  replicator backfill status
   replicator backfill start --repair-gap --dry-run
   replicator backfill redo --table Orders --dry-run`,
@@ -41,13 +42,13 @@ func (s *steering) flags(c *cobra.Command, begins bool) {
 	f.SortFlags = false
 	f.StringVar(&s.Table, "table", "", "only this source `TABLE`")
 	if begins {
-		f.BoolVar(&s.DryRun, "dry-run", false, "show what would be done and what it costs; change nothing")
+		f.BoolVar(&s.DryRun, "dry-run", false, "show what would be done and its cost; change nothing")
 	}
 	allowFlags(c, &s.Allowed)
 }
 
 func (s *steering) waits(c *cobra.Command) {
-	c.Flags().BoolVar(&s.Waits, "wait", false, "wait until all is loaded and swept; status 3 if it needs an answer")
+	c.Flags().BoolVar(&s.Waits, "wait", false, "wait until loads and sweeps end; status 3 if one needs approval")
 }
 
 // steer runs a command with the configuration.
@@ -75,32 +76,29 @@ func newBackfillStart(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "start [flags]",
 		Short: "Ask for a load",
-		Long: `Ask for the load of tables that were not copied, or that need another load after a gap. Workers plan
+		Long: `Start the load of tables that were not copied, or that need another load after a gap. Workers plan
 it within seconds.
 
-A table with nothing to load is left alone; replicator backfill redo loads it again. --yes allows
+A table with nothing to load is left alone; replicator backfill redo loads it again. --yes approves
 the sweep after the copy. Without it, the first sweep of a target that replicator did not create
-only counts, and waits for replicator backfill resume --yes.
+only counts orphan rows, and waits for replicator backfill resume --yes.
 
---export copies a full export to S3 instead of a scan, without read units. Name its folder: a
-directory that every worker has, s3:// or gs://. An export that is older than the changes the stream
-still holds is refused.
+--export reads a full export instead of a scan, so it uses no read units. Give its folder: s3://,
+gs:// or a directory that every worker has. The export must not be older than the stream's changes.
 
-The files of an export do not say whether it was filtered or projected. DynamoDB is asked, which
-remembers exports for some months. --whole-export answers where DynamoDB does not know or may not be
-asked.
+The files of an export do not show whether it was filtered. Replicator asks DynamoDB, which
+remembers exports for some months. If DynamoDB does not know the export, or access is denied,
+confirm with --whole-export.
 
-Windows (incremental exports) bring a full export up to a later time. Give each its own --export, in
-any order. The first begins at the time of the full export, each other one where the one before
-ends.
+Incremental exports (windows) bring a full export up to a later time. Give each its own --export, in
+any order. Each window must begin where the export before it ends.
 
-With --repair-gap, windows alone repair a gap of the stream, if they begin before the loss and end
-after the stream is read again. Every other loss needs a copy. A first load copies an export if
-backfill.from, or the table's backfill_from, names one.
+With --repair-gap, windows alone can repair a gap of the stream. They must begin before the loss,
+and end after workers read the stream again. Every other loss needs a full copy.
 
---request-export asks DynamoDB for the export, and --export says where it goes. The table needs
-point-in-time recovery. A worker asks once the stream is read, waits minutes to hours for the
-export, and copies it. --dry-run says what it costs.`,
+--request-export requests the export from DynamoDB, into the bucket of --export. The table needs
+point-in-time recovery. A worker waits for the export (minutes to hours), then copies it. --dry-run
+shows the cost.`,
 		Example: `  replicator backfill start --repair-gap --dry-run
   replicator backfill start --table Orders \
     --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1
@@ -120,13 +118,13 @@ export, and copies it. --dry-run says what it costs.`,
 			}
 			switch {
 			case r.Export != "" && s.Table == "":
-				return diag.BadUsage("an export is of one table, and none is named", "add --table")
+				return diag.BadUsage("an export holds one table, and no table is given", "add --table")
 			case r.Wish && (s.Table == "" || r.Export == ""):
-				return diag.BadUsage("--request-export is of one table, and has to say where the export goes", "add --table and --export s3://BUCKET/PREFIX")
+				return diag.BadUsage("--request-export needs one table and a bucket", "add --table and --export s3://BUCKET/PREFIX")
 			case r.Whole && (r.Export == "" || r.Wish):
-				return diag.BadUsage("--whole-export is about an export that there is, and none is named", "add --export, without --request-export")
+				return diag.BadUsage("--whole-export needs an existing export", "add --export, without --request-export")
 			case r.Wish && len(r.Windows) > 0:
-				return diag.BadUsage("--request-export is of one export, and several are named", "leave out all but the --export that says where it goes")
+				return diag.BadUsage("--request-export takes one --export, and several are given", "keep only the --export with the destination bucket")
 			case r.Wish:
 				if _, err := loads.Destination(r.Export); err != nil {
 					return err
@@ -139,8 +137,8 @@ export, and copies it. --dry-run says what it costs.`,
 	s.flags(c, true)
 	c.Flags().StringArrayVar(&named, "export", nil, "copy the export in this `FOLDER` instead of a scan; repeat it for each window")
 	c.Flags().BoolVar(&r.Whole, "whole-export", false, "the export has no filter, projection or key conditions")
-	c.Flags().BoolVar(&r.Wish, "request-export", false, "ask DynamoDB for the export; --export is where it goes: s3://BUCKET[/PREFIX]")
-	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep beforehand")
+	c.Flags().BoolVar(&r.Wish, "request-export", false, "request an export from DynamoDB into --export s3://BUCKET[/PREFIX]")
+	c.Flags().BoolVar(&s.Yes, "yes", false, "approve the sweep in advance")
 	s.waits(c)
 	return c
 }
@@ -152,8 +150,7 @@ func newBackfillPause(p *program) *cobra.Command {
 		Short: "Pause loads; changes are still applied",
 		Long: `Pause loads. Changes of the stream are still applied.
 
-Workers finish the pages that they hold and take no further part. Nothing that was copied is copied
-again later.`,
+Workers finish their current pages and start no new part. A resumed load copies nothing twice.`,
 		Example: `  replicator backfill pause --table Orders`,
 		Args:    none,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -170,12 +167,12 @@ func newBackfillResume(p *program) *cobra.Command {
 	var s steering
 	c := &cobra.Command{
 		Use:   "resume [flags]",
-		Short: "Resume paused loads, or allow a sweep",
-		Long: `Resume paused loads. With --yes also allow the sweep.
+		Short: "Resume paused loads, or approve a sweep",
+		Long: `Resume paused loads. With --yes also approve the sweep.
 
 A sweep removes orphan rows. The first sweep of a target that replicator did not create only counts
-them, and waits. Look at its counts in replicator backfill status, then allow it with --yes. The
-answer is kept for later loads of the table.`,
+them, and waits. See the counts in replicator backfill status, then approve with --yes. Later loads
+of the table need no new approval.`,
 		Example: `  replicator backfill resume --table Orders
   replicator backfill resume --table Orders --yes  # allows the sweep`,
 		Args: none,
@@ -186,7 +183,7 @@ answer is kept for later loads of the table.`,
 		},
 	}
 	s.flags(c, false)
-	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep that waits, or the next one")
+	c.Flags().BoolVar(&s.Yes, "yes", false, "approve the waiting sweep, or the next one")
 	s.waits(c)
 	return c
 }
@@ -195,19 +192,19 @@ func newBackfillRedo(p *program) *cobra.Command {
 	var s steering
 	c := &cobra.Command{
 		Use:   "redo --table TABLE [flags]",
-		Short: "Load everything of a table again",
-		Long: `Load everything of a table again, for example after the target was changed by hand.
+		Short: "Load all items of a table again",
+		Long: `Load all items of a table again, for example after the target was changed by hand.
 
-A new generation begins, in which every row is written anew. Rows stay readable meanwhile. The table
-is not in sync until the load and its sweep are over. A load that is running ends.
+This begins a new generation and writes every row again. Rows stay readable. The table is not in
+sync until the load and its sweep are complete. A running load ends.
 
---yes answers the question asked on a terminal, and also allows the sweep after the copy.`,
+--yes skips the question, and also approves the sweep after the copy.`,
 		Example: `  replicator backfill redo --table Orders --dry-run
   replicator backfill redo --table Orders --yes --wait`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if s.Table == "" {
-				return diag.BadUsage("replicator backfill redo loads a table again, and none is named", "add --table")
+				return diag.BadUsage("replicator backfill redo needs a table", "add --table")
 			}
 			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
 				return o.Steer(ctx, loads.Request{Action: loads.ActionRedo})
@@ -215,7 +212,7 @@ is not in sync until the load and its sweep are over. A load that is running end
 		},
 	}
 	s.flags(c, true)
-	c.Flags().BoolVar(&s.Yes, "yes", false, "do not ask, and allow the sweep beforehand")
+	c.Flags().BoolVar(&s.Yes, "yes", false, "do not ask, and approve the sweep in advance")
 	s.waits(c)
 	return c
 }
@@ -225,14 +222,14 @@ func newBackfillStatus(p *program) *cobra.Command {
 	var schema bool
 	c := &cobra.Command{
 		Use:   "status [flags]",
-		Short: "Show how far loads are, what they cost so far and what slows them",
-		Long: `Show how far loads are, what they cost so far and what slows them, from the ledger.
+		Short: "Show the progress, cost and limits of loads",
+		Long: `Show the progress of loads, their cost so far and what limits them.
 
 The rate is over the last five minutes. The remaining time is unknown while a load is paused, and
-until it has run for a minute and copied a hundredth of the items. DynamoDB's item count is hours
-old, so the share stays below 100% until every part is done.
+until it has run for a minute and copied 1% of the items. DynamoDB's item count may be six hours
+old, so the share stays below 100% until every part is complete.
 
-Cost is the read units that DynamoDB counted plus the bytes that left AWS, at list prices.
+Cost is the consumed read units plus egress, at list prices.
 
 The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document
 that every backfill command and throttle print with -o json.`,

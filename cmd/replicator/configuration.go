@@ -11,9 +11,9 @@ import (
 func newConfig(p *program) *cobra.Command {
 	c := group(&cobra.Command{
 		Use:     "config",
-		Short:   "print | schema | functions",
+		Short:   "Print the config, its JSON Schema or the template functions",
 		GroupID: groupOther,
-		Long:    "Show the configuration as this program understands it.",
+		Long:    "Show the config as replicator reads it.",
 		Example: `  replicator config print
   replicator config functions`,
 	})
@@ -22,7 +22,8 @@ func newConfig(p *program) *cobra.Command {
 		Short: "Print the effective config: defaults, environment and flags applied",
 		Long: `Print the effective config: the file with defaults, environment and flags applied.
 
-Values that are not defaults are followed by their place. The output is itself a config file.`,
+Each value that is not a default shows its file and line, variable or flag. The output is a valid
+config file.`,
 		Example: `  replicator config print
   replicator config print -c replicator.yaml -o json`,
 		Args: none,
@@ -44,14 +45,14 @@ Values that are not defaults are followed by their place. The output is itself a
 	c.AddCommand(&cobra.Command{
 		Use:   "schema [flags]",
 		Short: "Print the JSON Schema of config files, for editors",
-		Long: `Print the JSON Schema of config files. Editors complete keys, explain them and underline errors with
-it.
+		Long: `Print the JSON Schema of config files. With it, editors complete and explain keys and underline
+errors.
 
-Editors with the YAML language server find it by a comment in the first line of the config file:
+The YAML language server of editors finds it by this first line of the config file:
 
   # yaml-language-server: $schema=./replicator.schema.json
 
-This program refuses everything that the schema refuses. Only lint and plan check keys together.`,
+The schema checks each key alone. lint and plan also check keys together.`,
 		Example: "  replicator config schema > replicator.schema.json",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
@@ -62,12 +63,11 @@ This program refuses everything that the schema refuses. Only lint and plan chec
 	c.AddCommand(&cobra.Command{
 		Use:   "functions [flags]",
 		Short: "List the functions of row-key and column templates",
-		Long: `List the functions that follow | in templates of row keys and columns, each with its effect on order
-and an example.
+		Long: `List the functions for row-key and column templates, such as {PK | lower}. Each has its effect on
+the order of rows and an example.
 
-The order is that of the rows, if the function is the last of its placeholder: kept, reversed (the
-largest first) or lost. An item with a value that a function does not accept is parked with the
-reason.`,
+The last function of a placeholder decides the order of rows: kept, reversed (largest first) or
+lost. An item is parked if a function does not accept its value.`,
 		Example: `  replicator config functions
   replicator config functions -o json`,
 		Args: none,

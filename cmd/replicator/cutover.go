@@ -26,20 +26,19 @@ func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(c
 
 func newCutover(p *program) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "cutover", Short: "check | start | approve | postpone | cancel | resolve | status | evidence", GroupID: groupMigrate,
+		Use: "cutover", Short: "Check, start and steer the switch of the application to Bigtable", GroupID: groupMigrate,
 		Long: `Move the application from the source to the target: checks, freeze, drain, final verify, fence,
 switch.
 
-Every step is written to the ledger before it is made, so that any worker can continue it after a
-crash.
+The ledger records every step before it begins, so any worker can continue after a crash.
 
-Three hooks of the config, executables or https:// addresses, stop the application's writes, switch
-it, and let it write again. A worker whose --probe of all three passed calls them. If there is none,
-the command that starts the cutover does, and must stay.
+The config names three hooks, executables or https:// addresses: they stop the application's writes,
+switch it, and release it. A worker calls them if they all passed its --probe. If no worker can,
+this command calls them, and must keep running.
 
-Until the switch, a deadline, a failure, a missed writer or cutover cancel ends the attempt: the
-application writes the source again, and the tables resume from their checkpoints. After the switch
-there is no cancel.`,
+Until the switch, a passed deadline, a failure, a missed writer or cutover cancel ends the attempt.
+Then the application writes the source again, and the tables resume from their checkpoints. After
+the switch there is no cancel.`,
 		Example: `  replicator cutover check
   replicator cutover start --dry-run --keep-fallback yes
   replicator cutover start --keep-fallback yes
@@ -55,9 +54,9 @@ func newCutoverCheck(p *program) *cobra.Command {
 		Use: "check [flags]", Short: "Show whether the tables can be cut over, gate by gate",
 		Long: `Show whether the tables can be cut over, gate by gate. Nothing is changed.
 
-Each gate has its figure, its bound from cutover.ready_when, and the command that cures it. A gate
-without a figure is not ready. The deadlines of the steps follow, and for each table what prevents a
-fallback after the switch.
+Each gate shows its figure, its bound from cutover.ready_when, and a command that helps. A gate
+without a figure is not ready. Below are the deadlines of the steps, and what prevents a fallback of
+each table.
 
 The exit status is 3 if a gate is not ready.`,
 		Example: `  replicator cutover check
@@ -85,7 +84,7 @@ If a gate is not ready, nothing begins. With --when-ready the request waits for 
 neither stopped nor switched.
 
 --override passes a gate that is not ready; its --reason goes into the evidence. --keep-fallback has
-no default. Its answer is kept with the record, and replicator plan says for each table whether a
+no default, because only you know. It is recorded. replicator plan shows for each table whether a
 fallback is possible.
 
 The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
@@ -102,14 +101,14 @@ The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: keep the source for a fallback; must be given")
+	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: keep the source for a fallback (required)")
 	f.BoolVar(&r.Rehearse, "dry-run", false, "rehearse: neither stop nor switch the application")
 	f.BoolVar(&r.Yes, "yes", false, "do not ask, and do not wait for approval")
 	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` though it is not ready: copy, lag, verify, full_verify, parked, headroom or fence")
 	f.StringVar(&r.Reason, "reason", "", "`TEXT` that says why a gate is passed")
-	f.BoolVar(&r.WhenReady, "when-ready", false, "begin as soon as all gates are ready")
+	f.BoolVar(&r.WhenReady, "when-ready", false, "begin once all gates are ready")
 	f.StringVar(&r.Between, "between", "", "with --when-ready: only within these `HOURS` of the day in UTC, such as 02:00-04:00")
-	f.DurationVar(&r.Expires, "expires", 0, "give up a request that did not begin within this `DURATION` (default cutover.request_expires)")
+	f.DurationVar(&r.Expires, "expires", 0, "cancel a request that did not begin within `DURATION` (default cutover.request_expires)")
 	f.BoolVar(&r.Wait, "wait", true, "follow the cutover; false leaves it to the workers")
 	allowFlags(c, &allowed)
 	return c
@@ -132,7 +131,8 @@ func newCutoverStep(p *program, c *cobra.Command, read func(args []string) (swit
 func newCutoverApprove(p *program) *cobra.Command {
 	return newCutoverStep(p, &cobra.Command{
 		Use: "approve [flags]", Short: "Approve a requested cutover", Args: none,
-		Long:    `Approve a cutover that was started with --when-ready. It begins as soon as its hours and gates allow.`,
+		Long: `Approve a cutover that was started with --when-ready. It begins as soon as its hours and gates
+allow.`,
 		Example: `  replicator cutover approve`,
 	}, func([]string) (switchover.Step, error) { return switchover.Step{Name: "approve"}, nil })
 }
@@ -151,7 +151,7 @@ func newCutoverPostpone(p *program) *cobra.Command {
 	}, func(args []string) (switchover.Step, error) {
 		d, err := config.ParseDuration(args[0])
 		if err != nil || d <= 0 {
-			return switchover.Step{}, diag.BadUsage(args[0]+" is no time", "give a time such as 30m or 2h")
+			return switchover.Step{}, diag.BadUsage(args[0]+"  is not a duration", "give a time such as 30m or 2h")
 		}
 		return switchover.Step{Name: "postpone", For: d}, nil
 	})
@@ -176,12 +176,12 @@ func newCutoverResolve(p *program) *cobra.Command {
 	var switched string
 	s := switchover.Step{Name: "resolve", Wait: true}
 	c := newCutoverStep(p, &cobra.Command{
-		Use: "resolve --switched yes|no [flags]", Short: "Answer for a switch hook that cannot", Args: none,
-		Long: `Answer for a switch hook that cannot: whether the application has switched.
+		Use: "resolve --switched yes|no [flags]", Short: "Confirm the switch if its hook cannot answer", Args: none,
+		Long: `Confirm whether the application has switched, if the switch hook cannot answer.
 
-The hook switch is called until it answers. If it cannot, find out whether the application has
-switched, and make sure that no call of the hook is still running. Then answer in its place: yes
-ends the cutover, no cancels it.`,
+Replicator calls the hook until it answers. If it cannot answer, find out whether the application
+has switched, and make sure that no call of the hook is still running. Then yes completes the
+cutover, and no cancels it.`,
 		Example: `  replicator cutover resolve --switched yes`,
 	}, func([]string) (switchover.Step, error) {
 		if switched != "yes" && switched != "no" {
@@ -191,7 +191,7 @@ ends the cutover, no cancels it.`,
 		return s, nil
 	})
 	c.Flags().StringVar(&switched, "switched", "", "`yes|no`: whether the application has switched")
-	c.Flags().BoolVar(&s.Wait, "wait", true, "follow the cutover from there")
+	c.Flags().BoolVar(&s.Wait, "wait", true, "then follow the cutover")
 	return c
 }
 
@@ -201,8 +201,8 @@ func newCutoverStatus(p *program) *cobra.Command {
 		Use: "status [flags]", Short: "Show the step of the cutover and its timeline",
 		Long: `Show the step of the cutover, how long writes have been frozen, and what it waits for.
 
-Then come the timeline, every hook call with its output, how each shard was proved to be drained,
-and changes made after the freeze.
+Below are the timeline, every hook call with its output, the proof of each shard's drain, and
+changes made after the freeze.
 
 The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document
 that every cutover command prints with -o json.`,
@@ -225,14 +225,14 @@ that every cutover command prints with -o json.`,
 func newCutoverEvidence(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use: "evidence [flags] FOLDER", Short: "Write the record of a cutover into a folder",
-		Long: `Write the record of a cutover into a folder: a page, the same as JSON, tables, and SHA-256 sums. It
-holds no item data.
+		Long: `Write the record of a cutover into a folder: a page, JSON, CSV tables, and SHA-256 sums. It has no
+item data.
 
-It has the config's hash, versions, gates and who passed which, results of verify, parked items, and
-gaps with their repairs. Every shard has its last position and the proof of its drain, every step
-and hook call its times.
+The record has the config's hash, versions, gates and overrides, verify results, parked items, and
+gaps with their repairs. It has the last position and the proof of drain of every shard, and the
+times of every step and hook call.
 
-It can be created any time, and never overwrites a folder.`,
+Run it at any time. It never overwrites a folder.`,
 		Example: `  replicator cutover evidence cutover-2026-11-25
 
   # within the folder

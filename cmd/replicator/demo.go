@@ -25,26 +25,24 @@ func newDemo(p *program) *cobra.Command {
 		GroupID: groupTry,
 		Long: `Run a whole migration on this machine, and compare both stores cell by cell at the end.
 
-An embedded DynamoDB holds a table with items of every type, and two workers copy it to an embedded
-Bigtable. Meanwhile an application writes, shards split, reads are throttled, and one worker is
-killed and replaced.
+Two workers copy a table from an embedded DynamoDB to an embedded Bigtable. Meanwhile an application
+writes, shards split, reads are throttled, and one worker is killed and replaced.
 
-The first line is the address of the status page, which stays until the demo ends. The last line on
-stdout is the verdict, or one document with -o json. Exit status 3 means that the stores differ.
+The first line is the address of the status page. The last line on stdout is the verdict, with -o
+json a document. Exit status 3 means that the stores differ.
 
 --outage stops all workers until the stream has dropped changes, as DynamoDB does after 24 hours.
-Half of --duration is before that. New workers declare the gap, load the table again and remove
-orphan rows. It takes little more than a minute.
+New workers declare the gap, load the table again and remove orphan rows. This takes about a minute.
 
---relay publishes every change to an embedded Pub/Sub, and compares what a consumer of the topic has
-with the source.
+--relay also publishes every change to an embedded Pub/Sub, and compares a consumer's copy with the
+source.
 
 --dual-writes runs an application that writes both stores, DynamoDB first. Its servers race, their
-clocks differ, and some second writes come late or never. The workers settle every change a few
+clocks differ, and some writes to Bigtable come late or never. The workers settle every change
 seconds later.
 
---cutover cuts that application over at the end: comparison, gates, hooks, drain, evidence and
-finalize. It takes a minute and a half.
+--cutover also runs a cutover at the end: verify, gates, hooks, drain, evidence and finalize. This
+takes 90 seconds.
 
 --serve leaves the page, both services and a worker running until you press Ctrl-C. It prints a
 quick start: a change to make, environment variables, a config and commands. Data is in memory and
@@ -70,9 +68,9 @@ lost on exit.`,
 	flags.Uint64Var(&o.Seed, "seed", 1, "`SEED` of items and workload")
 	flags.StringVar(&o.Listen, "listen", "", "`ADDRESS` of one worker's health and metrics (default a free port of the loopback)")
 	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has dropped changes, and watch the repair")
-	flags.BoolVar(&o.Relay, "relay", false, "publish every change to an embedded Pub/Sub as well, and compare what a consumer has")
+	flags.BoolVar(&o.Relay, "relay", false, "also publish every change to an embedded Pub/Sub, and compare a consumer's copy")
 	flags.BoolVar(&o.DualWrites, "dual-writes", false, "let an application write both stores, racing and late")
-	flags.BoolVar(&o.Cutover, "cutover", false, "cut such an application over at the end, with hooks and evidence")
+	flags.BoolVar(&o.Cutover, "cutover", false, "run that application and a cutover at the end")
 	flags.BoolVar(&o.Serve, "serve", false, "leave the page, both services and a worker running, until Ctrl-C")
 	c.AddCommand(newDemoApplication(p))
 	return c
@@ -101,8 +99,8 @@ func newDemoApplication(p *program) *cobra.Command {
 	flags.IntVar(&a.Items, "items", 500, "`NUMBER` of items that the servers race for")
 	flags.Float64Var(&a.Rate, "rate", 100, "`CHANGES` a second")
 	flags.DurationVar(&a.Duration, "duration", time.Minute, "`DURATION` of the writes")
-	flags.DurationVar(&a.Deadline, "deadline", 4*time.Second, "`DURATION` after which a write to Bigtable is given up")
-	flags.DurationVar(&a.Skew, "skew", 0, "`DURATION` by which clocks are ahead or behind at the most")
+	flags.DurationVar(&a.Deadline, "deadline", 4*time.Second, "`DURATION` after which a write to Bigtable is abandoned")
+	flags.DurationVar(&a.Skew, "skew", 0, "`DURATION` by which clocks may be wrong at most")
 	flags.Uint64Var(&a.Seed, "seed", 1, "`SEED` of the writes")
 	return c
 }
@@ -119,9 +117,9 @@ func (p *program) demo(ctx context.Context, o demo.Options) error {
 	case o.Duration > longestDemo:
 		return diag.BadUsage("--duration is more than a day", "give a duration up to "+config.FormatDuration(longestDemo))
 	case o.Cutover && (o.Outage || o.Relay || o.Serve):
-		return diag.BadUsage("--cutover does not go with --outage, --relay or --serve", "run one demo after the other")
+		return diag.BadUsage("--cutover excludes --outage, --relay and --serve", "run one demo after the other")
 	case o.DualWrites && o.Outage:
-		return diag.BadUsage("--dual-writes does not go with --outage", "run one demo after the other")
+		return diag.BadUsage("--dual-writes and --outage exclude each other", "run one demo after the other")
 	case o.Rate <= 0:
 		return diag.BadUsage("--rate is not positive", "give a number of changes a second, such as 400")
 	}

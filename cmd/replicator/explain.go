@@ -25,11 +25,10 @@ It shows whether the source holds the item, its row, the version in the target, 
 differ and its parked changes. A verdict names the likely reason: in flight, parked, a phantom
 write, a foreign writer, garbage collection, or a gap.
 
-The row is read before the item. If they differ while a worker follows the stream, both are read
-again after the lag has passed.
+If the two differ while a worker follows the stream, both are read again after the lag has passed.
 
-Values are shown only with --show-values; the row key, which is item data, always. The exit status
-is 0 if both sides could be read.`,
+The output always has the row key, which is item data. Other values need --show-values. The exit
+status is 0 if both sides could be read.`,
 		Example: `  replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}'
   replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}' \
     --show-values -o json`,

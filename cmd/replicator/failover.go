@@ -19,16 +19,16 @@ until this command decides.
 Cluster replication is asynchronous and unordered: the new cluster may have checkpoints without
 their rows.
 
-The command waits until nobody has written the ledger for --still-for, and until everything is
-copied from the former cluster or that cluster is gone. Then every table is loaded again, and the
-ledger belongs to the new cluster.
+The command waits until nothing has written the ledger for --still-for. It also waits until
+everything is copied from the former cluster, or that cluster is deleted. Then the ledger belongs to
+the new cluster, and every table is loaded again.
 
-If the former cluster does not answer, delete it first: what it delivers later would overwrite newer
-rows.
+If the former cluster does not answer, delete it first. Otherwise its late replication would
+overwrite newer rows.
 
-A planned move needs no load: stop every worker in order, route the app profile to the other
-cluster, and give --workers-stopped-first. It is refused unless the ledger shows the same. The way
-back is the same command.`,
+A planned move needs no load. Stop every worker, route the app profile to the other cluster, then
+run this with --workers-stopped-first. It is refused unless the ledger confirms the stop. To move
+back, do the same.`,
 		Example: `  replicator failover --dry-run
   replicator failover --yes
   replicator failover --workers-stopped-first --yes`,
@@ -47,8 +47,8 @@ back is the same command.`,
 	}
 	c.Flags().SortFlags = false
 	c.Flags().BoolVar(&o.StoppedFirst, "workers-stopped-first", false, "every worker had stopped before the app profile was routed elsewhere")
-	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "how long nobody may write the ledger (default state.lease plus 80s)")
-	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what it would take; change nothing")
+	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "how long nothing may write the ledger (default state.lease plus 80s)")
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "show whether tables need a load; change nothing")
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask")
 	allowFlags(c, &o.Allowed)
 	return c

@@ -24,8 +24,8 @@ func newHealthcheck(p *program) *cobra.Command {
 		GroupID: groupOther,
 		Long: `Ask the process on this machine whether it is live (/healthz) or ready (/readyz).
 
-It is for the health checks of containers, whose images hold no other program. The exit status is 0
-for yes, and 1 for no or no answer within 5 seconds.`,
+Container images use it as their health check. The exit status is 0 for yes, and 1 for no or no
+answer within 5 seconds.`,
 		Example: `  replicator healthcheck live
   replicator healthcheck ready --address 127.0.0.1:9000`,
 		Args: atMost(1), ValidArgs: []string{"live", "ready"},
@@ -56,7 +56,7 @@ func healthPath(args []string) (string, error) {
 	case "ready":
 		return "/readyz", nil
 	}
-	return "", diag.BadUsage(fmt.Sprintf("there is no health check %q", args[0]), fix)
+	return "", diag.BadUsage(fmt.Sprintf("%q is not a health check", args[0]), fix)
 }
 
 // healthcheck asks for a path, and prints what the process says.
@@ -86,7 +86,7 @@ func (p *program) healthcheck(ctx context.Context, address, path string) error {
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 	if response.StatusCode != http.StatusOK || err != nil {
-		no.Cause, no.Err = fmt.Sprintf("%s says %d: %s", path, response.StatusCode, text), err
+		no.Cause, no.Err = fmt.Sprintf("%s answers %d: %s", path, response.StatusCode, text), err
 		return no
 	}
 	_, err = fmt.Fprintf(p.Stdout, "%s", text)

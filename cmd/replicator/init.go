@@ -25,14 +25,14 @@ func newInit(p *program) *cobra.Command {
 		GroupID: groupPrepare,
 		Long: `Write a starter config for DynamoDB tables. Read it and change it.
 
-It has rules for tables that hold several types of items, and the attribute by which items expire.
-Comments mark keys that would fill one tablet, and tables that look like parts of one.
+It has rules for tables with several types of items, and the time-to-live attribute. Comments point
+out hot row keys, and tables that one pattern could match.
 
-About 200 items of each table are read. Nothing is written to either side, and Bigtable is not
-contacted. The config holds no item data, except beginnings of keys that look like names of types.
+It reads about 200 items of each table. It writes to neither side and does not contact Bigtable. The
+config has no item data, except prefixes of keys that look like names of types.
 
-It needs dynamodb:DescribeTable and dynamodb:Scan, ListTables unless every table is named, and
-DescribeTimeToLive to find the attribute by which items expire.`,
+It needs the permissions dynamodb:DescribeTable, Scan and DescribeTimeToLive, and ListTables unless
+you name every table.`,
 		Example: `  replicator init --from 'Video*' > replicator.yaml
   replicator init --write
   replicator init --from Orders --minimal`,
@@ -45,9 +45,9 @@ DescribeTimeToLive to find the attribute by which items expire.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.from, "from", nil, "source `TABLES`, each a name or a pattern with * (default all of the region)")
-	flags.BoolVar(&f.minimal, "minimal", false, "only what must be given: no rules, no remarks")
-	flags.BoolVar(&f.write, "write", false, "write the file of -c, default ./replicator.yaml, rather than stdout")
+	flags.StringSliceVar(&f.from, "from", nil, "source `TABLES`: names, or patterns with * (default all of the region)")
+	flags.BoolVar(&f.minimal, "minimal", false, "only required keys: no rules, no comments")
+	flags.BoolVar(&f.write, "write", false, "write the file of -c instead of stdout (default ./replicator.yaml)")
 	flags.BoolVar(&f.force, "force", false, "with --write, replace a file that exists")
 	return c
 }
@@ -58,7 +58,7 @@ func (p *program) init(ctx context.Context, f initFlags) error {
 		file = "replicator.yaml"
 	}
 	if f.force && !f.write {
-		return diag.BadUsage("--force goes with --write", "without --write the config goes to stdout")
+		return diag.BadUsage("--force needs --write", "without --write the config goes to stdout")
 	}
 	if f.write && !f.force {
 		if err := starter.Absent(file); err != nil {

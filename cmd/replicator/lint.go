@@ -20,9 +20,9 @@ func newLint(p *program) *cobra.Command {
 		GroupID: groupPrepare,
 		Long: `Check a config file and its environment, offline.
 
-All errors and warnings are shown at once, each with its place, cause and fix. Errors end with
-status 2, warnings with 0. Only DynamoDB knows the key schemas of tables, so plan makes the checks
-that need them.`,
+It shows all errors and warnings, each with its place, cause and fix. The exit status is 2 if there
+are errors, else 0. It does not know the tables' key schemas, so only plan makes checks that need
+them.`,
 		Example: `  replicator lint
   replicator lint deploy/replicator.yaml -o json`,
 		Args: atMost(1),
@@ -51,7 +51,7 @@ type lintReport struct {
 }
 
 // notChecked is the part of the rules that the key schemas of the tables decide about.
-var notChecked = []string{"whether rules keep items apart", "which rules make items move", "permissions, streams and tables"}
+var notChecked = []string{"key collisions", "rules that move items between rows", "permissions, streams and tables"}
 
 func (p *program) lint(allowed config.Allowed) error {
 	path, err := config.Find(p.configPath, p.Env)

@@ -18,8 +18,8 @@ func newTest(p *program) *cobra.Command {
 		Long: `Run mapping examples offline: items are copied and changed, and the cells are compared with those
 expected.
 
-Directories are searched for examples; without arguments the current one is. An example is a
-directory, or a txtar file whose name ends in ` + mappingtest.Suffix + `, with these parts:
+It searches directories for examples (default: the current one). An example is a directory, or a
+txtar file whose name ends in` + mappingtest.Suffix + `, with these parts:
 
   replicator.yaml  the config; without it, the one of -c
   table.json       the table, as "aws dynamodb create-table

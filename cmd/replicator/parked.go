@@ -14,16 +14,16 @@ import (
 func newParked(p *program) *cobra.Command {
 	c := group(&cobra.Command{
 		Use:     "parked",
-		Short:   "list | show | retry | drop items that could not be mapped",
+		Short:   "List, show, retry or drop items that could not be mapped",
 		GroupID: groupOperate,
-		Long: `Look at items that could not be mapped or stored, and decide about them. Each is kept whole with its
-reason.
+		Long: `List items that could not be mapped or stored, and retry or drop them. The ledger keeps each item
+with its reason.
 
-The item's former row is removed from the target, so that nobody reads stale data. Of several
-changes of an item, the last one is kept.
+The item's former row is removed from the target, so that readers see no stale data. Only the last
+parked change of an item is kept.
 
-A later change that can be stored, or the item's removal, resolves the entry. Otherwise correct the
-cause and retry, or drop the entry.`,
+A later change that can be stored resolves the entry, and so does the item's removal. Otherwise
+correct the cause and retry, or drop the entry.`,
 		Example: `  replicator parked list
   replicator parked retry --table Orders --all`,
 	})
@@ -36,9 +36,9 @@ func newParkedList(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List parked items without their content",
-		Long: `List parked items: table, beginning of the key's hash, time and reason. No item data is shown.
+		Long: `List parked items: table, short hash of the key, time and reason. No item data is shown.
 
-With -o json each has its whole reference.`,
+-o json shows whole references.`,
 		Example: `  replicator parked list --table Orders
   replicator parked list -o json | jq -r '.items[].ref'`,
 		Args: none,
@@ -60,12 +60,11 @@ func newParkedShow(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [REF] [flags]",
 		Short: "Show a parked item whole, as JSON",
-		Long: `Show a parked item whole, as JSON: its key, its reason and the change with both images in DynamoDB's
-own JSON.
+		Long: `Show a parked item as JSON: its key, its reason, and the change with both images in DynamoDB JSON.
 
 ` + parked.RefHelp + `
 
-This shows item data: mind who reads the output.`,
+The output is item data.`,
 		Example: `  replicator parked show Orders/2c26b46b68ffc68ff99b453c1d304134
   replicator parked show --table Orders --key '{"PK":"hats","SK":"fedoras"}'`,
 		Args: func(c *cobra.Command, args []string) error {

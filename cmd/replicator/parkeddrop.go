@@ -20,11 +20,11 @@ func newParkedDrop(p *program) *cobra.Command {
 		Short: "Discard parked items",
 		Long: `Remove the records of parked items without storing the items. Nothing is deleted in the source.
 
-The rows of a parked item were removed when it was parked. They stay removed until the item changes
-in the source or is loaded again. If it still cannot be stored then, it is parked again.
+The item's rows were removed when it was parked. They stay removed until the item changes in the
+source or is loaded again. It may be parked again then.
 
-Each dropped record is logged without item data; its content is gone. With a version, the records of
-the item's other versions stay.
+Each drop is logged without item data. The content cannot be restored. A REF with a version drops
+only the record of that version.
 
 ` + parked.RefHelp,
 		Example: `  replicator parked drop Orders/2c26b46b68ffc68ff99b453c1d304134
@@ -35,7 +35,7 @@ the item's other versions stay.
 				return err
 			}
 			if !yes && !terminal.Interactive() {
-				return diag.BadUsage("replicator parked drop asks before it drops anything, and there is no terminal", "add --yes")
+				return diag.BadUsage("replicator parked drop needs confirmation, but there is no terminal", "add --yes")
 			}
 			return p.decide(c.Context(), parked.DropCommand, &s, allowed, func(d *parked.Decision, ctx context.Context) error { return d.Drop(ctx, yes) })
 		},

@@ -20,11 +20,11 @@ func newParkedRetry(p *program) *cobra.Command {
 never replayed.
 
 The row is replaced only if it did not change since the item was read, so a change from the stream
-wins. An item that is gone in the source is resolved, and its row stays removed. With expire: keep,
-a row that is not older than the parked change stays.
+wins. If the source no longer has the item, the entry is resolved and the row stays removed. With
+expire: keep, a row at least as new as the parked change stays.
 
-An item that still cannot be mapped stays parked, and the exit status is 3. Workers may keep
-running; retrying twice does no harm.
+If an item still cannot be mapped, it stays parked and the exit status is 3. Workers may keep
+running. Retrying twice does no harm.
 
 ` + parked.RefHelp,
 		Example: `  replicator parked retry Orders/2c26b46b68ffc68ff99b453c1d304134

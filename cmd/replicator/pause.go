@@ -39,7 +39,7 @@ load.`,
 	}
 	c.Flags().SortFlags = false
 	c.Flags().StringVar(&o.Table, "table", "", "the source `TABLE`")
-	c.Flags().StringVar(&o.Reason, "reason", "", "why, in at most 200 bytes of `TEXT` that status shows")
+	c.Flags().StringVar(&o.Reason, "reason", "", "`TEXT` of at most 200 bytes that status shows")
 	allowFlags(c, &o.Allowed)
 	return c
 }
@@ -50,7 +50,8 @@ func newResume(p *program) *cobra.Command {
 		Use:     "resume --table TABLE [flags]",
 		Short:   "Resume a paused table",
 		GroupID: groupOperate,
-		Long:    `Resume a paused table from its checkpoints. If the stream dropped changes meanwhile, the table needs a load and says so.`,
+		Long: `Resume a paused table from its checkpoints. If the stream dropped changes meanwhile, the table needs
+a load, and status shows it.`,
 		Example: `  replicator resume --table Orders`,
 		Args:    none,
 		RunE:    func(c *cobra.Command, _ []string) error { return p.pull(c.Context(), o, (*lever.Operator).Resume) },

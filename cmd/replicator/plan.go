@@ -45,7 +45,7 @@ Times and costs are estimates. DynamoDB's counts are up to six hours old. Unit p
 prices of one region at the printed date; --prices gives your own.
 
 --print-iam prints the least privileges for this config, offline: a policy for AWS, or a custom role
-for Google Cloud. Stderr lists what other commands and customer managed keys need besides.`,
+for Google Cloud. Stderr lists what other commands and customer managed keys also need.`,
 		Example: `  replicator plan
   replicator plan --apply
   replicator plan --print-iam aws > policy.json
@@ -62,12 +62,12 @@ for Google Cloud. Stderr lists what other commands and customer managed keys nee
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.apply, "apply", false, "create what is printed")
-	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: create for a changed mapping; run needs the flag, too")
-	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "with --apply: create although a target table holds rows; run needs the flag, too")
+	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: accept a changed mapping; run needs this flag too")
+	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "with --apply: accept a target table with rows; run needs this flag too")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 if something would be created")
 	flags.IntVar(&f.sample, "sample", preflight.DefaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
 	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")
-	flags.StringVar(&f.printIAM, "print-iam", "", "print the least privileges of a `CLOUD`, aws or gcp, and end")
+	flags.StringVar(&f.printIAM, "print-iam", "", "print the least privileges for `CLOUD` (aws or gcp) and exit")
 	allowFlags(c, &f.allowed)
 	return c
 }
@@ -137,7 +137,7 @@ func loadPrices(path string) (cost.Prices, error) {
 	}
 	prices, err := cost.Override(content)
 	if err != nil {
-		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: " + path + " is no table of prices", Err: err,
+		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: " + path + "  is not a file of unit prices", Err: err,
 			Fix: "write it as internal/cost/prices.yaml of the source code is"}
 	}
 	return prices, nil

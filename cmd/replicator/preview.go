@@ -30,8 +30,8 @@ The item comes from the source by its key (--key), from the first items of a sca
 from a file in DynamoDB's JSON (--item). The file is what "aws dynamodb get-item" or "scan" prints
 or an export to S3 holds, with or without gzip.
 
---item with --primary-key works offline, without an account. Cells show the time at which the item
-was read; a copy or a change writes its own time. Item data is shown on stdout.
+--item with --primary-key works offline, without an account. Cells have the time of this read; a
+copy or a change writes its own time. The output is item data.
 
 If an item cannot be mapped, the reason is shown and the exit status is 3. A migration would park
 that item.`,
@@ -57,7 +57,7 @@ that item.`,
 	flags.StringVar(&f.Key, "key", "", preflight.KeyHelp)
 	flags.StringVar(&f.File, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
 	flags.IntVar(&f.Sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item; at most 1000")
-	flags.StringVar(&f.PrimaryKey, "primary-key", "", "`NAMES` of partition key and sort key, with a comma between; for --item, offline")
+	flags.StringVar(&f.PrimaryKey, "primary-key", "", "`NAMES` of partition key and sort key, with a comma; for --item offline")
 	flags.StringVar(&f.as, "as", "text", "`FORM` of rows: text, cbt (as `cbt read` prints them) or json")
 	allowEmulatorOfReader(c)
 	return c
@@ -73,7 +73,7 @@ func (f *previewFlags) check() error {
 	case f.Sample < 0 || f.Sample > 1000:
 		return diag.BadUsage("--sample is not between 1 and 1000", "for example --sample 20")
 	case f.PrimaryKey != "" && f.File == "":
-		return diag.BadUsage("--primary-key goes with --item", "the source knows its own key")
+		return diag.BadUsage("--primary-key needs --item", "leave it out: the source knows its primary key")
 	}
 	return nil
 }

@@ -9,24 +9,22 @@ func newRelay(p *program) *cobra.Command {
 		Use:     "relay [flags]",
 		Short:   "Publish changes to Pub/Sub, for run --from pubsub to apply",
 		GroupID: groupMigrate, Annotations: map[string]string{service: "true"},
-		Long: `Copy the items of the tables as run does, and publish every change of their streams to
-relay.pubsub_topic.
+		Long: `Publish every change of the tables' streams to relay.pubsub_topic, and copy their existing items as
+run does.
 
-A change is published before the checkpoint passes it, as a CloudEvent in JSON with the images
-before and after. Its ordering key is a hash of table and item key. After a crash changes are
-published again, under the same id.
+Each message is a CloudEvent in JSON with the item before and after the change. Its ordering key is
+a hash of table and item key. After a crash some changes are published again, with the same id.
 
-relay writes the copy of existing items, and every later load, to the target itself. --loads
-publishes those items as well, each before its page counts as copied. Give it to every relay
-process, before the load begins.
+relay itself writes existing items, and every later load, to the target. --loads also publishes
+those items. Give it to every relay process, before the load begins.
 
-Without --apply, changes are written by any number of run --from pubsub processes, which pull
-relay.subscription. Create that first: earlier messages can never be confirmed as applied. The table
-is in sync when every published change is confirmed.
+Without --apply, processes of run --from pubsub pull relay.subscription and write the changes.
+Create the subscription first: earlier messages can never be confirmed as applied. The table is in
+sync when every published change is confirmed.
 
-The ledger records the mode of each table. A process of another mode is refused: stop all processes
-of the old mode, and start the new one with --accept-mode-change. A table that is no longer applied
-from its topic needs a load.`,
+The ledger records the mode of each table, and a process of another mode is refused. To change it,
+stop all old processes and start the new one with --accept-mode-change. A table that leaves its
+topic needs a load.`,
 		Example: `  replicator relay
   replicator relay --apply
   replicator relay --apply --loads
@@ -47,8 +45,8 @@ from its topic needs a load.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&apply, "apply", false, "write changes to the target too; else run --from pubsub does")
-	flags.BoolVar(&f.loads, "loads", false, "publish the items that loads copy, too")
+	flags.BoolVar(&apply, "apply", false, "also write changes to the target, instead of run --from pubsub")
+	flags.BoolVar(&f.loads, "loads", false, "also publish the items that loads copy")
 	f.bindOnce(flags)
 	f.bind(c)
 	return c

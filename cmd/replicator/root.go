@@ -17,7 +17,7 @@ const (
 func newRoot(p *program) *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "replicator",
-		Short: "replicator moves live DynamoDB tables to Cloud Bigtable and keeps both in step until you cut over.",
+		Short: "replicator moves live DynamoDB tables to Cloud Bigtable and keeps both in sync until you cut over.",
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return p.checkGlobals()
 		},
@@ -42,7 +42,7 @@ func newRoot(p *program) *cobra.Command {
 	flags.StringVar(&p.logLevel, "log-level", "", "`LEVEL` of the log: debug, info, warn or error")
 	flags.StringVar(&p.logFormat, "log-format", "", "`FORMAT` of the log: auto, text or json")
 	flags.BoolVar(&p.NoColor, "no-color", false, "no colours on a terminal")
-	flags.DurationVar(&p.timeout, "timeout", 0, "give up after this `DURATION` with exit status 4 (default never)")
+	flags.DurationVar(&p.timeout, "timeout", 0, "stop after `DURATION` with exit status 4 (default never)")
 
 	root.AddCommand(
 		newDemo(p),
@@ -71,7 +71,7 @@ func newRoot(p *program) *cobra.Command {
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			group(c)
-			c.Short = "bash | zsh | fish | powershell"
+			c.Short = "Print completions for bash, zsh, fish or powershell"
 			c.Example = "  replicator completion bash > /etc/bash_completion.d/replicator"
 		}
 	}

@@ -42,22 +42,21 @@ func newRun(p *program) *cobra.Command {
 		Use:     "run [flags]",
 		Short:   "Copy existing items and apply changes (the long-running process)",
 		GroupID: groupMigrate, Annotations: map[string]string{service: "true"},
-		Long: `Copy the items of the tables, then apply every change of their streams, until it is stopped.
+		Long: `Copy the existing items of the tables and apply every change of their streams, until stopped.
 
-Any number of processes may run with one config: they share the work through leases in the state
-table, and take over from one that is gone. A restart resumes where the last process stopped. Every
-dependency is checked first.
+Any number of processes may run with one config. They share the work through leases in the state
+table, and take over from a process that died. A restart resumes from the checkpoints.
 
-The first SIGINT or SIGTERM stops it cleanly: pages that were read are applied, checkpoints saved
-and leases released. The second one ends it at once, which loses nothing either.
+The first SIGINT or SIGTERM stops it cleanly: it applies the pages it has read, saves checkpoints
+and releases leases. A second one ends it at once. That loses nothing either.
 
-SIGHUP reads these limits of the config again: backfill.max_rows_per_second, max_read_capacity and
-pause_above_target_cpu. Other changes need a restart, and the log names them. On a terminal, with
---once and with --dry-run, SIGHUP stops the process.
+SIGHUP reloads max_rows_per_second, max_read_capacity and pause_above_target_cpu of backfill from
+the config. Other changes need a restart, and the log names them. On a terminal, with --once and
+with --dry-run, SIGHUP stops the process.
 
-The status page, health, readiness and metrics are served on http.listen. The log is on stderr: text
-on a terminal, else one JSON object a line. Go's memory limit is the container's less a tenth,
-unless GOMEMLIMIT gives another.`,
+http.listen serves the status page, health, readiness and metrics. Stderr has the log: text on a
+terminal, else one JSON object a line. Go's memory limit is 90% of the container's, unless
+GOMEMLIMIT is set.`,
 		Example: `  replicator run
 
   # copy, apply what the stream holds, and end
@@ -94,8 +93,8 @@ unless GOMEMLIMIT gives another.`,
 
 // bindOnce defines the flags of a run that ends by itself.
 func (f *runFlags) bindOnce(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end; a shard is drained after 10 empty pages over --idle")
-	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained; less for 1,000 shards and more")
+	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and exit; a shard is drained after 10 empty pages over --idle")
+	flags.DurationVar(&f.idle, "idle", 10*time.Second, "with --once: `DURATION` for which a drained shard must be empty; less with 1,000 shards or more")
 }
 
 // bind defines the flags that every worker has.
@@ -103,11 +102,11 @@ func (f *runFlags) bind(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping, with a load and a sweep")
-	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "take over tables of another of run, relay and relay --apply; stop that first")
-	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "copy a table into a target table that holds rows; needed once")
+	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "take over tables from another mode (run, relay, relay --apply); stop that first")
+	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "overwrite rows of a target table that is not empty; needed once")
 	allowFlags(c, &f.allowed)
-	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of page, health and metrics instead of http.listen; off for none")
-	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/, on the loopback alone; they hold no item data")
+	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of page, health and metrics, or off (default http.listen)")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/, only to this machine; they have no item data")
 }
 
 // served is the outcome of a service that a service manager asked to end, which it did: for systemd and its like only 0 is that. It need not
@@ -129,13 +128,13 @@ func (f *runFlags) check(idleSet bool) error {
 	case f.idle <= 0:
 		return diag.BadUsage("--idle is not positive", "give a duration such as 10s")
 	case idleSet && !f.once:
-		return diag.BadUsage("--idle is for --once", "add --once, or leave --idle out")
+		return diag.BadUsage("--idle needs --once", "add --once, or remove --idle")
 	case f.from != "" && f.from != fromPubSub:
-		return diag.BadUsage("--from "+f.from+" is unknown", "write --from pubsub, or leave it out")
+		return diag.BadUsage("--from "+f.from+"  is not a source of changes", "write --from pubsub, or remove it")
 	case f.from != "" && (f.once || f.dryRun || f.noBackfill || f.acceptMapping || f.acceptMode || f.adoptRows):
-		return diag.BadUsage("--from pubsub goes with none of --once, --dry-run, --no-backfill, --accept-mapping-change, --accept-mode-change and --adopt-rows", "give them to relay, which reads the stream and copies")
+		return diag.BadUsage("--from pubsub excludes --once, --dry-run, --no-backfill, --accept-mapping-change, --accept-mode-change and --adopt-rows", "use them with relay, which reads the stream and copies")
 	case f.pprof && (f.off() || f.dryRun):
-		return diag.BadUsage("--pprof has nowhere to be served", "leave --listen off and --dry-run out")
+		return diag.BadUsage("--pprof needs the HTTP server", "remove --listen off and --dry-run")
 	case !f.dryRun:
 		return nil
 	case f.once:
@@ -143,11 +142,11 @@ func (f *runFlags) check(idleSet bool) error {
 	case f.noBackfill:
 		return diag.BadUsage("--no-backfill and --dry-run exclude each other", "a dry run reads the items too, to see whether they can be mapped")
 	case f.acceptMode:
-		return diag.BadUsage("--accept-mode-change and --dry-run exclude each other", "a dry run does not look at the ledger, which holds the mode")
+		return diag.BadUsage("--accept-mode-change and --dry-run exclude each other", "a dry run does not read the ledger, which holds the mode")
 	case f.acceptMapping:
-		return diag.BadUsage("--accept-mapping-change and --dry-run exclude each other", "a dry run does not look at the ledger, which holds the mapping")
+		return diag.BadUsage("--accept-mapping-change and --dry-run exclude each other", "a dry run does not read the ledger, which holds the mapping")
 	case f.listenSet && !f.off():
-		return diag.BadUsage("--listen and --dry-run exclude each other", "a dry run serves nothing, and ends by itself")
+		return diag.BadUsage("--listen and --dry-run exclude each other", "a dry run has no HTTP server")
 	}
 	return nil
 }

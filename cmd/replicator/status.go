@@ -28,26 +28,26 @@ func newStatus(p *program) *cobra.Command {
 	var f statusFlags
 	c := &cobra.Command{
 		Use:     "status [flags]",
-		Short:   "Phase, lag, headroom, progress and next steps",
+		Short:   "Show phase, lag, headroom, progress and next steps",
 		GroupID: groupOperate,
-		Long: `Show the state of the migration from the ledger. No worker needs to run, and nothing is changed.
+		Long: `Show the state of the migration from the ledger. It changes nothing, and no worker needs to run.
 
-Lag is the age of the last applied change while there are more. Otherwise it is the time since the
-stream was last found empty, marked with ~. For a pattern, > marks a lag that may be more, because
-that of one of its tables is unknown.
+Lag is the age of the last applied change while more changes wait. Otherwise it is the time since
+the stream was last empty, marked with ~. For a pattern, > marks a minimum, because the lag of one
+table is unknown.
 
-Headroom is what is left of the 24 hours that a stream keeps; < marks one that may be less. Changes
-a second, and the time a copy still needs, are the workers' last figures. Unknown figures are -, in
-JSON null; those of a silent worker are called old.
+Headroom is the time left until the stream drops unread changes; < marks a maximum. Rates and
+remaining times are the workers' last figures, called old if a worker is silent. Unknown figures are
+-, in JSON null.
 
---shards draws the shards below their parents, each with its owner, its position, and why it waits.
-↳ is an only child, which follows a shard that was rolled; ├─ and └─ are children of a split.
+--shards shows the tree of shards, each with its owner, its position, and why it waits. ↳ is the
+only child of its parent. ├─ and └─ are the children of a split.
 
---watch repeats until it is interrupted. A terminal is redrawn; elsewhere each reading is a block
-or, with -o json, a line with one document.
+--watch repeats until interrupted. On a terminal it redraws the screen; elsewhere it prints a block
+each time, with -o json one line with a document.
 
-A table in sync without a coordinator has its target checked for loss or a restore. The exit status
-is 0 if the ledger could be read. --schema prints the JSON Schema of the document.`,
+If a table is in sync but no worker runs, status checks that its target was not lost or restored.
+The exit status is 0 if the ledger could be read.`,
 		Example: `  replicator status
   replicator status --table Orders --shards
   replicator status --watch --interval 5s
@@ -60,7 +60,7 @@ is 0 if the ledger could be read. --schema prints the JSON Schema of the documen
 				return err
 			}
 			if !f.watch && c.Flags().Changed("interval") {
-				return diag.BadUsage("--interval is for --watch", "add --watch, or leave --interval out")
+				return diag.BadUsage("--interval needs --watch", "add --watch, or remove --interval")
 			}
 			ctx, cancel := p.within(c.Context())
 			defer cancel()
@@ -72,7 +72,7 @@ is 0 if the ledger could be read. --schema prints the JSON Schema of the documen
 	flags.StringVar(&f.table, "table", "", "only this source `TABLE`")
 	flags.BoolVar(&f.shards, "shards", false, "also show every shard and every worker")
 	flags.BoolVar(&f.watch, "watch", false, "repeat until interrupted")
-	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between two readings of --watch")
+	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between updates of --watch")
 	flags.BoolVar(&f.schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
 	allowEmulatorOfReader(c)
 	return c
@@ -87,7 +87,7 @@ func allowFlags(c *cobra.Command, allowed *config.Allowed) {
 // allowEmulatorOfReader adds a flag that commands which only read accept, so that a script can pass it to all of them, but do
 // not demand: they say EMULATOR where it matters.
 func allowEmulatorOfReader(c *cobra.Command) {
-	c.Flags().Bool("allow-emulator", false, "has no effect: a command that only reads allows emulators, and names them")
+	c.Flags().Bool("allow-emulator", false, "no effect: commands that only read allow emulators, and name them")
 }
 
 func (p *program) status(ctx context.Context, f statusFlags) error {
@@ -123,7 +123,7 @@ const minInterval = 100 * time.Millisecond
 // checkInterval refuses a watch that would read without a pause.
 func checkInterval(interval time.Duration) error {
 	if interval < minInterval {
-		return diag.BadUsage("--interval is less than "+minInterval.String(), "every reading asks Bigtable for the whole ledger; 2s is the default")
+		return diag.BadUsage("--interval is less than "+minInterval.String(), "every update reads the whole ledger; the default is 2s")
 	}
 	return nil
 }

@@ -19,14 +19,13 @@ func newThrottle(p *program) *cobra.Command {
 		GroupID: groupOperate,
 		Long: `Change the limits of loads while they run. Changes of the stream are never slowed.
 
-Workers read the limits from the ledger within seconds. They override the config until they are
-changed again or --reset.
+Workers follow within seconds. The limits override the config until the next throttle or --reset.
 
---max-rows-per-second limits each process. --max-read-capacity limits what all workers read of a
-table: a share of its provisioned capacity, or read units a second.
+--max-rows-per-second limits each process. --max-read-capacity limits the reads of a table by all
+workers: a share of its provisioned capacity, or read units a second.
 
-Loads wait above --pause-above-target-cpu, except where the CPU is unknown, as on emulators. The
-value none lifts a limit.`,
+Loads wait while the target's CPU is above --pause-above-target-cpu. An unknown CPU, as on
+emulators, never stops them. The value none removes a limit.`,
 		Example: `  replicator throttle --table Orders --max-read-capacity 10%
   replicator throttle --max-rows-per-second 500 --pause-above-target-cpu 60%
   replicator throttle --max-read-capacity none
@@ -38,7 +37,7 @@ value none lifts a limit.`,
 			case err != nil:
 				return err
 			case reset == (asked != loads.Asked{}):
-				return diag.BadUsage("replicator throttle takes limits, or --reset", "give one of --max-rows-per-second, --max-read-capacity and --pause-above-target-cpu, or --reset alone")
+				return diag.BadUsage("replicator throttle needs limits, or --reset", "give one of --max-rows-per-second, --max-read-capacity and --pause-above-target-cpu, or --reset alone")
 			}
 			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
 				return o.Steer(ctx, loads.Request{Action: loads.ActionThrottle, Limits: limits, Reset: reset})

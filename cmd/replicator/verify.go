@@ -32,12 +32,12 @@ func (v *verifying) scope() error {
 	var err error
 	if v.sample != "" {
 		if v.Sample, err = comparison.ParseSample(v.sample); err != nil {
-			return diag.BadUsage("--sample "+v.sample+" is no share of the items", err.Error())
+			return diag.BadUsage("--sample "+v.sample+"  is not a share of the items", err.Error())
 		}
 	}
 	if v.change != "" {
 		if v.ChangedSince, err = config.ParseDuration(v.change); err != nil || v.ChangedSince <= 0 {
-			return diag.BadUsage("--changed-since "+v.change+" is no time", "give a time such as 10m or 2h")
+			return diag.BadUsage("--changed-since "+v.change+"  is not a duration", "give a time such as 10m or 2h")
 		}
 	}
 	return nil
@@ -47,9 +47,9 @@ func (v *verifying) scope() error {
 func (v *verifying) checkRepair() error {
 	switch {
 	case v.DryRun && !v.Repair:
-		return diag.BadUsage("--dry-run says what --repair would do", "give --repair as well, or neither: a comparison writes no rows")
+		return diag.BadUsage("--dry-run needs --repair", "add --repair, or remove --dry-run: a verify writes no rows")
 	case !v.Waits && (v.Repair || v.Report != ""):
-		return diag.BadUsage("--repair and --report need the result", "leave out --wait=false")
+		return diag.BadUsage("--repair and --report need the result", "remove --wait=false")
 	}
 	return nil
 }
@@ -84,25 +84,25 @@ func newVerify(p *program) *cobra.Command {
 		Long: `Compare source and target both ways: missing rows, rows with other cells, orphan rows, and cells not
 written by replicator.
 
-A row that several items share is compared with what all of them put there. All workers share the
-parts of a comparison, and the command resumes one that was stopped.
+A row that several items share is compared with all of them. Workers share the parts of a verify.
+The command resumes a verify that was interrupted.
 
-A table that changes little is read once on each side into checksums, and only what differs is read
-again. A table that changes much is looked up page by page. The mode and its reason are shown.
+A table with few changes is compared by checksums, and only differing parts are read again. A table
+with many changes is compared page by page. The output shows the mode and its reason.
 
 In-flight changes are not reported: a differing row counts only if it still differs after earlier
-changes were applied. Workers must follow the table for that. The limits of backfill and throttle
-bound what is read.
+changes were applied. For that, workers must follow the table. Reads obey the limits of backfill and
+throttle.
 
---repair fixes differences: missing and different rows are put, orphan rows are removed. Rows that
-changed meanwhile are skipped, and so are foreign rows unless the table is owned: true. Workers may
-keep running. Run verify again to confirm.
+--repair writes missing and different rows, and removes orphan rows. It skips rows that changed
+meanwhile, and foreign rows unless the table is owned: true. Workers may keep running. Run verify
+again to confirm.
 
---report writes one JSON line for each difference, with its key, and a page for people beside it,
-with keys as hashes. Neither has values without --show-values.
+--report writes a file with one JSON line for each difference, with its key. Beside it, it writes an
+HTML page with hashes of keys. Values need --show-values.
 
-The exit status is 3 if rows differ, or still differ after a repair. The result is kept, and shown
-by status and verify status.`,
+The exit status is 3 if rows differ, or still differ after a repair. status and verify status show
+the last result.`,
 		Example: `  replicator verify
   replicator verify --table Orders --sample 1%
   replicator verify --table Orders --changed-since 10m --show-values
@@ -129,7 +129,7 @@ by status and verify status.`,
 	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: show what it would do, and write nothing")
 	f.StringVar(&v.Report, "report", "", "write a JSON line for each difference to `FILE`, and a .html page beside it")
 	f.BoolVar(&v.ShowValues, "show-values", false, "show keys and values of what differs, which is item data")
-	f.BoolVar(&v.Waits, "wait", true, "work on the comparison and wait for its end")
+	f.BoolVar(&v.Waits, "wait", true, "work on the verify and wait for its end")
 	allowFlags(c, &v.Allowed)
 	c.AddCommand(newVerifyStatus(p), newVerifyPause(p), newVerifyResume(p), newVerifyCancel(p))
 	return c
@@ -140,8 +140,8 @@ func newVerifyStatus(p *program) *cobra.Command {
 	var schema bool
 	c := &cobra.Command{
 		Use:   "status [flags]",
-		Short: "Show how far verifies are, and what they found",
-		Long: `Show how far the verify of each table is, or what the last one found, from any machine.
+		Short: "Show the progress and results of verifies",
+		Long: `Show the progress of each table's verify, or its last result. It works from any machine.
 
 A result that is more than a day old is called stale. The exit status is 0 if the ledger could be
 read. --schema prints the JSON Schema of the document that every verify command prints with -o json.`,
@@ -180,18 +180,18 @@ func newVerifyStep(p *program, step, short, long, example string) *cobra.Command
 
 func newVerifyPause(p *program) *cobra.Command {
 	return newVerifyStep(p, comparison.Pause, "Pause verifies",
-		`Pause verifies. Workers finish the pages that they hold and take no further part; a command that waits for one ends.`,
+		`Pause verifies. Workers finish their current pages; a command that waits for a verify ends.`,
 		`  replicator verify pause --table Orders`)
 }
 
 func newVerifyResume(p *program) *cobra.Command {
 	return newVerifyStep(p, comparison.Resume, "Resume paused verifies",
-		`Resume paused verifies. Workers follow within seconds; replicator verify works on them too, and waits.`,
+		`Resume paused verifies. Workers follow within seconds. replicator verify also resumes one, and waits for its end.`,
 		`  replicator verify resume --table Orders`)
 }
 
 func newVerifyCancel(p *program) *cobra.Command {
 	return newVerifyStep(p, comparison.Cancel, "End verifies without a result",
-		`End running verifies. They have no result; that of an earlier one stays.`,
+		`End running verifies. They get no result; an earlier result stays.`,
 		`  replicator verify cancel --table Orders`)
 }

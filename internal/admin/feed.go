@@ -129,7 +129,7 @@ func (f *Feed) Publish(e Event) {
 		select {
 		case c.frames <- next:
 		default:
-			f.drop(c, "too slow: come back with the id of the last event")
+			f.drop(c, "too slow: reconnect with the id of the last event")
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (f *Feed) Close() {
 
 // Errors of join.
 var (
-	errTooManyClients = errors.New("too many clients follow the events")
+	errTooManyClients = errors.New("too many clients read the events")
 	errFeedClosed     = errors.New("the process ends")
 )
 
@@ -216,7 +216,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	begin := "retry: 2000\n\n"
 	if gone {
-		begin += fmt.Sprintf("event: %s\ndata: {\"kind\":%q,\"reason\":\"earlier events are not known any more\"}\n\n", eventReset, eventReset)
+		begin += fmt.Sprintf("event: %s\ndata: {\"kind\":%q,\"reason\":\"earlier events are no longer available\"}\n\n", eventReset, eventReset)
 	}
 	for _, m := range missed {
 		begin += m.text

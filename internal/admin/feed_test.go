@@ -160,7 +160,7 @@ func TestSlowClientsAreDropped(t *testing.T) {
 		}
 		close(slow.stuck) // it wakes up: what was pending reaches it, and why it ends
 		<-left
-		if got := slow.got(); len(ids(got)) != pendingEvents || !strings.HasSuffix(got, ": too slow: come back with the id of the last event\n\n") {
+		if got := slow.got(); len(ids(got)) != pendingEvents || !strings.HasSuffix(got, ": too slow: reconnect with the id of the last event\n\n") {
 			t.Errorf("%d events, %q", len(ids(got)), got[max(0, len(got)-100):])
 		}
 		if n := len(ids(quick.got())); n != pendingEvents+1 {

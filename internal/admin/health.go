@@ -112,7 +112,7 @@ func Ready(f Facts, now time.Time) Verdict {
 		v = append(v, looked(f.Looked, now))
 	}
 	if age := now.Sub(f.Seeking); !f.Seeking.IsZero() {
-		v = append(v, Check{Name: "tables of patterns", OK: age <= seekWithin, Text: fmt.Sprintf("looked for in vain for %s; the log says why", round(age))})
+		v = append(v, Check{Name: "tables of patterns", OK: age <= seekWithin, Text: fmt.Sprintf("not listed for %s; see the log for the reason", round(age))})
 	}
 	for _, t := range f.Tables {
 		v = append(v, reached("source "+t.Name, t.Source), t.polls(now))
@@ -147,10 +147,10 @@ func (t *TableFacts) polls(now time.Time) Check {
 		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("%d shards, last progress %s ago", t.Shards, round(age))
 	case !t.Vain.IsZero() && now.Sub(t.GivenUp) <= pollWithin:
 		age := now.Sub(t.Vain)
-		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("no shards here; the last was given up %s ago, last progress %s ago", round(now.Sub(t.GivenUp)), round(age))
+		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("no shards here; the last was released %s ago, last progress %s ago", round(now.Sub(t.GivenUp)), round(age))
 	case !t.Unlisted.IsZero():
 		age := now.Sub(t.Unlisted)
-		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("the stream was not listed as a whole yet, seen for %s", round(age))
+		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("the stream was not listed completely yet, seen for %s", round(age))
 	case !t.Childless.IsZero():
 		c.OK, c.Text = false, fmt.Sprintf("a shard ended %s ago, and its children were not listed yet", round(now.Sub(t.Childless)))
 	}

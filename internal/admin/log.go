@@ -87,7 +87,7 @@ func (l Log) New(out io.Writer) (*slog.Logger, error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("log level %q: it is debug, info, warn or error", l.Level)
+		return nil, fmt.Errorf("log level %q is not one of debug, info, warn and error", l.Level)
 	}
 	var h slog.Handler
 	switch l.Format {
@@ -100,7 +100,7 @@ func (l Log) New(out io.Writer) (*slog.Logger, error) {
 		}
 		h = slog.NewTextHandler(out, options)
 	default:
-		return nil, fmt.Errorf("log format %q: it is text or json", l.Format)
+		return nil, fmt.Errorf("log format %q is neither text nor json", l.Format)
 	}
 	if l.Clock != nil {
 		h = clocked{h, l.Clock}

@@ -75,55 +75,55 @@ func NewMetrics(build Build) *Metrics {
 	const table = "source_table"
 	gauge("replicator_build_info", "Always 1; the labels name the running program.", "version", "revision", "goversion").
 		WithLabelValues(build.Version, build.Revision, build.GoVersion).Set(1)
-	m.phase = gauge("replicator_migration_phase", "1 for the phase the migration is in, 0 for the others.", "phase")
-	m.state = gauge("replicator_state", "1 for the state the migration is in, 0 for the others.", "state")
+	m.phase = gauge("replicator_migration_phase", "1 for the migration's current phase, 0 for the others.", "phase")
+	m.state = gauge("replicator_state", "1 for the migration's current state, 0 for the others.", "state")
 	m.ready = gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.")
-	m.strays = gauge("replicator_cutover_strays", "Changes of the source that were made after a cutover had frozen it: writers that were missed.")
+	m.strays = gauge("replicator_cutover_strays", "Changes made in the source after a cutover had frozen it, by missed writers.")
 	m.lag = gauge("replicator_source_lag_seconds",
-		"Age of the last applied change while there are more, otherwise the time since the last empty page; the largest over the shards read here.", table)
+		"Age of the last applied change while there are more, otherwise the time since the last empty page. The largest value of the shards read here.", table)
 	m.headroom = gauge("replicator_source_retention_headroom_seconds",
-		"What is left until the stream drops changes that are not applied; the smallest over all shards, whoever reads them.", table)
+		"Time left until the stream drops changes that are not applied. The smallest value of all shards, including those of other processes.", table)
 	m.lastPoll = gauge("replicator_source_last_poll_timestamp_seconds",
-		"When a shard was last read successfully, by any process; the oldest over the shards that could be read, and those whose children are not listed.", table)
+		"When any process last read a shard successfully. The oldest of the readable shards, and of those whose children are not listed.", table)
 	m.clockOffset = gauge("replicator_clock_offset_seconds",
 		"How far this host's clock is ahead of DynamoDB's, by the Date of its last answer.")
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
 	m.needsLoad = gauge("replicator_needs_load",
-		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
+		"1 from a loss of changes or a mapping change until the table is loaded and swept, else 0.", table)
 	m.setAside = gauge("replicator_source_set_aside",
-		"1 while a table of a pattern cannot be followed, or a named one was dropped; the others go on.", table)
-	m.seeking = gauge("replicator_discovery_failing", "1 while tables of patterns cannot be listed or described, so that nobody follows a new one; 0 after a complete look.")
+		"1 while a table of a pattern cannot be followed, or a named table was dropped. The other tables continue.", table)
+	m.seeking = gauge("replicator_discovery_failing", "1 while tables of patterns cannot be listed or described, so that new tables are not followed. 0 after a complete listing.")
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
-	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
-	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping says not to copy, of changes and of the copy.", table, "rule")
+	m.applied = counter("replicator_changes_applied_total", "Changes that were written to the target, refused as stale, or parked.", table, "event")
+	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping ignores, in changes and in the copy.", table, "rule")
 	m.parked = gauge("replicator_items_parked", "Items parked until an operator decides.", table)
 	m.settling = gauge("replicator_changes_settling",
-		"Changes that were applied once and are to be asserted exactly under dual writes; over all shards, whoever reads them.", table)
+		"Changes that were applied once and are to be asserted exactly under dual writes. Counts all shards, including those of other processes.", table)
 	m.conflicts = register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "replicator_dual_write_conflict_delay_seconds",
-		Help: "Changes by how old they were when the application had written their row first, under dual_writes.version_attribute. The winner is the application: its number is higher.",
+		Help: "Changes by their age when the application had already written their row, under dual_writes.version_attribute. The application wins, because its number is higher.",
 		// From the usual lag to an outage of hours.
 		Buckets: []float64{.1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400},
 	}, []string{table, "winner"}))
-	m.compared = counter("replicator_verify_rows_compared_total", "Rows of the target that were compared with their items, by this process.", table)
+	m.compared = counter("replicator_verify_rows_compared_total", "Rows of the target that this process compared with their items.", table)
 	m.mismatched = gauge("replicator_verify_mismatched_rows",
-		"Rows known to differ from their items, by the last verify and by comparisons of what was just applied, until a fresh comparison finds them equal.", table)
-	m.copied = counter("replicator_backfill_items_copied_total", "Items that the load has made durable.", table)
-	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table as DynamoDB counted them within the last hours.", table)
+		"Rows known to differ from their items, until a fresh comparison finds them equal. Found by the last verify and by comparisons of recent changes.", table)
+	m.copied = counter("replicator_backfill_items_copied_total", "Items that the load has written.", table)
+	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table, by DynamoDB's count, which is hours old.", table)
 	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "replicator_target_write_duration_seconds", Help: "Duration of single write requests to the target.",
 		// A guarded write takes a few milliseconds in the region; the ends are an emulator's and a deadline's.
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30},
 	}))
 	m.writeErrors = counter("replicator_target_write_errors_total", "Write requests to the target that failed, by gRPC status code.", "code")
-	m.throttled = counter("replicator_throttled_seconds_total", "Time spent waiting because a limit was reached.", "reason")
+	m.throttled = counter("replicator_throttled_seconds_total", "Time spent waiting for a limit.", "reason")
 	m.leases = register(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: "replicator_leases_held", Help: "Shards whose lease this process holds."}))
-	m.published = counter("replicator_relay_published_total", "Messages that are durable in the topic; a change that is read again is published again.", table)
+	m.published = counter("replicator_relay_published_total", "Messages that the topic has accepted. A change that is read again is published again.", table)
 	m.blocked = counter("replicator_relay_blocked_keys_total", "Ordering keys that a failed publish had blocked. They are resumed at once.", table)
-	m.behind = gauge("replicator_relay_behind_messages", "Messages that are published and not known to be applied, over all shards and appliers.", table)
-	m.topicLag = gauge("replicator_relay_lag_seconds", "Age of the last change before the oldest message that is not known to be applied; 0 if all are.", table)
-	m.topicHeadroom = gauge("replicator_relay_retention_headroom_seconds", "What is left, at least, until the subscription drops messages that are not applied.", table)
-	m.deadLetter = gauge("replicator_relay_dead_letter_messages", "Messages that stand in the dead letter of the subscription, at least.", table)
+	m.behind = gauge("replicator_relay_behind_messages", "Published messages that are not confirmed as applied, over all shards and appliers.", table)
+	m.topicLag = gauge("replicator_relay_lag_seconds", "Age of the last change before the oldest message that is not confirmed as applied. 0 if all are.", table)
+	m.topicHeadroom = gauge("replicator_relay_retention_headroom_seconds", "Minimum time left until the subscription drops messages that are not applied.", table)
+	m.deadLetter = gauge("replicator_relay_dead_letter_messages", "Minimum number of messages in the dead letter of the subscription.", table)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

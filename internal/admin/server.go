@@ -85,11 +85,11 @@ func Handler(o Options) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if o.Host != nil && !o.Host(r.Host) {
-			http.Error(w, "this host is not served: ask by an address, or name the host in http.listen", http.StatusForbidden)
+			http.Error(w, "this host name is not served: use an address, or name the host in http.listen", http.StatusForbidden)
 			return
 		}
 		if foreign(r) {
-			http.Error(w, "pages of other sites are not answered", http.StatusForbidden)
+			http.Error(w, "requests from pages of other sites are refused", http.StatusForbidden)
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -77,7 +77,7 @@ func (w *Watch) Refuse() error {
 		return nil
 	}
 	return &diag.Error{Code: diag.ClockWrong, What: "the clock of this host is " + Text(offset) + " DynamoDB's",
-		Cause: fmt.Sprintf("the Date of its answers tells so; up to %s are let pass", Limit)}
+		Cause: fmt.Sprintf("by the Date of its answers; up to %s are allowed", Limit)}
 }
 
 // Ahead is how far this host's clock is ahead of the time that an answer said just now.
@@ -101,7 +101,7 @@ type Teller struct {
 func (t *Teller) Tell(offset time.Duration) {
 	switch wrong := offset.Abs() > tolerance; {
 	case wrong && !t.wrong:
-		t.Log.Warn("the clock of this host is wrong: changes are copied all the same, but the times that it tells, lag among them, are off",
+		t.Log.Warn("the clock of this host is wrong: changes are still copied, but reported times such as lag are wrong",
 			"offset", offset.Round(time.Second).String())
 	case !wrong && t.wrong:
 		t.Log.Info("the clock of this host is right again")

@@ -68,8 +68,8 @@ func TestCompleteExampleLoads(t *testing.T) {
 		diag.TombstonesVisible + " readers of the target can see rows of removed items for 14d",
 		diag.DualWritesShareRows + " the application must not delete whole rows of the target of VideoApp",
 		diag.DualWritesShareRows + " the application must not delete whole rows of the target of Billing",
-		diag.ItemsMove + ` the row key uses "tenantId", which is not of the primary key`,
-		diag.ItemsMove + ` the row key uses "tenantId", which is not of the primary key`,
+		diag.ItemsMove + ` the row key uses "tenantId", which is not part of the primary key`,
+		diag.ItemsMove + ` the row key uses "tenantId", which is not part of the primary key`,
 	}
 	if !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q", warnings)

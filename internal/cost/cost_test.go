@@ -41,7 +41,7 @@ func TestCopying(t *testing.T) {
 		{"configured", func(t *Table, _ *Cluster) { t.RowsPerSecond = 1000 }, "backfill.max_rows_per_second", 1000, true},
 		{"provisioned", func(t *Table, _ *Cluster) { t.ReadCapacity = 100 }, "the table's provisioned read capacity, all of it", 400, true},
 		{"read units", func(t *Table, _ *Cluster) { t.ReadCapacity, t.ReadLimit = 100, 50 }, "backfill.max_read_capacity", 200, true},
-		{"large items", func(t *Table, _ *Cluster) { t.Bytes *= 8 }, "what an on-demand table is sure to give", 6000, false},
+		{"large items", func(t *Table, _ *Cluster) { t.Bytes *= 8 }, "what an on-demand table guarantees", 6000, false},
 		{"one node", func(_ *Table, c *Cluster) { c.Nodes = 1 }, "the nodes of the target's cluster", 7677, false},
 		{"one HDD node", func(_ *Table, c *Cluster) { *c = Cluster{1, true} }, "the nodes of the target's cluster", 476, true},
 		{"no size", func(t *Table, _ *Cluster) { t.Bytes = 0 }, "one worker (assumed)", 10000, false},
@@ -71,13 +71,13 @@ func TestEstimate(t *testing.T) {
 		amount float64
 		per    string
 	}{
-		"reading the table":        {50 << 30 / 4096 / 1e6 * 0.125, Once},
-		"items out of AWS":         {75 * 0.09, Once},
-		"an idle shard's requests": {3600 / 1e6 * 0.2, perIdleShardHour},
-		"requests of changes":      {2048 * 1e6 / (1 << 20) / 1e6 * 0.2, perMillionChanges},
-		"stream reads":             {4 * 86400 / 1e6 * 0.2, day},
-		"changes out of AWS":       {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, perMillionChanges},
-		"storage in Bigtable":      {50 * 0.17, month},
+		"reading the table":          {50 << 30 / 4096 / 1e6 * 0.125, Once},
+		"items out of AWS":           {75 * 0.09, Once},
+		"requests for an idle shard": {3600 / 1e6 * 0.2, perIdleShardHour},
+		"requests for changes":       {2048 * 1e6 / (1 << 20) / 1e6 * 0.2, perMillionChanges},
+		"stream reads":               {4 * 86400 / 1e6 * 0.2, day},
+		"changes out of AWS":         {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, perMillionChanges},
+		"storage in Bigtable":        {50 * 0.17, month},
 	}
 	lines := p.Estimate(table, Cluster{}, everySecond)
 	if len(lines) != len(want) {
@@ -167,7 +167,7 @@ func TestNodes(t *testing.T) {
 		amount  float64
 		note    string
 	}{
-		{Cluster{}, 2 * 2 * 0.65, "not known"},
+		{Cluster{}, 2 * 2 * 0.65, "unknown"},
 		{Cluster{Nodes: 1}, 1 * 2 * 0.65, ""},
 		{Cluster{Nodes: 3}, 0, "has 3"},
 	} {

@@ -74,7 +74,7 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 		if t.ReadCapacity > 0 {
 			slower(float64(t.ReadCapacity)/units, "the table's provisioned read capacity, all of it")
 		} else {
-			slower(p.Rates["on_demand_reads"]/units, "what an on-demand table is sure to give")
+			slower(p.Rates["on_demand_reads"]/units, "what an on-demand table guarantees")
 		}
 		slower(t.ReadLimit/units, "backfill.max_read_capacity")
 	}
@@ -130,8 +130,8 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	}
 	if t.OpenShards > 0 && run.Poll > 0 {
 		calls := float64(t.OpenShards) * secondsADay / run.Poll.Seconds()
-		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s asked every %s", plural(t.OpenShards, "shard"), run.Poll),
-			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: day, Price: "stream_read_million", Note: "more while there are many changes"})
+		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s read every %s", plural(t.OpenShards, "shard"), run.Poll),
+			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: day, Price: "stream_read_million", Note: "more during many changes"})
 	}
 	if t.Items > 0 {
 		images := 2 * float64(t.Bytes) / float64(t.Items) * million // the new and the old image of each
@@ -152,11 +152,11 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 // messages is what changes cost on their way through a topic.
 func (p Prices) messages(t Table) Line {
 	images := 2 * float64(t.Bytes) / math.Max(float64(t.Items), 1) // the new and the old one
-	line := Line{What: "changes through Pub/Sub", Per: perMillionChanges, Price: "pubsub_tib", Note: "published; as much again for every subscription"}
+	line := Line{What: "changes through Pub/Sub", Per: perMillionChanges, Price: "pubsub_tib", Note: "published; every subscription adds the same again"}
 	bytes := million * (images*p.Rates["wire_factor"] + p.Rates["message_bytes"])
 	if t.Applied {
 		bytes *= 2
-		line.Note = "published, and pulled to be applied; half as much again for every other subscription"
+		line.Note = "published, and pulled to be applied; every other subscription adds half again"
 	}
 	line.Quantity, line.Amount = size(bytes), bytes/tib*p.Prices["pubsub_tib"].Price
 	return line
@@ -169,9 +169,9 @@ func (p Prices) scan(t Table, copying Copy) Line {
 	units := math.Ceil(float64(t.Bytes) / readUnit)
 	line := Line{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once}
 	if t.ReadCapacity > 0 {
-		line.Note = "within the provisioned capacity, which is paid for"
+		line.Note = "within the provisioned capacity, which you already pay for"
 		if share := units / math.Max(copying.Time.Seconds(), 1) / float64(t.ReadCapacity); copying.Time > 0 {
-			line.Note += fmt.Sprintf("; about %.0f%% of it while the copy runs", math.Min(100, math.Max(1, share*100)))
+			line.Note += fmt.Sprintf("; about %.0f%% of it during the copy", math.Min(100, math.Max(1, share*100)))
 		}
 		return line
 	}
@@ -222,7 +222,7 @@ func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	line.Quantity = fmt.Sprintf("%s for %.0f h", plural(needed-c.Nodes, "node"), hours)
 	line.Amount, line.Price = float64(needed-c.Nodes)*hours*p.Prices["node_hour"].Price, "node_hour"
 	if c.Nodes == 0 {
-		line.Note = "how many there are is not known; those that serve already cost nothing more"
+		line.Note = "node count unknown; nodes you already run add no cost"
 	}
 	return line
 }

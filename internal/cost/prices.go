@@ -57,7 +57,7 @@ func Override(content []byte) (Prices, error) {
 		return Prices{}, fmt.Errorf("another currency (%s) needs all prices: %s", over.Currency, strings.Join(slices.Sorted(maps.Keys(base.Prices)), ", "))
 	}
 	if over.Date == "" {
-		return Prices{}, errors.New("date is missing: write the day the prices are of, as 2026-11-21")
+		return Prices{}, errors.New("date is missing: write the date of the prices, as 2026-11-21")
 	}
 	base.Date = over.Date
 	if over.Currency != "" {

@@ -51,11 +51,11 @@ func (p Prices) requests(t Table, run Run) []Line {
 	price := p.Prices["stream_read_million"].Price
 	idle, busy := run.IdleShardHour(), MillionChanges(float64(t.Bytes)/math.Max(float64(t.Items), 1))
 	return []Line{
-		{What: "an idle shard's requests", Quantity: count(idle.StreamReads) + " GetRecords", Per: perIdleShardHour,
+		{What: "requests for an idle shard", Quantity: count(idle.StreamReads) + " GetRecords", Per: perIdleShardHour,
 			Amount: idle.StreamReads / million * price, Price: "stream_read_million",
-			Note: fmt.Sprintf("and in Bigtable, of the ledger, %s writes and %s", count(idle.LedgerWrites), counted(idle.LedgerRows, "row"))},
-		{What: "requests of changes", Quantity: count(busy.StreamReads) + " GetRecords", Per: perMillionChanges,
+			Note: fmt.Sprintf("also in Bigtable: %s ledger writes and %s read", count(idle.LedgerWrites), counted(idle.LedgerRows, "row"))},
+		{What: "requests for changes", Quantity: count(busy.StreamReads) + " GetRecords", Per: perMillionChanges,
 			Amount: busy.StreamReads / million * price, Price: "stream_read_million",
-			Note: fmt.Sprintf("and in Bigtable %s conditional writes at most, and a ledger write a second of each shard that has some", count(busy.Writes))},
+			Note: fmt.Sprintf("also in Bigtable: at most %s conditional writes, and one ledger write a second for each busy shard", count(busy.Writes))},
 	}
 }

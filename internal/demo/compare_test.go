@@ -125,7 +125,7 @@ func TestCompareSeesEveryDifference(t *testing.T) {
 		}, "extra: d:customer, d:note, d:order"},
 		{"a row that no key gives", func(rows stored) stored {
 			return append(rows, sink.Row{Key: "nodelimiter", Version: "v"})
-		}, "nothing says which item the row is of"},
+		}, "the row's item is unknown"},
 		{"another value", func(rows stored) stored { rows[0].Cells[0].Value = []byte("?"); return rows }, "different: d:customer"},
 		{"a column is missing", func(rows stored) stored { rows[0].Cells = rows[0].Cells[:2]; return rows }, "different: d:order"},
 		{"a column too many", func(rows stored) stored {

@@ -350,7 +350,7 @@ func TestNotStarted(t *testing.T) {
 	for table, what := range map[string]string{"": "the migration is not started yet", "Parts": "table Parts is not started yet"} {
 		_, err := s.open(Request{Command: "pause", Table: table})
 		var told *diag.Error
-		if !errors.As(err, &told) || told.What != what || told.Cause != "no ledger of the name test is in table replicator_state" ||
+		if !errors.As(err, &told) || told.What != what || told.Cause != "no ledger with the name test is in table replicator_state" ||
 			told.Fix != "start the workers: replicator run -c f" {
 			t.Errorf("%v", err)
 		}
@@ -360,7 +360,7 @@ func TestNotStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.NotStarted("Parts"); s.codeOf(err) != diag.LoadRefused || err.(*diag.Error).Cause != "no record of it is in ledger test of table replicator_state" {
+	if err := m.NotStarted("Parts"); s.codeOf(err) != diag.LoadRefused || err.(*diag.Error).Cause != "it has no record in ledger test of table replicator_state" {
 		t.Errorf("%v", err)
 	}
 	if _, err := s.open(Request{Command: "no such command"}); err == nil {

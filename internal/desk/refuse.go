@@ -10,12 +10,12 @@ import (
 
 // NotStarted is the error of a table that the ledger does not know; of the migration if it is "".
 func (m *Migration) NotStarted(table string) error {
-	what, cause := "the migration is ", "no ledger of the name "+m.cfg.Name+" is in table "+m.cfg.State.Table
+	what, cause := "the migration is ", "no ledger with the name "+m.cfg.Name+" is in table "+m.cfg.State.Table
 	if table != "" {
 		what = "table " + table + " is "
 	}
 	if m.Ledger != nil {
-		cause = "no record of it is in ledger " + m.cfg.Name + " of table " + m.cfg.State.Table
+		cause = "it has no record in ledger " + m.cfg.Name + " of table " + m.cfg.State.Table
 	}
 	fix := "start the workers: replicator run"
 	if m.needs.Hint != "" {
@@ -46,5 +46,5 @@ func (m *Migration) early(step checkpoint.CutoverStep) error {
 	if step.Cancellable() {
 		fix = "replicator cutover cancel" + m.request.With + ", or wait for its end"
 	}
-	return &diag.Error{Code: diag.CutoverRefused, What: m.refused(m.request.Table), Cause: "a cutover is under way: " + string(step), Fix: fix}
+	return &diag.Error{Code: diag.CutoverRefused, What: m.refused(m.request.Table), Cause: "a cutover is running, at step " + string(step), Fix: fix}
 }

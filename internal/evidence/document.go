@@ -160,7 +160,7 @@ func newTable(in TableInput, c checkpoint.Cutover) Table {
 	for _, g := range s.Gaps {
 		mended := ""
 		if g.Generation < s.Base {
-			mended = "loaded again: the last load that ended is of a later generation"
+			mended = "loaded again: the last finished load has a later generation"
 		}
 		t.Gaps = append(t.Gaps, Gap{g.At.UTC(), string(g.Kind), g.Shard, g.Reason, g.Generation, mended})
 	}

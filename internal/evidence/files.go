@@ -45,7 +45,7 @@ func Files(d *Document, more ...File) ([]File, error) {
 	for _, f := range more {
 		known := func(o File) bool { return o.Name == f.Name }
 		if f.Name != filepath.Base(f.Name) || strings.HasPrefix(f.Name, ".") || f.Name == pageFile || f.Name == sumsFile || slices.ContainsFunc(files, known) {
-			return nil, fmt.Errorf("%q cannot be the name of a file of the evidence", f.Name)
+			return nil, fmt.Errorf("%q cannot be the name of an evidence file", f.Name)
 		}
 		files = append(files, f)
 	}
@@ -142,15 +142,15 @@ func (d *Document) Events() (events []Event) {
 func (d *Document) Verdict() string {
 	switch d.Step {
 	case "watching":
-		return "The application has switched. Writers that were missed are watched for."
+		return "The application has switched. Replicator still watches for missed writers."
 	case "done":
-		return "The application has switched, and the watch for writers that were missed is over."
+		return "The application has switched, and the watch for missed writers is over."
 	case "cancelled":
 		return "The cutover was cancelled: " + d.Reason
 	case "rehearsed":
-		return "The rehearsal came to its end. Nothing was stopped or switched."
+		return "The rehearsal is complete. The application was neither stopped nor switched."
 	}
-	return "The cutover is under way, at step " + d.Step + "."
+	return "The cutover is running, at step " + d.Step + "."
 }
 
 // Good tells whether the cutover came to the end that it was begun for, and nobody wrote too late.

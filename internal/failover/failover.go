@@ -113,7 +113,7 @@ func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Pl
 		return r, err
 	}
 	if !c.Step.Over() {
-		return r, &RefusedError{"a cutover stands at " + string(c.Step), "lead the app profile back to cluster " + r.From + ", and end the cutover there"}
+		return r, &RefusedError{"a cutover is running, at step " + string(c.Step), "route the app profile back to cluster " + r.From + ", and end the cutover there"}
 	}
 	exists, err := ask(ctx, func(ctx context.Context) (bool, error) { return clusters.Exists(ctx, r.From) })
 	if err != nil {
@@ -122,7 +122,7 @@ func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Pl
 	if _, err := outcome(ctx, ledger, p.StoppedFirst, exists, r.From); err != nil { // before anybody waits
 		return r, err
 	}
-	tell("waiting %s: nobody may write the ledger meanwhile", p.Still)
+	tell("waiting %s to see that nothing writes the ledger", p.Still)
 	if err := still(ctx, ledger, p.Still); err != nil {
 		return r, err
 	}
@@ -130,7 +130,7 @@ func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Pl
 		if !exists {
 			return nil
 		}
-		tell("waiting until all of table %s is copied from cluster %s", table, r.From)
+		tell("waiting until table %s is copied completely from cluster %s", table, r.From)
 		return clusters.Replicate(ctx, table)
 	}
 	if err := copied(p.State); err != nil { // first: it says which tables there are, and who holds leases
@@ -153,7 +153,7 @@ func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Pl
 		return r, err
 	}
 	if now.From != r.From || now.To != r.To {
-		return r, &RefusedError{"the app profile was led elsewhere meanwhile, or somebody else failed over", "look where it leads, and give the command again"}
+		return r, &RefusedError{"the app profile was routed elsewhere meanwhile, or another failover ran", "check its route, and run the command again"}
 	}
 	if r.Outcome == Loads {
 		if r.Loads, err = raise(ctx, ledger, r, p.Rehearsal); err != nil {
@@ -178,7 +178,7 @@ func where(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters) (R
 	case err != nil:
 		return Result{}, err
 	case to == "":
-		return Result{From: from}, &RefusedError{"it cannot be told where the app profile leads", "grant bigtable.appProfiles.get"}
+		return Result{From: from}, &RefusedError{"cannot see where the app profile routes", "grant bigtable.appProfiles.get"}
 	case from == "" || from == to:
 		return Result{From: to, To: to, Outcome: Nothing}, nil
 	}
@@ -199,7 +199,7 @@ func still(ctx context.Context, ledger *checkpoint.Ledger, long time.Duration) e
 		return err
 	}
 	if writers := after.Since(before); len(writers) > 0 {
-		return &RefusedError{"the ledger is being written, by " + strings.Join(writers, ", "), "stop every worker, and whatever else steers the migration; then give the command again"}
+		return &RefusedError{"the ledger is still written, by " + strings.Join(writers, ", "), "stop every worker and every other command of the migration; then run the command again"}
 	}
 	return nil
 }
@@ -207,19 +207,19 @@ func still(ctx context.Context, ledger *checkpoint.Ledger, long time.Duration) e
 // outcome decides what the failover takes. An operator's word that everybody had stopped before is
 // believed where the former cluster can say what it had, and nobody died with a lease.
 func outcome(ctx context.Context, ledger *checkpoint.Ledger, stoppedFirst, exists bool, from string) (Outcome, error) {
-	const cure = "leave out --workers-stopped-first: every table is loaded again"
+	const cure = "remove --workers-stopped-first; every table is then loaded again"
 	if !stoppedFirst {
 		return Loads, nil
 	}
 	if !exists {
-		return "", &RefusedError{"cluster " + from + " is gone, and it cannot be told whether everything had been copied from it", cure}
+		return "", &RefusedError{"cluster " + from + " was deleted, and nothing shows whether everything had been copied from it", cure}
 	}
 	a, err := ask(ctx, ledger.Activity)
 	if err != nil {
 		return "", err
 	}
 	if len(a.Held) > 0 {
-		return "", &RefusedError{"leases are held by " + strings.Join(a.Held, ", ") + ": not everybody stopped in order", cure}
+		return "", &RefusedError{"leases are still held by " + strings.Join(a.Held, ", ") + ", so not every worker stopped in order", cure}
 	}
 	return Positions, nil
 }
@@ -231,7 +231,7 @@ func raise(ctx context.Context, ledger *checkpoint.Ledger, r Result, rehearsal b
 	if err != nil {
 		return nil, err
 	}
-	reason := fmt.Sprintf("the app profile was led from cluster %s to cluster %s: rows may be missing there", r.From, r.To)
+	reason := fmt.Sprintf("the app profile was routed from cluster %s to cluster %s, where rows may be missing", r.From, r.To)
 	var loads []string
 	for _, t := range tables {
 		if t.Generation == 0 {

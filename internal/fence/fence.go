@@ -74,7 +74,7 @@ const tries = 5
 // number that was tried is burnt, and a repetition tries another.
 func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, error) {
 	if f.Families == nil {
-		return f.withhold(ctx, table, "this worker changes no families")
+		return f.withhold(ctx, table, "this worker creates and drops no families")
 	}
 	for range tries {
 		present, err := f.Families.ListFamilies(ctx, table)
@@ -106,7 +106,7 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 		}
 		return checkpoint.Target{}, err
 	}
-	return checkpoint.Target{}, fmt.Errorf("%w: every number of the fence of table %s is taken", checkpoint.ErrConflict, table)
+	return checkpoint.Target{}, fmt.Errorf("%w: every fence number of table %s is in use", checkpoint.ErrConflict, table)
 }
 
 // Mend raises a number where the family of the published one is not there, as after a restored
@@ -164,7 +164,7 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 			return "", failed
 		}
 	}
-	return "", fmt.Errorf("%w: families of the fence of table %s are there again after each drop", checkpoint.ErrConflict, table)
+	return "", fmt.Errorf("%w: fence families of table %s exist again after each drop", checkpoint.ErrConflict, table)
 }
 
 // isOf tells whether a family is of the fence of one of the ledgers.
@@ -201,7 +201,7 @@ func refused(err error) (reason string, never bool) {
 	case "PermissionDenied":
 		return "the permission bigtable.tables.update is missing", true
 	case "FailedPrecondition":
-		return "the table is protected against the loss of families", true
+		return "deletion protection forbids dropping families of the table", true
 	case "Unimplemented":
 		return "the service cannot change families", true
 	}

@@ -50,9 +50,9 @@ func judge(ctx context.Context, output string, status int, err error) (string, c
 	case status == 0 && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
 		return output, cutover.HookDone
 	case ctx.Err() != nil:
-		why = "its time was up, and it was killed"
+		why = "it ran out of time and was killed"
 	case status == stale:
-		why = fmt.Sprintf("exit status %d: its token is late, or it cannot tell what became of an earlier call", status)
+		why = fmt.Sprintf("exit status %d: its token is too old, or the result of an earlier call is unknown", status)
 	case status > 0 && status < foreign:
 		why, outcome = fmt.Sprintf("exit status %d", status), cutover.HookRefused
 	default:

@@ -71,10 +71,7 @@ func TestOutcomesOfACommand(t *testing.T) {
 		{"exit 0", "", cutover.HookDone},
 		{"echo sorry >&2; exit 1", "exit status 1: sorry", cutover.HookRefused},
 		{"exit 125", "exit status 125", cutover.HookRefused},
-		{"exit 74", "exit status 74", cutover.HookRefused},
-		{"exit 76", "exit status 76", cutover.HookRefused},
-		{"exit 126", "exit status 126", cutover.HookUnknown},
-		{"exit 75", "exit status 75: its token is late, or it cannot tell what became of an earlier call", cutover.HookUnknown},
+		{"exit 75", "exit status 75: its token is too old, or the result of an earlier call is unknown", cutover.HookUnknown},
 		{"/no/such/program 2>/dev/null", "exit status 127", cutover.HookUnknown},
 		{"kill -9 $$", "signal: killed", cutover.HookUnknown},
 		{"sleep 1000 & echo $!", "", cutover.HookDone}, // what it leaves behind holds its output open
@@ -117,7 +114,7 @@ func TestH110_TheDeadlineKillsTheWholeGroup(t *testing.T) {
 	}()
 	output, outcome := h.Call(ctx, freeze)
 	<-ended
-	if outcome != cutover.HookUnknown || output != "its time was up, and it was killed: so far" {
+	if outcome != cutover.HookUnknown || output != "it ran out of time and was killed: so far" {
 		t.Errorf("%s: %q", outcome, output)
 	}
 	if output, outcome := h.Call(ctx, freeze); outcome != cutover.HookUnknown || !strings.Contains(output, "not called") {

@@ -27,22 +27,22 @@ func Parse(text, dir string) (Hook, error) {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil: // the address may hold a secret
-			return Hook{}, errors.New("it is no valid address")
+			return Hook{}, errors.New("the address is not valid")
 		case u.Scheme == "http" && !loopback(u.Hostname()):
-			return Hook{}, errors.New("http would send the token in the clear: only https, or http to this machine, can be called")
+			return Hook{}, errors.New("http would send the token unencrypted; use https, or http on this machine")
 		case u.Scheme != "https" && u.Scheme != "http":
-			return Hook{}, fmt.Errorf("%s:// cannot be called: only https, or http to this machine", u.Scheme)
+			return Hook{}, fmt.Errorf("%s:// is not supported; use https, or http on this machine", u.Scheme)
 		case u.Hostname() == "":
-			return Hook{}, errors.New("the address names no host")
+			return Hook{}, errors.New("the address has no host")
 		}
 		return Hook{URL: u}, nil
 	}
 	words := strings.Fields(text)
 	if len(words) == 0 {
-		return Hook{}, errors.New("it names neither a command nor an https address")
+		return Hook{}, errors.New("it is neither a command nor an https address")
 	}
 	if at := strings.IndexAny(text, "\"'`\\$|&;<>*?"); at >= 0 {
-		return Hook{}, fmt.Errorf("no shell reads the command, so that %q has no meaning in it: put the line into a script", text[at:at+1])
+		return Hook{}, fmt.Errorf("no shell runs the command, so %q has no meaning in it; put the line into a script", text[at:at+1])
 	}
 	for i, word := range words { // arguments that are paths, too: a wrapper has the command as one
 		if strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || i == 0 && strings.ContainsRune(word, '/') && !filepath.IsAbs(word) {
@@ -96,11 +96,11 @@ func (h *Hooks) Call(ctx context.Context, call cutover.Call) (output string, out
 	hook := h.hooks[call.Hook]
 	switch {
 	case ctx.Err() != nil:
-		return "it was not called: there was no time left", cutover.HookUnknown
+		return "it was not called, because no time was left", cutover.HookUnknown
 	case hook.URL != nil:
 		return h.post(ctx, hook.URL, call)
 	case len(hook.Command) > 0:
 		return run(ctx, hook.Command, call)
 	}
-	return "no such hook is configured", cutover.HookUnknown
+	return "this hook is not configured", cutover.HookUnknown
 }

@@ -43,7 +43,7 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (string
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(text))
 	if err != nil {
-		return "it cannot be called: the address is not valid", cutover.HookUnknown
+		return "it cannot be called, because the address is not valid", cutover.HookUnknown
 	}
 	request.GetBody = nil // a request is sent once: who repeats it gives it a token of its own
 	request.Header.Set("Content-Type", "application/json")

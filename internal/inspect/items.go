@@ -94,7 +94,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 		if err != nil {
 			var known *diag.Error
 			if errors.As(err, &known) && known.Fix == "" {
-				known.Fix = "or give --primary-key PK,SK with the names of the table's key attributes: then the source is not asked"
+				known.Fix = "or give --primary-key PK,SK with the names of the table's key attributes, to work offline"
 			}
 			return nil, nil, err
 		}
@@ -104,7 +104,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 	for name := range strings.SplitSeq(f.PrimaryKey, ",") {
 		v, ok := items[0].Get(name)
 		if !ok {
-			return nil, nil, diag.BadUsage(fmt.Sprintf("the item has no attribute %q, which --primary-key names", name), "give the names as the table has them, for example --primary-key PK,SK")
+			return nil, nil, diag.BadUsage(fmt.Sprintf("the item has no attribute %q, but --primary-key names it", name), "use the table's names, for example --primary-key PK,SK")
 		}
 		schema = append(schema, transform.KeyAttribute{Name: name, Type: v.Kind()})
 	}
@@ -114,7 +114,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 		return nil, nil, err // each with its own place and fix
 	}
 	if err != nil {
-		return nil, nil, &diag.Error{Code: diag.Usage, What: "--primary-key does not fit the item", Err: err, Fix: "name one or two attributes of type S, N or B"}
+		return nil, nil, &diag.Error{Code: diag.Usage, What: "--primary-key does not match the item", Err: err, Fix: "name one or two attributes of type S, N or B"}
 	}
 	return m, items, nil
 }
@@ -123,7 +123,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 func readItems(path string, limit int) ([]attribute.Item, error) {
 	in := io.Reader(os.Stdin)
 	fail := func(err error) ([]attribute.Item, error) {
-		fix := "give DynamoDB's JSON, for example the output of: aws dynamodb get-item --table-name TABLE --key KEY"
+		fix := "use DynamoDB's JSON, for example the output of: aws dynamodb get-item --table-name TABLE --key KEY"
 		var known *itemfile.FormatError
 		switch {
 		case errors.As(err, &known):
@@ -140,7 +140,7 @@ func readItems(path string, limit int) ([]attribute.Item, error) {
 		}
 		defer file.Close()
 		if info, err := file.Stat(); err == nil && info.IsDir() {
-			return fail(&itemfile.FormatError{What: "it is a folder", Fix: "give a file of it, such as one of an export's data folder"})
+			return fail(&itemfile.FormatError{What: "it is a folder", Fix: "name a file in it, such as one of an export's data folder"})
 		}
 		in = file
 	}

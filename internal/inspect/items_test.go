@@ -12,7 +12,7 @@ import (
 func TestAFolderIsNoItemFile(t *testing.T) {
 	_, err := readItems(t.TempDir(), 1)
 	var told *diag.Error
-	if !errors.As(err, &told) || told.Cause != "it is a folder" || !strings.Contains(told.Fix, "give a file") {
+	if !errors.As(err, &told) || told.Cause != "it is a folder" || !strings.Contains(told.Fix, "name a file") {
 		t.Errorf("%v", err)
 	}
 }

@@ -75,7 +75,7 @@ func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items 
 // target table.
 func onDelete(p transform.Placement, families int) string {
 	if len(p.Rows) == 0 { // ignored, or without a place
-		return "nothing is there"
+		return "nothing, because there is no row"
 	}
 	var parts []string
 	seen := map[string]int{}

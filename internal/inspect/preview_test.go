@@ -22,8 +22,8 @@ func TestOnDelete(t *testing.T) {
 		families int
 		want     string
 	}{
-		{nil, true, 1, "nothing is there"},
-		{nil, false, 1, "nothing is there"},
+		{nil, true, 1, "nothing, because there is no row"},
+		{nil, false, 1, "nothing, because there is no row"},
 		{[]transform.RowMutation{row}, false, 1, "removes the row"},
 		{[]transform.RowMutation{row}, false, 2, "removes family d of the row"},
 		{[]transform.RowMutation{both}, false, 3, "removes families counters, d of the row"},

@@ -30,13 +30,13 @@ const (
 func reasonOf(f itemFindings, v itemVerdict) *likelyReason {
 	switch v.State {
 	case itemParked, itemUnmappable:
-		return &likelyReason{reasonParked, "the item, or a change of it, cannot be stored; replicator parked list shows it once it was tried"}
+		return &likelyReason{reasonParked, "the item, or a change of it, cannot be stored; once it was tried, replicator parked list shows it"}
 	case itemNeedsLoad:
-		return &likelyReason{reasonGap, "changes of the table were lost, this one's perhaps: a load mends all of them"}
+		return &likelyReason{reasonGap, "the table lost changes, perhaps one of this item; a load repairs all of them"}
 	case itemBehind, itemNotCopied, itemNotStarted:
-		return &likelyReason{reasonInFlight, "what the row lacks is still to come: by the copy, or by the stream"}
+		return &likelyReason{reasonInFlight, "the copy or the stream still has to bring what the row lacks"}
 	case itemExpired:
-		return &likelyReason{reasonCollected, "the item is past its time to live, and garbage collection takes its cells"}
+		return &likelyReason{reasonCollected, "the item has expired, and garbage collection removes its cells"}
 	case itemDifferent:
 	default:
 		return nil
@@ -60,27 +60,27 @@ func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	collected := func(d sink.Difference) bool { return d.Have == nil && slices.Contains(ageing, d.Family) }
 	switch {
 	case held != "" && malformed != nil:
-		return &likelyReason{reasonForeign, "the row's version is not one of this program: somebody else wrote it, and no change can replace it"}
+		return &likelyReason{reasonForeign, "another program wrote the row's version; no change can replace it"}
 	case sink.IsPhantom(held, r.want):
-		return &likelyReason{reasonPhantom, "the row holds a higher number of the version attribute than the item: an application wrote the target, and its write to the source failed; replicator verify --repair lowers it"}
+		return &likelyReason{reasonPhantom, "the row has a higher version_attribute than the item: an application's write to the target succeeded, and its write to the source failed. replicator verify --repair lowers it"}
 	case held.ByApplication():
-		return &likelyReason{reasonInFlight, "the application itself wrote the row; the stream's record of that is to follow"}
+		return &likelyReason{reasonInFlight, "the application itself wrote the row; its stream record will follow"}
 	case held != "" && held.Count() == transform.CountTimestamped:
-		return &likelyReason{reasonInFlight, "the row's change was sent first, and is still to be asserted exactly"}
+		return &likelyReason{reasonInFlight, "the row's change was applied once, and is still to be asserted exactly"}
 	case !present && cells > 0 && (held == "" || gone >= live):
-		return &likelyReason{reasonPhantom, "the source does not hold the item, and the cells are not of this program: an application wrote the target, and its write to the source failed or was undone"}
+		return &likelyReason{reasonPhantom, "the source does not hold the item, and another program wrote the cells: an application's write to the target succeeded, and its write to the source failed or was undone"}
 	case r.want.Remove:
-		return &likelyReason{reasonForeign, "the item is gone, or elsewhere, and somebody put its former row back"}
+		return &likelyReason{reasonForeign, "the item was removed or moved, and another program restored its former row"}
 	case held == "" && cells == 0:
-		return &likelyReason{reasonForeign, "somebody deleted the row, with its version"}
+		return &likelyReason{reasonForeign, "another program deleted the row with its version"}
 	case held == "":
-		return &likelyReason{reasonForeign, "the row has no version: somebody else wrote it, or took the version away"}
+		return &likelyReason{reasonForeign, "the row has no version: another program wrote it, or removed the version"}
 	case len(differences) > 0 && !slices.ContainsFunc(differences, func(d sink.Difference) bool { return !collected(d) }):
-		return &likelyReason{reasonCollected, "the cells that miss are in a family whose rule takes cells by their age"}
+		return &likelyReason{reasonCollected, "the missing cells belong to a family with an age rule"}
 	case gone >= live:
-		return &likelyReason{reasonForeign, "the row says that the item was removed, which no change after it takes back"}
+		return &likelyReason{reasonForeign, "the row has a tombstone, which no change after it takes back"}
 	}
-	return &likelyReason{reasonForeign, "somebody else changed cells that the item owns; a newer time in the row than that of its change shows when"}
+	return &likelyReason{reasonForeign, "another program changed cells of the item; the cells' times show when"}
 }
 
 // ageingFamilies are the families of a table whose cells a rule takes by their age.

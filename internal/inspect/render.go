@@ -43,7 +43,7 @@ func (e *Explanation) Render(w io.Writer) error {
 	if e.Likely != nil {
 		line("likely", "%s: %s", strings.ReplaceAll(e.Likely.Reason, "_", " "), e.Likely.Text)
 		if e.Verdict.State == itemDifferent {
-			line("", "replicator verify --table %s --repair mends what differs", e.Table)
+			line("", "replicator verify --table %s --repair fixes the differences", e.Table)
 		}
 	}
 	return tab.Flush()
@@ -58,10 +58,10 @@ func (r *explainedRow) held() string {
 		parts = append(parts, fmt.Sprintf("removed, %s, tombstone written at %s", r.Tombstone, r.Tombstone.WrittenAt.Format(time.RFC3339)))
 	}
 	if len(parts) == 0 && r.Cells > 0 {
-		parts = append(parts, fmt.Sprintf("%s without a version of ours", terminal.Plural(r.Cells, "cell")))
+		parts = append(parts, fmt.Sprintf("%s without a version of replicator", terminal.Plural(r.Cells, "cell")))
 	}
 	if len(parts) == 0 {
-		return "no such row"
+		return "row not found"
 	}
 	return strings.Join(parts, "; ")
 }
@@ -90,15 +90,15 @@ func (s explainedShard) String() string {
 	var parts []string
 	switch {
 	case s.Carried != nil:
-		parts = append(parts, "the version came by "+*s.Carried)
+		parts = append(parts, "the version came from "+*s.Carried)
 	case s.AtHop > 1:
-		parts = append(parts, fmt.Sprintf("the version came by one of %d shards", s.AtHop))
+		parts = append(parts, fmt.Sprintf("the version came from one of %d shards", s.AtHop))
 	}
 	switch {
 	case s.Next != nil:
-		parts = append(parts, "the next change comes by "+*s.Next)
+		parts = append(parts, "the next change comes from "+*s.Next)
 	case s.Open > 1:
-		parts = append(parts, fmt.Sprintf("the next change comes by one of %d open shards; DynamoDB does not say which", s.Open))
+		parts = append(parts, fmt.Sprintf("the next change comes from one of %d open shards; DynamoDB does not say which", s.Open))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -131,7 +131,7 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 		case f.unmappable != "":
 			return say(itemParked, "parked: %s", f.unmappable), 0
 		case f.present:
-			return say(itemParked, "parked: %s; as it is now it could be stored: replicator parked retry %s/%s", reason, f.status.Source, sink.HashOf(f.parked[n-1].Key)), 0
+			return say(itemParked, "parked: %s; it can be stored now: replicator parked retry %s/%s", reason, f.status.Source, sink.HashOf(f.parked[n-1].Key)), 0
 		}
 		return say(itemParked, "parked: %s; the source no longer holds it: replicator parked retry resolves it", reason), 0
 	}
@@ -139,11 +139,11 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	case f.status.Generation == nil:
 		return say(itemNotStarted, "%s: replicator run", terminal.NotStarted), 0
 	case f.unmappable != "":
-		return say(itemUnmappable, "cannot be stored: %s; the copy or its next change parks it", f.unmappable), 0
+		return say(itemUnmappable, "cannot be stored: %s; the copy or its next change will park it", f.unmappable), 0
 	case f.present && f.held() == "" && f.status.Copy.State != "done":
 		return say(itemNotCopied, "not copied yet: the copy is %s", strings.ReplaceAll(f.status.Copy.State, "_", " ")), 0
 	case f.collected():
-		return say(itemExpired, "expired: its time to live is over, and garbage collection takes its cells; the source still holds the item"), 0
+		return say(itemExpired, "expired: its time to live is over, and garbage collection removes its cells; the source still holds the item"), 0
 	case f.status.LoadNeeded:
 		return say(itemNeedsLoad, "different, and the table needs a load: %s", status.OrDash(f.status.NeedsLoadReason)), 0
 	case f.kept():
@@ -151,12 +151,12 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	case f.leases == 0:
 		return say(itemBehind, "target is behind: no worker reads the stream"), 0
 	case f.status.LagSeconds == nil:
-		return say(itemBehind, "target is behind: the stream has not been read so far that its lag is known"), 0
+		return say(itemBehind, "target is behind: the lag is unknown, because the stream has not been read far enough"), 0
 	}
 	lag := time.Duration(*f.status.LagSeconds * float64(time.Second))
 	again := lag + secondLook
 	if f.status.LagEstimated {
-		return say(itemDifferent, "different, though the stream was empty %s ago; if it stays so, this is a defect or something else wrote the row",
+		return say(itemDifferent, "different, although the stream was empty %s ago; if it stays different, this is a defect or another program wrote the row",
 			backfill.FormatDuration(lag)), again
 	}
 	return say(itemBehind, "target is behind: lag %s", backfill.FormatDuration(lag)), again
@@ -169,13 +169,13 @@ const secondLook = 2 * time.Second
 // judgeKept is the verdict on an item whose rows live without it. Only the stream says whether it
 // expired: where all of that is applied, a removal of another kind would have taken the rows.
 func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
-	const unsure = "kept, if the item expired: expire: keep leaves its row; a removal of another kind has not come through"
+	const unsure = "kept, if the item expired: expire: keep keeps its row. If it was deleted otherwise, the delete is still to come"
 	if f.leases == 0 || f.status.LagSeconds == nil {
 		return itemVerdict{itemKept, unsure}, 0
 	}
 	again := status.AsDuration(*f.status.LagSeconds) + secondLook
 	if f.status.LagEstimated {
-		return itemVerdict{itemKept, "kept: the source no longer holds the item, and expire: keep leaves the row of one that expired"}, again
+		return itemVerdict{itemKept, "kept: the item is no longer in the source, and expire: keep keeps the rows of expired items"}, again
 	}
 	return itemVerdict{itemKept, unsure}, again
 }
@@ -184,18 +184,18 @@ func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 func (f *itemFindings) judgeEqual() itemVerdict {
 	switch {
 	case f.present && f.ignored && f.moves:
-		return itemVerdict{itemIgnored, "ignored: the rule says not to copy the item; whether a row is left of when another rule matched does not follow from its key"}
+		return itemVerdict{itemIgnored, "ignored: the rule does not copy the item. If another rule matched before, a row may be left; the key does not show where"}
 	case f.present && f.ignored:
-		return itemVerdict{itemIgnored, "ignored: the rule says not to copy the item"}
+		return itemVerdict{itemIgnored, "ignored: the rule does not copy the item"}
 	case f.present:
 		return itemVerdict{itemEqual, "equal"}
 	case f.moves: // the rows that are known are not all that it may have had
-		return itemVerdict{itemUnlocated, "absent from the source; which row it had does not follow from its key, so the target may still hold one"}
+		return itemVerdict{itemUnlocated, "absent from the source; its key does not show its former row, so the target may still hold one"}
 	}
 	for _, row := range f.rows {
 		if _, gone, at := row.seen.Versions(row.want.Owner); gone != "" {
 			return itemVerdict{itemRemoved, "removed: the tombstone was written at " + time.UnixMicro(at).UTC().Format(time.RFC3339)}
 		}
 	}
-	return itemVerdict{itemAbsent, "absent: neither side holds the item, nor a tombstone of it"}
+	return itemVerdict{itemAbsent, "absent: neither side has the item, and there is no tombstone of it"}
 }

@@ -96,9 +96,9 @@ func unreadable(entry int, err error) error {
 	case errors.As(err, &known):
 		return fmt.Errorf("entry %d: %w", entry, known)
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &packing):
-		return errors.New("it is damaged: gzip cannot unpack it")
+		return errors.New("it is damaged, so gzip cannot decompress it")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("entry %d is cut off: the file ends within it", entry)
+		return fmt.Errorf("entry %d is cut off, because the file ends within it", entry)
 	}
 	return fmt.Errorf("entry %d is not JSON", entry)
 }
@@ -111,7 +111,7 @@ func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) == nil {
 		if incremental(members) {
-			return nil, fmt.Errorf("%s: %w", place, &FormatError{"it is an incremental export, whose lines are changes",
+			return nil, fmt.Errorf("%s: %w", place, &FormatError{"it is an incremental export, which contains changes",
 				"use a full export: aws dynamodb export-table-to-point-in-time --export-type FULL_EXPORT"})
 		}
 		if item, err := attribute.UnmarshalItem(members["Item"]); err == nil && item.Exists() {
@@ -142,16 +142,16 @@ func answer(members map[string]json.RawMessage) *FormatError {
 	var tables map[string]json.RawMessage
 	switch responses, records := members["Responses"], members["Records"]; {
 	case isList(responses):
-		return &FormatError{"it is what TransactGetItems answers, whose items are below Responses", "give the items alone: jq '.Responses[]' FILE"}
+		return &FormatError{"it is the answer of TransactGetItems, with the items below Responses", "extract the items: jq '.Responses[]' FILE"}
 	case isList(records):
-		return &FormatError{"it is an event of a stream, whose records are changes", "give the images alone: jq '.Records[].dynamodb.NewImage' FILE"}
+		return &FormatError{"it is a stream event, which contains changes", "extract the images: jq '.Records[].dynamodb.NewImage' FILE"}
 	case json.Unmarshal(responses, &tables) == nil && len(tables) > 0:
 		for _, items := range tables {
 			if !isList(items) {
 				return nil
 			}
 		}
-		return &FormatError{"it is what BatchGetItem answers, whose items are below the names of their tables", "give the items of one table: jq '.Responses.TABLE' FILE"}
+		return &FormatError{"it is the answer of BatchGetItem, with the items below the names of their tables", "extract the items of one table: jq '.Responses.TABLE' FILE"}
 	}
 	return nil
 }

@@ -17,11 +17,11 @@ import (
 var formats = []struct{ magic, what, fix string }{
 	{"$ion_1_0", ion, exportJSON},
 	{"\xe0\x01\x00\xea", ion, exportJSON},
-	{"\x1f\x8b", "it is packed by gzip twice", "unpack it once: gzip -d"},
-	{"PK\x03\x04", "it is a zip archive", "unpack it, and give the file with the items"},
-	{"\x28\xb5\x2f\xfd", "it is packed by zstd", "unpack it: zstd -d"},
-	{"BZh", "it is packed by bzip2", "unpack it: bzip2 -d"},
-	{"\xfd7zXZ\x00", "it is packed by xz", "unpack it: xz -d"},
+	{"\x1f\x8b", "it is compressed with gzip twice", "decompress it once: gzip -d"},
+	{"PK\x03\x04", "it is a zip archive", "extract the file with the items, and give that"},
+	{"\x28\xb5\x2f\xfd", "it is compressed with zstd", "decompress it: zstd -d"},
+	{"BZh", "it is compressed with bzip2", "decompress it: bzip2 -d"},
+	{"\xfd7zXZ\x00", "it is compressed with xz", "decompress it: xz -d"},
 	{"PAR1", "it is Apache Parquet, not DynamoDB's JSON", exportJSON},
 	{"Obj\x01", "it is Apache Avro, not DynamoDB's JSON", exportJSON},
 }
@@ -39,7 +39,7 @@ func Text(in io.Reader) (*bufio.Reader, error) {
 	if begins(text, "\x1f\x8b") {
 		unpacked, err := gzip.NewReader(text)
 		if err != nil {
-			return nil, errors.New("it is damaged: it begins like a gzip file, and is none")
+			return nil, errors.New("it is damaged: it begins like a gzip file, but is not one")
 		}
 		text = bufio.NewReader(unpacked)
 	}
@@ -185,7 +185,7 @@ func (j *jsonText) Read(p []byte) (n int, err error) {
 			return n, err
 		case c == 0:
 			_ = j.in.UnreadByte() // readers may ask again
-			return n, &FormatError{"a NUL byte, which text never has: the file is damaged, or of another format", "write the file again, in UTF-8"}
+			return n, &FormatError{"it contains a NUL byte, so it is damaged or has another format", "write the file again, in UTF-8"}
 		case !j.quoted && c == byteOrderMark[0] && begins(j.in, byteOrderMark[1:]):
 			_, _ = j.in.Discard(len(byteOrderMark) - 1) // these bytes were seen
 			continue

@@ -37,9 +37,9 @@ type FailedOver struct {
 	Schema  string `json:"schema"`
 	From    string `json:"from"` // the ledger's cluster before
 	To      string `json:"to"`   // where the app profile leads
-	Outcome string `json:"outcome" doc:"nothing: they are the same; positions: everything goes on where it was; loads: every table takes a load"`
+	Outcome string `json:"outcome" doc:"nothing: both use the same cluster; positions: every table resumes from its checkpoints; loads: every table is loaded again"`
 	DryRun  bool   `json:"dry_run"`
-	// Loads are the source tables that take a load.
+	// Loads are the source tables that are loaded again.
 	Loads []string `json:"loads"`
 }
 
@@ -48,8 +48,8 @@ func (o *Failover) Run(ctx context.Context) error {
 	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
 		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or leave it out", lease))
 	}
-	if !o.Yes && !o.DryRun && o.Confirm == nil {
-		return diag.BadUsage("replicator failover asks before it begins, and there is no terminal", "add --yes")
+	if !o.Yes && !o.DryRun && !terminal.Interactive() {
+		return diag.BadUsage("replicator failover asks before it begins, but there is no terminal", "add --yes")
 	}
 	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: "failover", Allowed: o.Allowed, With: o.With})
 	if err != nil {
@@ -77,15 +77,15 @@ func (o *Failover) Run(ctx context.Context) error {
 // still takes cannot be seen from here.
 func (o *Failover) question() string {
 	if o.StoppedFirst {
-		return "Had every worker stopped before the app profile was led elsewhere? Everything will go on from its positions."
+		return "Had every worker stopped before the app profile was routed elsewhere? Every table will resume from its checkpoints."
 	}
-	return "Is every worker stopped? Every table will take a load, for rows may be missing in this cluster."
+	return "Is every worker stopped? Every table will be loaded again, because rows may be missing in this cluster."
 }
 
 func (o *Failover) explain(ctx context.Context, err error) error {
 	var refused *failover.RefusedError
 	if errors.As(err, &refused) {
-		return &diag.Error{Code: diag.FailoverRefused, What: "the migration " + o.Cfg.Name + " cannot go on in another cluster yet", Cause: refused.Cause, Fix: refused.Cure, Err: err}
+		return &diag.Error{Code: diag.FailoverRefused, What: "the migration " + o.Cfg.Name + " cannot fail over yet", Cause: refused.Cause, Fix: refused.Cure, Err: err}
 	}
 	return preflight.ReadingFailed(ctx, "cannot fail over", err)
 }
@@ -103,18 +103,18 @@ func (o *Failover) write(r failover.Result) error {
 
 func (d FailedOver) render(w io.Writer, with string) error {
 	if d.Outcome == string(failover.Nothing) {
-		_, err := fmt.Fprintf(w, "nothing to do: the ledger and the app profile are of cluster %s\n", d.To)
+		_, err := fmt.Fprintf(w, "nothing to do: the ledger and the app profile use cluster %s\n", d.To)
 		return err
 	}
-	will := "the migration is of cluster"
+	will := "the migration uses cluster"
 	if d.DryRun {
-		will = "would go on in cluster"
+		will = "the migration would use cluster"
 	}
 	text := fmt.Sprintf("%s %s, no longer %s; ", will, d.To, d.From)
 	if d.Outcome == string(failover.Positions) {
-		text += "everything goes on from its positions"
+		text += "every table resumes from its checkpoints"
 	} else {
-		text += terminal.Plural(len(d.Loads), "table") + " to be loaded again"
+		text += terminal.Plural(len(d.Loads), "table") + " must be loaded again"
 	}
 	if _, err := fmt.Fprintln(w, text); err != nil || d.DryRun {
 		return err

@@ -44,7 +44,7 @@ type Operator struct {
 // Pause lets the table stand still: no worker reads its stream, copies, sweeps or verifies it.
 func (o *Operator) Pause(ctx context.Context) error {
 	if len(o.Reason) > mostReason {
-		return diag.BadUsage(fmt.Sprintf("--reason has %d bytes", len(o.Reason)), fmt.Sprintf("give at most %d: it is kept in the ledger and shown by status", mostReason))
+		return diag.BadUsage(fmt.Sprintf("--reason has %d bytes", len(o.Reason)), fmt.Sprintf("give at most %d bytes: it is kept in the ledger and shown by status", mostReason))
 	}
 	return o.pull(ctx, "pause", func(ctx context.Context, m *desk.Migration) (checkpoint.TableState, error) {
 		return m.Ledger.PauseTable(ctx, o.Table, o.Reason, m.Now(ctx))
@@ -61,7 +61,7 @@ func (o *Operator) Resume(ctx context.Context) error {
 // pull changes the record of a table that a migration knows, and shows what it is then.
 func (o *Operator) pull(ctx context.Context, command string, change func(context.Context, *desk.Migration) (checkpoint.TableState, error)) error {
 	if o.Table == "" {
-		return diag.BadUsage("a table is paused and resumed by name", "add --table TABLE")
+		return diag.BadUsage("pause and resume need the name of a table", "add --table TABLE")
 	}
 	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: command, Table: o.Table, Allowed: o.Allowed, With: o.With})
 	if err != nil {
@@ -96,9 +96,9 @@ func (o *Operator) write(s checkpoint.TableState) error {
 	if o.AsJSON() {
 		return o.WriteJSON(d)
 	}
-	text := o.Table + ": goes on from its checkpoints, within seconds"
+	text := o.Table + ": resumed"
 	if d.Paused {
-		text = fmt.Sprintf("%s: paused since %s; workers stop within seconds. Its stream keeps changes for 24 hours only: replicator resume --table %s%s", o.Table, d.Since.Format(time.RFC3339), o.Table, o.With)
+		text = fmt.Sprintf("%s: paused since %s; workers stop within seconds. The stream keeps changes for 24 hours only, so resume in time: replicator resume --table %s%s", o.Table, d.Since.Format(time.RFC3339), o.Table, o.With)
 	}
 	_, err := fmt.Fprintln(o.Stdout, text)
 	return err

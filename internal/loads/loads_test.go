@@ -198,7 +198,7 @@ func TestADecisionThatCameTooLate(t *testing.T) {
 		s.steer(ctx, r)
 		s.seal(ctx, 1, 10, 10)
 		err := in.carryOut(ctx, r, decided)
-		if !diag.Has(err, diag.LoadRefused) || diag.ExitCode(err) != diag.ExitNo || !strings.Contains(err.Error(), "one is under way") {
+		if !diag.Has(err, diag.LoadRefused) || diag.ExitCode(err) != diag.ExitNo || !strings.Contains(err.Error(), "a load is running") {
 			t.Error(err)
 		}
 		r = Request{Action: ActionRedo}

@@ -142,7 +142,7 @@ func (e *Example) settle(texts map[string][]byte) error {
 	e.itemsName = itemsPart
 	if packed := texts[packedPart]; packed != nil {
 		if e.items != nil {
-			return fmt.Errorf("there is %s beside %s: an example has one of them", packedPart, itemsPart)
+			return fmt.Errorf("there are %s and %s, but an example has only one of them", packedPart, itemsPart)
 		}
 		e.items, e.itemsName = packed, packedPart
 	}
@@ -151,14 +151,14 @@ func (e *Example) settle(texts map[string][]byte) error {
 	}
 	if table := texts[tablePart]; table != nil {
 		if e.key != nil || e.Table != "" {
-			return errors.New("the head of the file names the table or its key, and " + tablePart + " does too")
+			return errors.New("the head of the file names the table or its key, but " + tablePart + " does too")
 		}
 		if err := e.readTable(table); err != nil {
 			return err
 		}
 	}
 	if e.key == nil {
-		return errors.New("the primary key is not known: write primary_key: PK S, SK S at the head of the file, or add " + tablePart)
+		return errors.New("the primary key is unknown: write primary_key: PK S, SK S at the head of the file, or add " + tablePart)
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (e *Example) readArchive(texts map[string][]byte) error {
 			return fmt.Errorf("unknown part %q: an example has %s", f.Name, strings.Join(parts, ", "))
 		}
 		if texts[f.Name] != nil {
-			return fmt.Errorf("part %s is given twice", f.Name)
+			return fmt.Errorf("part %s occurs twice", f.Name)
 		}
 		texts[f.Name] = append([]byte{}, f.Data...)
 	}
@@ -237,7 +237,7 @@ func (e *Example) readHead(text string) error {
 		value = strings.TrimSpace(value)
 		switch {
 		case !found || value == "":
-			return fmt.Errorf("a line before the parts is no setting like table: NAME; comments begin with #")
+			return fmt.Errorf("a line before the parts is not a setting like table: NAME; comments begin with #")
 		case key == "config":
 			e.ConfigFile = value
 			if !filepath.IsAbs(value) {
@@ -250,12 +250,12 @@ func (e *Example) readHead(text string) error {
 				name, kind, _ := strings.Cut(strings.TrimSpace(part), " ")
 				k := transform.KeyAttribute{Name: name, Type: keyKinds[strings.TrimSpace(kind)]}
 				if name == "" || kind != "" && k.Type == attribute.KindNone {
-					return errors.New("primary_key is not like PK S, SK N: an attribute with its type S, N or B, and a second one if there is a sort key")
+					return errors.New("primary_key must look like PK S, SK N: an attribute with its type S, N or B, and a second one for the sort key")
 				}
 				e.key = append(e.key, k)
 			}
 		default:
-			return fmt.Errorf("unknown setting %q before the parts: config, table and primary_key are known", key)
+			return fmt.Errorf("unknown setting %q before the parts; known are config, table and primary_key", key)
 		}
 	}
 	return nil

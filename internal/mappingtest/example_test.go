@@ -37,22 +37,22 @@ func TestRefusedExamples(t *testing.T) {
 	const item = `{"pk":{"S":"secret"}}`
 	for text, want := range map[string]string{
 		"primary_key: pk S\n":                                                 "items.jsonl is missing or empty",
-		"-- items.jsonl --\n" + item:                                          "the primary key is not known",
-		"primary_key: pk X\n-- items.jsonl --\n" + item:                       "primary_key is not like",
-		"primary_key:\n-- items.jsonl --\n" + item:                            "no setting like",
+		"-- items.jsonl --\n" + item:                                          "the primary key is unknown",
+		"primary_key: pk X\n-- items.jsonl --\n" + item:                       "primary_key must look like",
+		"primary_key:\n-- items.jsonl --\n" + item:                            "not a setting like",
 		"a sentence\n-- items.jsonl --\n" + item:                              "comments begin with #",
-		"primary_key: id\n-- items.jsonl --\n" + item:                         `entry 1 has no attribute "id"`,
-		"primary_key: pk N\n-- items.jsonl --\n" + item:                       `no attribute "pk" of type N`,
+		"primary_key: id\n-- items.jsonl --\n" + item:                         `entry 1 lacks attribute "id"`,
+		"primary_key: pk N\n-- items.jsonl --\n" + item:                       `lacks attribute "pk" of type N`,
 		"primary_key: pk\n-- items.jsonl --\n" + item + "\n" + item:           "entry 2 has the primary key of items.jsonl: entry 1",
 		"primary_key: pk\n-- items.jsonl --\n" + item + "\nsecret":            "entry 2 is not JSON",
 		"primary_key: pk\n-- items.jsonl --\n$ion_1_0 {Item:{pk:\"secret\"}}": "items.jsonl: it is Amazon Ion",
 		"primary_key: pk\n-- items.jsonl --\n{}":                              "entry 1: an item without attributes",
-		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- changes.jsonl --\n{\"put\":{\"x\":{\"S\":\"secret\"}}}":                         "changes.jsonl: entry 1 has no attribute",
+		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- changes.jsonl --\n{\"put\":{\"x\":{\"S\":\"secret\"}}}":                         "changes.jsonl: entry 1 lacks attribute",
 		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- changes.jsonl --\n{\"delete\":{\"pk\":{\"S\":\"a\"},\"x\":{\"S\":\"secret\"}}}": "beyond the primary key",
 		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- changes.jsonl --\n{\"drop\":1}":                                                 "is not {\"put\": item}",
 		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- table.json --\n" + table:                                                        "table.json does too",
 		"-- items.jsonl --\n" + item + "\n-- table.json --\n{}":                                                                               "a key schema of 0 attributes",
-		"-- items.jsonl --\n" + item + "\n-- items.jsonl --\n" + item + "\n":                                                                  "given twice",
+		"-- items.jsonl --\n" + item + "\n-- items.jsonl --\n" + item + "\n":                                                                  "occurs twice",
 	} {
 		e, err := read(t, text)
 		if err == nil {

@@ -54,10 +54,10 @@ func (r *Runner) Run(ctx context.Context, paths []string) (Results, error) {
 	for _, path := range paths {
 		found, err := Find(path)
 		if err == nil && len(found) == 0 {
-			err = errors.New("there is no example below it")
+			err = errors.New("no example found below it")
 		}
 		if err != nil {
-			return nil, &diag.Error{Code: diag.Usage, What: "there is nothing to test in " + path, Err: err,
+			return nil, &diag.Error{Code: diag.Usage, What: "no example found in " + path, Err: err,
 				Fix: "name a directory with items.jsonl, or a file *" + Suffix}
 		}
 		for _, one := range found {
@@ -108,7 +108,7 @@ func (r Result) refused(err error) Result {
 	var known *diag.Error
 	var list diag.List
 	if !errors.As(err, &known) && !errors.As(err, &list) {
-		fix := "see `replicator test --help` for what an example has"
+		fix := "see `replicator test --help` for the parts of an example"
 		var format *itemfile.FormatError
 		if errors.As(err, &format) {
 			fix = format.Fix
@@ -196,5 +196,5 @@ func (r Results) Verdict() error {
 	if differs == 0 {
 		return nil
 	}
-	return &diag.Error{Code: diag.ExamplesDiffer, What: fmt.Sprintf("%s of the mapping: other cells than expected", terminal.Plural(differs, "example"))}
+	return &diag.Error{Code: diag.ExamplesDiffer, What: fmt.Sprintf("%s of the mapping: cells differ from those expected", terminal.Plural(differs, "example"))}
 }

@@ -100,7 +100,7 @@ func (r *run) settleKey(item attribute.Item) error {
 			k.Type = v.Kind()
 		}
 		if k.Type == attribute.KindNone {
-			return fmt.Errorf("%s: entry 1 has no attribute %q, which is of the primary key", r.part, k.Name)
+			return fmt.Errorf("%s: entry 1 lacks attribute %q of the primary key", r.part, k.Name)
 		}
 		settled[i] = k
 	}
@@ -112,7 +112,7 @@ func (r *run) settleKey(item attribute.Item) error {
 func (r *run) hasKey(item attribute.Item, alone bool) error {
 	for _, k := range r.key {
 		if v, ok := item.Get(k.Name); !ok || v.Kind() != k.Type {
-			return fmt.Errorf("has no attribute %q of type %s, which is of the primary key", k.Name, k.Type)
+			return fmt.Errorf("lacks attribute %q of type %s, which belongs to the primary key", k.Name, k.Type)
 		}
 	}
 	if alone && len(item.Attributes()) != len(r.key) {
@@ -208,7 +208,7 @@ func (r *run) apply(ctx context.Context, b transform.Batch) (string, error) {
 				return "", fmt.Errorf("a row cannot be written: %w", err)
 			}
 			if applied != (pass == 0) {
-				return "", fmt.Errorf("pass %d: a write was applied: %v; two items of the example meet in one place", pass+1, applied)
+				return "", fmt.Errorf("pass %d: a write was applied: %v; two items of the example have the same row or cell", pass+1, applied)
 			}
 		}
 	}

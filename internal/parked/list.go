@@ -118,7 +118,7 @@ func Show(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 		return err
 	}
 	if len(found) > 1 {
-		return diag.BadUsage("more than one parked record fits", "give one whole: TABLE/HASH/VERSION, from `replicator parked list -o json`")
+		return diag.BadUsage("several parked records match", "give a whole reference: TABLE/HASH/VERSION, from `replicator parked list -o json`")
 	}
 	record := found[0]
 	change, err := cdc.MarshalChange(record.Change)

@@ -131,7 +131,7 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 func (d *Decision) repairer(ctx context.Context, src repair.Source, table string) (*sink.Repairer, error) {
 	t, ok := d.Cfg.Table(table)
 	if !ok {
-		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", of which items are parked",
+		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", but items of it are parked",
 			Fix: "use the configuration under which they were parked, or name another table with --table"}
 	}
 	return repair.Of(ctx, d.Cfg, t, src, d.Target, "cannot retry items of table "+table)
@@ -185,5 +185,5 @@ func retryVerdict(results []retried) error {
 		return nil
 	}
 	return &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(left, "item") + " could not be stored again", Cause: "the reasons are listed above",
-		Fix: "correct the items in the source, which resolves them, or retry; `replicator parked drop` gives them up"}
+		Fix: "correct the items in the source, which resolves them, or retry; `replicator parked drop` discards them"}
 }

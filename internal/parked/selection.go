@@ -18,8 +18,8 @@ import (
 )
 
 // RefHelp says what a reference is, in the help of commands that take one.
-const RefHelp = `REF is TABLE/HASH/VERSION as "list -o json" gives it; TABLE/HASH or HASH alone name the item, and so do
-the first 8 digits of HASH or more, if no other begins with them.`
+const RefHelp = `REF is TABLE/HASH/VERSION, as "list -o json" prints it. TABLE/HASH or HASH alone name the item, and
+so do the first 8 digits of HASH or more, if they are unique.`
 
 // Selection is which parked records a command is about.
 type Selection struct {
@@ -51,7 +51,7 @@ func (s *Selection) Check(command string) error {
 	case s.Key != "" && s.Table == "":
 		return diag.BadUsage("--key needs --table", "name the source table whose primary key it is")
 	case ways == 0:
-		return diag.BadUsage(command+" needs to know which items", "name them as `replicator parked list` shows them, or give --table and --key, --reason, or --all")
+		return diag.BadUsage(command+" needs the items to work on", "name them as `replicator parked list` shows them, or give --table and --key, --reason, or --all")
 	case ways > 1:
 		return diag.BadUsage("references, --key, and --all or --reason exclude each other", "give one of them")
 	}
@@ -129,9 +129,9 @@ func (s *Selection) Find(ctx context.Context, lot *sink.Parking) ([]Record, erro
 		case len(tables) == 0:
 			return nil, notParked("no parked record has this reference")
 		case len(hashes) > 1:
-			return nil, diag.BadUsage("several parked items begin with "+word, "write more digits, or the whole hash: `replicator parked list -o json` has it")
+			return nil, diag.BadUsage("several parked items begin with "+word, "give more digits, or the whole hash: `replicator parked list -o json` prints it")
 		case len(tables) > 1:
-			return nil, diag.BadUsage("a hash alone fits items of several tables", "write TABLE/HASH")
+			return nil, diag.BadUsage("this hash matches items of several tables", "write TABLE/HASH")
 		}
 	}
 	return found, nil
@@ -146,9 +146,9 @@ func notParked(what string) error {
 func (s *Selection) nothing() string {
 	switch {
 	case s.Reason != "":
-		return "nothing is parked for such a reason"
+		return "nothing is parked with such a reason"
 	case s.Table != "":
-		return fmt.Sprintf("nothing of table %s is parked", s.Table)
+		return fmt.Sprintf("table %s has no parked items", s.Table)
 	}
 	return "nothing is parked"
 }

@@ -62,13 +62,13 @@ func GoogleFinalizer(cfg *config.Config) Role {
 	if cfg.Target.View != "" {
 		uses = append(uses, Viewing, Finalizing)
 	}
-	return Role{"replicatorFinalize", "replicator finalize", "Removes what is replicator's own from tables of Bigtable that are cut over.", "GA", permissions([]string{"bigtable"}, uses...), nil}
+	return Role{"replicatorFinalize", "replicator finalize", "Removes replicator's metadata from Bigtable tables after a cutover.", "GA", permissions([]string{"bigtable"}, uses...), nil}
 }
 
 // GoogleFailover is what whoever runs `failover` needs: what a worker needs, and to see what clusters
 // there are and how far they have copied.
 func GoogleFailover() Role {
-	return Role{"replicatorFailover", "replicator failover", "Lets a copy of DynamoDB tables to Bigtable go on in another cluster.", "GA",
+	return Role{"replicatorFailover", "replicator failover", "Continues a copy of DynamoDB tables to Bigtable in another cluster.", "GA",
 		append(permissions([]string{"bigtable"}, Always, FailingOver), "bigtable.clusters.list"), nil}
 }
 

@@ -67,15 +67,15 @@ var outcomes = []struct {
 	different bool
 }{
 	{sink.Mended, "repaired", false},
-	{sink.Equal, "equal by now", false},
-	{sink.MovedOn, "changed since they were compared: the next comparison judges them", false},
-	{sink.Expired, "of items past their time to live, which DynamoDB is about to remove", false},
-	{sink.KeptAlive, "without an item, which stay because of expire: keep", false},
-	{sink.InFlight, "in flight: their second assertion is still to come", false},
-	{sink.Foreign, "nobody's: left as they are, because others may write to the target table (owned: true says that nobody does)", true},
+	{sink.Equal, "equal meanwhile", false},
+	{sink.MovedOn, "changed since the comparison; the next comparison checks them", false},
+	{sink.Expired, "of expired items, which DynamoDB is about to remove", false},
+	{sink.KeptAlive, "of expired items, kept because of expire: keep", false},
+	{sink.InFlight, "in flight: not asserted for the second time yet", false},
+	{sink.Foreign, "not written by replicator, left alone; set owned: true if nothing else writes this table", true},
 	{sink.Unmappable, "of items that cannot be stored", true},
-	{sink.Exhausted, "repaired so often at one version that none is left; the item's next change brings it", true},
-	{sink.Unreadable, "with a version that is not one of this program", true},
+	{sink.Exhausted, "repaired too often at the same version; the item's next change repairs it", true},
+	{sink.Unreadable, "with a version that another program wrote", true},
 }
 
 // Findings repairs what a comparison found, each row exactly as it was seen. Errors of either end
@@ -241,10 +241,10 @@ func (d Document) Verdict() error {
 	switch {
 	case d.DryRun && d.Repaired > 0:
 		return &diag.Error{Code: diag.RowsDiffer, What: fmt.Sprintf("%s of table %s would be repaired", terminal.Plural(d.Repaired, "row"), d.Table),
-			Cause: "a dry run writes nothing", Fix: "leave --dry-run out"}
+			Cause: "a dry run writes nothing", Fix: "remove --dry-run to repair them"}
 	case left > 0:
 		return &diag.Error{Code: diag.RowsDiffer, What: fmt.Sprintf("%s of table %s could not be repaired", terminal.Plural(left, "row"), d.Table),
-			Cause: "the reasons are listed above", Fix: "`replicator explain` shows one item; compare again when the cause is removed"}
+			Cause: "the reasons are listed above", Fix: "`replicator explain` shows one item; remove the cause, then compare again"}
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (p *Proposal) Render(c *terminal.Console, file string) error {
 	case c.AsJSON():
 		return c.WriteJSON(Document{"replicator.init/v1", p.Config, p.Tables})
 	case file != "":
-		_, err := fmt.Fprintf(c.Stdout, "%s: %s; read it, then `replicator lint -c %[1]s`\n", diag.Printable(file), terminal.Plural(len(p.Tables), "table"))
+		_, err := fmt.Fprintf(c.Stdout, "%s: %s; read it, then run `replicator lint -c %[1]s`\n", diag.Printable(file), terminal.Plural(len(p.Tables), "table"))
 		return err
 	}
 	_, err := fmt.Fprint(c.Stdout, p.Config)

@@ -53,7 +53,7 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 	exact := len(patterns) > 0
 	for _, one := range patterns {
 		if strings.ContainsAny(one, `?[]\{}/`) || one == "" {
-			return nil, diag.BadUsage(fmt.Sprintf("--from %q is neither a table's name nor a pattern", one), "* stands for any characters: --from 'Video*'")
+			return nil, diag.BadUsage(fmt.Sprintf("--from %q is neither a table's name nor a pattern", one), "* matches any characters: --from 'Video*'")
 		}
 		exact = exact && !strings.Contains(one, "*")
 	}

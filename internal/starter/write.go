@@ -64,11 +64,11 @@ func (w *writer) note(format string, args ...any) {
 }
 
 func (w *writer) head(region string, target Target) {
-	w.note("# A start, made from a sample of each table. Of the items it shows beginnings of keys that look like names of types, and nothing")
-	w.note("# else. Read it, then: replicator lint, replicator plan, replicator preview --sample 20.")
-	w.note("# Every key is explained in docs/reference/configuration.md, and in editors by what `replicator config schema` prints.")
+	w.note("# A first config, made from a sample of each table. It shows no item data, except beginnings of keys that look like names of types.")
+	w.note("# Read it, then run: replicator lint, replicator plan, replicator preview --sample 20.")
+	w.note("# docs/reference/configuration.md explains every key, and so do editors with the schema of `replicator config schema`.")
 	w.line("version: 1")
-	w.note("# name: acme-2026              # of this migration; it names leases, checkpoints and metric labels")
+	w.note("# name: acme-2026              # of this migration: prefix of leases and checkpoints, label of metrics")
 	if region != "" {
 		w.line("source:\n  region: %s", quoted(region))
 	}
@@ -82,7 +82,7 @@ func (w *writer) head(region string, target Target) {
 	}
 	w.line("  project: %s\n  instance: %s", quoted(target.Project), quoted(target.Instance))
 	w.note("  # app_profile: replicator    # single-cluster routing, single-row transactions")
-	w.note("  # view: app                  # an authorized view, in which readers never see rows of removed items")
+	w.note("  # view: app                  # an authorized view that hides the rows of removed items from readers")
 	w.line("tables:")
 }
 
@@ -94,10 +94,10 @@ func (w *writer) table(t *Table) Recognised {
 		}
 		found.Series = s.pattern
 		if s.names[0] == t.Name {
-			w.note("  # %d tables look like one that is cut by time. One entry with a pattern takes them all, and tables to come:", len(s.names))
+			w.note("  # The names of %d tables differ only in a date. One entry with a pattern takes all of them, and new ones:", len(s.names))
 			w.note("  #   from: %s", s.pattern)
 			w.note("  #   to: %s", quoted(strings.TrimRight(s.pattern[:strings.IndexByte(s.pattern, '{')], "_.-")))
-			w.note("  # with row keys that carry {$year} and {$month}, by which they are kept apart.")
+			w.note("  # with row keys that contain {$year} and {$month}, to keep the tables' rows apart.")
 		}
 	}
 	w.line("  - from: %s", quoted(t.Name))
@@ -122,10 +122,10 @@ func (w *writer) table(t *Table) Recognised {
 		w.spread(t, found.Hot)
 	}
 	if t.TimeToLiveUnknown {
-		w.line("    # Whether its items expire could not be read. If they do: ttl: { attribute: NAME, expire: follow_deletes }")
+		w.line("    # It could not be read whether its items expire. If they do: ttl: { attribute: NAME, expire: follow_deletes }")
 	}
 	if t.TimeToLive != "" {
-		w.line("    # Items expire by this attribute. gc instead has Bigtable expire cells at their time; every family then needs an age, such as")
+		w.line("    # Items expire by this attribute. With gc instead, Bigtable collects cells at that time; every family then needs an age, such as")
 		w.line("    # d: maxversions=1 || maxage=30d")
 		w.line("    ttl: { attribute: %s, expire: follow_deletes }", quoted(t.TimeToLive))
 	}
@@ -139,8 +139,8 @@ func (w *writer) spread(t *Table, why string) {
 	if len(t.PrimaryKey) == 2 {
 		key += fmt.Sprintf("#{%s}", t.PrimaryKey[1].Name)
 	}
-	w.line("    # The partition key %s %s. Rows lie in the order of their keys, so new ones would all go to one tablet.", first, why)
-	w.line("    # Salted they spread over 16 ranges. Who reads one item computes the salt; who reads in order reads 16 ranges:")
+	w.line("    # The partition key %s %s. Bigtable sorts rows by key, so new rows would all go to one tablet.", first, why)
+	w.line("    # With a salt they spread over 16 ranges. A reader of one item computes the salt; a reader of all rows in order reads 16 ranges:")
 	w.line("    # families: { d: maxversions=1 }")
 	w.line("    # rules:")
 	w.line("    #   - row_key: %s", "'"+key+"'")
@@ -234,7 +234,7 @@ func (t *Table) ruleText(types []itemType) string {
 		case one.role == sortPrefix && linked && one.text != one.prefix:
 			use(family(one.text))
 			back := use(family(one.prefix))
-			fmt.Fprintf(&rules, "        write:                       # it links two rows, and is a cell of both\n"+
+			fmt.Fprintf(&rules, "        write:                       # it links two partitions, and is a cell of both rows\n"+
 				"          - row_key: '{%s}'\n            cell: { to: \"%s\", as: json }\n", partition, cell)
 			fmt.Fprintf(&rules, "          - row_key: '{%s}'\n            cell: { to: \"%s:{%s | after('%s')}\", as: json }\n", sort, back, partition, one.prefix)
 		default:
@@ -243,9 +243,9 @@ func (t *Table) ruleText(types []itemType) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("    # It holds several types of items. Those of one partition become one wide row: the item that is alone in it is the row's columns,\n" +
-		"    # others are cells of it, each with a family for its type. The last rule takes what looks like none of them.\n" +
-		"    # A partition with very many items becomes a very wide row: Bigtable advises at most 100 MB and refuses more than 256 MB.\n    families:\n")
+	b.WriteString("    # It holds several types of items. The items of a partition become one wide row. The item that is alone in it becomes the row's\n" +
+		"    # columns, the others become cells, each type in its own family. The last rule takes all other items.\n" +
+		"    # A partition with very many items becomes a very wide row. Bigtable recommends at most 100 MB and refuses more than 256 MB.\n    families:\n")
 	for _, name := range families {
 		fmt.Fprintf(&b, "      %s: maxversions=1\n", quoted(name))
 	}

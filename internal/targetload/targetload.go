@@ -56,7 +56,7 @@ func (r Reading) Above(share float64) bool { return r.Known && r.CPU > share }
 // String is the reading for people.
 func (r Reading) String() string {
 	if !r.Known {
-		return "cannot tell: " + r.Why
+		return "unknown: " + r.Why
 	}
 	return fmt.Sprintf("target CPU %.0f%% (cluster %s)", r.CPU*100, r.Cluster)
 }
@@ -183,7 +183,7 @@ func (s series) message(r *http.Response) string {
 
 // newest takes the newest point of each cluster, and of these the highest.
 func newest(s series) Reading {
-	out := Reading{Why: fmt.Sprintf("Cloud Monitoring has no point of the instance's clusters within %s", window)}
+	out := Reading{Why: fmt.Sprintf("Cloud Monitoring has no data of the instance's clusters within %s", window)}
 	for _, cluster := range s.TimeSeries {
 		var last Reading
 		for _, p := range cluster.Points {

@@ -110,8 +110,7 @@ func TestCannotTell(t *testing.T) {
 		status      int
 		answer, why string
 	}{
-		{http.StatusOK, `{}`, "Cloud Monitoring has no point of the instance's clusters within 10m0s"},
-		{http.StatusOK, `{"timeSeries":[` + cluster("a") + "," + cluster("b", point(now, `"int64Value":"7"`)) + `]}`, "Cloud Monitoring has no point of the instance's clusters within 10m0s"},
+		{http.StatusOK, `{}`, "Cloud Monitoring has no data of the instance's clusters within 10m0s"},
 		{http.StatusOK, `{"timeSeries":`, "cannot read the answer of Cloud Monitoring: unexpected EOF"},
 		{http.StatusForbidden, `{"error":{"code":403,"message":"Permission denied.","status":"PERMISSION_DENIED"}}`,
 			"no permission monitoring.timeSeries.list in project example.com:shop: Permission denied."},
@@ -120,7 +119,7 @@ func TestCannotTell(t *testing.T) {
 	} {
 		m, _ := monitoring(t, c.status, c.answer)
 		r := m.Read(context.Background(), now)
-		if r.Known || r.Why != c.why || r.String() != "cannot tell: "+c.why || r.Above(0) {
+		if r.Known || r.Why != c.why || r.String() != "unknown: "+c.why || r.Above(0) {
 			t.Errorf("%+v, want %q", r, c.why)
 		}
 	}

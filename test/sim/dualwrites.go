@@ -293,7 +293,7 @@ func (d *dualRun) trouble(ctx context.Context) {
 }
 
 // lose has nobody read for a while, and then the stream lose what it holds: the table is loaded anew,
-// while what the application wrote to the target for changes of before is still under way.
+// while what the application wrote to the target for changes before is still under way.
 func (d *dualRun) lose(ctx context.Context) {
 	d.lossAt = 0
 	for _, w := range d.workers {

@@ -242,7 +242,7 @@ func (s objectStore) refusals(ctx context.Context, dir, key string) error {
 		return err
 	}
 	_, err = e.Open(ctx, 0)
-	if err := place("no data", err, ".json.gz: there is no such file, and the manifest lists it"); err != nil {
+	if err := place("no data", err, ".json.gz: there is no such file, but the manifest lists it"); err != nil {
 		return err
 	}
 	if _, err = s.read(ctx, "another-bucket", key); err == nil || !strings.Contains(err.Error(), s.noBucket) {
