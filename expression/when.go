@@ -84,7 +84,7 @@ func (p *parser) suggestion() string {
 	case t.kind == tokenOp && t.text == ":":
 		return "write the value itself instead of a placeholder"
 	case connective(t):
-		return fmt.Sprintf("an attribute of this name stands in backquotes: `%s`", t.text)
+		return fmt.Sprintf("write an attribute of this name in backquotes: `%s`", t.text)
 	case keyword(t, "LIKE"):
 		return "patterns are begins_with and contains"
 	case keyword(t, "IS"):
@@ -94,9 +94,9 @@ func (p *parser) suggestion() string {
 	case before.kind == tokenLiteral && t.kind == tokenLiteral && before.value.Kind() == attribute.KindS && t.value.Kind() == attribute.KindS:
 		return `a quote inside of a string is written \" or \'`
 	case before.kind == tokenWord && strings.HasPrefix(p.text[t.at:], "-"):
-		return "a name with a hyphen stands in backquotes"
+		return "write a name with a hyphen in backquotes"
 	case before.kind == tokenDigits || t.kind == tokenLiteral && t.value.Kind() == attribute.KindN:
-		return "dates and other text stand in quotes"
+		return "write dates and other text in quotes"
 	}
 	return ""
 }
@@ -199,7 +199,7 @@ func (l *lexer) operator() error {
 	}
 	if n == 0 {
 		r, _ := utf8.DecodeRuneInString(rest)
-		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("unexpected character %q", r), Suggestion: "strings stand in quotes, unusual names in backquotes"}
+		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("unexpected character %q", r), Suggestion: "write strings in quotes, unusual names in backquotes"}
 	}
 	l.add(tokenOp, rest[:n], l.at+n, attribute.Value{})
 	return nil
@@ -227,7 +227,7 @@ func (l *lexer) number() error {
 	text := l.text[l.at:end]
 	v, err := attribute.Number(text)
 	if err != nil {
-		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("%q is %v", clip(text), err), Suggestion: "other text stands in quotes"}
+		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("%q is %v", clip(text), err), Suggestion: "write other text in quotes"}
 	}
 	kind := tokenLiteral
 	if plain {
@@ -293,7 +293,7 @@ func (p *parser) set(at token, list []attribute.Value) (attribute.Value, error) 
 	var binaries [][]byte
 	for _, v := range list {
 		if v.Kind() != list[0].Kind() || v.Kind() != attribute.KindS && v.Kind() != attribute.KindN && v.Kind() != attribute.KindB {
-			return attribute.Value{}, &SyntaxError{Offset: at.at, Problem: "a set whose members are not all strings, all numbers or all binaries", Suggestion: "lists stand in [ ]"}
+			return attribute.Value{}, &SyntaxError{Offset: at.at, Problem: "a set whose members are not all strings, all numbers or all binaries", Suggestion: "write lists in [ ]"}
 		}
 		if slices.Contains(texts, v.Text()) {
 			return attribute.Value{}, &SyntaxError{Offset: at.at, Problem: "a set with a member twice"}

@@ -163,7 +163,7 @@ func (p *wirePool) Put(b *[]byte) {
 func (wireCodec) Marshal(message any) (mem.BufferSlice, error) {
 	r, ok := message.(*wireRequest)
 	if !ok {
-		return nil, errors.New("not a request of ours")
+		return nil, errors.New("not a request of replicator")
 	}
 	buffer := wireBuffers.Get(int(r.Size()))
 	*buffer = r.AppendProto((*buffer)[:0], r.table, r.profile)
@@ -173,7 +173,7 @@ func (wireCodec) Marshal(message any) (mem.BufferSlice, error) {
 func (wireCodec) Unmarshal(data mem.BufferSlice, message any) error {
 	answer, ok := message.(*wireAnswer)
 	if !ok {
-		return errors.New("not an answer of ours")
+		return errors.New("not an answer of replicator")
 	}
 	var b []byte
 	if len(data) == 1 {

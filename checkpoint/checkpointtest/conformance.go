@@ -20,7 +20,7 @@ func Conformance(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a row is created once", createsOnce},
 		{"a row is replaced by its counter alone", replacesByCounter},
 		{"counters are compared as a whole", comparesWhole},
-		{"a counter moves to where it is told", movesCounter},
+		{"a counter moves to a given value", movesCounter},
 		{"a row is removed by its counter alone", removesByCounter},
 		{"a removed row may be created again", createsAgain},
 		{"a prefix gives its rows and no others", readsPrefix},
@@ -87,7 +87,7 @@ func replacesByCounter(t *testing.T, s checkpoint.Store) {
 	take(t, s, "p/a",
 		step{1, "of a row that is not there", false},
 		step{0, "one", true}, step{1, "two", true},
-		step{1, "by somebody who saw one", false}, step{3, "by somebody who sees the future", false},
+		step{1, "by a process that saw one", false}, step{3, "by a process that sees the future", false},
 		step{2, "three", true}, step{0, "created", false})
 	expect(t, s, "p/a", "p/a 3 three")
 }

@@ -94,7 +94,7 @@ func (p *program) lint(allowed config.Allowed) error {
 			}
 		}
 		if report.Errors == 0 {
-			if _, err := fmt.Fprintf(p.Stdout, "not checked offline, `replicator plan` does: %s\n", strings.Join(notChecked, "; ")); err != nil {
+			if _, err := fmt.Fprintf(p.Stdout, "only `replicator plan` can check: %s\n", strings.Join(notChecked, "; ")); err != nil {
 				return err
 			}
 		}

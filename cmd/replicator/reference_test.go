@@ -75,7 +75,7 @@ func referenceCLI(t *testing.T) string {
 
 func referenceExitCodes(*testing.T) string {
 	b := reference("Exit statuses", "Local configuration and environment are 2, what a remote end refuses is 1. The codes are explained in [errors](../errors.md).")
-	b.WriteString("\n| status | meaning | errors that lead to it |\n|---|---|---|\n")
+	b.WriteString("\n| status | meaning | errors with this status |\n|---|---|---|\n")
 	for _, e := range []struct {
 		status  int
 		meaning string

@@ -69,25 +69,25 @@ const (
 // Source is Amazon DynamoDB.
 type Source struct {
 	Region  string        `key:"region" check:"region" unset:"from the AWS SDK's chain"` // AWS region of the tables
-	RoleARN string        `key:"role_arn" check:"role" unset:"no role is assumed"`       // role to assume with the identity of the AWS chain
-	Start   Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // from where changes are applied when there is no checkpoint yet
-	Poll    time.Duration `key:"poll" default:"1s" min:"200ms" max:"1m"`                 // how long a change of an idle shard may wait to be seen; a shard that has just had changes is asked after 1s at the latest
+	RoleARN string        `key:"role_arn" check:"role" unset:"no role is assumed"`       // role to assume with the identity of the AWS SDK's chain
+	Start   Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // where to start in the stream when there is no checkpoint yet
+	Poll    time.Duration `key:"poll" default:"1s" min:"200ms" max:"1m"`                 // time between reads of an idle shard; a shard with recent changes is read at least every second
 }
 
 // Target is Cloud Bigtable.
 type Target struct {
 	Project       string `key:"project" required:"my-project" check:"resource"`          // Google Cloud project
 	Instance      string `key:"instance" required:"my-instance" check:"resource"`        // Bigtable instance
-	AppProfile    string `key:"app_profile" default:"default" check:"resource"`          // with single-cluster routing and single-row transactions
-	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, our own included; never alter existing ones
-	View          string `key:"view" check:"view" unset:"no authorized view is created"` // of each target table, over the mapped families
+	AppProfile    string `key:"app_profile" default:"default" check:"resource"`          // app profile with single-cluster routing and single-row transactions
+	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, replicator's own included; never alter existing ones
+	View          string `key:"view" check:"view" unset:"no authorized view is created"` // id of an authorized view of each target table, over the mapped families
 }
 
 // State is what the replicator keeps for itself, in the target instance.
 type State struct {
 	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"` // leases, checkpoints, parked items
-	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"4d" max:"3650d"`        // life of a removed item's version
-	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`                   // renewed every third of it
+	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"4d" max:"3650d"`        // how long the tombstone of a removed item is kept
+	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`                   // length of a lease; workers renew it three times within that time
 }
 
 // Table is one source table, or every one whose name matches a pattern, and where its items go. Mapping, in mapping.go, says what they become.
@@ -95,15 +95,15 @@ type Table struct {
 	From          string        `key:"from" required:"Orders" check:"dynamodb_table"`                                          // a name, or a pattern of names: Orders_{year:4}_{month:2}
 	To            string        `key:"to" check:"target_table"`                                                                // Bigtable table; the source's name when not given
 	Start         Start         `key:"start" oneof:"trim_horizon,now"`                                                         // overrides source.start
-	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`                                           // how often new tables of a pattern are looked for; 5m when not given
-	Families      []Family      `key:"families" omit:"true"`                                                                   // of the target that rules write; d: maxversions=1 when not given
-	Preset        string        `key:"preset" omit:"true" oneof:"google-migration-utility,google-migration-utility-corrected"` // the layout of rules that give neither columns nor a cell, and of a table without rules
+	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`                                           // how often to look for new tables of a pattern; default 5m
+	Families      []Family      `key:"families" omit:"true"`                                                                   // column families of the target that rules write; default d: maxversions=1
+	Preset        string        `key:"preset" omit:"true" oneof:"google-migration-utility,google-migration-utility-corrected"` // layout for a table without rules, and for rules with neither columns nor a cell
 	Drop          []string      `key:"drop_attributes" omit:"true"`                                                            // attributes that are not copied, unless a rule names them
-	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first that matches an item decides; none: each attribute is a column
-	KeepVersions  bool          `key:"keep_versions" omit:"true"`                                                              // values that attributes had before stay as older cells, as the families' rules let them
-	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what follows from it
-	Owned         bool          `key:"owned" omit:"true"`                                                                      // every row of the target is of this program: after a load, rows that no version of ours marks are compared with the source too, and removed where it has no such item
-	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing else writes the target table while this program does
+	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first rule that matches an item applies; without rules each attribute is a column
+	KeepVersions  bool          `key:"keep_versions" omit:"true"`                                                              // keep former values as older cells, as far as the families' rules allow
+	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what happens to expired items
+	Owned         bool          `key:"owned" omit:"true"`                                                                      // nothing else writes the target: after a load, rows without a version of replicator are also compared with the source, and removed if they are orphans
+	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing but replicator writes this target table
 	BackfillFrom  string        `key:"backfill_from" omit:"true" check:"images"`                                               // overrides backfill.from
 
 	where   map[string]diag.Position // Config's
@@ -121,24 +121,24 @@ type Table struct {
 // Family is a column family: a garbage collection rule and, behind a colon, an aggregate, as in `cbt createtable families=`.
 type Family struct {
 	Name string `key:"@" short:"rule"`
-	Rule string `key:"rule" check:"mapping"` // garbage collection, and behind a colon an aggregate, as in cbt: maxversions=1 || maxage=30d
+	Rule string `key:"rule" check:"mapping"` // garbage collection rule and, behind a colon, an aggregate, as in cbt: maxversions=1 || maxage=30d
 }
 
 // Rule says what becomes of the items that a condition matches.
 type Rule struct {
-	Name    string   `key:"name" check:"mapping" omit:"true"`                      // for messages and metrics
-	When    string   `key:"when" check:"condition" omit:"true"`                    // a DynamoDB condition with its values; every item when not given
-	Ignore  bool     `key:"ignore" omit:"true"`                                    // not copied, and counted
-	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // the target table of these items; the entry's when not given
-	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template; the primary key, joined with #, when not given
-	Columns []Column `key:"columns" omit:"true"`                                   // where attributes go: a family, family:column, or with as and value
+	Name    string   `key:"name" check:"mapping" omit:"true"`                      // name of the rule in messages and metrics
+	When    string   `key:"when" check:"condition" omit:"true"`                    // a DynamoDB condition with its values; default every item
+	Ignore  bool     `key:"ignore" omit:"true"`                                    // do not copy these items, only count them
+	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table of these items; default the entry's
+	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template; default the primary key, joined with #
+	Columns []Column `key:"columns" omit:"true"`                                   // where attributes go: a family, family:column, or a section with to, as and value
 	Cell    Cell     `key:"cell" omit:"true"`                                      // the item becomes one cell of a row that other items share
-	Write   []Write  `key:"write" omit:"true"`                                     // several rows of one item, each with its own row_key, and in a target table of its own if it has a to
+	Write   []Write  `key:"write" omit:"true"`                                     // several rows for one item, each with its own row_key, and optionally its own target table (to)
 }
 
 // Write is one of several rows that an item becomes.
 type Write struct {
-	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // the target table; the entry's when not given
+	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table; default the entry's
 	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template
 	Columns []Column `key:"columns" omit:"true"`                                   // where attributes go
 	Cell    Cell     `key:"cell" omit:"true"`                                      // the item becomes one cell of the row
@@ -148,27 +148,27 @@ type Write struct {
 type Column struct {
 	Attribute string `key:"@" short:"to"`
 	To        string `key:"to" check:"mapping" required:"d"`                                                                                   // family:qualifier, or a family: then the column has the attribute's name
-	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,cells,flattened,google_utility"` // how the value is written; by its type when not given
-	Value     string `key:"value" check:"mapping" omit:"true"`                                                                                 // of the columns that as: columns makes of a set's members; empty when not given
+	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,cells,flattened,google_utility"` // how the value is written; default by its type
+	Value     string `key:"value" check:"mapping" omit:"true"`                                                                                 // value of the columns that as: columns writes for the members of a set; default empty
 }
 
 // Cell makes an item one cell of a row that other items share.
 type Cell struct {
-	To   string   `key:"to" check:"mapping" omit:"true"`            // family:column, the column being a template
+	To   string   `key:"to" check:"mapping" omit:"true"`            // family:column; the column is a template
 	As   string   `key:"as" omit:"true" oneof:"json,dynamodb_json"` // how the item is written
-	Only []string `key:"only" omit:"true" filled:"true"`            // the attributes that are written; all that are not dropped when not given
+	Only []string `key:"only" omit:"true" filled:"true"`            // the attributes to write; default all except drop_attributes
 }
 
 // TTL is the source's time-to-live attribute, and what follows from it.
 type TTL struct {
-	Attribute string `key:"attribute" check:"mapping" omit:"true"`             // of type N, in seconds since 1970
-	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: cells expire by garbage collection; follow_deletes: by the deletes of DynamoDB; keep: such deletes are not applied, which needs rules that look at the primary key alone
+	Attribute string `key:"attribute" check:"mapping" omit:"true"`             // name of an attribute of type N, in seconds since 1970
+	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: garbage collection removes the cells; follow_deletes: DynamoDB's deletes are applied; keep: they are not applied (needs rules that use only the primary key)
 }
 
 // DualWrites says that the application writes the target tables too, beside this program.
 type DualWrites struct {
-	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"` // attribute of type N below 10^20 that the application raises with each write of an item, under a condition: it ranks the writes of both, and nothing is settled
-	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"nothing else may write the target tables"` // longer than an application's write to Bigtable can take after its commit in DynamoDB, retries included; images are asserted exactly so long after they were applied
+	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"` // attribute of type N below 10^20 that the application raises with each conditional write of an item; it orders the writes of both
+	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"nothing else may write the target tables"` // longest time from a commit in DynamoDB to the application's write to Bigtable, retries included; images are asserted again after it
 }
 
 // Late is how long after its change in the source the application may still write the table's target; 0: nothing else writes it.
@@ -184,54 +184,54 @@ func (c *Config) DualWritten(t Table) bool { return c.Late(t) > 0 || t.number !=
 
 // Backfill is the copy of the items that exist already.
 type Backfill struct {
-	From                string   `key:"from" default:"scan" check:"images"`                                       // where the first load of a table reads them: scan, or the folder of a full export, s3://…, gs://… or a directory that every worker has; {table} stands for the source table's name
-	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                                 // the exports were asked for without filter, projection and key conditions, where DynamoDB does not know it or may not be asked
-	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                      // of each source table, over all workers: 25% of its provisioned read capacity, or a number of read units a second
-	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`                  // over all tables and workers of this process; 0 is unlimited
-	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"the target is not watched"` // loads wait while a cluster of the target is busier than this; Cloud Monitoring is asked
-	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                          // false: under the guard, as changes are
-	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                                  // wait: after a gap the table is marked as needing a load, and waits for you; load: the load begins by itself
-	SkipExpired         bool     `key:"skip_expired" default:"false"`                                             // items past their time to live, which DynamoDB has not removed yet, are not copied
-	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                               // parallel Scan segments per table; DynamoDB's limit is 1,000,000
+	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker has); {table} is replaced by the source table's name
+	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirm that the exports have no filter, projection or key conditions, if DynamoDB cannot be asked
+	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                 // limit for each source table, over all workers: 25% of its provisioned read capacity, or read units a second
+	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit over all tables of this process; 0 is unlimited
+	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"` // loads wait while a cluster of the target has a higher CPU load, by Cloud Monitoring
+	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                     // false: conditional writes, as for changes
+	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // after a gap the table needs a load. wait: an operator starts it; load: it begins by itself
+	SkipExpired         bool     `key:"skip_expired" default:"false"`                                        // do not copy expired items that DynamoDB has not removed yet
+	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                          // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
 // Verify is the comparison of source and target.
 type Verify struct {
-	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // of the items, by a hash of their keys: those of which rows are compared that were just applied
-	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sample of what they have just applied
-	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // a row that differs is looked at again so long after all changes of before are applied
+	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // share of the items, by a hash of their keys, whose rows are compared after a change
+	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sample of recent changes
+	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // how long after earlier changes were applied a differing row is read again
 }
 
 // Cutover is the day on which the application leaves the source.
 type Cutover struct {
-	ReadyWhen      ReadyWhen        `key:"ready_when"`                                       // what must hold before the application is asked to stop its writes
-	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover waits for its approval, its hours and its gates
-	Deadlines      CutoverDeadlines `key:"deadlines"`                                        // of the steps before the switch: a step that takes longer cancels the cutover, and the application goes on
-	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`    // time between two listings of a stream that must be equal before a drain is proved
-	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long after the switch the stream is watched for writers that were missed
-	Hooks          CutoverHooks     `key:"hooks"`                                            // what stops, switches and releases the application; all three or none
+	ReadyWhen      ReadyWhen        `key:"ready_when"`                                       // gates that must be ready before the application's writes are frozen
+	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover waits for approval, its hours and its gates
+	Deadlines      CutoverDeadlines `key:"deadlines"`                                        // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
+	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`    // time between the two equal listings of a stream that prove a drain
+	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long after the switch the stream is watched for missed writers
+	Hooks          CutoverHooks     `key:"hooks"`                                            // hooks that stop, switch and release the application; all three or none
 }
 
 // ReadyWhen are the gates of a cutover.
 type ReadyWhen struct {
-	LagBelow     time.Duration `key:"lag_below" default:"5s" min:"1s" max:"1h"`                  // how far behind its stream a shard may be
-	LagHeldFor   time.Duration `key:"lag_held_for" default:"10m" min:"0s" max:"1d"`              // for how long every shard must have been within lag_below
-	VerifyWithin time.Duration `key:"verify_clean_within" default:"1h" min:"1s" max:"1d"`        // age of the last comparison, which must be clean; the last full one may be a day old
-	ParkedAtMost int           `key:"parked_items_at_most" default:"0" min:"0" max:"1000000"`    // items that could not be mapped or stored
-	Headroom     time.Duration `key:"retention_headroom_above" default:"12h" min:"1m" max:"23h"` // distance to the 24 h that DynamoDB keeps a stream
+	LagBelow     time.Duration `key:"lag_below" default:"5s" min:"1s" max:"1h"`                  // maximum lag of every shard
+	LagHeldFor   time.Duration `key:"lag_held_for" default:"10m" min:"0s" max:"1d"`              // how long every shard must have stayed within lag_below
+	VerifyWithin time.Duration `key:"verify_clean_within" default:"1h" min:"1s" max:"1d"`        // maximum age of the last verify, which must be clean; the last full verify may be a day old
+	ParkedAtMost int           `key:"parked_items_at_most" default:"0" min:"0" max:"1000000"`    // maximum number of parked items
+	Headroom     time.Duration `key:"retention_headroom_above" default:"12h" min:"1m" max:"23h"` // minimum time left until the stream drops unread changes
 }
 
 // CutoverDeadlines are how long the steps before the switch may take.
 type CutoverDeadlines struct {
 	Freeze time.Duration `key:"freeze" default:"1m" min:"1s" max:"1d"`  // until the hook freeze_writes has answered
 	Drain  time.Duration `key:"drain" default:"10m" min:"1s" max:"1d"`  // until everything written before the freeze is applied
-	Verify time.Duration `key:"verify" default:"10m" min:"1s" max:"1d"` // until the final comparison is over
-	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until nothing of ours can be written any more
+	Verify time.Duration `key:"verify" default:"10m" min:"1s" max:"1d"` // until the final verify is complete
+	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until in-flight writes of replicator are rejected
 }
 
 // CutoverHooks are commands, whose paths begin beside the configuration, or https:// addresses.
 type CutoverHooks struct {
-	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and answers when none is under way
+	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and answers once none is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
 	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
 }
@@ -239,24 +239,24 @@ type CutoverHooks struct {
 // Relay is the topic to which `replicator relay` publishes changes, and the subscription from which others apply them.
 type Relay struct {
 	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                // projects/PROJECT/topics/TOPIC
-	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"` // of the topic: what run --from pubsub pulls; R1311 says which settings it may not have
-	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead letter is not watched"`     // of its dead-letter topic: while a message stands there no table is in sync
-	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                  // of the messages: CloudEvents 1.0 in structured mode
+	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"` // subscription of the topic for run --from pubsub; R1311 lists unsuitable settings
+	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead letter is not monitored"`   // subscription of the dead-letter topic; while it holds a message no table is in sync
+	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                  // message format: CloudEvents 1.0 in structured mode
 }
 
 // BadItem says what happens to an item that cannot be mapped or stored.
 type BadItem string
 
 const (
-	BadItemPark BadItem = "park" // keep the change with its reason and go on
+	BadItemPark BadItem = "park" // keep the change with its reason and continue
 	BadItemStop BadItem = "stop" // stop before it
 )
 
 // Errors is the policy for items that cannot be mapped or stored. Nothing is ever skipped.
 type Errors struct {
-	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`           // park: put aside and go on; stop: end before it
-	ParkTo    string  `key:"park_to" default:"state" check:"park_to" later:"file:*"` // where they are put: state, the state table; or pubsub://projects/PROJECT/topics/TOPIC, the state table and a message to that topic
-	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"`     // number of parked items above which the process stops
+	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`           // park: keep the item aside and continue; stop: stop before it
+	ParkTo    string  `key:"park_to" default:"state" check:"park_to" later:"file:*"` // where parked items are kept. state: the state table; pubsub://projects/PROJECT/topics/TOPIC: the state table, and a message to that topic
+	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"`     // the process stops above this number of parked items
 }
 
 // Topic is the topic to which parked items are published, projects/PROJECT/topics/TOPIC; "" if they
@@ -277,7 +277,7 @@ type HTTP struct {
 
 // Log says how the process logs to stderr.
 type Log struct {
-	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"` // lines below it are left out
+	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"` // lowest level that is logged
 	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: on a terminal text; elsewhere json for `run` and `relay` and with `-o json`, else text
 }
 

@@ -57,7 +57,7 @@ var commands = map[string]Needs{
 	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true},
 	// Another cluster is what it is for.
 	"failover": {Does: "fail over %s", Role: "failover", Begun: diag.FailoverRefused, Write: true,
-		Hint: "if its ledger is in another cluster and was never replicated here, begin anew: replicator run"},
+		Hint: "if its ledger is in another cluster and was never replicated here, begin again: replicator run"},
 
 	"verify status": {Does: "verify %s", Role: "verify"},
 	"verify":        compare(Whenever),

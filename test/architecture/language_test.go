@@ -1,0 +1,193 @@
+package architecture
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// hidingWords are words that hide what a sentence says, with what to write instead. They are held
+// against every text that a user may read.
+var hidingWords = []struct{ words, instead string }{
+	{`nobody(?:'s)?`, "name what does not: no worker, no process, nothing"},
+	{`somebody(?:'s)?|someone`, "another program, another process, an operator"},
+	{`anybody`, "anyone, any process"},
+	{`whoever|whatever`, "the process that, everything that"},
+	{`of before|of now`, "earlier, from before, current"},
+	{`go(?:es)? on|went on|gone on`, "continue, resume, last"},
+	{`stands?(?: still)?|stood`, "is, exists, is frozen, is at"},
+	{`tells?|told`, "say, show, report, see"},
+	{`keepers?`, "coordinator"},
+	{`ours|theirs`, "replicator's, the application's, another program's"},
+	{`mend(?:s|ed|ing)?`, "fix, repair"},
+	{`of late`, "lately, since"},
+	{`(?:is|are|was) meant`, "name what it means"},
+	{`could be had`, "found"},
+	{`the day will`, "as on the day"},
+	{`be(?:gins?|gan) anew|written anew`, "again"},
+	{`in vain`, "without success"},
+	{`lead(?:s)? (?:to|elsewhere|back)|led (?:to|elsewhere|from)`, "routes to, sends to"},
+	{`under way`, "running, in flight"},
+	{`given up`, "abandoned, released"},
+}
+
+// notYetHeld are packages, folders and documents whose texts still have such words: one name a
+// line, which goes with its last one.
+var notYetHeld = []string{
+	"ARCHITECTURE.md",
+	"CONTRIBUTING.md",
+	"CHANGELOG.md",
+	"HAZARDS.md",
+	"README.md",
+	"SECURITY.md",
+	"docs/README.md",
+	"docs/decisions",
+	"docs/explanation",
+	"docs/how-to",
+	"docs/http.md",
+	"docs/metrics.md",
+	"docs/reference/conformance.md",
+	"docs/reference/json.md",
+	"docs/reference/state-table.md",
+	"docs/runbooks",
+	"docs/traps.md",
+	"docs/tutorials",
+	"internal/comparison",
+	"internal/cutover",
+	"internal/dashboard",
+	"internal/demo",
+	"internal/loads",
+	"internal/pipeline",
+	"internal/plan",
+	"internal/standing",
+	"internal/status",
+	"internal/switchover",
+	"internal/worker",
+}
+
+// justified are texts in which a hidingWords word is the right one, with the reason.
+var justified = []struct{ path, text, why string }{}
+
+// unread are folders whose texts no user of the program reads: tests, and tools of this repository.
+var unread = []string{"test", "bench", "deploy/check", "dynamodbtest", "cdc/cdctest", "sink/sinktest"}
+
+// forbiddenIn are the hidingWords words of a text, each with what to write instead.
+func forbiddenIn(path, text string) (found []string) {
+	for _, f := range hidingWords {
+		word := regexp.MustCompile(`(?i)(?:^|[^\w./-])(` + f.words + `)(?:$|[^\w(/-])`)
+		m := word.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		if !slices.ContainsFunc(justified, func(j struct{ path, text, why string }) bool {
+			return j.path == path && strings.Contains(text, j.text)
+		}) {
+			found = append(found, strconv.Quote(m[1])+": write "+f.instead)
+		}
+	}
+	return found
+}
+
+// below reports whether a path is one of some folders or files, or within one.
+func below(path string, of []string) bool {
+	return slices.ContainsFunc(of, func(folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") })
+}
+
+// TestUsersReadPlainWords holds the hidingWords words against all string literals of the program, help
+// and the catalogue of errors among them, and against the documents.
+func TestUsersReadPlainWords(t *testing.T) {
+	clean := map[string]bool{}
+	for _, name := range notYetHeld {
+		clean[name] = true
+	}
+	walkTexts(t, func(path string) {
+		for at, text := range textsOf(t, path) {
+			found := forbiddenIn(path, text)
+			if len(found) == 0 {
+				continue
+			}
+			for _, name := range notYetHeld {
+				if below(path, []string{name}) {
+					clean[name] = false
+				}
+			}
+			if !below(path, notYetHeld) {
+				t.Errorf("%s:%s: %s\n\t%s", path, at, strings.Join(found, "; "), text)
+			}
+		}
+	})
+	for _, name := range notYetHeld {
+		if clean[name] {
+			t.Errorf("%s has no hidingWords word any more: remove it from notYetHeld", name)
+		}
+	}
+}
+
+// walkTexts calls a function with each file of the repository whose texts users may read.
+func walkTexts(t *testing.T, each func(path string)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		switch {
+		case d.IsDir() && (below(path, unread) || d.Name() == "testdata" || d.Name() == "node_modules" || path != "." && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.IsDir(), strings.HasSuffix(path, "_test.go"):
+		case strings.HasSuffix(path, ".go"), strings.HasSuffix(path, ".md"):
+			each(path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inlineCode is a name in a document: of a key, a metric, a member. Names stay as they are.
+var inlineCode = regexp.MustCompile("`[^`\n]*`")
+
+// textsOf are the texts of a file by their lines: literals of more than one word of a Go file, the
+// lines of a document.
+func textsOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	source := document(t, path)
+	if strings.HasSuffix(path, ".md") {
+		for i, line := range strings.Split(source, "\n") {
+			texts[strconv.Itoa(i+1)] = inlineCode.ReplaceAllString(line, "CODE")
+		}
+		return texts
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, ok := n.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			return true
+		}
+		text, err := strconv.Unquote(literal.Value)
+		if err == nil && len(strings.Fields(text)) > 1 {
+			at := files.Position(literal.Pos())
+			texts[strconv.Itoa(at.Line)+":"+strconv.Itoa(at.Column)] = text
+		}
+		return true
+	})
+	return texts
+}
