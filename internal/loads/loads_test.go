@@ -156,7 +156,7 @@ func TestDecisions(t *testing.T) {
 	}
 	gap.Tries = checkpoint.MaxTries
 	step, ok := Next(gap, true)
-	if _, stuck := ended(gap, true); !ok || !strings.Contains(stuck, "3 loads did not end") || !strings.Contains(step.Why, "3 loads did not end") {
+	if _, stuck := ended(gap, true); !ok || !strings.Contains(stuck, "3 loads did not finish") || !strings.Contains(step.Why, "3 loads did not end") {
 		t.Error("after three loads that did not end nobody asks for the fourth: ", stuck, step)
 	}
 }
