@@ -58,10 +58,10 @@ func TestH107_WindowsThatALoadAccepts(t *testing.T) {
 		"kept, with a window":           {mapping: keeps, chain: []*exports.Export{full("f"), window(exports.ViewNewAndOld)}, want: "expire: keep"},
 		"kept, a window alone":          {mapping: keeps, windows: true, chain: []*exports.Export{window(exports.ViewNewAndOld)}, want: "expire: keep"},
 		"a window alone":                {windows: true, chain: []*exports.Export{window(exports.ViewNewAndOld)}},
-		"a full one for a gap":          {windows: true, chain: []*exports.Export{full("f")}, want: "a gap is mended by windows"},
+		"a full one for a gap":          {windows: true, chain: []*exports.Export{full("f")}, want: "windows repair a gap"},
 		"a window for everything":       {chain: []*exports.Export{window(exports.ViewNewAndOld)}, want: "no full export"},
-		"of another table":              {d: Description{ARN: "arn:2"}, chain: []*exports.Export{full("f")}, want: "it is of table"},
-		"of a table created anew":       {d: Description{ID: "new"}, chain: []*exports.Export{full("f")}, want: "of another table of the same name"},
+		"of another table":              {d: Description{ARN: "arn:2"}, chain: []*exports.Export{full("f")}, want: "it belongs to table"},
+		"of a table created anew":       {d: Description{ID: "new"}, chain: []*exports.Export{full("f")}, want: "to another table of the same name"},
 	} {
 		steps, err := Chain(c.chain, c.d, chainMapping(t, c.mapping), c.late, c.windows)
 		var refused *exports.Error

@@ -105,7 +105,7 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 	case table.GapCount > 0 && at.Before(table.AdoptedAt.Add(Slack)):
 		return never("is too old for this generation, which began at " + stampOf(table.AdoptedAt))
 	case table.GapCount > 0 && table.AdoptedAt.IsZero():
-		return &NotAdmissible{"the begin of this generation is unknown yet", true}
+		return &NotAdmissible{"the start of this generation is unknown yet", true}
 	}
 	return nil
 }

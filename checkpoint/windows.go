@@ -57,7 +57,7 @@ func Mendable(table TableState) error {
 	case table.Kind != KindStream:
 		return never("the loss includes more than changes of the stream (" + string(table.Kind) + ")")
 	case table.LostFrom.IsZero():
-		return never("the begin of the loss is unknown")
+		return never("the start of the loss is unknown")
 	}
 	return nil
 }

@@ -88,9 +88,9 @@ func TestH104_OverlapsAreRefused(t *testing.T) {
 	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
 	twice.Files = []File{{Name: "copied/elsewhere/data/a"}} // the name is the service's, whatever the folder
 	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
-	chainFails(t, Wanted{}, "of a whole second (--export-time)", odd, chained("a", 0, 900))
-	chainFails(t, Wanted{}, "ask for a window that begins at 2023-11-14T22:13:21Z", whole("f", 1), chained("a", 0, 900))
-	chainFails(t, Wanted{}, "ask for a window that begins at 2023-11-14T22:28:20Z", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
+	chainFails(t, Wanted{}, "at a whole second (--export-time)", odd, chained("a", 0, 900))
+	chainFails(t, Wanted{}, "request a window that begins at 2023-11-14T22:13:21Z", whole("f", 1), chained("a", 0, 900))
+	chainFails(t, Wanted{}, "request a window that begins at 2023-11-14T22:28:20Z", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
 }
 
 // TestForeignExportsAreRefused, and views that say too little.

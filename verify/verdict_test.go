@@ -86,8 +86,8 @@ func TestVerdicts(t *testing.T) {
 		"never written":                    {source: []attribute.Item{one}, want: "missing a d:id,d:v none of a"},
 		"never written, dual writes":       {source: []attribute.Item{one}, late: time.Minute, want: "missing a d:id,d:v none of a: the application deleted or wrote the whole row later than dual_writes.settle, 1m0s after its commit"},
 		"removed, though the item is":      {source: []attribute.Item{one}, target: removed, want: "missing a d:id,d:v gone of a"},
-		"removed, and cells are there":     {source: []attribute.Item{one}, target: func(w *world) { removed(w); cells(w, "2") }, want: "different a d:v gone of a: the row says that the item was removed"},
-		"removed, and the cells are right": {source: []attribute.Item{one}, target: func(w *world) { removed(w); cells(w, "1") }, want: "different a gone of a: the row says that the item was removed"},
+		"removed, and cells are there":     {source: []attribute.Item{one}, target: func(w *world) { removed(w); cells(w, "2") }, want: "different a d:v gone of a: the row has a tombstone, although the item exists"},
+		"removed, and the cells are right": {source: []attribute.Item{one}, target: func(w *world) { removed(w); cells(w, "1") }, want: "different a gone of a: the row has a tombstone, although the item exists"},
 		"right cells without a version":    {source: []attribute.Item{one}, target: func(w *world) { cells(w, "1") }, want: "different a none of a: the row has no version"},
 		"a version without cells":          {source: []attribute.Item{one}, target: func(w *world) { w.load(noon, one); w.damage("t", "a", sink.Op{Kind: sink.DeleteFamily, Family: "d"}) }, want: "different a d:id,d:v live of a"},
 		"an older image":                   {source: []attribute.Item{two}, target: func(w *world) { w.load(noon, one) }, want: "different a d:v live of a"},
@@ -100,7 +100,7 @@ func TestVerdicts(t *testing.T) {
 		"no item, at count 0":       {target: func(w *world) { w.timed(one) }, want: "leaving"},
 		"a tombstone":               {target: removed},
 		"a tombstone, and cells":    {target: func(w *world) { removed(w); cells(w, "2") }, want: "extra a d:id,d:v gone of a: cells were written after the item was removed"},
-		"cells of nobody":           {target: func(w *world) { cells(w, "1") }, want: "foreign a d:id,d:v none of : nobody of ours wrote these cells"},
+		"cells of nobody":           {target: func(w *world) { cells(w, "1") }, want: "foreign a d:id,d:v none of : replicator did not write these cells"},
 		"cells of a table of ours":  {owned: true, target: func(w *world) { cells(w, "1") }, want: "extra a d:id,d:v none of a: the row has no version"},
 		"a family of others":        {source: []attribute.Item{one}, target: func(w *world) { w.load(noon, one); w.damage("t", "a", set("x", "v", "1")) }},
 		"kept":                      {expire: transform.KeepExpired, target: func(w *world) { w.load(noon, one) }, want: "kept 1"},
@@ -170,7 +170,7 @@ func TestH41_WritesOfTheApplicationAreNamed(t *testing.T) {
 			row.Remove, row.Cells = true, nil
 		}
 		w.apply(row)
-		if got := w.look(w.comparison(), "a"); !strings.Contains(got, "the application wrote the row, and no record of the stream followed") {
+		if got := w.look(w.comparison(), "a"); !strings.Contains(got, "the application wrote the row, and no stream record followed") {
 			t.Errorf("removed %t: %s", remove, got)
 		}
 	}

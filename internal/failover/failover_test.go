@@ -177,6 +177,14 @@ func TestH46_AFailoverIsRefused(t *testing.T) {
 		plan       failover.Plan
 		before     func(w *world)
 	}{
+		{"another one failed over", "or another failover ran", failover.Plan{}, func(w *world) {
+			w.instance.during = func() {
+				if err := w.ledger.Move(w.ctx, "one", "three"); err != nil {
+					w.Fatal(err)
+				}
+			}
+		}},
+		{"the profile leads back", "routed elsewhere meanwhile", failover.Plan{}, func(w *world) { w.instance.during = func() { w.instance.leads = "one" } }},
 		{"somebody writes", "is still written, by worker1", failover.Plan{}, func(w *world) {
 			w.world.Go("worker", func(ctx context.Context) {
 				if task.Sleep(ctx, still/2) == nil {

@@ -71,6 +71,9 @@ func TestOutcomesOfACommand(t *testing.T) {
 		{"exit 0", "", cutover.HookDone},
 		{"echo sorry >&2; exit 1", "exit status 1: sorry", cutover.HookRefused},
 		{"exit 125", "exit status 125", cutover.HookRefused},
+		{"exit 74", "exit status 74", cutover.HookRefused},
+		{"exit 76", "exit status 76", cutover.HookRefused},
+		{"exit 126", "exit status 126", cutover.HookUnknown},
 		{"exit 75", "exit status 75: its token is too old, or the result of an earlier call is unknown", cutover.HookUnknown},
 		{"/no/such/program 2>/dev/null", "exit status 127", cutover.HookUnknown},
 		{"kill -9 $$", "signal: killed", cutover.HookUnknown},
@@ -136,8 +139,8 @@ func TestEndedCommandsPromiseNothing(t *testing.T) {
 		output  string
 	}{
 		{t.Context(), 0, nil, cutover.HookDone, "said"}, {t.Context(), 0, exec.ErrWaitDelay, cutover.HookDone, "said"}, {ended, 0, nil, cutover.HookDone, "said"},
-		{t.Context(), 0, broken, cutover.HookUnknown, "broken pipe: said"}, {ended, 3, broken, cutover.HookUnknown, "its time was up, and it was killed: said"},
-		{ended, 75, broken, cutover.HookUnknown, "its time was up, and it was killed: said"}, {ended, -1, broken, cutover.HookUnknown, "its time was up, and it was killed: said"},
+		{t.Context(), 0, broken, cutover.HookUnknown, "broken pipe: said"}, {ended, 3, broken, cutover.HookUnknown, "it ran out of time and was killed: said"},
+		{ended, 75, broken, cutover.HookUnknown, "it ran out of time and was killed: said"}, {ended, -1, broken, cutover.HookUnknown, "it ran out of time and was killed: said"},
 		{t.Context(), 1, broken, cutover.HookRefused, "exit status 1: said"}, {t.Context(), -1, broken, cutover.HookUnknown, "broken pipe: said"},
 	} {
 		if output, outcome := judge(c.ctx, "said", c.status, c.err); outcome != c.outcome || output != c.output {
@@ -148,7 +151,7 @@ func TestEndedCommandsPromiseNothing(t *testing.T) {
 		t.Errorf("%s, %q", outcome, output)
 	}
 	h := &Hooks{}
-	if output, outcome := h.Call(t.Context(), freeze); outcome != cutover.HookUnknown || output != "no such hook is configured" {
+	if output, outcome := h.Call(t.Context(), freeze); outcome != cutover.HookUnknown || output != "this hook is not configured" {
 		t.Errorf("%s, %q", outcome, output)
 	}
 	if output, outcome := h.Call(ended, freeze); outcome != cutover.HookUnknown || !strings.Contains(output, "not called") {

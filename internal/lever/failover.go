@@ -48,7 +48,7 @@ func (o *Failover) Run(ctx context.Context) error {
 	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
 		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or leave it out", lease))
 	}
-	if !o.Yes && !o.DryRun && !terminal.Interactive() {
+	if !o.Yes && !o.DryRun && o.Confirm == nil {
 		return diag.BadUsage("replicator failover asks before it begins, but there is no terminal", "add --yes")
 	}
 	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: "failover", Allowed: o.Allowed, With: o.With})

@@ -137,7 +137,7 @@ func TestATableIsPausedAndResumed(t *testing.T) {
 		if s.document(&d); d.Paused || d.Since != nil || d.Reason != nil || s.paused(ctx) {
 			t.Errorf("%+v", d)
 		}
-		if err := s.table("", "").Resume(ctx); err != nil || s.out.String() != "Orders: goes on from its checkpoints, within seconds\n" {
+		if err := s.table("", "").Resume(ctx); err != nil || s.out.String() != "Orders: resumed\n" {
 			t.Errorf("%q, %v", &s.out, err)
 		}
 	})
@@ -215,20 +215,20 @@ func TestAFailoverLoadsEverything(t *testing.T) {
 		if err := s.failover("", &asked).Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if len(asked) != 1 || !strings.HasPrefix(asked[0], "Is every worker stopped? Every table will take a load") {
+		if len(asked) != 1 || !strings.HasPrefix(asked[0], "Is every worker stopped? Every table will be loaded again") {
 			t.Errorf("asked %q", asked)
 		}
 		if waited := s.world.Elapsed(); waited != s.cfg.State.Lease+pipeline.NoticeTime {
 			t.Errorf("it waited %s", waited)
 		}
-		if got := s.out.String(); got != "the migration is of cluster c2, no longer c1; 1 table to be loaded again\n"+
+		if got := s.out.String(); got != "the migration uses cluster c2, no longer c1; 1 table must be loaded again\n"+
 			"start the workers: replicator run -c f; then: replicator backfill start --repair-gap -c f\n" {
 			t.Errorf("%q", got)
 		}
 		if state := s.state(ctx); !state.NeedsLoad || state.Generation <= 7 || !strings.Contains(s.stderr.String(), "waiting 1m35s") || s.copied[0] != s.cfg.State.Table {
 			t.Errorf("%+v, %q, %v", state, &s.stderr, s.copied)
 		}
-		if err := s.failover("", &asked).Run(ctx); err != nil || s.out.String() != "nothing to do: the ledger and the app profile are of cluster c2\n" {
+		if err := s.failover("", &asked).Run(ctx); err != nil || s.out.String() != "nothing to do: the ledger and the app profile use cluster c2\n" {
 			t.Errorf("%q, %v", &s.out, err)
 		}
 	})
@@ -247,7 +247,7 @@ func TestAFailoverKeepsPositions(t *testing.T) {
 		if len(asked) != 1 || !strings.HasPrefix(asked[0], "Had every worker stopped before") || s.world.Elapsed() != s.cfg.State.Lease {
 			t.Errorf("asked %q, waited %s", asked, s.world.Elapsed())
 		}
-		if got := s.out.String(); got != "the migration is of cluster c2, no longer c1; everything goes on from its positions\nstart the workers: replicator run -c f\n" ||
+		if got := s.out.String(); got != "the migration uses cluster c2, no longer c1; every table resumes from its checkpoints\nstart the workers: replicator run -c f\n" ||
 			s.state(ctx).Generation != 7 {
 			t.Errorf("%q", got)
 		}
@@ -275,7 +275,7 @@ func TestAFailoverIsRehearsed(t *testing.T) {
 				t.Errorf("a rehearsal moved the ledger to %s: %v", cluster, err)
 			}
 			if output == "" {
-				if s.out.String() != "would go on in cluster c2, no longer c1; 1 table to be loaded again\n" {
+				if s.out.String() != "the migration would use cluster c2, no longer c1; 1 table must be loaded again\n" {
 					t.Errorf("%q", &s.out)
 				}
 				continue
@@ -305,7 +305,7 @@ func TestAFailoverIsRefused(t *testing.T) {
 		}{
 			"nobody is asked":  {func(o *Failover) { o.Confirm = nil }, diag.Usage, "there is no terminal"},
 			"short":            {func(o *Failover) { o.StillFor = s.cfg.State.Lease - time.Second }, diag.Usage, "--still-for is 14s"},
-			"the cluster left": {func(o *Failover) { s.exists, o.Yes, o.StoppedFirst = false, true, true }, diag.FailoverRefused, "cluster c1 is gone"},
+			"the cluster left": {func(o *Failover) { s.exists, o.Yes, o.StoppedFirst = false, true, true }, diag.FailoverRefused, "cluster c1 was deleted"},
 		} {
 			s.exists = true
 			o := s.failover("", &asked)
@@ -323,7 +323,7 @@ func TestAFailoverIsRefused(t *testing.T) {
 		o.Yes = true
 		err := o.Run(ctx)
 		var told *diag.Error
-		if !errors.As(err, &told) || told.Code != diag.FailoverRefused || !strings.Contains(told.Cause, "the ledger is being written") || told.Fix == "" || len(asked) != 0 {
+		if !errors.As(err, &told) || told.Code != diag.FailoverRefused || !strings.Contains(told.Cause, "the ledger is still written") || told.Fix == "" || len(asked) != 0 {
 			t.Errorf("%v, asked %q", err, asked)
 		}
 	})

@@ -31,7 +31,7 @@ func TestWhichSelectionsAreNone(t *testing.T) {
 		s    Selection
 		want string // of the refusal
 	}{
-		{Selection{}, "needs to know which items"}, {Selection{Table: "Orders"}, "needs to know which items"},
+		{Selection{}, "needs the items to work on"}, {Selection{Table: "Orders"}, "needs the items to work on"},
 		{Selection{All: true}, ""}, {Selection{All: true, Table: "Orders"}, ""}, {Selection{Reason: "r"}, ""}, {Selection{All: true, Reason: "r"}, ""},
 		{Selection{Refs: []string{"01234567"}}, ""}, {Selection{Table: "Orders", Key: key}, ""}, {Selection{Key: key}, "--key needs --table"},
 		{Selection{Table: "Orders", Key: "a"}, "not a JSON object"}, {Selection{Table: "Orders", Key: "null"}, "not a JSON object"}, {Selection{Table: "Orders", Key: "[]"}, "not a JSON object"},
@@ -113,7 +113,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %d records, %v", word, len(found), err)
 		}
 	}
-	for want, s := range map[string]Selection{"nothing is parked": {}, "nothing of table Orders is parked": {Table: "Orders"}, "nothing is parked for such a reason": {Table: "Orders", Reason: "r"}} {
+	for want, s := range map[string]Selection{"nothing is parked": {}, "table Orders has no parked items": {Table: "Orders"}, "nothing is parked with such a reason": {Table: "Orders", Reason: "r"}} {
 		if got := s.nothing(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -111,6 +111,7 @@ func TestCannotTell(t *testing.T) {
 		answer, why string
 	}{
 		{http.StatusOK, `{}`, "Cloud Monitoring has no data of the instance's clusters within 10m0s"},
+		{http.StatusOK, `{"timeSeries":[` + cluster("a") + "," + cluster("b", point(now, `"int64Value":"7"`)) + `]}`, "Cloud Monitoring has no data of the instance's clusters within 10m0s"},
 		{http.StatusOK, `{"timeSeries":`, "cannot read the answer of Cloud Monitoring: unexpected EOF"},
 		{http.StatusForbidden, `{"error":{"code":403,"message":"Permission denied.","status":"PERMISSION_DENIED"}}`,
 			"no permission monitoring.timeSeries.list in project example.com:shop: Permission denied."},
