@@ -232,7 +232,7 @@ func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Ou
 		takes += s.slow
 	}
 	if task.Sleep(ctx, takes) != nil {
-		return "its time was up, and it was killed", cutover.HookUnknown
+		return "it ran out of time and was killed", cutover.HookUnknown
 	}
 	return output, outcome
 }
