@@ -75,12 +75,12 @@ func (p *program) healthcheck(ctx context.Context, address, path string) error {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
 	if err != nil {
-		return diag.BadUsage("the address "+address+" is none", "give one as 127.0.0.1:8080")
+		return diag.BadUsage("the address "+address+" is not valid", "give one as 127.0.0.1:8080")
 	}
-	no := &diag.Error{Code: diag.NotHealthy, What: "the process at " + request.URL.Host + " is not what was asked for"}
+	no := &diag.Error{Code: diag.NotHealthy, What: "the health check " + request.URL.String() + " failed"}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		no.Cause, no.Err = "it does not answer", err
+		no.Cause, no.Err = "nothing answers at "+request.URL.Host, err
 		return no
 	}
 	defer response.Body.Close()
