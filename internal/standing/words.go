@@ -116,7 +116,7 @@ var words = map[State]map[Reason]wording{
 	Unknown: {
 		"":               {"the target cannot be read", look},
 		TargetLost:       {"the target was lost or restored", "run"},
-		OtherCluster:     {"the app profile leads to another cluster", "failover --dry-run"},
+		OtherCluster:     {"the app profile routes to another cluster", "failover --dry-run"},
 		ledgerUnreadable: {"the ledger cannot be read", "status"},
 		clocksDiffer:     {"a worker's clock and the clock of this machine differ", "status --shards"},
 	},
