@@ -330,10 +330,10 @@ func TestAnswersOfTheSwitch(t *testing.T) {
 		step     checkpoint.CutoverStep
 		reason   string
 	}{
-		"refused":       {[]Outcome{HookRefused}, "", checkpoint.CutoverCancelled, "nothing was switched, says the hook"},
+		"refused":       {[]Outcome{HookRefused}, "", checkpoint.CutoverCancelled, "not switched, according to the hook"},
 		"unknown, done": {[]Outcome{HookUnknown, HookUnknown, HookDone}, "", checkpoint.CutoverWatching, ""},
 		"operator: yes": {[]Outcome{HookUnknown}, "yes", checkpoint.CutoverWatching, ""},
-		"operator: no":  {[]Outcome{HookUnknown}, "no", checkpoint.CutoverCancelled, "nothing was switched, says an operator"},
+		"operator: no":  {[]Outcome{HookUnknown}, "no", checkpoint.CutoverCancelled, "not switched, according to an operator"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			playScene(t, func(s *scene) {

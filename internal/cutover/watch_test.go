@@ -48,7 +48,7 @@ func TestTheStepVerify(t *testing.T) {
 			}
 			return r
 		}
-		s.expect(s.play(plan()), checkpoint.CutoverCancelled, "table Parts: the final verify says: 3 rows differ of what changed", FreezeWrites, UnfreezeWrites)
+		s.expect(s.play(plan()), checkpoint.CutoverCancelled, "table Parts: the final verify says: 3 rows differ of the changed rows", FreezeWrites, UnfreezeWrites)
 	})
 	playScene(t, func(s *scene) {
 		s.start(plan())

@@ -33,7 +33,7 @@ func TestACutoverByWorkers(t *testing.T) {
 		if c.Version != "1.2.3" || !strings.HasPrefix(c.CutoverPlan.By, "cutover-") || c.Hash == "" || !c.Approved || c.KeepFallback || !slices.Equal(c.Targets, []string{"orders", "parts"}) {
 			t.Errorf("%+v", c.CutoverPlan)
 		}
-		for _, said := range []string{"requested by cutover-", "drain       what was written is applied", "watching    switched, says the hook", "writes stand still for "} {
+		for _, said := range []string{"requested by cutover-", "drain       applying the last changes", "watching    switched, according to the hook", "writes stand still for "} {
 			if !strings.Contains(s.stderr.String(), said) {
 				t.Errorf("%q is not said in\n%s", said, &s.stderr)
 			}
