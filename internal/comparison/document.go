@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -49,16 +50,10 @@ type Document struct {
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
 	// PricesDate and Currency are those of the list prices by which Spent is money.
-	PricesDate string     `json:"prices_date"`
-	Currency   string     `json:"currency"`
-	Tables     []Table    `json:"tables"`
-	NextSteps  []NextStep `json:"next_steps"`
-}
-
-// NextStep is a command that leads on.
-type NextStep struct {
-	Command string `json:"command"`
-	Why     string `json:"why"`
+	PricesDate string              `json:"prices_date"`
+	Currency   string              `json:"currency"`
+	Tables     []Table             `json:"tables"`
+	NextSteps  []standing.NextStep `json:"next_steps"`
 }
 
 // Table is one source table.
@@ -260,14 +255,7 @@ func (d *Document) render(w io.Writer) error {
 			}
 		}
 	}
-	if len(d.NextSteps) == 0 {
-		return nil
-	}
-	_, _ = fmt.Fprintln(w, "\nNext:")
-	for _, step := range d.NextSteps {
-		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", step.Command, step.Why)
-	}
-	return tab.Flush()
+	return standing.WriteNext(w, d.NextSteps)
 }
 
 // renderCost writes what a comparison has read and costs; nothing where the source counts no units.

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
@@ -15,7 +16,7 @@ import (
 // judge makes the document of what was read.
 func (o *Operator) judge(now time.Time) *Document {
 	prices := cost.Default()
-	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), PricesDate: prices.Date, Currency: prices.Currency, Tables: []Table{}, NextSteps: []NextStep{}}
+	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), PricesDate: prices.Date, Currency: prices.Currency, Tables: []Table{}, NextSteps: []standing.NextStep{}}
 	for i := range o.tables {
 		t := &o.tables[i]
 		out := Table{Source: t.config.From, Target: t.config.TargetNames(), State: StateOf(t.state), Result: resultOf(t.state.Verify.Result, prices, now)}
@@ -30,7 +31,7 @@ func (o *Operator) judge(now time.Time) *Document {
 		out.Repair = t.mended
 		d.Tables = append(d.Tables, out)
 		if command, why := next(out); command != "" {
-			d.NextSteps = append(d.NextSteps, NextStep{"replicator " + command + " --table " + t.config.From + o.With, why})
+			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
 		}
 	}
 	return d

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
@@ -150,7 +151,7 @@ func TestRender(t *testing.T) {
 		r.Findings = append(r.Findings, Finding{Kind: "missing", Target: "orders", KeyHash: "abc"})
 	}
 	d := &Document{At: noon, Currency: "USD", PricesDate: "2026-01-01", Tables: []Table{{Source: "Orders", State: StateDone, Result: r}, {Source: "Parts", State: StateNever}, {Source: "Old", State: stateEnded},
-		{Source: "Now", State: StateRunning, Progress: &Progress{Phase: 1, Items: 7, Rows: 8, Parts: Parts{Total: 2}, ReadUnits: 10}}}, NextSteps: []NextStep{{"replicator verify", "because"}}}
+		{Source: "Now", State: StateRunning, Progress: &Progress{Phase: 1, Items: 7, Rows: 8, Parts: Parts{Total: 2}, ReadUnits: 10}}}, NextSteps: []standing.NextStep{{Command: "replicator verify", Why: "because"}}}
 	var out bytes.Buffer
 	if err := d.render(&out); err != nil {
 		t.Fatal(err)

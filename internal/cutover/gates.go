@@ -151,8 +151,8 @@ func (f Figures) copied(now time.Time) (yes bool, figure, cure string) {
 	if !holds {
 		return true, "done", ""
 	}
-	if step, leads := c.NextStep(f.State.Source); leads {
-		return false, c.Text(), "replicator " + step.Command
+	if step, leads := c.NextStep(f.State.Source, ""); leads {
+		return false, step.Why, step.Command
 	}
 	return false, c.Text(), "replicator status --table " + f.State.Source
 }

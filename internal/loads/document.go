@@ -21,9 +21,9 @@ type Document struct {
 	Decided []Decided `json:"decided"`
 	Tables  []Table   `json:"tables"`
 	// Prices are of the money in this document.
-	PricesDate string     `json:"prices_date"`
-	Currency   string     `json:"currency"`
-	NextSteps  []NextStep `json:"next_steps"`
+	PricesDate string              `json:"prices_date"`
+	Currency   string              `json:"currency"`
+	NextSteps  []standing.NextStep `json:"next_steps"`
 }
 
 // Decided is what a command did with one table, or would do.
@@ -118,10 +118,4 @@ type Limits struct {
 	MaxReadCapacity     *string    `json:"max_read_capacity"`
 	PauseAboveTargetCPU *string    `json:"pause_above_target_cpu"`
 	ChangedAt           *time.Time `json:"changed_at"` // by throttle; null if they are the configured ones
-}
-
-// NextStep is something to do.
-type NextStep struct {
-	Command string `json:"command"`
-	Why     string `json:"why"`
 }

@@ -105,11 +105,11 @@ func NoExport(s checkpoint.TableState) string {
 	return exportText(s.Load)
 }
 
-// againText is the command, without its first word, that asks for the export of a table once more, or for a load of the one
-// that was refused.
+// againText is the command, in the form of standing.Command, that asks for the export of a table once more, or for a load of the
+// one that was refused.
 func againText(s checkpoint.TableState) string {
 	if s.Load.Request.Refused() {
-		return "backfill start --table " + s.Source + " --export " + s.Load.Request.To
+		return "backfill start --table TABLE --export " + s.Load.Request.To
 	}
-	return "backfill start --table " + s.Source + " --request-export --export " + s.Load.Request.To
+	return "backfill start --table TABLE --request-export --export " + s.Load.Request.To
 }

@@ -13,19 +13,18 @@ import (
 // judge makes the document of what was read. With is added to the commands of next steps. It asks
 // nothing.
 func (in *Input) judge(prices cost.Prices, with string, now time.Time) *Document {
-	d := &Document{Schema: schemaName, Name: in.Cfg.Name, At: now.UTC(), Decided: []Decided{}, Tables: []Table{}, NextSteps: []NextStep{},
+	d := &Document{Schema: schemaName, Name: in.Cfg.Name, At: now.UTC(), Decided: []Decided{}, Tables: []Table{}, NextSteps: []standing.NextStep{},
 		PricesDate: prices.Date, Currency: prices.Currency}
 	for _, t := range in.Tables {
 		d.Tables = append(d.Tables, in.table(t, prices, now))
-		step, ok := Next(t.State, in.again())
+		step, ok := Next(t.State, in.again(), with)
 		switch {
 		case in.ledger == nil || !t.Found || t.State.Generation == 0:
-			step, ok = NextStep{"run", t.Config.From + ": " + terminal.NotStarted}, true
+			step, ok = standing.NextStep{Command: standing.Command("run", "", with), Why: t.Config.From + ": " + terminal.NotStarted}, true
 		case ok:
 			step.Why = t.Config.From + ": " + step.Why
 		}
 		if ok {
-			step.Command = "replicator " + step.Command + with
 			d.NextSteps = append(d.NextSteps, step)
 		}
 	}
@@ -97,31 +96,36 @@ func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
 	return out
 }
 
-// Next is the command, without its first word, that leads a table on whose load waits for somebody;
-// false if none does. Again says that a load after a gap begins by itself.
-func Next(s checkpoint.TableState, again bool) (NextStep, bool) {
-	table := " --table " + s.Source
+// Next is the command that leads a table on whose load waits for somebody; false if none does. Again
+// says that a load after a gap begins by itself, and flags are those of standing.Command.
+func Next(s checkpoint.TableState, again bool, flags string) (standing.NextStep, bool) {
+	command, why := next(s, again)
+	return standing.NextStep{Command: standing.Command(command, s.Source, flags), Why: why}, command != ""
+}
+
+// next is the command of Next, in the form of standing.Command, and why; "" if there is none.
+func next(s checkpoint.TableState, again bool) (command, why string) {
 	load := standing.LoadOf(s, again)
 	switch {
 	case s.Generation == 0:
 	case load.State == standing.LoadApproval:
 		c := s.Load.Sweep.Counts
-		return NextStep{"backfill resume" + table + " --yes", fmt.Sprintf("the sweep would put %s and remove %s of a target that was not made by this program, and waits for your answer",
-			terminal.Plural(int(c.Put), "row"), terminal.Plural(int(c.Removed), "row"))}, true
+		return "backfill resume --table TABLE --yes", fmt.Sprintf("the sweep would put %s and remove %s of a target that was not made by this program, and waits for your answer",
+			terminal.Plural(int(c.Put), "row"), terminal.Plural(int(c.Removed), "row"))
 	case NoExport(s) != "":
-		return NextStep{againText(s), NoExport(s)}, true
+		return againText(s), NoExport(s)
 	case load.UnderWay:
 		if s.Load.Paused == checkpoint.PausedByOperator {
-			return NextStep{"backfill resume" + table, "the load is paused by an operator"}, true
+			return "backfill resume --table TABLE", "the load is paused by an operator"
 		}
 	case load.Needed && load.State == standing.LoadDone:
-		return NextStep{"backfill redo" + table, s.Reason}, true
+		return "backfill redo --table TABLE", s.Reason
 	case load.Needed && s.Tries >= checkpoint.MaxTries:
-		return NextStep{"backfill start --repair-gap" + table, fmt.Sprintf("%s; %d loads did not end, so that the next one is yours to ask for", lost(s), s.Tries)}, true
+		return "backfill start --repair-gap --table TABLE", fmt.Sprintf("%s; %d loads did not end, so that the next one is yours to ask for", lost(s), s.Tries)
 	case load.Waits != "":
-		return NextStep{"backfill start --repair-gap" + table, lost(s)}, true
+		return "backfill start --repair-gap --table TABLE", lost(s)
 	}
-	return NextStep{}, false
+	return "", ""
 }
 
 // lost says what a load has to mend.

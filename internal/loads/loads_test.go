@@ -140,7 +140,7 @@ func TestDecisions(t *testing.T) {
 		if ended != c.over || (stuck == "") != (c.stuck == "") || !strings.Contains(stuck, c.stuck) {
 			t.Errorf("%s: over %v, stuck %q", name, ended, stuck)
 		}
-		if step, ok := Next(c.state, false); ok != (c.stuck != "") || ok && !strings.Contains(step.Command, "--table Orders") {
+		if step, ok := Next(c.state, false, ""); ok != (c.stuck != "") || ok && !strings.Contains(step.Command, "--table Orders") {
 			t.Errorf("%s: next %q", name, step.Command)
 		}
 		if d := (Request{Action: ActionRedo}).decide(table); d.Action != ActionRedo && table.Found {
@@ -148,14 +148,14 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 	gap := state(checkpoint.Load{}, true)
-	if _, ok := Next(gap, true); ok {
+	if _, ok := Next(gap, true, ""); ok {
 		t.Error("on_gap: load needs nobody")
 	}
 	if _, stuck := ended(gap, true); stuck != "" {
 		t.Error("on_gap: load goes on by itself: ", stuck)
 	}
 	gap.Tries = checkpoint.MaxTries
-	step, ok := Next(gap, true)
+	step, ok := Next(gap, true, "")
 	if _, stuck := ended(gap, true); !ok || !strings.Contains(stuck, "3 loads did not finish") || !strings.Contains(step.Why, "3 loads did not end") {
 		t.Error("after three loads that did not end nobody asks for the fourth: ", stuck, step)
 	}

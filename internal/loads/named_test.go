@@ -56,7 +56,7 @@ func TestWhatALoadCopiesIsShown(t *testing.T) {
 	if why := NoExport(s); why != "the export s3://b/1 is refused: it has a filter" {
 		t.Error(why)
 	}
-	if step, ok := Next(s, false); !ok || step.Command != "backfill start --table Orders --export s3://b/1" {
+	if step, ok := Next(s, false, ""); !ok || step.Command != "replicator backfill start --table Orders --export s3://b/1" {
 		t.Errorf("%+v", step)
 	}
 }

@@ -46,14 +46,7 @@ func (d *Document) render(w io.Writer) error {
 	if notes := d.notes(); len(notes) > 0 {
 		_, _ = fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))
 	}
-	if len(d.NextSteps) == 0 {
-		return nil
-	}
-	_, _ = fmt.Fprintln(w, "\nNext:")
-	for _, step := range d.NextSteps {
-		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", step.Command, step.Why)
-	}
-	return tab.Flush()
+	return standing.WriteNext(w, d.NextSteps)
 }
 
 // actionText says what was done, or would be.

@@ -45,9 +45,9 @@ func (in *Input) verdict(with string) (over bool, err error) {
 		if stuck == "" {
 			continue
 		}
-		fix := "replicator backfill start --table " + t.Config.From + with
-		if step, ok := Next(t.State, in.again()); ok {
-			fix = "replicator " + step.Command + with
+		fix := standing.Command("backfill start --table TABLE", t.Config.From, with)
+		if step, ok := Next(t.State, in.again(), with); ok {
+			fix = step.Command
 		}
 		found = append(found, &diag.Error{Code: diag.LoadWaits, What: "the load of table " + t.Config.From + " does not go on", Cause: stuck, Fix: fix})
 	}

@@ -94,9 +94,9 @@ func (j *judgement) needsLoad() {
 	c := &j.s.Conditions[len(j.s.Conditions)-1]
 	switch {
 	case load.State == LoadDone: // another load of this generation would find the same
-		c.step.Command = "backfill redo --table " + t.Source
+		c.command = redo
 	case load.Waits != "":
-		c.step.Command = "backfill start --repair-gap --table " + t.Source
+		c.command = repairGap
 	}
 }
 

@@ -200,8 +200,8 @@ func TestOf(t *testing.T) {
 	for _, c := range cases {
 		s := Of(facts(c.change))
 		got := s.Conditions[0]
-		step, leads := got.NextStep("Orders")
-		if s.State() != c.state || got.Reason != c.reason || leads != (c.next != "") || leads && step.Command != c.next || got.Text() == "" {
+		step, leads := got.NextStep("Orders", "")
+		if s.State() != c.state || got.Reason != c.reason || leads != (c.next != "") || leads && step.Command != "replicator "+c.next || got.Text() == "" {
 			t.Errorf("%s: %s (%s), %q, %+v; want %s (%s), %q", c.name, s.State(), got.Reason, got.Text(), step, c.state, c.reason, c.next)
 		}
 		if !c.since.IsZero() && !got.Since.Equal(c.since) {

@@ -1,7 +1,7 @@
 package standing
 
 import (
-	"strings"
+	"cmp"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -54,15 +54,12 @@ const (
 
 // Condition is a state that holds, why, and since when.
 type Condition struct {
-	State  State
-	Reason Reason
-	Since  time.Time // zero if unknown
-	detail string    // how many, or the words of an error
-	step   Step
+	State   State
+	Reason  Reason
+	Since   time.Time // zero if unknown
+	detail  string    // how many, or the words of an error
+	command string    // in place of the table's of words; "" if that holds
 }
-
-// Step is a command that leads on, without the first word, and why.
-type Step struct{ Command, Why string }
 
 // Text is the condition in one sentence.
 func (c Condition) Text() string {
@@ -73,17 +70,14 @@ func (c Condition) Text() string {
 	return text
 }
 
-// NextStep is the command that leads on from a condition of the named table; false if it passes by
-// itself.
-func (c Condition) NextStep(table string) (Step, bool) {
-	step := c.step
-	if step.Command == "" {
-		step.Command = strings.ReplaceAll(wordingOf(c.State, c.Reason).command, "TABLE", table)
+// NextStep is what leads on from a condition of the named table; false if it passes by itself. Flags
+// are those of Command.
+func (c Condition) NextStep(table, flags string) (NextStep, bool) {
+	command := cmp.Or(c.command, wordingOf(c.State, c.Reason).command)
+	if command == "" {
+		return NextStep{}, false
 	}
-	if step.Why == "" {
-		step.Why = c.Text()
-	}
-	return step, step.Command != ""
+	return NextStep{Command(command, table, flags), c.Text()}, true
 }
 
 // wording is a condition for people: a sentence, and the command that leads on, without the first
@@ -99,7 +93,12 @@ func wordingOf(s State, r Reason) wording {
 	return w
 }
 
-const look = "status --shards --table TABLE"
+// Commands of more than one condition, or of one that chooses between them.
+const (
+	look      = "status --shards --table TABLE"
+	redo      = "backfill redo --table TABLE"
+	repairGap = "backfill start --repair-gap --table TABLE"
+)
 
 // words has every sentence. That of the reason "" is for reasons without one of their own.
 var words = map[State]map[Reason]wording{

@@ -11,12 +11,6 @@ import (
 	"time"
 )
 
-// NextStep is something to do.
-type NextStep struct {
-	Command string `json:"command"`
-	Why     string `json:"why"`
-}
-
 // unmanned tells whether something may be left to read, and no worker is there to do it. A worker
 // that holds no lease may keep a table, whose shards have all ended or were not listed yet.
 func (m *Document) unmanned() bool {
@@ -27,12 +21,16 @@ func (m *Document) unmanned() bool {
 // next adds a step, or another reason for the one before it. Its command finds the configuration
 // that this one found.
 func (m *Document) next(command, why string) {
-	command = "replicator " + command + m.with
-	if n := len(m.NextSteps); n > 0 && m.NextSteps[n-1].Command == command {
-		m.NextSteps[n-1].Why += "; " + why
+	m.step(standing.NextStep{Command: standing.Command(command, "", m.with), Why: why})
+}
+
+// step adds a step, or another reason for the one before it.
+func (m *Document) step(step standing.NextStep) {
+	if n := len(m.NextSteps); n > 0 && m.NextSteps[n-1].Command == step.Command {
+		m.NextSteps[n-1].Why += "; " + step.Why
 		return
 	}
-	m.NextSteps = append(m.NextSteps, NextStep{command, why})
+	m.NextSteps = append(m.NextSteps, step)
 }
 
 // littleHeadroom is what an operator is warned of; the alert ReplicatorDataLossImminent uses the
@@ -78,7 +76,7 @@ func (m *Document) advise(started bool) {
 			m.next("lint", t.Source+" does not exist any more: take it out of the configuration, or create it again")
 		}
 		if t.load != nil {
-			m.next(t.load.Command, t.Source+": "+t.load.Why)
+			m.step(standing.NextStep{Command: t.load.Command, Why: t.Source + ": " + t.load.Why})
 		}
 		if t.Parked > 0 {
 			verb := "need"
@@ -88,8 +86,8 @@ func (m *Document) advise(started bool) {
 			m.next("parked list --table "+t.Source, terminal.Plural(t.Parked, "item")+" "+verb+" a decision")
 		}
 		for _, c := range t.stands.Conditions {
-			if step, leads := c.NextStep(t.Source); leads && c.State == standing.Differs {
-				m.next(step.Command, t.Source+": "+step.Why)
+			if step, leads := c.NextStep(t.Source, m.with); leads && c.State == standing.Differs {
+				m.step(standing.NextStep{Command: step.Command, Why: t.Source + ": " + step.Why})
 			}
 		}
 	}

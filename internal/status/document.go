@@ -33,20 +33,20 @@ const statusSchema = "replicator.status/v1"
 // Document is where a migration stands: the document of `status -o json` and of /api/v1/status.
 // What cannot be told is null.
 type Document struct {
-	Schema    string         `json:"schema"`
-	Name      string         `json:"name"`
-	Phase     string         `json:"phase"`
-	Standing                 // of the migration as a whole; its next steps are below
-	At        time.Time      `json:"at"`
-	Source    string         `json:"source"`
-	Target    string         `json:"target"`
-	Emulator  bool           `json:"emulator"`
-	Workers   []workerStatus `json:"workers"` // that hold a lease or keep a table
-	Leases    int            `json:"leases"`
-	Tables    []Table        `json:"tables"`
-	Shards    []Shard        `json:"shards,omitempty"`
-	Cutover   cutoverStatus  `json:"cutover"`
-	NextSteps []NextStep     `json:"next_steps"`
+	Schema    string              `json:"schema"`
+	Name      string              `json:"name"`
+	Phase     string              `json:"phase"`
+	Standing                      // of the migration as a whole; its next steps are below
+	At        time.Time           `json:"at"`
+	Source    string              `json:"source"`
+	Target    string              `json:"target"`
+	Emulator  bool                `json:"emulator"`
+	Workers   []workerStatus      `json:"workers"` // that hold a lease or keep a table
+	Leases    int                 `json:"leases"`
+	Tables    []Table             `json:"tables"`
+	Shards    []Shard             `json:"shards,omitempty"`
+	Cutover   cutoverStatus       `json:"cutover"`
+	NextSteps []standing.NextStep `json:"next_steps"`
 
 	loadsAgain bool // a load after a gap begins by itself
 	cutover    checkpoint.Cutover
@@ -94,7 +94,7 @@ type Table struct {
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
 	Standing
-	NextSteps []NextStep `json:"next_steps"` // of this table alone
+	NextSteps []standing.NextStep `json:"next_steps"` // of this table alone
 	// Apply is what becomes of changes: direct; both where they are published as well; topic where they
 	// are published, and written by other processes.
 	Apply string `json:"apply"`
@@ -140,12 +140,12 @@ type Table struct {
 
 	Suspended  string `json:"-"` // why it cannot be followed, if it cannot
 	stands     standing.Standing
-	Childless  time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
-	LongGone   bool      `json:"-"` // it was dropped, and its stream has ended too
-	slowed     []string  // why its load is not faster
-	copiedFrom string    // the export that its load copies; "" if it scans
-	noExport   string    // why its load waits for somebody who has asked for an export; "" if it does not
-	load       *NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
+	Childless  time.Time          `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
+	LongGone   bool               `json:"-"` // it was dropped, and its stream has ended too
+	slowed     []string           // why its load is not faster
+	copiedFrom string             // the export that its load copies; "" if it scans
+	noExport   string             // why its load waits for somebody who has asked for an export; "" if it does not
+	load       *standing.NextStep // that its load waits for; nil if it waits for nobody
 	keeper     string
 	waiting    int // shards that could be read and that nobody holds
 	silent     int // shards whose owner is silent
@@ -207,7 +207,7 @@ type KeeperInput struct {
 }
 
 func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document {
-	m := &Document{Schema: statusSchema, Name: cfg.Name, At: now.UTC(), Tables: []Table{}, NextSteps: []NextStep{}, Workers: []workerStatus{},
+	m := &Document{Schema: statusSchema, Name: cfg.Name, At: now.UTC(), Tables: []Table{}, NextSteps: []standing.NextStep{}, Workers: []workerStatus{},
 		workers: map[string]*workerStatus{}, lease: cfg.State.Lease, loadsAgain: cfg.Backfill.OnGap == "load", Source: cfg.Source.Region, Target: cfg.Target.Project + "/" + cfg.Target.Instance}
 	if m.Source == "" {
 		m.Source, _ = env("AWS_REGION")
@@ -225,7 +225,7 @@ func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document
 // add judges one table.
 func (m *Document) add(c config.Table, in TableInput) {
 	t := Table{Source: c.From, Target: c.TargetNames(), Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
-		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}, NextSteps: []NextStep{}}
+		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}, NextSteps: []standing.NextStep{}}
 	if c.Pattern() != "" {
 		t.group = c.Group()
 	}
@@ -243,8 +243,8 @@ func (m *Document) add(c config.Table, in TableInput) {
 			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: loads.Known(last.Shard), Reason: last.Reason}
 		}
 		t.LossKind, t.LostFrom = loads.Known(string(in.State.Kind)), loads.KnownTime(in.State.LostFrom)
-		if step, ok := loads.Next(in.State, m.loadsAgain); ok {
-			t.load = &NextStep{step.Command, step.Why}
+		if step, ok := loads.Next(in.State, m.loadsAgain, m.with); ok {
+			t.load = &step
 		}
 		t.noExport, t.copiedFrom = loads.NoExport(in.State), loads.CopiedFrom(in.State.Load)
 		t.undeclared()
@@ -287,10 +287,9 @@ func (t *Table) judged(m *Document) {
 	s := &t.stands
 	t.Standing, t.Phase = standingOf(s.Conditions[0]), s.State().Phase()
 	for _, c := range s.Conditions {
-		step, leads := c.NextStep(t.Source)
-		command := "replicator " + step.Command + m.with
-		if leads && !slices.ContainsFunc(t.NextSteps, func(o NextStep) bool { return o.Command == command }) {
-			t.NextSteps = append(t.NextSteps, NextStep{command, step.Why})
+		step, leads := c.NextStep(t.Source, m.with)
+		if leads && !slices.ContainsFunc(t.NextSteps, func(o standing.NextStep) bool { return o.Command == step.Command }) {
+			t.NextSteps = append(t.NextSteps, step)
 		}
 	}
 	t.LoadNeeded, t.NeedsLoadReason = s.LoadNeeded, loads.Known(s.LoadReason)

@@ -235,7 +235,7 @@ func TestH13_ChildrenThatNobodyLists(t *testing.T) {
 		if told := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "find the children") }); told != c.counts || synced != (m.Phase == PhaseInSync) {
 			t.Errorf("%s: %s, %q", c.name, m.Phase, m.notes())
 		}
-		asked := slices.ContainsFunc(m.NextSteps, func(s NextStep) bool {
+		asked := slices.ContainsFunc(m.NextSteps, func(s standing.NextStep) bool {
 			return s.Command == "replicator status --shards --table Orders" && strings.Contains(s.Why, "find the children")
 		})
 		if asked != c.counts {

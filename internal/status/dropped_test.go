@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 // droppedTable is what the ledger holds of a table that was dropped and read to its end. Keeper, if
@@ -26,7 +27,7 @@ func droppedTable(dropped, beat time.Duration, keeper string) TableInput {
 
 // asksForAWorker tells whether a next step says that nobody reads.
 func asksForAWorker(m *Document) bool {
-	return slices.ContainsFunc(m.NextSteps, func(s NextStep) bool { return strings.Contains(s.Why, "no worker reads the stream") })
+	return slices.ContainsFunc(m.NextSteps, func(s standing.NextStep) bool { return strings.Contains(s.Why, "no worker reads the stream") })
 }
 
 // A table that was dropped, or that nobody follows, is not in sync, and its line says why. No worker is asked for while one

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -164,7 +165,7 @@ func TestWhatIsNotInSync(t *testing.T) {
 		if m.Phase != c.want || (m.Tables[0].HeadroomSeconds == nil) != c.untold {
 			t.Errorf("%s: %s, headroom %s", c.name, m.Phase, m.Tables[0].headroomText())
 		}
-		told := slices.ContainsFunc(m.NextSteps, func(s NextStep) bool { return strings.Contains(s.Why, "whether any were lost") })
+		told := slices.ContainsFunc(m.NextSteps, func(s standing.NextStep) bool { return strings.Contains(s.Why, "whether any were lost") })
 		if told != (!c.untold && c.read >= cdc.Retention) {
 			t.Errorf("%s: %+v", c.name, m.NextSteps)
 		}
@@ -194,7 +195,9 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(c.dropped + time.Hour), DoneAt: ago(c.dropped - c.late), ReadAt: ago(c.dropped - c.late), FirstRead: ago(100 * time.Hour)}
 		in := TableInput{Found: true, State: state, Shards: []checkpoint.Shard{shard}, Listings: checkpoint.Listings{At: ago(c.listed)}}
 		m := judged(in)
-		told := slices.ContainsFunc(m.NextSteps, func(s NextStep) bool { return strings.Contains(s.Why, "no listing of the stream has shown them") })
+		told := slices.ContainsFunc(m.NextSteps, func(s standing.NextStep) bool {
+			return strings.Contains(s.Why, "no listing of the stream has shown them")
+		})
 		if m.Phase != PhaseCopy || told != c.told {
 			t.Errorf("%s: %s, %+v", c.name, m.Phase, m.NextSteps)
 		}

@@ -47,14 +47,7 @@ func (m *Document) Render(w io.Writer, shards bool) error {
 	if notes := m.notes(); len(notes) > 0 {
 		_, _ = fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))
 	}
-	if len(m.NextSteps) == 0 {
-		return nil
-	}
-	_, _ = fmt.Fprintln(w, "\nNext:")
-	for _, step := range m.NextSteps {
-		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", step.Command, step.Why)
-	}
-	return tab.Flush()
+	return standing.WriteNext(w, m.NextSteps)
 }
 
 func (m *Document) workersText() string {

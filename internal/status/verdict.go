@@ -16,7 +16,7 @@ func (m *Document) Verdict() error {
 			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
 		}
 		if t.noExport != "" {
-			found = append(found, &diag.Error{Code: diag.LoadWaits, What: "the load of table " + t.Source + " does not go on", Cause: t.noExport, Fix: "replicator " + t.load.Command})
+			found = append(found, &diag.Error{Code: diag.LoadWaits, What: "the load of table " + t.Source + " does not go on", Cause: t.noExport, Fix: t.load.Command})
 		}
 		if t.Paused != nil {
 			found = append(found, &diag.Error{Code: diag.TablePaused, What: "table " + t.Source + " is paused", Fix: "replicator resume --table " + t.Source})

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -57,7 +58,7 @@ type Document struct {
 	Stragglers    []checkpoint.CutoverStraggler `json:"stragglers"`
 	WatchUntil    *time.Time                    `json:"watch_until"`
 	FinalizedAt   *time.Time                    `json:"finalized_at"`
-	NextSteps     []NextStep                    `json:"next_steps"`
+	NextSteps     []standing.NextStep           `json:"next_steps"`
 
 	titles map[string]string
 	tables int
@@ -75,12 +76,6 @@ type WayBack struct {
 	Table    string   `json:"table"`
 	Possible bool     `json:"possible"`
 	Lost     []string `json:"lost"`
-}
-
-// NextStep is a command that leads on.
-type NextStep struct {
-	Command string `json:"command"`
-	Why     string `json:"why"`
 }
 
 // input is what a document is judged from.
@@ -110,7 +105,7 @@ func judge(in input, now time.Time) *Document {
 		Driver: known(in.driver), Trouble: known(c.Trouble), Reason: known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
-		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: known(c.FinalizedAt), NextSteps: []NextStep{},
+		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: known(c.FinalizedAt), NextSteps: []standing.NextStep{},
 		titles: titles(in.cfg), tables: len(in.tables),
 	}
 	for i := range d.Gates {
@@ -150,7 +145,7 @@ func settled(cfg *config.Config, tables []config.Table) (d time.Duration) {
 // advise says what leads on.
 func (d *Document) advise(c checkpoint.Cutover, with string) {
 	next := func(command, why string) {
-		d.NextSteps = append(d.NextSteps, NextStep{"replicator " + command + with, why})
+		d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command, "", with), Why: why})
 	}
 	undriven := c.Step.Active() && d.Driver == nil
 	switch {
@@ -201,12 +196,7 @@ func (d *Document) render(w io.Writer, whole bool) error {
 	if d.Attempt > 0 {
 		d.writeAttempt(&b, whole)
 	}
-	if len(d.NextSteps) > 0 {
-		fmt.Fprintln(&b, "\nNext:")
-		for _, n := range d.NextSteps {
-			fmt.Fprintf(&b, "  %s  %s\n", n.Command, n.Why)
-		}
-	}
+	_ = standing.WriteNext(&b, d.NextSteps) // a builder never fails
 	_, err := io.WriteString(w, b.String())
 	return err
 }
