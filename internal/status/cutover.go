@@ -62,23 +62,5 @@ func (m *Document) cutOver(l *Input) {
 	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
 }
 
-// adviseCutover says what leads on in a cutover; false if there is none.
-func (m *Document) adviseCutover(c checkpoint.Cutover) bool {
-	switch {
-	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
-		m.next("finalize --dry-run", "the application has left the source: what is ours can be removed from the target")
-	case c.Step == checkpoint.CutoverDone:
-	case c.Step.Switched() && c.Strays > 0:
-		m.next("cutover status", "somebody still writes to the source, after the switch")
-	case c.Step == checkpoint.CutoverRequested && !c.Approved:
-		m.next("cutover approve", "a cutover was requested, and waits for approval")
-	case c.Step == checkpoint.CutoverSwitching:
-		m.next("cutover status", "the application is asked to switch: from here on there is no cancel")
-	case c.Step.Active():
-		m.next("cutover status", "a cutover is under way: "+string(c.Step))
-	}
-	return c.Step.Switched()
-}
-
 // Left tells whether the application has left the source.
 func (m *Document) Left() bool { return checkpoint.CutoverStep(m.Cutover.Step).Switched() }

@@ -365,7 +365,7 @@ func (t *Table) throttledBy(pace checkpoint.Pace, now time.Time) {
 }
 
 // conclude judges the migration as a whole, and says what to do next.
-func (m *Document) conclude(c checkpoint.Cutover) {
+func (m *Document) conclude() {
 	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
 		w := m.workers[id]
 		w.Silent = w.HeartbeatAt != nil && !standing.Answers(w.beat, m.At, m.lease)
@@ -375,9 +375,7 @@ func (m *Document) conclude(c checkpoint.Cutover) {
 	if of := overall(m.Tables); of != nil {
 		m.Standing, m.Phase = of.Standing, of.Phase
 	}
-	if !m.adviseCutover(c) {
-		m.advise(slices.ContainsFunc(m.Tables, func(t Table) bool { return t.Generation != nil }))
-	}
+	m.NextSteps = m.steps()
 }
 
 // overall is the table whose state is that of the migration; nil if there is none.

@@ -32,7 +32,6 @@ func (m *Document) elsewhere(why string) {
 	if why == "" {
 		return
 	}
-	m.next("failover --dry-run", why)
 	for i := range m.Tables {
 		t := &m.Tables[i]
 		t.troubled(checkpoint.Trouble{Step: "write the target", Since: m.At, Cause: why}, 0)

@@ -31,7 +31,7 @@ func TestFenceIsTold(t *testing.T) {
 			s.check(readFences(ctx, l, tables, inputs))
 			m := NewDocument(&config.Config{}, func(string) (string, bool) { return "", false }, noon)
 			m.add(tables[0], inputs[0])
-			m.conclude(checkpoint.Cutover{})
+			m.conclude()
 			text, err := json.Marshal(m)
 			s.check(err)
 			if !strings.Contains(string(text), c.want) {

@@ -59,7 +59,7 @@ func TestSetAside(t *testing.T) {
 		m := NewDocument(cfg, func(string) (string, bool) { return "", false }, at)
 		table, _ := cfg.Table("Log_2015_01")
 		m.add(table, in)
-		m.conclude(checkpoint.Cutover{})
+		m.conclude()
 		return m
 	}
 	const off = "the table has no enabled stream"

@@ -51,7 +51,7 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	}
 	m.cutOver(l)
 	m.elsewhere(l.Elsewhere)
-	m.conclude(l.Cutover)
+	m.conclude()
 	return m
 }
 

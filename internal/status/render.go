@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -61,71 +59,6 @@ func (m *Document) workersText() string {
 		text += fmt.Sprintf(" (%d silent)", silent)
 	}
 	return text
-}
-
-// notes are what does not fit into the table: gaps, figures that are old, what is waited for, what
-// fails.
-func (m *Document) notes() []string {
-	var notes []string
-	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	if c := m.Cutover; c.Attempt > 0 && c.Step != string(checkpoint.CutoverCancelled) && c.Step != string(checkpoint.CutoverRehearsed) {
-		text := ""
-		if c.FrozenSeconds > 0 {
-			text = "; writes stood still for " + backfill.FormatDuration(AsDuration(c.FrozenSeconds))
-		}
-		if c.Trouble != nil {
-			text += "; " + *c.Trouble
-		}
-		add("Cutover: attempt %d, %s%s", c.Attempt, c.Step, text)
-	}
-	for _, t := range m.Tables {
-		if text := t.standsText(); text != "" {
-			add("%s", text)
-		}
-		if t.Settling > 0 {
-			add("%s: %s applied once, to be asserted exactly after dual_writes.settle", t.Source, terminal.Plural(int(t.Settling), "change"))
-		}
-		if t.Paused != nil {
-			reason := ""
-			if t.Paused.Reason != nil {
-				reason = ": " + diag.Printable(*t.Paused.Reason)
-			}
-			add("%s is paused since %s%s", t.Source, t.Paused.Since.Format(time.RFC3339), reason)
-		}
-		if t.LoadNeeded {
-			since := ""
-			if t.LostFrom != nil {
-				since = "; changes since " + t.LostFrom.Format(time.RFC3339) + " may be lost"
-			}
-			add("%s needs a load: %s%s", t.Source, OrDash(t.NeedsLoadReason), since)
-		}
-		if t.FenceReason != nil {
-			add("fence: withheld: %s: late writes are not refused: %s", t.Source, *t.FenceReason)
-		}
-		if t.Old {
-			add("Old: %s was last read %s ago; nothing is known since", t.Source, since(t.OldestReadAt, m.At))
-		}
-		if t.stands.Unlisted {
-			add("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", t.Source, since(t.OldestReadAt, m.At))
-		}
-		if t.copiedFrom != "" {
-			add("Load of %s: %s", t.Source, t.copiedFrom)
-		}
-		for _, why := range t.slowed {
-			add("Load of %s: %s", t.Source, why)
-		}
-		for _, w := range t.Throttled {
-			add("Throttled: %s: %s (%s of the last %s)", t.Source, w.Reason, backfill.FormatDuration(AsDuration(w.Seconds)), windowText(w.WindowSeconds))
-		}
-		for _, trouble := range t.Troubles {
-			word := "Trouble"
-			if trouble.Throttled {
-				word = "Throttled"
-			}
-			add("%s: %s: %s", word, t.Source, trouble.text(m.At))
-		}
-	}
-	return notes
 }
 
 // standsText is how a table stands, where no figure and no other note says so.

@@ -23,6 +23,10 @@ func (t *Table) VerifyText() string   { return t.Verify.text() }
 func (s *Shard) LagText() string  { return lagText(s.LagSeconds, s.LagEstimated) }
 func (s *Shard) RateText() string { return rateText(s.ChangesPerSecond) }
 
+// littleHeadroom is what an operator is warned of; the alert ReplicatorDataLossImminent uses the
+// same time.
+const littleHeadroom = 6 * time.Hour
+
 // HeadroomLittle tells that what is left of the stream's 24 hours is what an operator is warned of.
 func (t *Table) HeadroomLittle() bool {
 	return t.HeadroomSeconds != nil && *t.HeadroomSeconds < littleHeadroom.Seconds()

@@ -1,0 +1,358 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/clock"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// condition is what may hold of a migration or of one of its tables, beside the states that package
+// standing judges. Everything that a status says below its table of figures stands in the lists of
+// conditions, in the order in which it is said.
+type condition struct {
+	name  string
+	holds func(s subject) bool
+	lines func(s subject) []string            // for people; nil: none
+	next  func(s subject) []standing.NextStep // nil: nothing leads on
+}
+
+// subject is what a condition is about. The table is nil for conditions of the migration as a whole.
+type subject struct {
+	m *Document
+	t *Table
+}
+
+// ofMigration are the conditions of the migration as a whole. All that hold are shown.
+var ofMigration = []condition{
+	{name: "the app profile leads elsewhere", holds: func(s subject) bool { return s.m.otherPlace != "" },
+		next: leads("failover --dry-run", func(s subject) string { return s.m.otherPlace })},
+	{name: "cutover attempted", holds: func(s subject) bool {
+		c := s.m.Cutover
+		return c.Attempt > 0 && c.Step != string(checkpoint.CutoverCancelled) && c.Step != string(checkpoint.CutoverRehearsed)
+	}, lines: cutoverLines},
+}
+
+// ofCutover are the steps of a cutover that somebody leads on from. The first that holds is shown.
+var ofCutover = []condition{
+	{name: "done", holds: func(s subject) bool {
+		return s.m.cutover.Step == checkpoint.CutoverDone && s.m.cutover.FinalizedAt.IsZero()
+	},
+		next: leads("finalize --dry-run", says("the application has left the source: what is ours can be removed from the target"))},
+	{name: "late writers", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverWatching && s.m.cutover.Strays > 0 },
+		next: leads("cutover status", says("somebody still writes to the source, after the switch"))},
+	{name: "waits for approval", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverRequested && !s.m.cutover.Approved },
+		next: leads("cutover approve", says("a cutover was requested, and waits for approval"))},
+	{name: "switching", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverSwitching },
+		next: leads("cutover status", says("the application is asked to switch: from here on there is no cancel"))},
+	{name: "under way", holds: func(s subject) bool { return s.m.cutover.Step.Active() },
+		next: leads("cutover status", func(s subject) string { return "a cutover is under way: " + string(s.m.cutover.Step) })},
+}
+
+// ofWork says whether there is a worker where there is work. The first that holds is shown.
+var ofWork = []condition{
+	{name: "not begun", holds: func(s subject) bool { return !s.m.started() && !s.m.begun }, next: leads("run", says(terminal.NotStarted))},
+	{name: "no table found", holds: func(s subject) bool { return !s.m.started() && len(s.m.Tables) == 0 },
+		next: leads("run", says("no table of the patterns was found yet"))},
+	{name: "no table met", holds: func(s subject) bool { return !s.m.started() }, next: firstOfEach(ofUnmet)},
+	{name: "no worker", holds: func(s subject) bool { return s.m.unmanned() },
+		next: leads("run", says("no worker reads the stream, which keeps changes for 24 hours only"))},
+	{name: "workers", holds: always, next: firstOfEach(ofReading)},
+}
+
+// ofUnmet are the conditions of a table that no worker has met, though there is a ledger: it may
+// know others. The first that holds is shown.
+var ofUnmet = []condition{
+	{name: "named", holds: func(s subject) bool { return s.t.group == "" }, next: leads("run", about(terminal.NotStarted))},
+	{name: "of a pattern", holds: always, next: leads("status", func(s subject) string {
+		return fmt.Sprintf("%s matches the pattern of %s, and no worker has found it yet: is it there, and in this region?", s.t.Source, s.t.group)
+	})},
+}
+
+// ofReading are the conditions by which shards of a table are not read: a worker is gone that held
+// their leases, or nobody takes them. The first that holds is shown.
+var ofReading = []condition{
+	{name: "silent", holds: func(s subject) bool { return s.t.silent > 0 }, next: leads("run", func(s subject) string {
+		return fmt.Sprintf("%s: %s held by a worker that is silent; a running one takes over within moments", s.t.Source, terminal.Plural(s.t.silent, "shard"))
+	})},
+	{name: "nobody takes them", holds: func(s subject) bool { return s.t.waiting > 0 && s.t.Old }, next: leads("run", func(s subject) string {
+		return fmt.Sprintf("%s: no worker takes %s, and the stream is kept for 24 hours only", s.t.Source, terminal.Plural(s.t.waiting, "shard"))
+	})},
+	{name: "old", holds: func(s subject) bool { return s.t.Old && len(s.t.Troubles) == 0 }, next: leads(look, func(s subject) string {
+		return fmt.Sprintf("%s was last read %s ago, though its worker lives", s.t.Source, since(s.t.OldestReadAt, s.m.At))
+	})},
+}
+
+// ofWorkers are the conditions of the workers together. All that hold are shown.
+var ofWorkers = []condition{
+	{name: "unknown tables", holds: func(s subject) bool { return s.m.started() && s.m.Leases > 0 }, next: firstOfEach(ofNew)},
+	{name: "clocks", holds: always, next: clockSteps},
+}
+
+// ofNew is of named tables that no worker has met, though others are followed: nothing of them is
+// copied, and their streams keep changes for a day only. Workers were started before the table stood
+// in their configuration, or cannot reach it.
+var ofNew = []condition{
+	{name: "new", holds: func(s subject) bool { return s.t.Generation == nil && s.t.group == "" },
+		next: leads("run", about(terminal.NotStarted+"; restart the workers with this configuration"))},
+}
+
+// ofTable are the conditions of a table. All that hold are shown.
+var ofTable = []condition{
+	{name: "state", holds: func(s subject) bool { return s.t.standsText() != "" }, lines: line(func(s subject) string { return s.t.standsText() })},
+	{name: "settling", holds: func(s subject) bool { return s.t.Settling > 0 }, lines: line(func(s subject) string {
+		return fmt.Sprintf("%s: %s applied once, to be asserted exactly after dual_writes.settle", s.t.Source, terminal.Plural(int(s.t.Settling), "change"))
+	})},
+	{name: "paused", holds: func(s subject) bool { return s.t.Paused != nil }, lines: line(pausedLine), next: leads("resume --table TABLE", func(s subject) string {
+		return fmt.Sprintf("%s: paused for %s; the stream keeps changes for 24 hours only", s.t.Source, since(&s.t.Paused.Since, s.m.At))
+	})},
+	{name: "needs a load", holds: func(s subject) bool { return s.t.LoadNeeded }, lines: line(loadLine)},
+	{name: "fence withheld", holds: func(s subject) bool { return s.t.FenceReason != nil }, lines: line(func(s subject) string {
+		return fmt.Sprintf("fence: withheld: %s: late writes are not refused: %s", s.t.Source, *s.t.FenceReason)
+	})},
+	{name: "old", holds: func(s subject) bool { return s.t.Old }, lines: line(func(s subject) string {
+		return fmt.Sprintf("Old: %s was last read %s ago; nothing is known since", s.t.Source, since(s.t.OldestReadAt, s.m.At))
+	})},
+	{name: "not listed", holds: func(s subject) bool { return s.t.stands.Unlisted }, lines: line(func(s subject) string {
+		return fmt.Sprintf("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", s.t.Source, since(s.t.OldestReadAt, s.m.At))
+	})},
+	{name: "load", holds: always, lines: loadLines},
+	{name: "throttled", holds: always, lines: throttledLines},
+	{name: "beyond retention", holds: func(s subject) bool { return s.t.outlived() }, next: leads(look, func(s subject) string {
+		return fmt.Sprintf("%s: not applied for %s, and the stream keeps changes for 24 hours: reading it again will show whether any were lost", s.t.Source,
+			backfill.FormatDuration(cdc.Retention-AsDuration(*s.t.HeadroomSeconds)))
+	})},
+	{name: "little headroom", holds: func(s subject) bool { return s.t.HeadroomLittle() && !s.t.outlived() }, next: leads(look, func(s subject) string {
+		return fmt.Sprintf("%s: %s until the stream drops changes that are not applied", s.t.Source, seconds(s.t.HeadroomSeconds))
+	})},
+	{name: "troubles", holds: always, lines: troubleLines, next: troubleSteps},
+	{name: "fence can be kept", holds: func(s subject) bool { return s.t.FenceReason != nil }, next: leads("plan --print-iam gcp", func(s subject) string {
+		return fmt.Sprintf("%s: late writes are not fenced: %s", s.t.Source, *s.t.FenceReason)
+	})},
+	{name: "long gone", holds: func(s subject) bool { return s.t.LongGone && s.t.group == "" }, next: leads("lint", func(s subject) string {
+		return s.t.Source + " does not exist any more: take it out of the configuration, or create it again"
+	})},
+	{name: "load waits", holds: func(s subject) bool { return s.t.load != nil }, next: func(s subject) []standing.NextStep { return s.named(*s.t.load) }},
+	{name: "parked", holds: func(s subject) bool { return s.t.Parked > 0 }, next: leads("parked list --table TABLE", parkedWhy)},
+	{name: "differs", holds: always, next: func(s subject) (steps []standing.NextStep) {
+		for _, c := range s.t.stands.Conditions {
+			if step, leads := c.NextStep(s.t.Source, s.m.with); leads && c.State == standing.Differs {
+				steps = append(steps, s.named(step)...)
+			}
+		}
+		return steps
+	}},
+}
+
+// look is the command that shows why a table is not read.
+const look = "status --shards --table TABLE"
+
+// always is for conditions whose lines and steps are as many as there is something to say.
+func always(subject) bool { return true }
+
+// says is a text that is the same whatever is looked at, and about one of the named table.
+func says(text string) func(subject) string { return func(subject) string { return text } }
+func about(text string) func(subject) string {
+	return func(s subject) string { return s.t.Source + ": " + text }
+}
+
+// line is a text as the one line of a condition.
+func line(text func(subject) string) func(subject) []string {
+	return func(s subject) []string { return []string{text(s)} }
+}
+
+// leads is one step, by a command in the form of standing.Command.
+func leads(command string, why func(subject) string) func(subject) []standing.NextStep {
+	return func(s subject) []standing.NextStep {
+		table := ""
+		if s.t != nil {
+			table = s.t.Source
+		}
+		return []standing.NextStep{{Command: standing.Command(command, table, s.m.with), Why: why(s)}}
+	}
+}
+
+// named is a step whose reason begins with the table.
+func (s subject) named(step standing.NextStep) []standing.NextStep {
+	return []standing.NextStep{{Command: step.Command, Why: s.t.Source + ": " + step.Why}}
+}
+
+// firstOfEach are the steps of each table by the first condition of a list that holds.
+func firstOfEach(list []condition) func(subject) []standing.NextStep {
+	return func(s subject) (steps []standing.NextStep) {
+		for i := range s.m.Tables {
+			steps = append(steps, first(list, subject{s.m, &s.m.Tables[i]})...)
+		}
+		return steps
+	}
+}
+
+// first are the steps of the first condition that holds.
+func first(list []condition, s subject) []standing.NextStep {
+	if i := slices.IndexFunc(list, func(c condition) bool { return c.holds(s) }); i >= 0 {
+		return list[i].next(s)
+	}
+	return nil
+}
+
+// all are the steps of all conditions that hold.
+func all(list []condition, s subject) (steps []standing.NextStep) {
+	for _, c := range list {
+		if c.next != nil && c.holds(s) {
+			steps = append(steps, c.next(s)...)
+		}
+	}
+	return steps
+}
+
+// steps are what leads on, in the order of the lists. Once the application has left the source,
+// there is nothing to do for its tables.
+func (m *Document) steps() []standing.NextStep {
+	s := subject{m: m}
+	steps := append(all(ofMigration, s), first(ofCutover, s)...)
+	if m.cutover.Step.Switched() {
+		return joined(steps)
+	}
+	steps = append(append(steps, first(ofWork, s)...), all(ofWorkers, s)...)
+	for i := range m.Tables {
+		steps = append(steps, all(ofTable, subject{m, &m.Tables[i]})...)
+	}
+	return joined(steps)
+}
+
+// joined has one step for neighbours with one command, with the reasons of all.
+func joined(steps []standing.NextStep) []standing.NextStep {
+	out := []standing.NextStep{}
+	for _, s := range steps {
+		if n := len(out); n > 0 && out[n-1].Command == s.Command {
+			out[n-1].Why += "; " + s.Why
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// notes are the lines of all conditions that hold.
+func (m *Document) notes() (notes []string) {
+	add := func(list []condition, s subject) {
+		for _, c := range list {
+			if c.lines != nil && c.holds(s) {
+				notes = append(notes, c.lines(s)...)
+			}
+		}
+	}
+	add(ofMigration, subject{m: m})
+	for i := range m.Tables {
+		add(ofTable, subject{m, &m.Tables[i]})
+	}
+	return notes
+}
+
+// started reports whether a worker has met one of the tables.
+func (m *Document) started() bool {
+	return slices.ContainsFunc(m.Tables, func(t Table) bool { return t.Generation != nil })
+}
+
+// unmanned tells whether something may be left to read, and no worker is there to do it. A worker
+// that holds no lease may keep a table, whose shards have all ended or were not listed yet.
+func (m *Document) unmanned() bool {
+	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
+	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained() && t.Paused == nil })
+}
+
+func cutoverLines(s subject) []string {
+	c, text := s.m.Cutover, ""
+	if c.FrozenSeconds > 0 {
+		text = "; writes stood still for " + backfill.FormatDuration(AsDuration(c.FrozenSeconds))
+	}
+	if c.Trouble != nil {
+		text += "; " + *c.Trouble
+	}
+	return []string{fmt.Sprintf("Cutover: attempt %d, %s%s", c.Attempt, c.Step, text)}
+}
+
+func pausedLine(s subject) string {
+	reason := ""
+	if s.t.Paused.Reason != nil {
+		reason = ": " + diag.Printable(*s.t.Paused.Reason)
+	}
+	return fmt.Sprintf("%s is paused since %s%s", s.t.Source, s.t.Paused.Since.Format(time.RFC3339), reason)
+}
+
+func loadLine(s subject) string {
+	since := ""
+	if s.t.LostFrom != nil {
+		since = "; changes since " + s.t.LostFrom.Format(time.RFC3339) + " may be lost"
+	}
+	return fmt.Sprintf("%s needs a load: %s%s", s.t.Source, OrDash(s.t.NeedsLoadReason), since)
+}
+
+// loadLines say from where a load copies, and why it is not faster.
+func loadLines(s subject) (lines []string) {
+	if s.t.copiedFrom != "" {
+		lines = append(lines, fmt.Sprintf("Load of %s: %s", s.t.Source, s.t.copiedFrom))
+	}
+	for _, why := range s.t.slowed {
+		lines = append(lines, fmt.Sprintf("Load of %s: %s", s.t.Source, why))
+	}
+	return lines
+}
+
+func throttledLines(s subject) (lines []string) {
+	for _, w := range s.t.Throttled {
+		lines = append(lines, fmt.Sprintf("Throttled: %s: %s (%s of the last %s)", s.t.Source, w.Reason, backfill.FormatDuration(AsDuration(w.Seconds)), windowText(w.WindowSeconds)))
+	}
+	return lines
+}
+
+func troubleLines(s subject) (lines []string) {
+	for _, trouble := range s.t.Troubles {
+		word := "Trouble"
+		if trouble.Throttled {
+			word = "Throttled"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", word, s.t.Source, trouble.text(s.m.At)))
+	}
+	return lines
+}
+
+func troubleSteps(s subject) (steps []standing.NextStep) {
+	for _, trouble := range s.t.Troubles {
+		steps = append(steps, leads(look, about(trouble.text(s.m.At)))(s)...)
+	}
+	return steps
+}
+
+func parkedWhy(s subject) string {
+	verb := "need"
+	if s.t.Parked == 1 {
+		verb = "needs"
+	}
+	return terminal.Plural(s.t.Parked, "item") + " " + verb + " a decision"
+}
+
+// clockSteps are of workers that wrote to the ledger in what is the future here. Lag and headroom
+// are times of workers held against this clock. A worker whose clock is behind cannot be told from
+// one that is silent.
+func clockSteps(s subject) (steps []standing.NextStep) {
+	add := func(format string, args ...any) {
+		steps = append(steps, leads("status --shards", says(fmt.Sprintf(format, args...)))(s)...)
+	}
+	for _, w := range s.m.Workers {
+		switch {
+		case w.ClockOffsetSeconds != nil:
+			add("the clock of worker %s is %s DynamoDB's: set it", w.ID, clock.Text(AsDuration(*w.ClockOffsetSeconds)))
+		case w.HeartbeatAt != nil && w.HeartbeatAt.Sub(s.m.At) > s.m.lease:
+			add("the clock of worker %s is %s ahead of this machine's: one of the two is wrong, and lag and headroom with it", w.ID, backfill.FormatDuration(w.HeartbeatAt.Sub(s.m.At)))
+		}
+	}
+	return steps
+}

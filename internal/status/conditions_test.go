@@ -1,0 +1,166 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
+)
+
+// quiet is a migration of one table that a worker follows, of which nothing is to be said.
+func quiet() *Document {
+	m := judged(followed())
+	m.with = " -c f"
+	return m
+}
+
+// TestConditions asks each condition alone of a document that differs from a quiet one by one fact.
+func TestConditions(t *testing.T) {
+	float := func(d time.Duration) *float64 { return inSeconds(&d) }
+	text := func(s string) *string { return &s }
+	at := ago(time.Minute)
+	unmet := func(m *Document, _ *Table) { m.begun, m.Tables[0].Generation = true, nil }
+	step := func(step checkpoint.CutoverStep, more func(c *checkpoint.Cutover)) func(*Document, *Table) {
+		return func(m *Document, _ *Table) {
+			m.cutover.Step = step
+			if more != nil {
+				more(&m.cutover)
+			}
+		}
+	}
+	lists := map[string][]condition{"migration": ofMigration, "cutover": ofCutover, "work": ofWork, "unmet": ofUnmet, "reading": ofReading,
+		"workers": ofWorkers, "new": ofNew, "table": ofTable}
+	asked := map[string]bool{}
+	for _, c := range []struct {
+		name   string // of the list and of the condition
+		change func(m *Document, t *Table)
+		line   string // a part of it; "" if there is none
+		next   string // without the flags
+		why    string // a part of it
+	}{
+		{"migration/the app profile leads elsewhere", func(m *Document, _ *Table) { m.otherPlace = "to c2" }, "", "failover --dry-run", "to c2"},
+		{"migration/cutover attempted", func(m *Document, _ *Table) {
+			m.Cutover = cutoverStatus{Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
+		}, "Cutover: attempt 2, drain; writes stood still for 4.0s; a shard", "", ""},
+		{"cutover/done", step(checkpoint.CutoverDone, nil), "", "finalize --dry-run", "left the source"},
+		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes to the source"},
+		{"cutover/waits for approval", step(checkpoint.CutoverRequested, nil), "", "cutover approve", "waits for approval"},
+		{"cutover/switching", step(checkpoint.CutoverSwitching, nil), "", "cutover status", "asked to switch"},
+		{"cutover/under way", step(checkpoint.CutoverDrain, nil), "", "cutover status", "under way: drain"},
+		{"work/not begun", func(_ *Document, t *Table) { t.Generation = nil }, "", "run", "not started yet"},
+		{"work/no table found", func(m *Document, _ *Table) { m.begun, m.Tables = true, nil }, "", "run", "no table of the patterns"},
+		{"work/no table met", unmet, "", "run", "Orders: not started yet"},
+		{"work/no worker", func(m *Document, _ *Table) { m.Leases, m.Workers = 0, nil }, "", "run", "no worker reads the stream"},
+		{"work/workers", func(_ *Document, t *Table) { t.silent = 2 }, "", "run", "Orders: 2 shards held"},
+		{"unmet/named", unmet, "", "run", "Orders: not started yet"},
+		{"unmet/of a pattern", func(_ *Document, t *Table) { t.group = "Log_*" }, "", "status", "matches the pattern of Log_*"},
+		{"reading/silent", func(_ *Document, t *Table) { t.silent = 1 }, "", "run", "Orders: 1 shard held"},
+		{"reading/nobody takes them", func(_ *Document, t *Table) { t.waiting, t.Old = 1, true }, "", "run", "no worker takes 1 shard"},
+		{"reading/old", func(_ *Document, t *Table) { t.Old = true }, "", "status --shards --table Orders", "though its worker lives"},
+		{"workers/unknown tables", func(m *Document, t *Table) {
+			m.Tables = append(m.Tables, Table{Source: "Billing"})
+		}, "", "run", "Billing: not started yet; restart the workers"},
+		{"workers/clocks", func(m *Document, _ *Table) { m.Workers[0].ClockOffsetSeconds = float(2 * time.Minute) }, "", "status --shards", "the clock of worker w"},
+		{"new/new", func(_ *Document, t *Table) { t.Generation = nil }, "", "run", "Orders: not started yet; restart"},
+		{"table/state", func(_ *Document, t *Table) {
+			t.State = standing.CatchingUp
+		}, "Orders is catching up", "", ""},
+		{"table/settling", func(_ *Document, t *Table) { t.Settling = 1 }, "Orders: 1 change applied once", "", ""},
+		{"table/paused", func(_ *Document, t *Table) { t.Paused = &pausedStatus{at, text("a test")} }, "Orders is paused since 2026-11-02T11:59:00Z: a test",
+			"resume --table Orders", "Orders: paused for 1m00s"},
+		{"table/needs a load", func(_ *Document, t *Table) { t.LoadNeeded, t.LostFrom = true, &at }, "Orders needs a load: -; changes since 2026-11-02T11:59:00Z", "", ""},
+		{"table/fence withheld", func(_ *Document, t *Table) { t.FenceReason = text("denied") }, "fence: withheld: Orders", "", ""},
+		{"table/old", func(_ *Document, t *Table) { t.Old, t.OldestReadAt = true, &at }, "Old: Orders was last read 1m00s ago", "", ""},
+		{"table/not listed", func(_ *Document, t *Table) { t.stands.Unlisted = true }, "Waiting: Orders was begun", "", ""},
+		{"table/load", func(_ *Document, t *Table) { t.copiedFrom = "from an export" }, "Load of Orders: from an export", "", ""},
+		{"table/throttled", func(_ *Document, t *Table) {
+			t.Throttled = []throttledStatus{{Reason: "reads", Seconds: 6, WindowSeconds: 3600}}
+		}, "Throttled: Orders: reads (6.0s of the last hour)", "", ""},
+		{"table/beyond retention", func(_ *Document, t *Table) { t.HeadroomSeconds = float(-time.Hour) }, "", "status --shards --table Orders", "not applied for 25h00m"},
+		{"table/little headroom", func(_ *Document, t *Table) { t.HeadroomSeconds = float(time.Hour) }, "", "status --shards --table Orders", "Orders: 1h00m until"},
+		{"table/troubles", func(_ *Document, t *Table) {
+			t.troubled(checkpoint.Trouble{Step: "read a shard", Cause: "denied", Since: at}, 2)
+		}, "Trouble: Orders: cannot read a shard (for 1m00s in 2 shards): denied", "status --shards --table Orders", "Orders: cannot read a shard"},
+		{"table/fence can be kept", func(_ *Document, t *Table) { t.FenceReason = text("denied") }, "", "plan --print-iam gcp", "Orders: late writes are not fenced: denied"},
+		{"table/long gone", func(_ *Document, t *Table) { t.LongGone = true }, "", "lint", "Orders does not exist any more"},
+		{"table/load waits", func(_ *Document, t *Table) {
+			t.load = &standing.NextStep{Command: "replicator backfill redo --table Orders -c f", Why: "lost"}
+		}, "", "backfill redo --table Orders", "Orders: lost"},
+		{"table/parked", func(_ *Document, t *Table) { t.Parked = 1 }, "", "parked list --table Orders", "1 item needs a decision"},
+		{"table/differs", func(_ *Document, t *Table) {
+			t.stands = standing.Of(standing.Facts{Table: checkpoint.TableState{Sampled: checkpoint.Sampled{At: at, Differing: 1}}, Now: noon})
+		}, "", "verify --repair --table Orders", "Orders: rows of a sample differ: 1"},
+	} {
+		asked[c.name] = true
+		list, name, _ := strings.Cut(c.name, "/")
+		i := slices.IndexFunc(lists[list], func(o condition) bool { return o.name == name })
+		if i < 0 {
+			t.Errorf("%s: there is no such condition", c.name)
+			continue
+		}
+		said := func(m *Document) (line, next, why string) {
+			s := subject{m: m}
+			if len(m.Tables) > 0 {
+				s.t = &m.Tables[0]
+			}
+			o := lists[list][i]
+			if !o.holds(s) {
+				return "", "", ""
+			}
+			if o.lines != nil {
+				line = strings.Join(o.lines(s), "\n")
+			}
+			if o.next != nil {
+				if steps := joined(o.next(s)); len(steps) > 0 {
+					next, why = steps[0].Command, steps[0].Why
+				}
+			}
+			return line, next, why
+		}
+		m := quiet()
+		if line, next, why := said(m); line != "" || next != "" && list != "unmet" {
+			t.Errorf("%s: a quiet migration: %q, %q (%s)", c.name, line, next, why)
+		}
+		c.change(m, &m.Tables[0])
+		line, next, why := said(m)
+		if (line != "") != (c.line != "") || !strings.Contains(line, c.line) {
+			t.Errorf("%s: line %q, want %q", c.name, line, c.line)
+		}
+		want := ""
+		if c.next != "" {
+			want = "replicator " + c.next + " -c f"
+		}
+		if next != want || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %q (%s), want %q (%s)", c.name, next, why, want, c.why)
+		}
+	}
+	for list, conditions := range lists {
+		for _, c := range conditions {
+			if !asked[list+"/"+c.name] {
+				t.Errorf("nothing asks for %s/%s", list, c.name)
+			}
+		}
+	}
+}
+
+// TestStepsEndWithTheSwitch: once the application has left the source, its tables ask for nothing.
+func TestStepsEndWithTheSwitch(t *testing.T) {
+	for step, want := range map[checkpoint.CutoverStep][]string{
+		checkpoint.CutoverDrain:    {"replicator cutover status -c f", "replicator parked list --table Orders -c f"},
+		checkpoint.CutoverWatching: {"replicator cutover status -c f"},
+		checkpoint.CutoverDone:     {"replicator finalize --dry-run -c f"},
+	} {
+		m := quiet()
+		m.cutover.Step, m.Tables[0].Parked = step, 1
+		var got []string
+		for _, s := range m.steps() {
+			got = append(got, s.Command)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", step, got, want)
+		}
+	}
+}
