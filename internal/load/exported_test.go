@@ -127,3 +127,25 @@ func TestH105_OldExportsAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// H105: how old an image of an export is when it is written tells the source's clock. This worker's
+// own may be behind by hours, and a removed item would come back.
+func TestH105_TheAgeOfAnExportIsOfTheSourcesClock(t *testing.T) {
+	const behind = 5 * time.Hour
+	for age, live := range map[time.Duration]int{3 * time.Hour: 12, 280 * time.Minute: 0} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			var failures []string
+			s.Events.Retry = func(_, _ string, _ time.Duration, err error) { failures = append(failures, err.Error()) }
+			s.Writer = sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p"), Floor: s.Floors.Floor, MaxImageAge: imageAgeMargin + 4*time.Hour})
+			s.shop.behind = -behind
+			now := task.Now(ctx).Add(behind)
+			s.Ledger.Heard(ctx, now)
+			s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, now.Add(-9*24*time.Hour) })
+			s.exported(ctx, 12, now.Add(-age))
+			s.check(s.work(ctx, time.Minute, true))
+			if got := len(s.live(ctx)); got != live || (live == 0) != strings.Contains(strings.Join(failures, "\n"), "old, and images of loads may be 4h0m0s old") {
+				t.Errorf("%s old: %d rows, %q", age, got, failures)
+			}
+		})
+	}
+}

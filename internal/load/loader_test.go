@@ -69,6 +69,28 @@ func TestPartsAreLeftAndTakenUpAgain(t *testing.T) {
 	}
 }
 
+// Another load of the same phase ends the parts of the one before: their drain is not that of its
+// parts, and people are told that another copy has begun.
+func TestPartsOfALoadBeforeAreLeft(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		first := s.shop.reads
+		s.shop.scan = func(ctx context.Context) error {
+			if first++; first == 3 {
+				s.change(ctx, func(state *checkpoint.TableState) { state.Load.Number = 2 })
+			}
+			return nil
+		}
+		s.check(s.work(ctx, time.Minute, false))
+		if told := strings.Join(s.told, ", "); told != "started at 0, left, started at 0, left" {
+			t.Error(told)
+		}
+		if parts := s.parts(ctx); len(parts) != 1 || parts[0].State != checkpoint.PartDone || parts[0].Items != 12 {
+			t.Errorf("parts of the second load %+v", parts)
+		}
+	})
+}
+
 // The last save of a part that is left finds that the ledger is another one: that is no clean stop.
 func TestAStopHidesNoFatalErrorOfAPart(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {

@@ -475,6 +475,57 @@ func TestAnOvertakenLoadLeavesNoParts(t *testing.T) {
 	})
 }
 
+// While a load is paused no pass of its sweep begins: neither the first nor the one after a pass that
+// ended meanwhile, which is noted all the same.
+func TestAPausedLoadBeginsNoPass(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.NeedsLoad = true, true })
+		s.sealed(ctx, 1)
+		s.finish(ctx, checkpoint.PartProgress{})
+		s.check(s.step(ctx))
+		pause := func(why string) {
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.Paused = why })
+			s.check(s.step(ctx))
+		}
+		began := task.Mono(ctx)
+		pause(checkpoint.PausedByOperator)
+		if state := s.state(ctx); state.Stage() != checkpoint.StageSweeping || !state.Load.Sweep.BegunAt.IsZero() || task.Mono(ctx) != began {
+			t.Errorf("paused before the sweep: %+v", state.Load)
+		}
+		pause("")
+		if sweep := s.state(ctx).Load.Sweep; sweep.Pass != 1 || sweep.Parts == 0 {
+			t.Errorf("it does not go on: %+v", sweep)
+		}
+		s.finish(ctx, checkpoint.PartProgress{Counts: checkpoint.Counts{Seen: 1, Removed: 1}})
+		pause(checkpoint.PausedByOperator)
+		s.check(s.step(ctx))
+		if sweep := s.state(ctx).Load.Sweep; sweep.Pass != 1 || sweep.Parts != 0 || sweep.Removed != 1 {
+			t.Errorf("paused between two passes: %+v", sweep)
+		}
+		pause("")
+		if sweep := s.state(ctx).Load.Sweep; sweep.Pass != 2 || sweep.Parts == 0 {
+			t.Errorf("the next pass does not begin: %+v", sweep)
+		}
+	})
+}
+
+// A load begins at the time that the source's description tells, which is floored to the second. It
+// is that time which has to be admissible, and not only the one that was heard before.
+func TestALoadIsAdmissibleAtTheTimeOfItsPlan(t *testing.T) {
+	for behind, sealed := range map[time.Duration]bool{0: true, time.Second: false} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.Spec.Late, s.shop.behind = time.Minute, behind
+			s.change(ctx, func(state *checkpoint.TableState) {
+				state.GapCount, state.AdoptedAt, state.Load.AskedAt = 1, task.Now(ctx).Add(-time.Minute), task.Now(ctx)
+			})
+			s.check(s.step(ctx))
+			if state := s.state(ctx); (state.Stage() == checkpoint.StageCopying) != sealed {
+				t.Errorf("%s behind: %s, %+v", behind, state.Stage(), state.Load)
+			}
+		})
+	}
+}
+
 // TestH71_ALoadDoesNotBeginInAGenerationOfAGap: a gap is declared between the look that admitted
 // the load and its plan; what was admissible then may not be now.
 func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
@@ -531,11 +582,18 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		read     time.Duration
+		export   time.Duration // how old the export is that the load copies; 0: it scans
 		complete bool
 		fails    bool
-	}{"at once": {time.Minute, true, false}, "after a day": {25 * time.Hour, false, false}, "and the ledger was exchanged": {25 * time.Hour, false, true}} {
+	}{"at once": {time.Minute, 0, true, false}, "after a day": {25 * time.Hour, 0, false, false}, "and the ledger was exchanged": {25 * time.Hour, 0, false, true},
+		"a day after its export": {time.Minute, 25 * time.Hour, false, false}, "soon after its export": {time.Minute, time.Hour, true, false}} {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.sealed(ctx, 1)
+			if c.export > 0 {
+				s.change(ctx, func(state *checkpoint.TableState) {
+					state.Load.Export = checkpoint.Export{Address: "/exports/1", At: task.Now(ctx).Add(-c.export)}
+				})
+			}
 			s.check(s.Ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "label", ID: "late", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 2,
 				FirstRead: task.Now(ctx).Add(c.read), EventTime: task.Now(ctx)}))
 			s.finish(ctx, checkpoint.PartProgress{Items: 7})
