@@ -1,0 +1,123 @@
+package apply
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+// A message is noted before it is acknowledged: a process that ends between the two gets it again,
+// and the other way round nobody would know that it is applied.
+func TestWhatIsAppliedIsNotedBeforeItIsAcknowledged(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.message(1, 7)
+		s.applies(10 * time.Second)
+		if !slices.Equal(s.told, []string{"note", "ack d1"}) || s.writes != 1 || !s.noted(1) {
+			t.Errorf("%q after %d writes", s.told, s.writes)
+		}
+	})
+}
+
+// Whatever becomes of a message, its room is free afterwards: acknowledged, given back, dropped, or
+// pulled in vain. The process pulls on.
+func TestRoomIsFreeAfterEachMessage(t *testing.T) {
+	for name, leave := range map[string]func(s *scene){
+		"acknowledged": func(s *scene) { s.message(uint64(len(s.waiting)+2), 7) },
+		"given back":   func(s *scene) { s.waiting = append(s.waiting, relay.Delivery{ID: "poison", Data: []byte("none")}) },
+		"dropped": func(s *scene) {
+			s.change(func(state *checkpoint.TableState) { state.Load.Generation = 7 })
+			s.message(uint64(len(s.waiting)+2), 6)
+		},
+		"pulled in vain":  func(*scene) {},
+		"in another form": func(s *scene) { s.waiting = append(s.waiting, relay.Delivery{ID: "poison"}) },
+	} {
+		playScene(t, func(s *scene) {
+			s.Held = 2
+			for range 5 {
+				leave(s)
+			}
+			s.meanwhile = func(after time.Duration) {
+				if after > 20*time.Second && !slices.Contains(s.told, "ack d1") && len(s.waiting) == 0 {
+					s.message(1, 7)
+					s.meanwhile = nil
+				}
+			}
+			s.applies(time.Minute)
+			if !slices.Contains(s.told, "ack d1") || !s.noted(1) {
+				t.Errorf("%s: %q", name, s.told)
+			}
+		})
+	}
+}
+
+// Where the application writes too, a message counts as applied by its second, exact application. If
+// a load of a newer generation has begun in between, that drops it, and it does not count.
+func TestASecondApplicationDecidesWhatCounts(t *testing.T) {
+	for _, overtaken := range []bool{false, true} {
+		playScene(t, func(s *scene) {
+			s.Tables[0].Late = 30 * time.Second
+			s.message(1, 7)
+			raised := false
+			s.meanwhile = func(after time.Duration) {
+				if overtaken && after > 10*time.Second && !raised {
+					raised = true
+					s.change(func(state *checkpoint.TableState) { state.Generation, state.Load.Generation = 8, 8 })
+				}
+				if after < 30*time.Second && len(s.told) > 0 {
+					t.Errorf("overtaken %t: after %s %q", overtaken, after, s.told)
+				}
+			}
+			s.applies(time.Minute)
+			want, writes := []string{"note", "ack d1"}, 2
+			if overtaken {
+				want, writes = []string{"ack d1"}, 1
+			}
+			if !slices.Equal(s.told, want) || s.writes != writes || s.noted(1) == overtaken {
+				t.Errorf("overtaken %t: %q after %d writes", overtaken, s.told, s.writes)
+			}
+		})
+	}
+}
+
+// The right to write is proved again after a moment: what a load of a newer generation made old is
+// not written by what was read long before.
+func TestTheRightToWriteIsProvedAgain(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.message(1, 7)
+		sent := false
+		s.meanwhile = func(after time.Duration) {
+			if after > 5*time.Second && !sent {
+				sent = true
+				s.message(2, 7)
+			}
+			if after > time.Second && after < 2*time.Second {
+				s.change(func(state *checkpoint.TableState) { state.Generation, state.Load.Generation = 8, 8 })
+			}
+		}
+		s.applies(20 * time.Second)
+		if s.writes != 1 || !slices.Contains(s.told, "ack d2") || !s.noted(1) || s.noted(2) {
+			t.Errorf("%d writes, %q", s.writes, s.told)
+		}
+	})
+}
+
+// A delivery that was given back or acknowledged while its extension was under way is not extended
+// again when that fails: nobody holds it any more.
+func TestWhatIsNotHeldIsNotExtendedAgain(t *testing.T) {
+	d := deadlines{due: map[string]time.Duration{}}
+	d.hold([]relay.Delivery{{ID: "a"}, {ID: "b"}})
+	if ids := d.take(0); !slices.Equal(ids, []string{"a", "b"}) || len(d.take(extendEach-1)) != 0 {
+		t.Errorf("taken %q, or at once again", ids)
+	}
+	d.forget("a")
+	d.again([]string{"a", "b"})
+	if ids := d.take(1); !slices.Equal(ids, []string{"b"}) {
+		t.Errorf("extended again are %q", ids)
+	}
+	if ids := d.take(1 + extendEach); !slices.Equal(ids, []string{"b"}) {
+		t.Errorf("later %q", ids)
+	}
+}
