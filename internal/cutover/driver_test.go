@@ -530,3 +530,33 @@ func TestWhatEndsADrain(t *testing.T) {
 		}
 	}
 }
+
+// Tables go on under a number of the fence of their own. If that could not be raised, the next pass
+// raises it: the tables were let go on already, and the number of the attempt is nobody's.
+func TestTablesGoOnUnderANumberOfTheirOwn(t *testing.T) {
+	playScene(t, func(s *scene) {
+		number := func(target string) uint64 {
+			found, _, err := s.Ledger.Target(s.Ctx, target)
+			s.Must(err)
+			return found.Fence
+		}
+		before := map[string]uint64{"orders": number("orders"), "parts": number("parts")}
+		c := checkpoint.Cutover{Attempt: 1, CutoverPlan: plan(), Fences: before}
+		v := &drive{Driver: s.driver}
+		s.Target.Refuse = func(string) error { return errAway }
+		for range 2 {
+			if err := v.resume(s.Ctx, c); !errors.Is(err, errAway) {
+				t.Errorf("the failure of the fence is not told: %v", err)
+			}
+		}
+		s.Target.Refuse = nil
+		s.Must(v.resume(s.Ctx, c))
+		after := number("parts")
+		if number("orders") <= before["orders"] || after <= before["parts"] {
+			t.Errorf("numbers %d and %d, before %v", number("orders"), after, before)
+		}
+		if s.Must(v.resume(s.Ctx, c)); number("parts") != after {
+			t.Error("they are raised once more")
+		}
+	})
+}

@@ -59,6 +59,18 @@ func TestGates(t *testing.T) {
 			other.ID, other.Sighted.BehindAt = "t", noon.Add(-time.Minute)
 			f.Shards = append(f.Shards, other)
 		}, []string{GateLag}},
+		{"behind of late, after one that was before", func(f *Figures) {
+			other := f.Shards[0]
+			other.ID, other.Sighted.BehindAt = "t", noon.Add(-time.Minute)
+			f.Shards[0].Sighted.BehindAt = noon.Add(-time.Hour)
+			f.Shards = append(f.Shards, other)
+		}, []string{GateLag}},
+		{"behind before, after one that was of late", func(f *Figures) {
+			other := f.Shards[0]
+			other.ID, other.Sighted.BehindAt = "t", noon.Add(-time.Hour)
+			f.Shards[0].Sighted.BehindAt = noon.Add(-time.Minute)
+			f.Shards = append(f.Shards, other)
+		}, []string{GateLag}},
 		{"not read yet", func(f *Figures) {
 			f.Shards[0].State, f.Shards[0].AppliedTo, f.Shards[0].FirstRead = checkpoint.Waiting, time.Time{}, time.Time{}
 		},

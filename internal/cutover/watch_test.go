@@ -147,3 +147,37 @@ func TestStrayIsNotedAfterAFailure(t *testing.T) {
 		}
 	})
 }
+
+// expiring is a stream whose iterators are good until a read fails.
+type expiring struct {
+	cdc.Source
+	good  bool
+	fails int // reads from now on
+	seeks []cdc.Position
+}
+
+func (e *expiring) Seek(_ context.Context, _ string, at cdc.Position) (cdc.Iterator, error) {
+	e.good, e.seeks = true, append(e.seeks, at)
+	return "i", nil
+}
+
+func (e *expiring) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
+	if e.fails--; e.fails >= 0 || !e.good {
+		e.good = false
+		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Expired}
+	}
+	return cdc.Page{Next: "i"}, nil
+}
+
+// After a read that failed a shard is sought again at the last change that was seen: its iterator may
+// have expired meanwhile, and no later read with it would see a missed writer.
+func TestAWatchedShardIsSoughtAgainAfterAFailure(t *testing.T) {
+	e := &expiring{fails: 1}
+	r := &watchedShard{at: cdc.Position{After: kit.Position(3)}}
+	if _, err := r.read(t.Context(), e, kit.Shard); err == nil {
+		t.Error("the failure is not told")
+	}
+	if _, err := r.read(t.Context(), e, kit.Shard); err != nil || len(e.seeks) != 2 || e.seeks[1] != e.seeks[0] {
+		t.Errorf("%v, sought at %v", err, e.seeks)
+	}
+}
