@@ -53,8 +53,8 @@ func TestRoomIsFreeAfterEachMessage(t *testing.T) {
 	}
 }
 
-// Where the application writes too, a message counts as applied by its second, exact application. If
-// a load of a newer generation has begun in between, that drops it, and it does not count.
+// Where the application writes too, a message counts as applied by its second, exact application.
+// If a load of a newer generation has begun in between, that drops it, and it does not count.
 func TestASecondApplicationDecidesWhatCounts(t *testing.T) {
 	for _, overtaken := range []bool{false, true} {
 		playScene(t, func(s *scene) {

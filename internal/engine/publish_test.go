@@ -31,8 +31,8 @@ func (s slow) Publish(ctx context.Context, messages []relay.Message) ([]error, i
 	return outcomes, 0
 }
 
-// A page whose place another shard waits for is put back if it gets no further for a while; not while
-// it does, however long the whole of it takes.
+// A page whose place another shard waits for is put back if it gets no further for a while; not
+// while it does, however long the whole of it takes.
 func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 	for takes, want := range map[int]error{0: engine.ErrPutBack, 1: nil} {
 		err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {

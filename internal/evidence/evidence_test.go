@@ -147,3 +147,23 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 }
+
+// A proof is of the table that it names: shards of two tables may have one name, and a proof of the
+// one says nothing of the other.
+func TestProofsAreOfTheirTable(t *testing.T) {
+	in := input(t)
+	other := in.Tables[0]
+	other.State.Source = "Parts"
+	in.Tables = append(in.Tables, other)
+	d := NewDocument(in)
+	for _, table := range d.Tables {
+		for _, s := range table.Shards {
+			if proved := table.Source == "Orders" && s.ID != "shardId-1"; (s.Proof != "") != proved {
+				t.Errorf("shard %s of table %s: proof %q", s.ID, table.Source, s.Proof)
+			}
+		}
+	}
+	if len(d.Tables) != 2 || len(d.Tables[0].Shards) != 3 || len(d.Tables[1].Shards) != 2 {
+		t.Errorf("%+v", d.Tables)
+	}
+}

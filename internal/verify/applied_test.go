@@ -18,9 +18,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// A row is judged once everything is applied that was committed before it was looked at, and a little
-// more: the source's clock may be ahead of what was heard of it. After the end of a stream nothing
-// more comes.
+// A row is judged once everything is applied that was committed before it was looked at, and a
+// little more: the source's clock may be ahead of what was heard of it. After the end of a stream
+// nothing more comes.
 func TestWhatIsAppliedBeforeASecondLook(t *testing.T) {
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "verify", checkpoint.Options{Worker: "w", ID: "l"})
