@@ -107,6 +107,17 @@ func TestWhatIsNotStarted(t *testing.T) {
 	}
 }
 
+// A record of a table that was never followed keeps no cutover from its begin: it has no rows in any
+// target.
+func TestATableThatWasNeverFollowedDoesNotCount(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Change("Users", func(st *checkpoint.TableState) { st.Generation = 0 })
+		if _, code := s.start(Request{KeepFallback: "no", Yes: true}); code != "" || s.Cutover().Attempt != 1 {
+			t.Errorf("%q: attempt %d", code, s.Cutover().Attempt)
+		}
+	})
+}
+
 // A request is approved by --yes, by the answer to the question, or later; --when-ready asks
 // nothing, and lets gates wait.
 func TestApproval(t *testing.T) {
