@@ -1,0 +1,101 @@
+package status
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
+)
+
+// Table is one source table.
+type Table struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+	Phase  string `json:"phase"`
+	Standing
+	NextSteps []NextStep `json:"next_steps"` // of this table alone
+	// Apply is what becomes of changes: direct; both where they are published as well; topic where they
+	// are published, and written by other processes.
+	Apply string `json:"apply"`
+	// Behind is how many messages are published and not known to be applied; null unless changes
+	// are applied from a topic.
+	Behind *uint64 `json:"behind"`
+	// Generation is null before the first start.
+	Generation      *uint32 `json:"generation"`
+	LoadNeeded      bool    `json:"needs_load"`
+	NeedsLoadReason *string `json:"needs_load_reason"`
+	Fence           *string `json:"fence"`        // "kept" or "withheld", which is: late writes are not refused; null before the first number
+	FenceReason     *string `json:"fence_reason"` // why it is withheld
+	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
+	// the stream lost nothing.
+	LossKind         *string    `json:"loss_kind"`
+	LostFrom         *time.Time `json:"lost_from"`
+	Gaps             int        `json:"gaps"`
+	LastGap          *gapStatus `json:"last_gap"`
+	Copy             copyStatus `json:"copy"`
+	LagSeconds       *float64   `json:"lag_seconds"`
+	LagEstimated     bool       `json:"lag_estimated"` // the time since the stream was last found empty
+	HeadroomSeconds  *float64   `json:"headroom_seconds"`
+	HeadroomAtMost   bool       `json:"headroom_at_most"`   // it may be less: of some shards it cannot be told
+	ChangesPerSecond *float64   `json:"changes_per_second"` // null unless every shard that has an owner told it of late
+	OldestReadAt     *time.Time `json:"oldest_read_at"`     // of the shards that could be read
+	Old              bool       `json:"old"`                // that is more than three leases ago
+	Parked           int        `json:"parked"`
+	// Settling is how many changes were applied once and are to be asserted exactly under dual writes,
+	// over all shards. Until then their rows may hold what the application wrote.
+	Settling  uint64            `json:"settling"`
+	Paused    *pausedStatus     `json:"paused"` // null unless an operator has paused it
+	Verify    *verifyStatus     `json:"verify"` // null before the first
+	Throttled []throttledStatus `json:"throttled"`
+	Troubles  []troubleStatus   `json:"troubles"`
+	Shards    map[string]int    `json:"shards"`
+
+	group string // what the tables of its pattern are called together; "" for a table that is named
+	// TopicLag is how old the oldest message is at most that is not known to be applied, in seconds;
+	// nil unless changes are applied from a topic, or if nothing tells. DeadLetter is how many
+	// messages stand in the dead letter at least.
+	TopicLag   *float64 `json:"-"`
+	DeadLetter int      `json:"-"`
+
+	Suspended  string `json:"-"` // why it cannot be followed, if it cannot
+	stands     standing.Standing
+	Childless  time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
+	LongGone   bool      `json:"-"` // it was dropped, and its stream has ended too
+	slowed     []string  // why its load is not faster
+	copiedFrom string    // the export that its load copies; "" if it scans
+	noExport   string    // why its load waits for somebody who has asked for an export; "" if it does not
+	load       *NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
+	keeper     string
+	waiting    int // shards that could be read and that nobody holds
+	silent     int // shards whose owner is silent
+}
+
+// pausedStatus is an operator's word that the table stands still.
+type pausedStatus struct {
+	Since  time.Time `json:"since"`
+	Reason *string   `json:"reason"`
+}
+
+// gapStatus is a stretch of the stream that was lost before it was read.
+type gapStatus struct {
+	At     time.Time `json:"at"`
+	Shard  *string   `json:"shard"`
+	Reason string    `json:"reason"`
+}
+
+// throttledStatus is time waited for a limit, within a window that ended when the worker last told.
+type throttledStatus struct {
+	Reason        string    `json:"reason"`
+	Seconds       float64   `json:"seconds"`
+	WindowSeconds float64   `json:"window_seconds"`
+	LastAt        time.Time `json:"last_at"`
+}
+
+// troubleStatus is a step that fails and is repeated: in some shards of a table or, with 0, in
+// looking after it and copying it.
+type troubleStatus struct {
+	Step      string    `json:"step"`
+	Cause     string    `json:"cause"`
+	Since     time.Time `json:"since"`
+	Shards    int       `json:"shards"`
+	Throttled bool      `json:"throttled"`
+}
