@@ -28,24 +28,20 @@ type EventCounts struct{ Inserts, Modifies, Removes int }
 // A series appears with the first value reported for it: what is unknown is absent and not zero.
 type Metrics struct {
 	registry *prometheus.Registry
+	gauges   map[string]*prometheus.GaugeVec // of tables, by name
 
 	phase          *prometheus.GaugeVec
 	state          *prometheus.GaugeVec
 	ready          *prometheus.GaugeVec
 	strays         *prometheus.GaugeVec
 	lag            *prometheus.GaugeVec
-	headroom       *prometheus.GaugeVec
-	lastPoll       *prometheus.GaugeVec
 	clockOffset    *prometheus.GaugeVec
 	shards         *prometheus.GaugeVec
 	needsLoad      *prometheus.GaugeVec
-	setAside       *prometheus.GaugeVec
 	seeking        *prometheus.GaugeVec
 	read           *prometheus.CounterVec
 	applied        *prometheus.CounterVec
 	ignored        *prometheus.CounterVec
-	parked         *prometheus.GaugeVec
-	settling       *prometheus.GaugeVec
 	conflicts      *prometheus.HistogramVec
 	copied         *prometheus.CounterVec
 	compared       *prometheus.CounterVec
@@ -65,7 +61,7 @@ type Metrics struct {
 
 // NewMetrics registers every metric, and those of the Go runtime and the process.
 func NewMetrics(build Build) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), gauges: map[string]*prometheus.GaugeVec{}}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
 	}
@@ -79,26 +75,20 @@ func NewMetrics(build Build) *Metrics {
 	m.state = gauge("replicator_state", "1 for the migration's current state, 0 for the others.", "state")
 	m.ready = gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.")
 	m.strays = gauge("replicator_cutover_strays", "Changes made in the source after a cutover had frozen it, by missed writers.")
+	for _, g := range Gauges {
+		m.gauges[g.Name] = gauge(g.Name, g.Help, table)
+	}
 	m.lag = gauge("replicator_source_lag_seconds",
 		"Age of the last applied change while there are more, otherwise the time since the last empty page. The largest value of the shards read here.", table)
-	m.headroom = gauge("replicator_source_retention_headroom_seconds",
-		"Time left until the stream drops changes that are not applied. The smallest value of all shards, including those of other processes.", table)
-	m.lastPoll = gauge("replicator_source_last_poll_timestamp_seconds",
-		"When any process last read a shard successfully. The oldest of the readable shards, and of those whose children are not listed.", table)
 	m.clockOffset = gauge("replicator_clock_offset_seconds",
 		"How far this host's clock is ahead of DynamoDB's, by the Date of its last answer.")
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
 	m.needsLoad = gauge("replicator_needs_load",
 		"1 from a loss of changes or a mapping change until the table is loaded and swept, else 0.", table)
-	m.setAside = gauge("replicator_source_set_aside",
-		"1 while a table of a pattern cannot be followed, or a named table was dropped. The other tables continue.", table)
 	m.seeking = gauge("replicator_discovery_failing", "1 while tables of patterns cannot be listed or described, so that new tables are not followed. 0 after a complete listing.")
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
 	m.applied = counter("replicator_changes_applied_total", "Changes that were written to the target, refused as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping ignores, in changes and in the copy.", table, "rule")
-	m.parked = gauge("replicator_items_parked", "Items parked until an operator decides.", table)
-	m.settling = gauge("replicator_changes_settling",
-		"Changes that were applied once and are to be asserted exactly under dual writes. Counts all shards, including those of other processes.", table)
 	m.conflicts = register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "replicator_dual_write_conflict_delay_seconds",
 		Help: "Changes by their age when the application had already written their row, under dual_writes.version_attribute. The application wins, because its number is higher.",
@@ -166,22 +156,13 @@ func (m *Metrics) Lag(table string, lag time.Duration) {
 // ClockOffset sets how far this host's clock is ahead of the source's.
 func (m *Metrics) ClockOffset(d time.Duration) { m.clockOffset.WithLabelValues().Set(d.Seconds()) }
 
-// Headroom sets what a table's stream leaves, over all of its shards; nil if it cannot be told.
-func (m *Metrics) Headroom(table string, seconds *float64) {
-	if seconds == nil {
-		m.headroom.DeleteLabelValues(table)
+// Gauge sets a gauge of a table, one of Gauges; nil takes it back, because it is unknown.
+func (m *Metrics) Gauge(g Gauge, table string, value *float64) {
+	if value == nil {
+		m.gauges[g.Name].DeleteLabelValues(table)
 		return
 	}
-	m.headroom.WithLabelValues(table).Set(*seconds)
-}
-
-// LastPoll sets when the shard of a table that was not read for the longest time was last read; nil if there is none to read any more.
-func (m *Metrics) LastPoll(table string, oldest *time.Time) {
-	if oldest == nil {
-		m.lastPoll.DeleteLabelValues(table)
-		return
-	}
-	m.lastPoll.WithLabelValues(table).Set(float64(oldest.UnixMicro()) / 1e6)
+	m.gauges[g.Name].WithLabelValues(table).Set(*value)
 }
 
 // NotReading takes back what Lag told of a table of which this process reads no shard any more: a standby's last figure would grow
@@ -200,20 +181,8 @@ func (m *Metrics) LoadNeeded(table string, needs bool) {
 	m.needsLoad.WithLabelValues(table).Set(one(needs))
 }
 
-// SetAside sets whether a table cannot be followed, and the others go on.
-func (m *Metrics) SetAside(table string, aside bool) {
-	m.setAside.WithLabelValues(table).Set(one(aside))
-}
-
 // Sought reports a look for tables of patterns, and whether all could be looked at.
 func (m *Metrics) Sought(whole bool) { m.seeking.WithLabelValues().Set(one(!whole)) }
-
-// Gone takes back what is told of a table's stream: there is none any more.
-func (m *Metrics) Gone(table string) {
-	m.lag.DeleteLabelValues(table)
-	m.headroom.DeleteLabelValues(table)
-	m.lastPoll.DeleteLabelValues(table)
-}
 
 // Read counts changes read from a table's stream.
 func (m *Metrics) Read(table string, n EventCounts) { count(m.read, table, n) }
@@ -224,16 +193,6 @@ func (m *Metrics) Applied(table string, n EventCounts) { count(m.applied, table,
 // Ignored counts items that a rule of the mapping says not to copy.
 func (m *Metrics) Ignored(table, rule string, items int) {
 	m.ignored.WithLabelValues(table, rule).Add(float64(items))
-}
-
-// Parked sets how many items of a table are parked.
-func (m *Metrics) Parked(table string, items int) {
-	m.parked.WithLabelValues(table).Set(float64(items))
-}
-
-// Settling sets how many changes of a table are to be asserted exactly.
-func (m *Metrics) Settling(table string, changes uint64) {
-	m.settling.WithLabelValues(table).Set(float64(changes))
 }
 
 // Overtaken counts a change that found a newer write of the application's in its row, and how old it

@@ -48,19 +48,21 @@ type gate struct {
 // row is a table.
 type row struct {
 	*status.Table
-	State    state
-	Copied   state
-	Copying  bool
-	Percent  int   // of a copy that runs
-	Headroom state // what is not as it should be has a shape, else there is none; of these three
-	Waiting  state // parked items
-	Verified state
-	Lag      state
-	Counts   []state // of shards
-	Drawing  drawing
-	Open     bool // the drawing is shown at first
-	Lineage  []shardLine
-	More     int // shards that are left out
+	State   state
+	Cells   []cell  // one for each column
+	Counts  []state // of shards
+	Drawing drawing
+	Open    bool // the drawing is shown at first
+	Lineage []shardLine
+	More    int // shards that are left out
+}
+
+// cell is a figure of a table; Value is for programs, and Progress of a copy that runs, in percent.
+type cell struct {
+	status.Column
+	state
+	Value    string
+	Progress *int
 }
 
 // topic is a table whose changes are published.
@@ -318,26 +320,9 @@ func topicOf(t *status.Table) topic {
 }
 
 func rowOf(m *status.Document, t *status.Table) row {
-	r := row{Table: t, State: standsOf(t.State), Copied: state{Word: t.Copy.String()}, Headroom: state{Word: t.HeadroomText()},
-		Waiting: state{Word: strconv.Itoa(t.Parked)}, Verified: state{Word: t.VerifyText()}, Lag: state{Word: t.LagText()}, Drawing: drawingOf(m.Streams(t.Source), unreadOf(m, t))}
-	alarm := func(s *state, raised bool) {
-		if raised {
-			s.Shape, s.Class = "✗", "bad"
-		}
-	}
-	alarm(&r.Headroom, t.HeadroomLittle())
-	alarm(&r.Waiting, t.Parked > 0)
-	alarm(&r.Lag, t.Old)
-	if v := t.Verify; v != nil {
-		alarm(&r.Verified, v.Clean != nil && !*v.Clean || v.Sampled != nil && v.Sampled.Differing > 0)
-		if r.Verified.Class == "" && v.Clean != nil && !*v.Stale {
-			r.Verified.Shape, r.Verified.Class = "✓", "good"
-		}
-	}
-	if t.Copy.State == "done" {
-		r.Copied.Shape, r.Copied.Class = "✓", "good"
-	} else if t.Copy.Items != nil && t.Copy.Estimate != nil {
-		r.Percent, r.Copying = backfill.Percent(*t.Copy.Items, *t.Copy.Estimate, false)
+	r := row{Table: t, State: standsOf(t.State), Drawing: drawingOf(m.Streams(t.Source), unreadOf(m, t))}
+	for _, c := range m.Columns() {
+		r.Cells = append(r.Cells, cellOf(c, t))
 	}
 	r.Counts = countsOf(t.Shards)
 	for _, d := range m.Lineage(t.Source) {
@@ -352,6 +337,26 @@ func rowOf(m *status.Document, t *status.Table) row {
 		r.Lineage = append(r.Lineage, line)
 	}
 	return r
+}
+
+// cellOf is what a table has in a column; a mark has a shape beside the word.
+func cellOf(c status.Column, t *status.Table) cell {
+	out := cell{Column: c, state: state{Word: c.Text(t)}, Value: number(c.Value(t))}
+	switch c.Mark(t) {
+	case status.MarkGood:
+		out.Shape, out.Class = "✓", "good"
+	case status.MarkBad:
+		out.Shape, out.Class = "✗", "bad"
+	}
+	if c.ID == status.ColumnCopy {
+		out.Value = t.Copy.State
+		if t.Copy.State != "done" && t.Copy.Items != nil && t.Copy.Estimate != nil {
+			if percent, ok := backfill.Percent(*t.Copy.Items, *t.Copy.Estimate, false); ok {
+				out.Progress = &percent
+			}
+		}
+	}
+	return out
 }
 
 // standsOf is how a table stands.

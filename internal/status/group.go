@@ -14,7 +14,7 @@ type tableLine struct {
 	unread     bool // some table's lag cannot be told, so that the one of the line may be more
 }
 
-func (l tableLine) lagText() string {
+func (l *tableLine) lagText() string {
 	if l.unread && l.LagSeconds != nil {
 		return ">" + seconds(l.LagSeconds)
 	}
@@ -37,11 +37,7 @@ func (m *Document) collapsed() []tableLine {
 		t := &m.Tables[i]
 		switch {
 		case len(members[t.group]) < 2:
-			line := tableLine{Table: t, name: t.Source, copy: t.Copy.String()}
-			if t.dropped() {
-				line.copy += ", dropped"
-			}
-			lines = append(lines, line)
+			lines = append(lines, lineOf(t))
 		case !told[t.group]:
 			told[t.group] = true
 			lines = append(lines, together(t.group, members[t.group]))
@@ -50,16 +46,34 @@ func (m *Document) collapsed() []tableLine {
 	return lines
 }
 
-// together sums up the tables of a pattern.
+// lineOf is the line of a table that is shown by its own name.
+func lineOf(t *Table) tableLine {
+	line := tableLine{Table: t, name: t.Source, copy: t.Copy.String()}
+	if t.dropped() {
+		line.copy += ", dropped"
+	}
+	return line
+}
+
+// together is the one line of the tables of a pattern.
 func together(group string, tables []*Table) tableLine {
-	sum := &Table{Source: group}
-	done, aside, unread := 0, 0, false
-	var took time.Duration
-	for i, t := range tables {
-		if i == 0 {
-			sum.Verify = t.Verify
+	line := tableLine{Table: &Table{Source: group}, name: group, copy: copiesText(tables)}
+	for _, t := range tables {
+		line.unread = line.unread || t.LagSeconds == nil && t.Suspended == ""
+	}
+	for _, c := range Columns {
+		if c.join != nil {
+			c.join(line.Table, tables)
 		}
-		sum.Verify = sum.Verify.worse(t.Verify)
+	}
+	return line
+}
+
+// copiesText says how many tables of a pattern are copied.
+func copiesText(tables []*Table) string {
+	done, aside := 0, 0
+	var took time.Duration
+	for _, t := range tables {
 		if t.Copy.State == copyDone {
 			done++
 			if t.Copy.Done != nil && t.Copy.Started != nil {
@@ -68,24 +82,6 @@ func together(group string, tables []*Table) tableLine {
 		}
 		if t.Suspended != "" {
 			aside++
-		}
-		sum.Parked += t.Parked
-		sum.Settling += t.Settling
-		if t.LagSeconds != nil && (sum.LagSeconds == nil || *t.LagSeconds > *sum.LagSeconds) {
-			sum.LagSeconds, sum.LagEstimated = t.LagSeconds, t.LagEstimated
-		}
-		if t.HeadroomSeconds != nil && (sum.HeadroomSeconds == nil || *t.HeadroomSeconds < *sum.HeadroomSeconds) {
-			sum.HeadroomSeconds = t.HeadroomSeconds
-		}
-		unread = unread || t.LagSeconds == nil && t.Suspended == ""
-		sum.HeadroomAtMost = sum.HeadroomAtMost || t.HeadroomAtMost || t.HeadroomSeconds == nil && t.Suspended == ""
-		switch {
-		case t.ChangesPerSecond == nil:
-		case sum.ChangesPerSecond == nil:
-			rate := *t.ChangesPerSecond
-			sum.ChangesPerSecond = &rate
-		default:
-			*sum.ChangesPerSecond += *t.ChangesPerSecond
 		}
 	}
 	text := fmt.Sprintf("%d of %d done", done, len(tables))
@@ -98,5 +94,5 @@ func together(group string, tables []*Table) tableLine {
 	if aside > 0 {
 		text += fmt.Sprintf(", %d set aside", aside)
 	}
-	return tableLine{Table: sum, name: group, copy: text, unread: unread}
+	return text
 }

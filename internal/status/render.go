@@ -29,12 +29,7 @@ func (m *Document) Render(w io.Writer, shards bool) error {
 	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), title,
 		m.Source, m.Target, m.workersText(), terminal.Plural(m.Leases, "lease"))
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tab, "TABLE\tCOPY\tLAG\tHEADROOM\tCHANGES/s\tPARKED\tVERIFY")
-	for _, t := range m.collapsed() {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", t.name, t.copy, t.lagText(), t.headroomText(),
-			rateText(t.ChangesPerSecond), t.Parked, t.Verify.text())
-	}
-	if err := tab.Flush(); err != nil {
+	if err := m.writeTables(tab); err != nil {
 		return err
 	}
 	if shards {
@@ -46,6 +41,24 @@ func (m *Document) Render(w io.Writer, shards bool) error {
 		_, _ = fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))
 	}
 	return standing.WriteNext(w, m.NextSteps)
+}
+
+// writeTables has a line for each table, or for the tables of a pattern.
+func (m *Document) writeTables(tab *tabwriter.Writer) error {
+	columns := m.Columns()
+	heads := []string{"TABLE"}
+	for _, c := range columns {
+		heads = append(heads, c.title())
+	}
+	_, _ = fmt.Fprintln(tab, strings.Join(heads, "\t"))
+	for _, l := range m.collapsed() {
+		cells := []string{l.name}
+		for _, c := range columns {
+			cells = append(cells, c.cell(&l))
+		}
+		_, _ = fmt.Fprintln(tab, strings.Join(cells, "\t"))
+	}
+	return tab.Flush()
 }
 
 func (m *Document) workersText() string {

@@ -13,11 +13,9 @@ func (w *workerStatus) HeartbeatText(now time.Time) string {
 	return since(w.HeartbeatAt, now) + " ago"
 }
 
-// LagText, HeadroomText, RateText and VerifyText are the figures of a table for people; "-" if unknown.
+// LagText and HeadroomText are figures of a table for people; "-" if unknown.
 func (t *Table) LagText() string      { return lagText(t.LagSeconds, t.LagEstimated) }
 func (t *Table) HeadroomText() string { return t.headroomText() }
-func (t *Table) RateText() string     { return rateText(t.ChangesPerSecond) }
-func (t *Table) VerifyText() string   { return t.Verify.text() }
 
 // LagText and RateText are the figures of a shard for people; "-" if unknown.
 func (s *Shard) LagText() string  { return lagText(s.LagSeconds, s.LagEstimated) }
@@ -27,8 +25,8 @@ func (s *Shard) RateText() string { return rateText(s.ChangesPerSecond) }
 // same time.
 const littleHeadroom = 6 * time.Hour
 
-// HeadroomLittle tells that what is left of the stream's 24 hours is what an operator is warned of.
-func (t *Table) HeadroomLittle() bool {
+// headroomLittle tells that what is left of the stream's 24 hours is what an operator is warned of.
+func (t *Table) headroomLittle() bool {
 	return t.HeadroomSeconds != nil && *t.HeadroomSeconds < littleHeadroom.Seconds()
 }
 

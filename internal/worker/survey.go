@@ -79,17 +79,17 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	o.metrics.State(string(m.State))
 	o.metrics.CutoverReady(m.Cutover.Ready)
 	o.metrics.Strays(m.Cutover.Strays)
-	for _, t := range m.Tables {
-		o.metrics.Parked(t.Source, t.Parked)
-		o.metrics.Settling(t.Source, t.Settling)
-		o.health.Childless(t.Source, t.Childless)
-		o.metrics.SetAside(t.Source, t.Suspended != "" && !t.LongGone)
-		if t.LongGone {
-			o.metrics.Gone(t.Source)
-			continue
+	for i := range m.Tables {
+		t := &m.Tables[i]
+		for _, c := range status.Columns {
+			if c.Gauge.Name != "" {
+				o.metrics.Gauge(c.Gauge, t.Source, c.Value(t))
+			}
 		}
-		o.metrics.Headroom(t.Source, t.HeadroomSeconds)
-		o.metrics.LastPoll(t.Source, t.OldestReadAt)
+		o.health.Childless(t.Source, t.Childless)
+		if t.LongGone {
+			o.metrics.NotReading(t.Source)
+		}
 	}
 }
 

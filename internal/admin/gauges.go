@@ -1,0 +1,21 @@
+package admin
+
+// Gauge is a metric of a source table that the ledger tells, so that every process tells the same.
+// The columns of a status say what its value is.
+type Gauge struct{ Name, Help string }
+
+// The gauges of tables.
+var (
+	GaugeHeadroom = Gauge{"replicator_source_retention_headroom_seconds",
+		"Time left until the stream drops changes that are not applied. The smallest value of all shards, including those of other processes."}
+	GaugeLastPoll = Gauge{"replicator_source_last_poll_timestamp_seconds",
+		"When any process last read a shard successfully. The oldest of the readable shards, and of those whose children are not listed."}
+	GaugeSetAside = Gauge{"replicator_source_set_aside",
+		"1 while a table of a pattern cannot be followed, or a named table was dropped. The other tables continue."}
+	GaugeParked   = Gauge{"replicator_items_parked", "Items parked until an operator decides."}
+	GaugeSettling = Gauge{"replicator_changes_settling",
+		"Changes that were applied once and are to be asserted exactly under dual writes. Counts all shards, including those of other processes."}
+)
+
+// Gauges are all of them.
+var Gauges = []Gauge{GaugeHeadroom, GaugeLastPoll, GaugeSetAside, GaugeParked, GaugeSettling}
