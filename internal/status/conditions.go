@@ -129,7 +129,7 @@ var ofTable = []condition{
 		return fmt.Sprintf("%s: not applied for %s, and the stream keeps changes for 24 hours: reading it again will show whether any were lost", s.t.Source,
 			backfill.FormatDuration(cdc.Retention-AsDuration(*s.t.HeadroomSeconds)))
 	})},
-	{name: "little headroom", holds: func(s subject) bool { return s.t.HeadroomLittle() && !s.t.outlived() }, next: leads(look, func(s subject) string {
+	{name: "little headroom", holds: func(s subject) bool { return s.t.headroomLittle() && !s.t.outlived() }, next: leads(look, func(s subject) string {
 		return fmt.Sprintf("%s: %s until the stream drops changes that are not applied", s.t.Source, seconds(s.t.HeadroomSeconds))
 	})},
 	{name: "troubles", holds: always, lines: troubleLines, next: troubleSteps},

@@ -142,13 +142,7 @@ func (m *Document) add(c config.Table, in TableInput) {
 	}
 	t.Copy.State = copyNotStarted
 	if in.Found {
-		t.Generation = &in.State.Generation
-		t.Gaps = in.State.GapCount
-		if n := len(in.State.Gaps); n > 0 {
-			last := in.State.Gaps[n-1]
-			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: loads.Known(last.Shard), Reason: last.Reason}
-		}
-		t.LossKind, t.LostFrom = loads.Known(string(in.State.Kind)), loads.KnownTime(in.State.LostFrom)
+		t.recorded(&in.State)
 		if step, ok := loads.Next(in.State, m.loadsAgain, m.with); ok {
 			t.load = &step
 		}

@@ -1,11 +1,12 @@
 package status
 
 import (
-	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"

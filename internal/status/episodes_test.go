@@ -1,9 +1,10 @@
 package status
 
 import (
-	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"testing"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"

@@ -3,6 +3,8 @@ package status
 import (
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
@@ -12,7 +14,7 @@ type Table struct {
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
 	Standing
-	NextSteps []NextStep `json:"next_steps"` // of this table alone
+	NextSteps []standing.NextStep `json:"next_steps"` // of this table alone
 	// Apply is what becomes of changes: direct; both where they are published as well; topic where they
 	// are published, and written by other processes.
 	Apply string `json:"apply"`
@@ -58,15 +60,26 @@ type Table struct {
 
 	Suspended  string `json:"-"` // why it cannot be followed, if it cannot
 	stands     standing.Standing
-	Childless  time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
-	LongGone   bool      `json:"-"` // it was dropped, and its stream has ended too
-	slowed     []string  // why its load is not faster
-	copiedFrom string    // the export that its load copies; "" if it scans
-	noExport   string    // why its load waits for somebody who has asked for an export; "" if it does not
-	load       *NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
+	Childless  time.Time          `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
+	LongGone   bool               `json:"-"` // it was dropped, and its stream has ended too
+	slowed     []string           // why its load is not faster
+	copiedFrom string             // the export that its load copies; "" if it scans
+	noExport   string             // why its load waits for somebody who has asked for an export; "" if it does not
+	load       *standing.NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
 	keeper     string
 	waiting    int // shards that could be read and that nobody holds
 	silent     int // shards whose owner is silent
+}
+
+// recorded takes what the table's record tells as it is.
+func (t *Table) recorded(s *checkpoint.TableState) {
+	t.Generation = &s.Generation
+	t.Gaps = s.GapCount
+	if n := len(s.Gaps); n > 0 {
+		last := s.Gaps[n-1]
+		t.LastGap = &gapStatus{At: last.At.UTC(), Shard: loads.Known(last.Shard), Reason: last.Reason}
+	}
+	t.LossKind, t.LostFrom = loads.Known(string(s.Kind)), loads.KnownTime(s.LostFrom)
 }
 
 // pausedStatus is an operator's word that the table stands still.
