@@ -41,7 +41,7 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 			"create one without --enable-message-ordering: " + another(f)}},
 		{f.ExactlyOnce, fault{"it has exactly-once delivery, which rejects acknowledgements after the deadline", update(name, "--no-enable-exactly-once-delivery")}},
 		{f.Transformed, fault{"it transforms messages, so appliers would not get them as published", update(name, "--clear-message-transforms")}},
-		{f.Retention < cdc.Retention, fault{"it keeps messages for " + kept + "only: messages that appliers cannot write in that time are lost",
+		{f.Retention < cdc.Retention, fault{"it keeps messages for " + kept + " only, and messages that appliers cannot write in that time are lost",
 			update(name, "--message-retention-duration=7d")}},
 		{f.Retention+margin > cfg.State.TombstoneAge, fault{fmt.Sprintf("it keeps messages for %s, and tombstones are kept for %s. They must be kept at least %s longer than messages, or a late message brings an item back",
 			kept, remembered, config.FormatDuration(margin)),

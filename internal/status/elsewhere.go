@@ -22,7 +22,7 @@ func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string
 		return
 	}
 	if leads, err := ask(ctx); err == nil && leads != "" && leads != known {
-		l.Elsewhere = fmt.Sprintf("the app profile leads to cluster %s, and the ledger is of cluster %s (%s)", leads, known, diag.ClusterChanged)
+		l.Elsewhere = fmt.Sprintf("the app profile routes to cluster %s, but the ledger uses cluster %s (%s)", leads, known, diag.ClusterChanged)
 	}
 }
 
