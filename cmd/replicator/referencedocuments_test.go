@@ -82,7 +82,7 @@ func referenceJSON(t *testing.T) string {
 		"`\"event\":\"progress\"` have `table`, `items` and `done`, and as far as they are known `estimate`, `items_per_second`, `eta_seconds`, `lag_seconds`,\n"+
 		"`headroom_seconds`, `throttled` and, at the end, `took_seconds`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"build", "comparison", "config", "cost", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "switchover", "worker"} {
+	for _, in := range []string{"build", "comparison", "config", "cost", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "standing", "starter", "status", "switchover", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared

@@ -334,7 +334,7 @@ func TestH75_ShownOpenAfterItWasRead(t *testing.T) {
 		s.sleep(22*time.Hour + 30*time.Minute)
 		s.put("k", "after")
 		s.Start("b")
-		s.gap(5*time.Minute, "may be gone")
+		s.gap(5*time.Minute, "may be lost")
 		s.readsOn(time.Minute, "k", "lost")
 	})
 }

@@ -277,7 +277,7 @@ func outage(s *scene, d time.Duration) *Worker {
 func TestH75_HorizonAfterMoreThanADay(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		b := outage(s, 24*time.Hour+s.upTo(10*time.Hour))
-		s.gap(5*time.Minute, "may be gone")
+		s.gap(5*time.Minute, "may be lost")
 		s.readsOn(time.Minute, "k", "lost")
 		if b.Over {
 			s.failf("the worker ended with %v", b.Err)
@@ -305,7 +305,7 @@ func TestH75_ThrottledForADay(t *testing.T) {
 		}
 		s.put("lost", "v")
 		s.sleep(25 * time.Hour)
-		s.gap(30*time.Minute, "may be gone")
+		s.gap(30*time.Minute, "may be lost")
 	})
 }
 
@@ -331,7 +331,7 @@ func TestH75_NotLoadedAndTheRootClosedAndEmpty(t *testing.T) {
 			s.sleep(time.Hour)
 			s.put("lost", "v")
 			s.sleep(29 * time.Hour)
-			s.gap(30*time.Minute, "may be gone")
+			s.gap(30*time.Minute, "may be lost")
 		})
 	}
 }
@@ -374,7 +374,7 @@ func TestH75_ShownOpenLongAfterItsEnd(t *testing.T) {
 		s.sleep(22*time.Hour + 20*time.Minute)
 		s.put("k", "after")
 		s.Start("b")
-		s.gap(5*time.Minute, "may be gone")
+		s.gap(5*time.Minute, "may be lost")
 		s.readsOn(time.Minute, "k", "lost")
 	})
 }
@@ -397,7 +397,7 @@ func TestH76_ChildListedAfterDays(t *testing.T) {
 			s.failf("the row of a shard whose child was never listed is %s", state)
 		}
 		s.sleep(time.Hour)
-		s.gap(2*time.Hour, "may be gone")
+		s.gap(2*time.Hour, "may be lost")
 		s.readsOn(time.Hour, "1", "2", "3")
 	})
 }

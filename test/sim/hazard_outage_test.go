@@ -290,7 +290,7 @@ func firstReadADayLater(t *testing.T, known int, unloaded func(*engine.Options))
 		}
 		s.sleep(time.Hour)
 		s.Start("b", unloaded)
-		s.gap(5*time.Minute, "may be gone")
+		s.gap(5*time.Minute, "may be lost")
 		s.readsOn(5*time.Minute, "k")
 	})
 }

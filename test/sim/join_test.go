@@ -220,7 +220,7 @@ func TestH75_YoungTableFoundADayLater(t *testing.T) {
 				o.Database = db
 			})
 			if hours > 24 {
-				s.gap(5*time.Minute, "may be gone")
+				s.gap(5*time.Minute, "may be lost")
 			} else if s.equal(5 * time.Minute); len(s.Gaps) > 0 {
 				s.failf("gaps %q after %d hours", s.Gaps, hours)
 			}
