@@ -82,7 +82,7 @@ long-sim: ## all seeds of test/sim, where make test plays one of each play
 	$(GO) test -vet=off $(LIMIT) ./test/sim
 
 # Where goroutines are. One task runs at a time in what test/sim plays, and other packages compute alone.
-RACED ?= ./backfill/... ./checkpoint/... ./cdc/... ./dualwrite/... ./dynamodbtest/... ./relay/... ./sink/... ./internal/admin ./internal/demo ./internal/hook ./internal/memory ./internal/engine ./internal/stream ./internal/follow ./internal/load ./internal/verify ./internal/apply ./internal/pipeline ./internal/preflight ./internal/status ./internal/switchover ./internal/task ./internal/worker
+RACED ?= ./backfill/... ./checkpoint/... ./cdc/... ./dualwrite/... ./dynamodbtest/... ./relay/... ./sink/... ./internal/admin ./internal/demo ./internal/hook ./internal/memory ./internal/engine ./internal/stream ./internal/follow ./internal/job ./internal/load ./internal/verify ./internal/apply ./internal/pipeline ./internal/preflight ./internal/status ./internal/switchover ./internal/task ./internal/worker
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
 race: ## the tests of RACED packages under the race detector; needs a C compiler

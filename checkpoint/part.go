@@ -96,18 +96,52 @@ func (s TableState) RunningPhase() (phase Phase, total int) {
 	return "", 0
 }
 
-// runs reports whether the part is one of those that the table's load leases now.
-func (s TableState) runs(p Part) bool {
-	if p.Phase.verifies() {
-		return s.verifies(p)
-	}
+// LoadPart is what each part is as that the table's load leases now, but for its index, before
+// anybody has begun it. Its Total is 0 if there is none.
+func (s TableState) LoadPart() Part {
 	phase, total := s.RunningPhase()
-	return total > 0 && p.Generation == s.Generation && p.Number == s.Load.Number && p.Phase == phase && p.Total == total
+	return Part{Source: s.Source, Generation: s.Generation, Number: s.Load.Number, Phase: phase, Total: total, State: PartOpen}
+}
+
+// VerifyPart is LoadPart for the table's verify.
+func (s TableState) VerifyPart() Part {
+	return Part{Source: s.Source, Number: s.Verify.Number, Phase: phaseVerify(s.Verify.Phase), Total: s.Verify.Parts, State: PartOpen}
+}
+
+// SamePhase reports whether two parts of a table are of one phase, under one division.
+func (p Part) SamePhase(o Part) bool {
+	return p.Generation == o.Generation && p.Number == o.Number && p.Phase == o.Phase && p.Total == o.Total
+}
+
+// runs reports whether the part is one of those that the table's load or verify leases now.
+func (s TableState) runs(p Part) bool {
+	of := s.LoadPart()
+	if p.Phase.verifies() {
+		of = s.VerifyPart()
+	}
+	return of.Total > 0 && p.SamePhase(of)
+}
+
+// pauses is why parts of the phase are not leased; "" if they are.
+func (s TableState) pauses(phase Phase) string {
+	if phase.verifies() {
+		return s.Verify.Paused
+	}
+	return s.Load.Paused
+}
+
+// PartsOf reads the rows of the phase that LoadPart or VerifyPart gave, by index.
+func (l *Ledger) PartsOf(ctx context.Context, of Part) ([]Part, error) {
+	source := of.Source
+	if of.Phase.verifies() {
+		source += "/verify"
+	}
+	return l.readParts(ctx, source, l.phasePrefix(of.Source, of.Generation, of.Number, of.Phase))
 }
 
 // Parts reads the rows of a phase of the table's load, by index.
 func (l *Ledger) Parts(ctx context.Context, table TableState, phase Phase) ([]Part, error) {
-	return l.readParts(ctx, table.Source, l.phasePrefix(table.Source, table.Load.Generation, table.Load.Number, phase))
+	return l.PartsOf(ctx, Part{Source: table.Source, Generation: table.Load.Generation, Number: table.Load.Number, Phase: phase})
 }
 
 func (l *Ledger) readParts(ctx context.Context, source, prefix string) ([]Part, error) {
@@ -203,14 +237,10 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 		if err := l.checkHash(table); err != nil {
 			return nil, err
 		}
-		paused := table.Load.Paused
-		switch {
-		case p.Phase.verifies():
-			paused = table.Verify.Paused
-		case table.Halted():
+		if !p.Phase.verifies() && table.Halted() {
 			return nil, ErrHalted
 		}
-		if !table.runs(p) || paused != "" || p.State == PartDone {
+		if !table.runs(p) || table.pauses(p.Phase) != "" || p.State == PartDone {
 			return nil, ErrTaken
 		}
 		p.State, p.Owner = PartOpen, l.worker

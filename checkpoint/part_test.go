@@ -28,10 +28,9 @@ func loading(t *testing.T, ctx context.Context, l *checkpoint.Ledger, parts int)
 func look(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w *checkpoint.Watch) (free, held []checkpoint.Part) {
 	t.Helper()
 	state := table(t, ctx, l)
-	phase, _ := state.RunningPhase()
-	parts, err := l.Parts(ctx, state, phase)
+	parts, err := l.PartsOf(ctx, state.LoadPart())
 	check(t, err)
-	return w.LookParts(parts, state, task.Mono(ctx))
+	return w.LookParts(parts, state.LoadPart(), state, task.Mono(ctx))
 }
 
 func takePart(t *testing.T, ctx context.Context, l *checkpoint.Ledger, index int) *checkpoint.PartLease {

@@ -207,12 +207,6 @@ func (s *TableState) CancelVerify() error {
 	return nil
 }
 
-// verifies reports whether the part is one of those that the table's verify leases now.
-func (s TableState) verifies(p Part) bool {
-	v := s.Verify
-	return v.Running() && p.Number == v.Number && p.Phase == phaseVerify(v.Phase) && p.Total == v.Parts
-}
-
 func (l *Ledger) verifyPrefix(source string) string { return l.name + "/verify/" + source + "/" }
 
 func (l *Ledger) verifyRun(source string, number uint32) string {
@@ -221,14 +215,7 @@ func (l *Ledger) verifyRun(source string, number uint32) string {
 
 // VerifyParts reads the rows of a phase of the table's verify, by index.
 func (l *Ledger) VerifyParts(ctx context.Context, table TableState, phase int) ([]Part, error) {
-	return l.readParts(ctx, table.Source+"/verify", l.phasePrefix(table.Source, 0, table.Verify.Number, phaseVerify(phase)))
-}
-
-// LookVerifyParts is LookParts for the parts of the table's verify.
-func (w *Watch) LookVerifyParts(rows []Part, table TableState, now time.Duration) (free, held []Part) {
-	v := table.Verify
-	of := Part{Source: table.Source, Number: v.Number, Phase: phaseVerify(v.Phase), Total: v.Parts, State: PartOpen}
-	return w.lookParts(rows, of, table.verifies, v.Paused != "", now)
+	return l.PartsOf(ctx, Part{Source: table.Source, Number: table.Verify.Number, Phase: phaseVerify(phase)})
 }
 
 // VerifyData names something that a verify keeps until it is over: pieces of sums, buckets, and

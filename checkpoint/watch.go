@@ -84,22 +84,14 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 	return free, held
 }
 
-// LookParts divides the parts of the phase that the table's load runs. Free are not done and
-// without an owner, or with one whose lease is over; one without a row is as it would be written
-// first. Held are those whose lease goes on. None is free while the load is paused. Rows are those
-// of the phase: what is not among them is forgotten.
-func (w *Watch) LookParts(rows []Part, table TableState, now time.Duration) (free, held []Part) {
-	phase, total := table.RunningPhase()
-	of := Part{Source: table.Source, Generation: table.Generation, Number: table.Load.Number, Phase: phase, Total: total, State: PartOpen}
-	return w.lookParts(rows, of, table.runs, table.Load.Paused != "", now)
-}
-
-// lookParts divides the parts of which rows are, where they run. One without a row is as of, with
-// its index.
-func (w *Watch) lookParts(rows []Part, of Part, runs func(Part) bool, paused bool, now time.Duration) (free, held []Part) {
+// LookParts divides the parts of a phase, of which rows are: what is not among them is forgotten. Of
+// is what LoadPart or VerifyPart of the table gave. Free are not done and without an owner, or with
+// one whose lease is over; one without a row is as it would be written first. Held are those whose
+// lease goes on. None is free while the load or the verify is paused.
+func (w *Watch) LookParts(rows []Part, of Part, table TableState, now time.Duration) (free, held []Part) {
 	known := make(map[int]Part, len(rows))
 	for _, p := range rows {
-		if runs(p) {
+		if table.runs(p) {
 			known[p.Index] = p
 		}
 	}
@@ -118,7 +110,7 @@ func (w *Watch) lookParts(rows []Part, of Part, runs func(Part) bool, paused boo
 		case p.State == PartDone:
 		case p.Owner != "" && !w.over(w.parts[id], now):
 			held = append(held, p)
-		case !paused:
+		case table.pauses(of.Phase) == "":
 			free = append(free, p)
 		}
 	}

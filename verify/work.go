@@ -27,7 +27,7 @@ const (
 
 // ErrDrained is why a part was left before its end: its worker was asked to stop. Its progress is
 // saved as far as everything before it is judged.
-var ErrDrained = errors.New("the part was left between two pages")
+var ErrDrained = backfill.ErrDrained
 
 // Work is one part of a comparison: a segment of the source, or a range of a target table. It adds
 // up sums, or looks at rows, or both.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/job"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -22,20 +22,17 @@ import (
 // is to do the conductor says there.
 type Loader struct {
 	*engine.Common
-	applier       engine.Applier
-	publisher     engine.Publisher
-	fencing       *engine.Fencing
-	mapping       *transform.Mapping
-	database      engine.Database
-	target        sink.MarkReader
-	shares        *engine.Shares // who works on the table
-	settings      loadSettings
-	exports       *exportReader
-	limits        *backfill.Limits
-	rows          *backfill.Throttle // of the configuration
-	own           *backfill.Throttle // of an operator
-	wake          *task.Wakeup
-	wakeConductor *task.Wakeup // a part was left
+	applier   engine.Applier
+	publisher engine.Publisher
+	fencing   *engine.Fencing
+	mapping   *transform.Mapping
+	database  engine.Database
+	target    sink.MarkReader
+	settings  loadSettings
+	exports   *exportReader
+	loop      *job.Loop
+	rows      *backfill.Throttle // of the configuration
+	own       *backfill.Throttle // of an operator
 }
 
 // loadSettings are what a configuration says of loads.
@@ -64,179 +61,22 @@ func New(s *engine.Table) (*Loader, *Conductor) {
 		settings.imageAge = p.Writer.MaxImageAge()
 	}
 	exports := &exportReader{open: p.Exports}
-	return &Loader{
-			Common: s.Common, applier: s.Applier(nil), publisher: s.Publisher, fencing: s.Fencing, mapping: s.Mapping, database: s.Database,
-			target: p.Target, shares: p.Shares, settings: settings, exports: exports, limits: backfill.NewLimits(0, 0), rows: spec.Throttle(),
-			own: backfill.NewThrottle(0), wake: &s.Wake.Loader, wakeConductor: &s.Wake.Conductor,
-		}, &Conductor{
-			Common: s.Common, mapping: s.Mapping, database: s.Database, target: p.Target, witnesses: s.Witnesses, fencing: s.Fencing, busy: p.Busy,
-			settings: settings, exports: exports, exporter: p.Exporter, joined: spec.Joined, wake: &s.Wake.Conductor, wakeLoader: &s.Wake.Loader,
-			wakeAssigner: &s.Wake.Assigner,
-		}
+	l := &Loader{
+		Common: s.Common, applier: s.Applier(nil), publisher: s.Publisher, fencing: s.Fencing, mapping: s.Mapping, database: s.Database,
+		target: p.Target, settings: settings, exports: exports, rows: spec.Throttle(), own: backfill.NewThrottle(0),
+	}
+	l.loop = job.New(s, kind{l}, job.Options{
+		Verb: "load", AtOnce: settings.segments, Workers: s.Workers, Wake: &s.Wake.Loader, Left: s.Wake.Conductor.Signal,
+	})
+	return l, &Conductor{
+		Common: s.Common, mapping: s.Mapping, database: s.Database, target: p.Target, witnesses: s.Witnesses, fencing: s.Fencing, busy: p.Busy,
+		settings: settings, exports: exports, exporter: p.Exporter, joined: spec.Joined, wake: &s.Wake.Conductor, wakeLoader: &s.Wake.Loader,
+		wakeAssigner: &s.Wake.Assigner,
+	}
 }
 
 // Run takes parts and works on them until a drain begins.
-func (l *Loader) Run(life engine.Lifecycle) error {
-	held := engine.NewHoldings(life, func() {
-		l.wake.Signal()
-		l.wakeConductor.Signal()
-	})
-	s := &shift{Loader: l, held: held, watch: l.Ledger.NewWatch()}
-	defer s.end()
-	for !life.Draining() && held.Life.Work.Err() == nil {
-		err := l.Retry(held.Life, "look for parts of a load", func(ctx context.Context) error { return s.look(ctx) })
-		if engine.Fatal(err) {
-			if err := l.End(err); err != nil {
-				held.Tasks.Fail(err)
-			}
-			break
-		}
-		if err != nil && !life.Draining() {
-			l.Events.Retry(l.Source, "look for parts of a load", l.Timing.Pass, err)
-		}
-		_ = l.wake.Wait(life.Drain, l.Timing.Pass)
-	}
-	s.end()
-	return held.Tasks.Wait()
-}
-
-// shift is the work on one phase of one load.
-type shift struct {
-	*Loader
-	held  *engine.Holdings
-	watch *checkpoint.Watch
-
-	over   context.CancelCauseFunc // ends the parts of the phase between two pages
-	drain  context.Context
-	number uint32
-	phase  checkpoint.Phase
-
-	provisioned *int64 // read capacity units a second of the source; nil: not asked for yet
-}
-
-// end lets the parts in hand be left.
-func (s *shift) end() {
-	if s.over != nil {
-		s.over(backfill.ErrDrained)
-		s.over = nil
-		if s.phase == checkpoint.PhaseCopy {
-			s.Events.CopyLeft(s.Source)
-		}
-	}
-}
-
-// look takes parts of the phase that the ledger says runs, and lets those of another one be left.
-func (s *shift) look(ctx context.Context) error {
-	state, _, err := s.Ledger.Table(ctx, s.Source)
-	if err != nil {
-		return err
-	}
-	phase, total := state.RunningPhase()
-	runs := total > 0 && state.Load.Paused == "" && state.Suspended.Reason == "" && state.MappingHash == s.MappingHash
-	if !runs || phase != s.phase || state.Load.Number != s.number {
-		s.end()
-	}
-	if !runs {
-		return nil
-	}
-	begun := false
-	if s.over == nil {
-		s.drain, s.over = context.WithCancelCause(s.held.Life.Drain)
-		s.number, s.phase, s.provisioned = state.Load.Number, phase, nil
-		begun = phase == checkpoint.PhaseCopy
-	}
-	rows, err := s.Ledger.Parts(ctx, state, phase)
-	if err != nil {
-		return err
-	}
-	if begun {
-		s.Events.CopyStarted(s.Source, state.Load.Estimate, checkpoint.PartsDone(rows, total).Items)
-	}
-	free, others := s.watch.LookParts(rows, state, task.Mono(ctx))
-	holders, all := map[string]int{}, 0
-	for _, p := range others {
-		holders[p.Owner]++
-		all++
-	}
-	if err := s.pace(ctx, state, holders[s.Ledger.Worker()], all); err != nil {
-		return err
-	}
-	for _, p := range checkpoint.PartsToTake(free, holders, s.Ledger.Worker(), s.shares.Workers(s.Source, s.Ledger.Worker()), s.settings.segments) {
-		if err := s.take(state, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// take leases a part and works on it.
-func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
-	drain := s.drain
-	err := s.held.Begin(fmt.Sprintf("part %d", part.Index), func(ctx context.Context) (func(life engine.Lifecycle) error, error) {
-		var lease *checkpoint.PartLease
-		stamps, err := fence.Prove(ctx, s.Ledger, s.tables(state, part), func(ctx context.Context) (err error) {
-			lease, err = s.Ledger.TakePart(ctx, part)
-			return err
-		})
-		s.Events.Tick()
-		return func(life engine.Lifecycle) error {
-			life.Drain = drain
-			return s.hold(life, state, lease, stamps)
-		}, err
-	})
-	switch {
-	case engine.Fatal(err):
-		return err
-	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence):
-		s.Events.Retry(s.Source, "take a part of the load", s.Timing.Pass, err)
-	}
-	return nil
-}
-
-// tables are those that are written for a part.
-func (l *Loader) tables(state checkpoint.TableState, part checkpoint.Part) []string {
-	tables, ranges := l.mapping.Tables(), state.Load.Sweep.Ranges
-	if part.Phase != checkpoint.PhaseCopy && part.Index < len(ranges) && !slices.Contains(tables, ranges[part.Index].Table) {
-		tables = append(tables, ranges[part.Index].Table)
-	}
-	return tables
-}
-
-// hold works under a part's lease until the part is done, left, or not ours any more. It returns only what ends the process.
-func (l *Loader) hold(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, stamps sink.Stamps) error {
-	g := task.NewGroup(lease.Context(), 0)
-	g.Go("renew the part", func(context.Context) error { return lease.Keep() })
-	g.Go("load the part", func(ctx context.Context) error {
-		defer lease.Abandon()
-		held := life.Within(ctx).Noting(lease.Note)
-		r := &engine.Right{Fencing: l.fencing, Renew: lease.Renew, Generation: state.Generation, Stamps: stamps, Proved: true, Tables: l.tables(state, lease.Part())}
-		var err error
-		if r.Former, err = l.fencing.Former(held, state, state.Generation); err == nil {
-			err = l.work(held, state, lease, r)
-		}
-		if err == nil {
-			return nil
-		}
-		// If the release fails, the successor waits until the lease is over.
-		if released := lease.Release(ctx); engine.Fatal(err) {
-			return err
-		} else if released != nil && engine.Fatal(released) {
-			return released
-		}
-		return err
-	})
-	err := g.Wait()
-	switch {
-	case engine.Fatal(err): // whatever else has failed beside it
-		return l.End(err)
-	case err == nil || life.Draining() || engine.IsAny(err, backfill.ErrDrained, checkpoint.ErrLeaseLost, sink.ErrFenced):
-		return nil // whoever takes it goes on from what was saved
-	}
-	// No repeat under this lease mends it: the table is not there, for example. It may be there again.
-	l.Events.Retry(l.Source, "load a part", l.Timing.List, err)
-	_ = task.Sleep(life.Drain, l.Timing.List)
-	return nil
-}
+func (l *Loader) Run(life engine.Lifecycle) error { return l.loop.Run(life, nil) }
 
 // work does what the part's phase asks for, from where the part stands to its end.
 func (l *Loader) work(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *engine.Right) error {
@@ -295,7 +135,7 @@ func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease 
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
 			return l.Retry(life.Within(ctx), "copy", op)
 		},
-		Limits: l.limits,
+		Limits: l.loop.Limits,
 		Events: backfill.PartEvents{
 			Copied: func(items int) { l.Events.Copied(l.Source, int64(items)) },
 			Waited: func(rows, units time.Duration) {
@@ -358,7 +198,7 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 			return l.Retry(life.Within(ctx), "sweep", op)
 		},
 		Pace: func(ctx context.Context, units float64) error {
-			_, waited, err := l.limits.Take(life.Drain, ctx, 0, units)
+			_, waited, err := l.loop.Limits.Take(life.Drain, ctx, 0, units)
 			if waited > 0 {
 				l.Waited(life.Work, engine.LimitUnits, waited)
 			}
@@ -408,33 +248,4 @@ func (l *Loader) now(ctx context.Context) time.Time {
 		return at
 	}
 	return task.Now(ctx)
-}
-
-// pace gives this worker its share of the limits: an operator's, else those of the configuration.
-func (s *shift) pace(ctx context.Context, state checkpoint.TableState, mine, all int) error {
-	limits := state.Limits.Over(s.settings.limits())
-	if state.Limits.RowsPerSecond == nil {
-		if s.settings.live {
-			rows, _ := limits.Rows()
-			s.rows.Set(ctx, rows)
-		}
-		s.limits.UseRows(s.rows)
-	} else {
-		s.own.Set(ctx, *state.Limits.RowsPerSecond)
-		s.limits.UseRows(s.own)
-	}
-	provisioned := int64(0)
-	if limits.Read != nil && limits.Read.Share > 0 {
-		if s.provisioned == nil {
-			d, err := s.database.Describe(ctx, s.Source)
-			if err != nil {
-				return err
-			}
-			s.provisioned = &d.ReadCapacity
-		}
-		provisioned = *s.provisioned
-	}
-	units, _ := limits.ReadUnits(provisioned)
-	s.limits.SetUnits(ctx, backfill.Share(units, mine, all))
-	return nil
 }

@@ -224,35 +224,32 @@ func TestH71_APartThatARaiseOvertookIsFenced(t *testing.T) {
 	})
 }
 
-// Each worker has a share of the limits by the parts that it holds; an operator's go before those
-// of the configuration. A share of a capacity that is billed per request is no limit.
-func TestPartsShareLimits(t *testing.T) {
+// The rows of a load are bounded as an operator asks, else as configured. The configuration's bound
+// may change meanwhile.
+func TestTheRowsOfALoadAreBounded(t *testing.T) {
 	number := func(n float64) *float64 { return &n }
-	share := &checkpoint.ReadLimit{Share: 0.25}
 	for name, c := range map[string]struct {
-		configured, operator checkpoint.Limits
-		capacity             int64
-		mine, all            int
-		lasts                time.Duration // at least, for 12 items and as many half units; at most as long again
+		configured, live, operator *float64
+		lasts                      time.Duration // at least, for 12 items; at most as long again
 	}{
-		"none":                          {lasts: 0},
-		"rows":                          {configured: checkpoint.Limits{RowsPerSecond: number(1)}, lasts: 8 * time.Second},
-		"an operator's rows":            {configured: checkpoint.Limits{RowsPerSecond: number(1)}, operator: checkpoint.Limits{RowsPerSecond: number(0)}},
-		"units":                         {configured: checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: 0.5}}, mine: 2, all: 2, lasts: 8 * time.Second},
-		"half of the units":             {configured: checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: 1}}, mine: 1, all: 2, lasts: 8 * time.Second},
-		"a share":                       {configured: checkpoint.Limits{Read: share}, capacity: 2, mine: 1, all: 1, lasts: 8 * time.Second},
-		"a share of what is on demand":  {configured: checkpoint.Limits{Read: share}, mine: 1, all: 1},
-		"an operator's units, of which": {configured: checkpoint.Limits{Read: share}, operator: checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: 0.5}}, lasts: 8 * time.Second},
+		"no bound":               {},
+		"configured":             {configured: number(1), lasts: 8 * time.Second},
+		"an operator's":          {configured: number(100), operator: number(1), lasts: 8 * time.Second},
+		"an operator's is none":  {configured: number(1), operator: number(0)},
+		"configured anew":        {configured: number(100), live: number(1), lasts: 8 * time.Second},
+		"configured without one": {configured: number(1), live: number(0)},
 	} {
 		loads(t, func(ctx context.Context, s *loadScene) {
-			s.Limits, s.shop.capacity = c.configured, c.capacity
-			state := s.sealed(ctx, 1)
-			state.Limits = c.operator
-			shift := &shift{Loader: s.loader()}
-			s.check(shift.pace(ctx, state, c.mine, c.all))
+			s.Limits.RowsPerSecond = c.configured
+			if c.live != nil {
+				s.LiveLimits = func() checkpoint.Limits { return checkpoint.Limits{RowsPerSecond: c.live} }
+			}
+			l := s.loader()
+			limits := checkpoint.Limits{RowsPerSecond: c.operator}
+			kind{l}.Pace(ctx, checkpoint.TableState{Limits: limits}, limits.Over(l.settings.limits()))
 			began := task.Mono(ctx)
 			for range 12 {
-				_, _, err := shift.limits.Take(ctx, ctx, 1, 0.5)
+				_, _, err := l.loop.Limits.Take(ctx, ctx, 1, 0.5)
 				s.check(err)
 			}
 			if took := task.Mono(ctx) - began; took < c.lasts || took > 2*c.lasts {
@@ -260,4 +257,23 @@ func TestPartsShareLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The rows of the parts cannot be read at first: that the copy begins is told all the same, once.
+func TestACopyIsToldWhenItsPartsAreRead(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 2)
+		fails := 3
+		s.store.OnRead = func(_ context.Context, prefix string) error {
+			if strings.HasPrefix(prefix, "load/part/") && fails > 0 {
+				fails--
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		s.check(s.work(ctx, time.Minute, false))
+		if told := strings.Join(s.told, ", "); told != "started at 0, left" || fails > 0 {
+			t.Errorf("told %s", told)
+		}
+	})
 }

@@ -12,7 +12,7 @@ import (
 
 // seamed are the packages whose waiting, timing, randomness and concurrency go through internal/task, so that the simulation
 // runs these very loops.
-var seamed = []string{"cdc", "checkpoint", "transform", "sink", "backfill", "verify", "relay", "internal/fence", "internal/canary", "internal/cutover", "internal/hook", "internal/engine", "internal/stream", "internal/follow", "internal/load", "internal/verify", "internal/apply", "internal/pipeline", "internal/status", "internal/parked", "internal/desk"}
+var seamed = []string{"cdc", "checkpoint", "transform", "sink", "backfill", "verify", "relay", "internal/fence", "internal/canary", "internal/cutover", "internal/hook", "internal/engine", "internal/stream", "internal/follow", "internal/job", "internal/load", "internal/verify", "internal/apply", "internal/pipeline", "internal/status", "internal/parked", "internal/desk"}
 
 // timed are packages of commands whose time goes through internal/task, so that their tests run in
 // virtual time. What they draw is identity, which is no draw of the seam.

@@ -1,0 +1,490 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// pages is how many pages a part of a counting has. One takes 400 ms.
+const pages = 10
+
+// counting is a job whose parts are counted through, a page at a time. Its phases are those of a
+// load.
+type counting struct {
+	*testing.T
+	store  *checkpointtest.Memory
+	ledger *checkpoint.Ledger
+	table  *engine.Table
+	source *enginetest.Answering
+	loop   *Loop
+
+	page     func(ctx context.Context, part checkpoint.Part) error // nil: it goes well
+	taking   func(part checkpoint.Part) error                      // the same, before the lease
+	begin    func() error
+	complete func() error
+	halted   error // why a clean stop was begun
+
+	did       []string // phases begun and ended
+	inHand    int
+	most      int // parts in hand at once
+	failed    []error
+	told      []string // steps that failed
+	completed int
+}
+
+// worker makes a worker of a table Orders, in generation 2, with so many parts of a load.
+func worker(ctx context.Context, t *testing.T, store *checkpointtest.Memory, name string, atOnce, workers int) *counting {
+	t.Helper()
+	ledger, err := checkpoint.Open(ctx, store, "job", checkpoint.Options{Worker: name, ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &counting{T: t, store: store, ledger: ledger, source: &enginetest.Answering{}}
+	events := engine.Events{Retry: func(_, step string, _ time.Duration, _ error) { c.told = append(c.told, step) }}
+	o := &engine.Options{Ledger: ledger, Floors: &engine.Floors{}, Database: c.source, Events: events.OrSilent(), Timing: engine.Timing{}.OrDefault(ledger.Lease())}
+	c.table = engine.NewTable(engine.NewWorker(o, func(err error) { c.halted = err }), engine.Spec{Mapping: enginetest.OrdersMapping(t)})
+	c.loop = New(c.table, c, Options{Verb: "count", AtOnce: atOnce, Workers: func() int { return workers }, Wake: &c.table.Wake.Loader})
+	return c
+}
+
+// play runs a script with a job of so many parts, and one worker.
+func play(t *testing.T, parts, atOnce int, script func(ctx context.Context, c *counting)) {
+	t.Helper()
+	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(48*time.Hour, func(ctx context.Context) {
+		c := worker(ctx, t, &checkpointtest.Memory{}, "w", atOnce, 1)
+		c.change(ctx, func(s *checkpoint.TableState) {
+			s.Generation = 2
+			s.Load = checkpoint.Load{Generation: 2, Number: 1, Parts: parts, StartedAt: enginetest.ListingsBegin}
+		})
+		script(ctx, c)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *counting) check(err error) {
+	c.Helper()
+	if err != nil {
+		c.Error(err)
+	}
+}
+
+func (c *counting) change(ctx context.Context, f func(*checkpoint.TableState)) {
+	c.Helper()
+	_, err := c.ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { f(s); return nil })
+	c.check(err)
+}
+
+func (c *counting) parts(ctx context.Context) []checkpoint.Part {
+	c.Helper()
+	state, _, err := c.ledger.Table(ctx, "Orders")
+	c.check(err)
+	parts, err := c.ledger.PartsOf(ctx, state.LoadPart())
+	c.check(err)
+	return parts
+}
+
+// run lets the loop work for so long, and does something meanwhile.
+func (c *counting) run(ctx context.Context, lasts time.Duration, after time.Duration, meanwhile func(ctx context.Context)) error {
+	drain, cancel := task.WithTimeout(ctx, lasts)
+	defer cancel()
+	g := task.NewGroup(ctx, 0)
+	if meanwhile != nil {
+		g.Go("meanwhile", func(ctx context.Context) error {
+			err := task.Sleep(ctx, after)
+			meanwhile(ctx)
+			return err
+		})
+	}
+	err := c.loop.Run(engine.Lifecycle{Drain: drain, Work: ctx}, func(checkpoint.TableState) bool {
+		return c.completed > 0
+	})
+	return errors.Join(err, g.Wait())
+}
+
+// done says whether every part was counted to its end, once.
+func (c *counting) done(ctx context.Context, total int) bool {
+	sums := checkpoint.PartsDone(c.parts(ctx), total)
+	return sums.Complete() && sums.Items == int64(total*pages)
+}
+
+func (c *counting) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
+	state, _, err := c.ledger.Table(ctx, "Orders")
+	if err != nil || state.Load.Paused != "" {
+		return state, checkpoint.Part{}, err
+	}
+	return state, state.LoadPart(), nil
+}
+
+func (c *counting) Begin(_ context.Context, state checkpoint.TableState, _ []checkpoint.Part) (Phase, error) {
+	if c.begin != nil {
+		if err := c.begin(); err != nil {
+			return nil, err
+		}
+	}
+	c.did = append(c.did, fmt.Sprint("begin ", state.Load.Number))
+	return counted{c}, nil
+}
+
+func (c *counting) Pace(context.Context, checkpoint.TableState, checkpoint.Limits) {}
+
+func (c *counting) Failed(err error) { c.failed = append(c.failed, err) }
+
+type counted struct{ *counting }
+
+func (c counted) End() { c.did = append(c.did, "end") }
+
+func (c counted) Complete(_ context.Context, state checkpoint.TableState, rows []checkpoint.Part) (checkpoint.TableState, error) {
+	if len(rows) != state.Load.Parts {
+		c.Errorf("complete with %d of %d rows", len(rows), state.Load.Parts)
+	}
+	if c.complete != nil {
+		if err := c.complete(); err != nil {
+			return state, err
+		}
+	}
+	c.completed++
+	return state, nil
+}
+
+func (c counted) Take(ctx context.Context, _ checkpoint.TableState, part checkpoint.Part) (*checkpoint.PartLease, Work, error) {
+	if c.taking != nil {
+		if err := c.taking(part); err != nil {
+			return nil, nil, err
+		}
+	}
+	lease, err := c.ledger.TakePart(ctx, part)
+	return lease, func(life engine.Lifecycle) error {
+		c.inHand++
+		c.most = max(c.most, c.inHand)
+		defer func() { c.inHand-- }()
+		to := lease.Part().PartProgress
+		for ; to.Items < pages; to.Items++ {
+			if life.Draining() {
+				if err := lease.Commit(life.Work, to); err != nil {
+					return err
+				}
+				return backfill.ErrDrained
+			}
+			if err := task.Sleep(life.Work, 400*time.Millisecond); err != nil {
+				return context.Cause(life.Work)
+			}
+			if c.page != nil {
+				if err := c.page(life.Work, lease.Part()); err != nil {
+					return err
+				}
+			}
+		}
+		return lease.Finish(life.Work, to)
+	}, err
+}
+
+func TestPartsAreTakenUpToANumberAtOnce(t *testing.T) {
+	play(t, 7, 3, func(ctx context.Context, c *counting) {
+		began := task.Mono(ctx)
+		c.check(c.run(ctx, time.Hour, 0, nil))
+		if took := task.Mono(ctx) - began; c.most != 3 || !c.done(ctx, 7) || took > 30*time.Second {
+			t.Errorf("%d at once, %+v, after %s", c.most, c.parts(ctx), took)
+		}
+		if did := strings.Join(c.did, ", "); did != "begin 1, end" || c.completed != 1 {
+			t.Errorf("%s, %d times completed", did, c.completed)
+		}
+	})
+}
+
+func TestWorkersShareParts(t *testing.T) {
+	play(t, 8, 8, func(ctx context.Context, w *counting) {
+		v := worker(ctx, t, w.store, "v", 8, 2)
+		w.loop.Workers = v.loop.Workers
+		g := task.NewGroup(ctx, 0)
+		g.Go("v", func(ctx context.Context) error { return v.run(ctx, time.Hour, 0, nil) })
+		w.check(w.run(ctx, time.Hour, 0, nil))
+		w.check(g.Wait())
+		if w.most != 4 || v.most != 4 || !w.done(ctx, 8) {
+			t.Errorf("%d and %d parts at once, %+v", w.most, v.most, w.parts(ctx))
+		}
+	})
+}
+
+// A pause and a stop let parts be left between two pages, with what is done saved. Whoever takes them
+// goes on from there.
+func TestPartsAreLeftAndGoneOnWith(t *testing.T) {
+	pause := func(why string) func(*checkpoint.TableState) {
+		return func(s *checkpoint.TableState) { s.Load.Paused = why }
+	}
+	for name, lasts := range map[string]time.Duration{"paused": time.Minute, "stopped": 2 * time.Second} {
+		play(t, 2, 2, func(ctx context.Context, c *counting) {
+			began := task.Mono(ctx)
+			c.check(c.run(ctx, lasts, time.Second, func(ctx context.Context) {
+				if name == "paused" {
+					c.change(ctx, pause("an operator"))
+				}
+			}))
+			if took := task.Mono(ctx) - began; took > lasts+time.Second {
+				t.Errorf("%s: it ends after %s", name, took)
+			}
+			for _, p := range c.parts(ctx) {
+				if p.Owner != "" || p.State != checkpoint.PartOpen || p.Items == 0 || p.Items > 8 {
+					t.Errorf("%s: left as %+v", name, p)
+				}
+			}
+			c.change(ctx, pause(""))
+			c.check(c.run(ctx, time.Minute, 0, nil))
+			if did := strings.Join(c.did, ", "); did != "begin 1, end, begin 1, end" || !c.done(ctx, 2) || len(c.told)+len(c.failed) > 0 {
+				t.Errorf("%s: %s; told %q, failed %v", name, did, c.told, c.failed)
+			}
+		})
+	}
+}
+
+// Another job takes the place of the one whose parts are in hand. One part does not end for a long
+// time: that does not keep the part of the same index of the other job from being taken.
+func TestPartsOfAnotherJobReplaceThoseInHand(t *testing.T) {
+	play(t, 2, 2, func(ctx context.Context, c *counting) {
+		wedged := time.Duration(0)
+		c.page = func(ctx context.Context, p checkpoint.Part) error {
+			if p.Number == 1 && p.Index == 0 && wedged == 0 {
+				wedged = task.Mono(ctx)
+				return task.Sleep(ctx, time.Minute)
+			}
+			return nil
+		}
+		began := task.Mono(ctx)
+		c.check(c.run(ctx, time.Hour, time.Second, func(ctx context.Context) {
+			c.change(ctx, func(s *checkpoint.TableState) { s.Load.Number = 2 })
+		}))
+		if did := strings.Join(c.did, ", "); did != "begin 1, end, begin 2, end" || !c.done(ctx, 2) || c.completed != 1 {
+			t.Errorf("%s, %+v", did, c.parts(ctx))
+		}
+		for _, p := range c.parts(ctx) {
+			if p.Begun.Sub(enginetest.ListingsBegin) > began+10*time.Second {
+				t.Errorf("part %d is begun at %s", p.Index, p.Begun)
+			}
+		}
+	})
+}
+
+// The ledger does not answer for longer than a lease: the part is not ours any more, its work ends,
+// and it is taken again.
+func TestALostLeaseEndsTheWork(t *testing.T) {
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		var ended error
+		c.page = func(ctx context.Context, p checkpoint.Part) error {
+			if p.Epoch > 1 {
+				return nil
+			}
+			c.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, errors.New("no answer") }
+			_ = task.Sleep(ctx, time.Hour)
+			ended = context.Cause(ctx)
+			c.store.OnSwap = nil
+			return ended
+		}
+		c.check(c.run(ctx, time.Hour, 0, nil))
+		if !errors.Is(ended, checkpoint.ErrLeaseLost) || !c.done(ctx, 1) || c.parts(ctx)[0].Epoch != 2 || len(c.failed) > 0 {
+			t.Errorf("the work ends with %v, %+v, failed %v", ended, c.parts(ctx), c.failed)
+		}
+	})
+}
+
+// What a failure of a part means: it is told, left at once and taken again after a rest. One that is
+// fenced is not told, because it was overtaken.
+func TestAPartThatFailsIsTakenAgain(t *testing.T) {
+	for _, c := range []struct {
+		err         error
+		told, rests bool
+	}{
+		{errors.New("the table is not there"), true, true},
+		{sink.ErrFenced, false, false},
+	} {
+		play(t, 1, 1, func(ctx context.Context, k *counting) {
+			k.page = func(_ context.Context, p checkpoint.Part) error {
+				if p.Epoch == 1 {
+					return c.err
+				}
+				return nil
+			}
+			var between []checkpoint.Part
+			k.check(k.run(ctx, time.Hour, 20*time.Second, func(ctx context.Context) { between = k.parts(ctx) }))
+			if told := slices.Equal(k.told, []string{"count a part"}); told != c.told || (len(k.failed) == 1) != c.told || !k.done(ctx, 1) {
+				t.Errorf("%v: told %q, failed %v, %+v", c.err, k.told, k.failed, k.parts(ctx))
+			}
+			if rests := between[0].Owner == "" && between[0].State == checkpoint.PartOpen; rests != c.rests {
+				t.Errorf("%v: after 20 s %+v", c.err, between)
+			}
+		})
+	}
+}
+
+// What ends the process ends the loop, wherever it comes from. After an error that allows a clean
+// stop, that is begun; after any other nothing more is written.
+func TestAFatalErrorEndsTheLoop(t *testing.T) {
+	bad, orderly := checkpoint.ErrLedgerExchanged, checkpoint.ErrMappingChanged
+	for name, fail := range map[string]func(c *counting, err error){
+		"working": func(c *counting, err error) {
+			c.page = func(context.Context, checkpoint.Part) error { return err }
+		},
+		"taking":     func(c *counting, err error) { c.taking = func(checkpoint.Part) error { return err } },
+		"beginning":  func(c *counting, err error) { c.begin = func() error { return err } },
+		"completing": func(c *counting, err error) { c.complete = func() error { return err } },
+	} {
+		play(t, 1, 1, func(ctx context.Context, c *counting) {
+			fail(c, bad)
+			if err := c.run(ctx, time.Minute, 0, nil); !errors.Is(err, bad) || c.halted != nil || task.Mono(ctx) > 50*time.Second {
+				t.Errorf("%s: it ends with %v after %s", name, err, task.Mono(ctx))
+			}
+		})
+		play(t, 1, 1, func(ctx context.Context, c *counting) {
+			fail(c, orderly)
+			if err := c.run(ctx, time.Minute, 0, nil); err != nil || !errors.Is(c.halted, orderly) {
+				t.Errorf("%s: it ends with %v, halted by %v", name, err, c.halted)
+			}
+		})
+	}
+}
+
+// The release of a part that is left finds that the ledger is another one: that is no clean stop.
+func TestAReleaseHidesNoFatalError(t *testing.T) {
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		c.page = func(_ context.Context, p checkpoint.Part) error {
+			if p.Epoch > 1 {
+				return nil
+			}
+			c.store.OnSwap = func(context.Context, string, func() bool) (bool, error) {
+				c.store.OnSwap = nil
+				return false, checkpoint.ErrLedgerExchanged
+			}
+			return backfill.ErrDrained
+		}
+		if err := c.run(ctx, time.Minute, 0, nil); !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+// A part that this worker cannot have now is passed over, and told of if that is a trouble.
+func TestAPartThatCannotBeTakenIsPassedOver(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		told bool
+	}{{checkpoint.ErrTaken, false}, {checkpoint.ErrHalted, false}, {sink.ErrNoFence, false}, {errors.New("no answer"), true}} {
+		play(t, 3, 3, func(ctx context.Context, k *counting) {
+			refused := 0
+			k.taking = func(p checkpoint.Part) error {
+				if p.Index == 1 && refused < 2 {
+					refused++
+					return c.err
+				}
+				return nil
+			}
+			k.check(k.run(ctx, time.Minute, 0, nil))
+			if told := len(k.told) == 2 && k.told[0] == "take a part to count"; told != c.told || !c.told && len(k.told) > 0 || !k.done(ctx, 3) || refused != 2 {
+				t.Errorf("%v: told %q, %+v", c.err, k.told, k.parts(ctx))
+			}
+		})
+	}
+}
+
+// A phase that cannot be begun is not begun, and what the ledger refuses for now is no trouble.
+func TestALookIsRepeated(t *testing.T) {
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		fails := 2
+		c.begin = func() error {
+			if fails--; fails >= 0 {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		refused := 2
+		c.complete = func() error {
+			if refused--; refused >= 0 {
+				return &checkpoint.LoadError{Yet: true}
+			}
+			return nil
+		}
+		c.check(c.run(ctx, time.Minute, 0, nil))
+		if did := strings.Join(c.did, ", "); did != "begin 1, end" || len(c.told) != 2 || c.completed != 1 || refused >= 0 {
+			t.Errorf("%s; told %q, completed %d times", did, c.told, c.completed)
+		}
+	})
+}
+
+// Each worker has a share of the read units by the parts that it holds; an operator's limit goes
+// before that of the configuration. A share of a capacity that is billed per request is no limit.
+func TestPartsShareReadUnits(t *testing.T) {
+	units := func(n float64) checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: n}} }
+	share := checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.25}}
+	for name, c := range map[string]struct {
+		configured, operator checkpoint.Limits
+		capacity             int64
+		mine, all            int
+		lasts                time.Duration // at least, for 12 pages of half a unit; at most as long again
+	}{
+		"none":                          {},
+		"units":                         {configured: units(0.5), mine: 2, all: 2, lasts: 8 * time.Second},
+		"half of the units":             {configured: units(1), mine: 1, all: 2, lasts: 8 * time.Second},
+		"a share":                       {configured: share, capacity: 2, mine: 1, all: 1, lasts: 8 * time.Second},
+		"a share of what is on demand":  {configured: share, mine: 1, all: 1},
+		"an operator's units, of which": {configured: share, operator: units(0.5), lasts: 8 * time.Second},
+	} {
+		play(t, 1, 1, func(ctx context.Context, c0 *counting) {
+			c0.loop.bounds, c0.source.Described.ReadCapacity = func() checkpoint.Limits { return c.configured }, c.capacity
+			c0.check(c0.loop.pace(ctx, &source{}, checkpoint.TableState{Limits: c.operator}, c.mine, c.all))
+			began := task.Mono(ctx)
+			for range 12 {
+				_, _, err := c0.loop.Limits.Take(ctx, ctx, 1, 0.5)
+				c0.check(err)
+			}
+			if took := task.Mono(ctx) - began; took < c.lasts || took > 2*c.lasts {
+				t.Errorf("%s: it took %s", name, took)
+			}
+		})
+	}
+}
+
+// The capacity of the source is asked for once in a while, and a source that does not answer has
+// the one that it had. Before it is known nothing is read.
+func TestTheCapacityIsAskedForOnceInAWhile(t *testing.T) {
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		c.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.5}} }
+		at := &source{}
+		look := func(capacity int64, err error) error {
+			c.source.Described.ReadCapacity, c.source.Err = capacity, err
+			return c.loop.pace(ctx, at, checkpoint.TableState{}, 1, 1)
+		}
+		silent := errors.New("no answer")
+		if err := look(0, silent); !errors.Is(err, silent) {
+			t.Errorf("before it is known: %v", err)
+		}
+		for _, step := range []struct {
+			after    time.Duration
+			capacity int64
+			err      error
+			want     int64
+		}{{0, 10, nil, 10}, {time.Second, 20, nil, 10}, {time.Minute, 20, nil, 20}, {time.Minute, 30, silent, 20}, {time.Minute, 30, nil, 30}} {
+			c.check(task.Sleep(ctx, step.after))
+			c.check(look(step.capacity, step.err))
+			if at.capacity != step.want {
+				t.Errorf("%+v: %d", step, at.capacity)
+			}
+		}
+		c.check(task.Sleep(ctx, time.Minute))
+		if err := look(0, checkpoint.ErrLedgerExchanged); !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+			t.Errorf("a fatal answer: %v", err)
+		}
+	})
+}

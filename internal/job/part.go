@@ -1,0 +1,65 @@
+package job
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// take leases a part and works on it. It fails with what ends the process.
+func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
+	drain, phase := s.drain, s.phase
+	// One of the same index may still be in hand that is of a phase before.
+	name := fmt.Sprintf("part %d of %s %d.%d", part.Index, part.Phase, part.Generation, part.Number)
+	err := s.held.Begin(name, func(ctx context.Context) (func(life engine.Lifecycle) error, error) {
+		lease, work, err := phase.Take(ctx, state, part)
+		s.Events.Tick()
+		return func(life engine.Lifecycle) error {
+			life.Drain = drain
+			return s.hold(life, lease, work)
+		}, err
+	})
+	switch {
+	case engine.Fatal(err):
+		return err
+	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence):
+		s.Events.Retry(s.Source, "take a part to "+s.Verb, s.Timing.Pass, err)
+	}
+	return nil
+}
+
+// hold works under a part's lease until the part is done, left, or not ours any more. It returns
+// only what ends the process.
+func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Work) error {
+	g := task.NewGroup(lease.Context(), 0)
+	g.Go("renew the part", func(context.Context) error { return lease.Keep() })
+	g.Go(l.Verb+" the part", func(ctx context.Context) error {
+		defer lease.Abandon()
+		err := work(life.Within(ctx).Noting(lease.Note))
+		if err == nil {
+			return nil
+		}
+		// If the release fails, the successor waits until the lease is over.
+		if released := lease.Release(ctx); !engine.Fatal(err) && engine.Fatal(released) {
+			return released
+		}
+		return err
+	})
+	err := g.Wait()
+	switch {
+	case engine.Fatal(err): // whatever else has failed beside it
+		return l.End(err)
+	case err == nil || life.Draining() || engine.IsAny(err, backfill.ErrDrained, checkpoint.ErrLeaseLost, sink.ErrFenced):
+		return nil // whoever takes it goes on from what was saved
+	}
+	// No repeat under this lease mends it: the table is not there, for example. It may be there again.
+	l.Events.Retry(l.Source, l.Verb+" a part", l.Timing.List, err)
+	l.kind.Failed(err)
+	_ = task.Sleep(life.Drain, l.Timing.List)
+	return nil
+}

@@ -1,0 +1,94 @@
+package load
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/job"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+)
+
+// kind makes a job of a table's loads.
+type kind struct{ *Loader }
+
+// Look gives the part of the phase that the ledger says runs.
+func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
+	state, _, err := k.Ledger.Table(ctx, k.Source)
+	if err != nil || state.Load.Paused != "" || state.Suspended.Reason != "" || state.MappingHash != k.MappingHash {
+		return state, checkpoint.Part{}, err
+	}
+	return state, state.LoadPart(), nil
+}
+
+// Begin tells that a copy begins, or goes on.
+func (k kind) Begin(_ context.Context, state checkpoint.TableState, rows []checkpoint.Part) (job.Phase, error) {
+	of := state.LoadPart()
+	if of.Phase == checkpoint.PhaseCopy {
+		k.Events.CopyStarted(k.Source, state.Load.Estimate, checkpoint.PartsDone(rows, of.Total).Items)
+	}
+	return phase{k.Loader, of.Phase}, nil
+}
+
+// Pace bounds the rows that are written: by an operator's limit, else by that of the configuration,
+// which several tables may share.
+func (k kind) Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits) {
+	if state.Limits.RowsPerSecond != nil {
+		k.own.Set(ctx, *state.Limits.RowsPerSecond)
+		k.loop.Limits.UseRows(k.own)
+		return
+	}
+	if k.settings.live {
+		rows, _ := limits.Rows()
+		k.rows.Set(ctx, rows)
+	}
+	k.loop.Limits.UseRows(k.rows)
+}
+
+// Failed does nothing: the part is taken again, by whoever is next.
+func (kind) Failed(error) {}
+
+// phase is a copy, or a pass of a sweep.
+type phase struct {
+	*Loader
+	phase checkpoint.Phase
+}
+
+// Complete leaves it to the conductor to go on with the load.
+func (phase) Complete(_ context.Context, state checkpoint.TableState, _ []checkpoint.Part) (checkpoint.TableState, error) {
+	return state, nil
+}
+
+// Take leases a part, and proves that the tables which are written for it may be.
+func (p phase) Take(ctx context.Context, state checkpoint.TableState, part checkpoint.Part) (lease *checkpoint.PartLease, work job.Work, err error) {
+	stamps, err := fence.Prove(ctx, p.Ledger, p.tables(state, part), func(ctx context.Context) (err error) {
+		lease, err = p.Ledger.TakePart(ctx, part)
+		return err
+	})
+	return lease, func(life engine.Lifecycle) error {
+		r := &engine.Right{Fencing: p.fencing, Renew: lease.Renew, Generation: state.Generation, Stamps: stamps, Proved: true, Tables: p.tables(state, lease.Part())}
+		var err error
+		if r.Former, err = p.fencing.Former(life, state, state.Generation); err != nil {
+			return err
+		}
+		return p.work(life, state, lease, r)
+	}, err
+}
+
+// End tells that a copy is left.
+func (p phase) End() {
+	if p.phase == checkpoint.PhaseCopy {
+		p.Events.CopyLeft(p.Source)
+	}
+}
+
+// tables are those that are written for a part.
+func (l *Loader) tables(state checkpoint.TableState, part checkpoint.Part) []string {
+	tables, ranges := l.mapping.Tables(), state.Load.Sweep.Ranges
+	if part.Phase != checkpoint.PhaseCopy && part.Index < len(ranges) && !slices.Contains(tables, ranges[part.Index].Table) {
+		tables = append(tables, ranges[part.Index].Table)
+	}
+	return tables
+}

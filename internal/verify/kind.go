@@ -1,0 +1,119 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/job"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/verify"
+)
+
+// kind makes a job of a table's verifies.
+type kind struct{ *Verifier }
+
+// Look gives the part of the phase that the ledger says runs.
+func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
+	if k.failed != nil { // nobody else in this process looks whether the ledger is still the one that was opened
+		if err := k.Ledger.Check(ctx); err != nil {
+			return checkpoint.TableState{}, checkpoint.Part{}, err
+		}
+	}
+	state, _, err := k.Ledger.Table(ctx, k.Source)
+	run := state.Verify
+	if err != nil || !run.Running() || run.Paused != "" || state.Suspended.Reason != "" || run.MappingHash != k.MappingHash {
+		return state, checkpoint.Part{}, err
+	}
+	return state, state.VerifyPart(), nil
+}
+
+// Begin reads how the phase compares, and what the phase before has picked.
+func (k kind) Begin(ctx context.Context, state checkpoint.TableState, _ []checkpoint.Part) (job.Phase, error) {
+	p := phase{Verifier: k.Verifier}
+	err := json.Unmarshal(state.Verify.Plan, &p.plan)
+	if err == nil && state.Verify.Phase > 1 {
+		p.picked, err = verify.LoadPicked(ctx, k.Ledger, state)
+	}
+	return p, err
+}
+
+// Pace bounds the rows that are read of the target.
+func (k kind) Pace(ctx context.Context, _ checkpoint.TableState, limits checkpoint.Limits) {
+	rows, _ := limits.Rows()
+	k.rows.Set(ctx, rows)
+}
+
+// Failed ends a process that does nothing else; a worker takes the part again.
+func (k kind) Failed(err error) {
+	if k.failed != nil {
+		k.failed(err)
+	}
+}
+
+// phase is a phase of a verify.
+type phase struct {
+	*Verifier
+	plan   verify.Plan
+	picked *verify.Picked
+}
+
+// Complete goes on to the next phase, or ends the verify with its result. Several may do so at once,
+// to the same effect.
+func (p phase) Complete(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (checkpoint.TableState, error) {
+	run := state.Verify
+	var sums checkpoint.VerifyCounts
+	for _, part := range rows {
+		sums.Add(part.Compared)
+	}
+	if p.plan.Summing(run.Phase) {
+		picked, err := verify.Combine(ctx, p.Ledger, state, p.plan, rows)
+		if err != nil {
+			return state, err
+		}
+		if parts := p.plan.Parts(run.Phase+1, picked.Len()); parts > 0 {
+			return p.Ledger.NextVerifyPhase(ctx, state, run.Phase+1, parts, picked.Len(), sums)
+		}
+	}
+	for phase := 1; phase < run.Phase; phase++ {
+		earlier, err := p.Ledger.VerifyParts(ctx, state, phase)
+		if err != nil {
+			return state, err
+		}
+		rows = append(earlier, rows...)
+	}
+	if err := verify.Index(ctx, p.Ledger, state, rows); err != nil {
+		return state, err
+	}
+	sums.Add(run.Sums)
+	result := verify.Result{Scope: p.plan.Scope, Way: p.plan.Way, Why: p.plan.Why, Began: run.BegunAt, Ended: p.now(ctx), Counts: sums}
+	state, err := p.Ledger.EndVerify(ctx, state, result.Stored())
+	if err != nil {
+		return state, err
+	}
+	return state, p.Ledger.RemoveVerify(ctx, p.Source)
+}
+
+// Take leases a part. One that adds up sums needs a slot.
+func (p phase) Take(ctx context.Context, state checkpoint.TableState, part checkpoint.Part) (*checkpoint.PartLease, job.Work, error) {
+	free := func() {}
+	if p.plan.Summing(state.Verify.Phase) {
+		if !p.slots.take() {
+			return nil, nil, checkpoint.ErrTaken // until a part of another table is done
+		}
+		free = p.slots.leave
+	}
+	lease, err := p.Ledger.TakePart(ctx, part)
+	if err != nil {
+		free()
+		return nil, nil, err
+	}
+	return lease, func(life engine.Lifecycle) error {
+		defer free()
+		return p.work(life, state, lease)
+	}, nil
+}
+
+// End has nothing to tell.
+func (phase) End() {}
