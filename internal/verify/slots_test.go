@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // A part that cannot be taken, here of a verify that is over, leaves its slot: without slots no part
@@ -28,8 +29,11 @@ func TestAPartThatIsNotTakenLeavesItsSlot(t *testing.T) {
 		slots := &SumSlots{}
 		rig := enginetest.NewRig(ledger, engine.Spec{Mapping: enginetest.OrdersMapping(t)})
 		v := enginetest.PartOf(rig, func(s *engine.Table) *Verifier { return NewVerifier(s, nil, func() int { return 1 }, slots) })
-		s := &verifyShift{Verifier: v, held: engine.NewHoldings(engine.Until(ctx), func() {}), drain: ctx, phase: 1}
-		if err := s.take(checkpoint.TableState{Source: "Orders"}, part); err != nil || slots.taken.Load() != 0 {
+		of := phase{Verifier: v, plan: verify.Plan{Way: verify.Quiet}}
+		if !of.plan.Summing(1) {
+			t.Fatal("the phase adds up no sums")
+		}
+		if _, _, err := of.Take(ctx, checkpoint.TableState{Source: "Orders", Verify: checkpoint.Verify{Phase: 1}}, part); !errors.Is(err, checkpoint.ErrTaken) || slots.taken.Load() != 0 {
 			t.Errorf("%d slots are taken, %v", slots.taken.Load(), err)
 		}
 	})
