@@ -218,7 +218,7 @@ func (l *Ledger) VerifyParts(ctx context.Context, table TableState, phase int) (
 	return l.PartsOf(ctx, Part{Source: table.Source, Number: table.Verify.Number, Phase: phaseVerify(phase)})
 }
 
-// VerifyData names something that a verify keeps until it is over: pieces of sums, buckets, and
+// verifyData names something that a verify keeps until it is over: pieces of sums, buckets, and
 // findings. Names that begin with one another are read together.
 func (l *Ledger) verifyData(source string, number uint32, name string) string {
 	return l.verifyRun(source, number) + "data/" + name
