@@ -56,7 +56,7 @@ func (m *Migration) status(ctx context.Context) (status.Table, error) {
 }
 
 // checkStatus: nothing is said to be in sync of which something was lost, or is missing though the
-// ledger calls it applied or it is old, nor while a shard is not read (I5). It takes a look long after the first
+// ledger calls it applied, nor while a shard is not read (I5). It takes a look long after the first
 // that found both, in one era, and a keeper that has looked at the target twice between them, which
 // none can while a service is away.
 func (s *simulation) checkStatus(ctx context.Context) {
@@ -113,9 +113,7 @@ func (s *simulation) doubt() string {
 	if lost := s.trimmed(state); lost != "" {
 		return lost
 	}
-	// What is older than a listing may be late counts, whether the ledger calls it applied or not.
-	claimed, bound := s.rec.claimed(state), s.World.Now().Add(-checkpoint.Slack)
-	return strings.Join(s.rec.unequalOf(s.since(state), func(c change) bool { return claimed(c) || c.At.Before(bound) }), "\n")
+	return strings.Join(s.rec.unequalOf(s.since(state), s.rec.claimed(state)), "\n")
 }
 
 // claimed tells whether the ledger calls a change applied.
