@@ -71,7 +71,7 @@ func (s *Scanner) take(c byte) bool {
 // this where it is called.
 func (s *Scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
-// End tells whether nothing but white space is left.
+// End reports whether nothing but white space is left.
 func (s *Scanner) End() bool {
 	s.peek()
 	return s.pos >= len(s.text)
@@ -382,7 +382,7 @@ func (s *Scanner) sorted(begin int, ascending bool, shape *shape) ([]Attribute, 
 	return members, true
 }
 
-// of tells whether members came with the names of the shape.
+// of reports whether members came with the names of the shape.
 func (s *shape) of(read []Attribute) bool {
 	if len(read) != len(s.names) {
 		return false

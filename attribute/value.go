@@ -206,7 +206,7 @@ func (v Value) Members() []Attribute {
 	return v.nested.members
 }
 
-// Equal tells whether two values are the same for DynamoDB.
+// Equal reports whether two values are the same for DynamoDB.
 func (v Value) Equal(o Value) bool {
 	return v.kind == o.kind && v.truth == o.truth && v.text == o.text &&
 		slices.EqualFunc(v.Elements(), o.Elements(), Value.Equal) && slices.EqualFunc(v.Members(), o.Members(), Attribute.equal)
@@ -229,7 +229,7 @@ type Item struct{ attributes []Attribute }
 // NewItem takes the slice over and sorts it by name.
 func NewItem(attributes []Attribute) Item { return Item{sortAttributes(attributes)} }
 
-// Exists tells whether there is an item.
+// Exists reports whether there is an item.
 func (i Item) Exists() bool { return len(i.attributes) > 0 }
 
 // Attributes are sorted by name. They must not be changed.
@@ -259,7 +259,7 @@ func find(attributes []Attribute, name string) (Value, bool) {
 	return Value{}, false
 }
 
-// Equal tells whether two images are the same.
+// Equal reports whether two images are the same.
 func (i Item) Equal(o Item) bool {
 	return slices.EqualFunc(i.attributes, o.attributes, Attribute.equal)
 }

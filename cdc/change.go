@@ -83,7 +83,7 @@ const (
 // that the stream still keeps.
 type Position struct{ After SequenceNumber }
 
-// AtHorizon tells whether nothing of the shard has been read yet.
+// AtHorizon reports whether nothing of the shard has been read yet.
 func (p Position) AtHorizon() bool { return p.After.IsZero() }
 
 // Iterator is the service's opaque token for where the next page begins. It expires after 15 minutes.

@@ -48,7 +48,7 @@ func MarshalChange(c Change) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// writable tells whether RFC 3339 can hold a time.
+// writable reports whether RFC 3339 can hold a time.
 func writable(t time.Time) bool { return t.UTC().Year() >= 0 && t.UTC().Year() <= 9999 }
 
 // storedChange is the form of an encoded change.

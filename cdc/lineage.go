@@ -237,7 +237,7 @@ func (f *forest) report(id string, reason OrphanReason) {
 	}
 }
 
-// cyclic tells whether a shard is its own ancestor.
+// cyclic reports whether a shard is its own ancestor.
 func (f *forest) cyclic(id string) bool {
 	passed := map[string]bool{}
 	for at := f.parent[id]; at != "" && !passed[at]; at = f.parent[at] {

@@ -69,7 +69,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// once tells whether a name comes for the first time, by bits of those that have come.
+// once reports whether a name comes for the first time, by bits of those that have come.
 func once(seen *uint, bit uint) bool {
 	is := *seen&(1<<bit) == 0
 	*seen |= 1 << bit

@@ -112,10 +112,10 @@ func (r *Reader) seek(ctx context.Context, applied Position) error {
 	return nil
 }
 
-// atHorizon tells whether a position is read on from the horizon.
+// atHorizon reports whether a position is read on from the horizon.
 func (r *Reader) atHorizon(applied Position) bool { return applied.AtHorizon() || applied == r.aged }
 
-// claim begins coverage with the first page, as the ledger does for whoever reads the shard next: what is loaded, or was there
+// claim begins coverage with the first page, as the ledger does for the next reader of the shard: what is loaded, or was there
 // before, rests on it. Else this reader could seek the horizon anew after a day of throttles, and nothing would tell what is
 // gone (H75). A run of empty pages moves AppliedTo on, and a change that is older takes it back.
 func (r *Reader) claim(page Page, empty bool) {

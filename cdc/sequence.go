@@ -41,7 +41,7 @@ func ParseSequenceNumber(text string) (SequenceNumber, error) {
 // SequenceOf is the sequence number with the given value; loads use it to rank images by the second they were read.
 func SequenceOf(n uint64) SequenceNumber { return SequenceNumber{fmt.Sprint(n)} }
 
-// IsZero tells whether there is no number.
+// IsZero reports whether there is no number.
 func (s SequenceNumber) IsZero() bool { return s.text == "" }
 
 // digits are the number without leading zeros; "" if there is none.

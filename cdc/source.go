@@ -53,7 +53,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is tells whether err is a source's error for the given reason.
+// Is reports whether err is a source's error for the given reason.
 func Is(err error, reason Reason) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Reason == reason

@@ -34,7 +34,7 @@ func (l *Lease) Announce(ctx context.Context, p Progress, first cdc.SequenceNumb
 	return applied, err
 }
 
-// announce notes a page in the row, and tells whether it did not have to.
+// announce notes a page in the row, and reports whether it did not have to.
 func (s *Shard) announce(p Progress, first cdc.SequenceNumber, changes uint64) (applied uint64, known bool) {
 	if !s.Position.IsZero() {
 		return p.Applied, true

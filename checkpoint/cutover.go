@@ -33,20 +33,20 @@ var cutoverOrder = []CutoverStep{
 	CutoverCancelling, CutoverCancelled, CutoverWatching, CutoverDone, CutoverRehearsed,
 }
 
-// Over tells whether the attempt is over and another may begin.
+// Over reports whether the attempt is over and another may begin.
 func (s CutoverStep) Over() bool {
 	return s == "" || s == CutoverCancelled || s == CutoverRehearsed
 }
 
-// Active tells whether somebody has to drive.
+// Active reports whether somebody has to drive.
 func (s CutoverStep) Active() bool { return !s.Over() && s != CutoverDone }
 
-// Cancellable tells whether the attempt may still be cancelled.
+// Cancellable reports whether the attempt may still be cancelled.
 func (s CutoverStep) Cancellable() bool {
 	return slices.Contains([]CutoverStep{CutoverRequested, CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence}, s)
 }
 
-// Switched tells whether the application has its new home.
+// Switched reports whether the application has its new home.
 func (s CutoverStep) Switched() bool { return s == CutoverWatching || s == CutoverDone }
 
 // CutoverDeadlines are how long steps may take, from when they begin.
@@ -282,12 +282,12 @@ func (c *Cutover) Postpone(d time.Duration, now time.Time) error {
 	return nil
 }
 
-// Expired tells whether a request waited for too long.
+// Expired reports whether a request waited for too long.
 func (c *Cutover) Expired(now time.Time) bool {
 	return c.Step == CutoverRequested && !c.Expires.IsZero() && !now.Before(c.Expires)
 }
 
-// Due tells whether a request may go on to its checks by the clock, and by the operator.
+// Due reports whether a request may go on to its checks by the clock, and by the operator.
 func (c *Cutover) Due(now time.Time) bool {
 	if c.Step != CutoverRequested || !c.Approved || now.Before(c.NotBefore) {
 		return false

@@ -11,7 +11,7 @@ import (
 )
 
 // ExportRequest is the wish for an export that replicator asks DynamoDB for itself, and how far that
-// has come. What is to be asked is written before it is asked, so that whoever goes on after a
+// has come. What is to be asked is written before it is asked, so that the next worker after a
 // restart asks the same with the same token, which gives the same export. Times are on the service's
 // clock.
 type ExportRequest struct {

@@ -20,7 +20,7 @@ type Halt struct {
 	Done bool `json:"done,omitempty"`
 }
 
-// Halted tells whether nothing of ours may be written for the table.
+// Halted reports whether nothing of ours may be written for the table.
 func (s *TableState) Halted() bool { return s.Halt.On || s.Halt.Switched || s.Halt.Done }
 
 // HaltFor halts the table for an attempt that is not over.

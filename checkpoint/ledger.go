@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Errors that no repeat mends.
+// Errors that no retry fixes.
 var (
 	ErrNoLedger        = errors.New("there is no ledger with this name")
 	ErrLedgerExchanged = errors.New("the ledger was lost or exchanged while running")

@@ -16,10 +16,10 @@ const (
 	Topic  Mode = "topic" // they are published to a topic, from which appliers write them
 )
 
-// Publishes tells whether changes go to a topic.
+// Publishes reports whether changes go to a topic.
 func (m Mode) Publishes() bool { return m != Direct }
 
-// Writes tells whether whoever reads changes writes them as well.
+// Writes reports whether whoever reads changes writes them as well.
 func (m Mode) Writes() bool { return m != Topic }
 
 // String is the mode's word.

@@ -11,7 +11,7 @@ type Pause struct {
 	Reason string    `json:"reason,omitempty"` // the operator's own words
 }
 
-// Paused tells whether an operator has paused the table.
+// Paused reports whether an operator has paused the table.
 func (s *TableState) Paused() bool { return !s.Pause.Since.IsZero() }
 
 // Stopped tells whether no worker is to work on the table, because of a cutover or of an operator.

@@ -39,7 +39,7 @@ func (r Runs) Union(o Runs) Runs {
 	return slices.Clip(out)
 }
 
-// Within tells whether the other runs hold all of these.
+// Within reports whether the other runs hold all of these.
 func (r Runs) Within(o Runs) bool {
 	for _, run := range r {
 		if !slices.ContainsFunc(o, func(held Run) bool { return held.From <= run.From && run.To <= held.To }) {

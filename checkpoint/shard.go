@@ -141,7 +141,7 @@ func (s Shard) Reached(p Progress) time.Time {
 	return s.PositionTime()
 }
 
-// Finished tells whether nobody reads the shard any more, as it stands.
+// Finished reports whether nobody reads the shard any more, as it stands.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Gap }
 
 // Ended tells whether the shard was read to its end, and everything in it applied, be it for the first of two times: then its children may be
@@ -259,7 +259,7 @@ func DescendantsCut(id string, rows map[string]Shard, parents map[string]string)
 	return cut
 }
 
-// descends tells whether a shard is at or below another one.
+// descends reports whether a shard is at or below another one.
 func descends(at, from string, parents map[string]string) bool {
 	for range len(parents) { // a lineage has no circles; damaged rows might
 		if at == from || at == "" {
@@ -313,7 +313,7 @@ func (s *Shard) Undeclared(table TableState) bool {
 	return s.State == Gap && s.Generation >= table.Generation && s.Label == table.Label
 }
 
-// Reopenable tells whether the gap is declared and what is left of the shard can be read.
+// Reopenable reports whether the gap is declared and what is left of the shard can be read.
 func (s *Shard) Reopenable(table TableState) bool {
 	return s.State == Gap && s.Loss == Trimmed && s.Generation < table.Generation && s.Label == table.Label
 }

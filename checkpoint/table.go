@@ -235,7 +235,7 @@ func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Decl
 	return l.Adopt(ctx, state.Source)
 }
 
-// changes tells whether the record is another after change.
+// changes reports whether the record is another after change.
 func changes(s TableState, change func(*TableState)) bool {
 	before := s
 	change(&s)

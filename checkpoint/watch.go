@@ -33,10 +33,10 @@ func sees(before sighting, found bool, counter uint64, now time.Duration) sighti
 	return sighting{counter, now}
 }
 
-// over tells whether the row has stood still for a lease's duration.
+// over reports whether the row has stood still for a lease's duration.
 func (w *Watch) over(s sighting, now time.Duration) bool { return now-s.since >= w.lease }
 
-// KeeperLeaseFree tells whether a table's keeper lease may be taken.
+// KeeperLeaseFree reports whether a table's keeper lease may be taken.
 func (w *Watch) KeeperLeaseFree(s KeeperLease, now time.Duration) bool {
 	before, found := w.keepers[s.Row.Key]
 	seen := sees(before, found, s.Row.Counter, now)
@@ -87,7 +87,7 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 // LookParts divides the parts of a phase, of which rows are: what is not among them is forgotten. Of
 // is what LoadPart or VerifyPart of the table gave. Free are not done and without an owner, or with
 // one whose lease is over; one without a row is as it would be written first. Held are those whose
-// lease goes on. None is free while the load or the verify is paused.
+// lease holds. None is free while the load or the verify is paused.
 func (w *Watch) LookParts(rows []Part, of Part, table TableState, now time.Duration) (free, held []Part) {
 	known := make(map[int]Part, len(rows))
 	for _, p := range rows {

@@ -73,7 +73,7 @@ func MendsFrom(table TableState, from time.Time) error {
 	return nil
 }
 
-// Unbroken tells whether backups of the source hold every write since from: they were begun at
+// Unbroken reports whether backups of the source hold every write since from: they were begun at
 // earliest, or what is older was removed, and have not been interrupted since (H90). Zero: they are
 // off.
 func Unbroken(earliest, from time.Time) error {

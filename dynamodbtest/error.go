@@ -36,7 +36,7 @@ const (
 	emptyIndexKey           // an empty key attribute of an index
 )
 
-// isMismatch tells whether an item lacks a key of its table's schema.
+// isMismatch reports whether an item lacks a key of its table's schema.
 func isMismatch(err error) bool { return kindOf(err) == keyMismatch }
 
 func kindOf(err error) errorKind {

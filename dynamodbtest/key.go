@@ -32,7 +32,7 @@ func (ks keySchema) hasSort() bool { return len(ks.sort) > 0 }
 
 func (ks keySchema) attributes() []keyAttribute { return slices.Concat(ks.hash, ks.sort) }
 
-// contains tells whether the named attribute is part of the key.
+// contains reports whether the named attribute is part of the key.
 func (ks keySchema) contains(name string) bool {
 	named := func(a keyAttribute) bool { return a.name == name }
 	return slices.ContainsFunc(ks.hash, named) || slices.ContainsFunc(ks.sort, named)

@@ -127,7 +127,7 @@ type page struct {
 	more  bool // there may be items after the last
 }
 
-// take adds an item and tells whether there is room for another.
+// take adds an item and reports whether there is room for another.
 func (p *page) take(it *stored) bool {
 	if p.bytes > 0 && p.bytes+it.size > maxPageBytes {
 		p.more = true

@@ -27,7 +27,7 @@ type secondaryIndex struct {
 	entries  index
 }
 
-// projects tells whether entries hold the attribute.
+// projects reports whether entries hold the attribute.
 func (x *secondaryIndex) projects(base keySchema, name string) bool {
 	return x.project == projectAll || x.keys.contains(name) || base.contains(name) || slices.Contains(x.include, name)
 }

@@ -36,7 +36,7 @@ func addSequence(a, b string) string {
 	return strings.TrimLeft(string(sum), "0")
 }
 
-// validSequence tells whether the text has the form of a sequence number: 1 to 40
+// validSequence reports whether the text has the form of a sequence number: 1 to 40
 // decimal digits.
 func validSequence(text string) bool {
 	if len(text) == 0 || len(text) > 40 {

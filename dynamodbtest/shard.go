@@ -83,7 +83,7 @@ func (sh *shard) trim(horizon time.Time) {
 	sh.records = sh.records[n:]
 }
 
-// vanished tells whether a trimmed shard is gone altogether.
+// vanished reports whether a trimmed shard is gone altogether.
 func (sh *shard) vanished(horizon time.Time) bool {
 	return !sh.open() && len(sh.records) == 0 && !sh.closedAt.After(horizon)
 }

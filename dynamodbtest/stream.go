@@ -84,7 +84,7 @@ func (st *stream) status() string {
 	return "DISABLED"
 }
 
-// gone tells whether a disabled stream is past its retention.
+// gone reports whether a disabled stream is past its retention.
 func (st *stream) gone(now time.Time) bool {
 	return !st.enabled && now.Sub(st.disabledAt) >= retention
 }

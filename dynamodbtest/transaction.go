@@ -272,7 +272,7 @@ type transactToken struct {
 	done bool
 }
 
-// claim tells whether the request was carried out before, by its token. If not, it is now
+// claim reports whether the request was carried out before, by its token. If not, it is now
 // under way, until settle.
 func (s *Server) claim(req *transactWriteRequest) (done bool, err error) {
 	if req.ClientRequestToken == "" {

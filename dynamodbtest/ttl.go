@@ -102,7 +102,7 @@ func (t *table) sweep(now time.Time) (int, error) {
 	return len(due), nil
 }
 
-// expired tells whether the value is a number of Unix seconds that has passed.
+// expired reports whether the value is a number of Unix seconds that has passed.
 func expired(v attribute.Value, now time.Time) bool {
 	if v.Kind() != attribute.KindN {
 		return false

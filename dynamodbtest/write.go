@@ -31,7 +31,7 @@ type expressionParameters struct {
 	ExpressionAttributeValues item.Values
 }
 
-// bind prepares the placeholders; given tells whether the request has any expression.
+// bind prepares the placeholders; given reports whether the request has any expression.
 func (e *expressionParameters) bind(given bool) (*expression.Bindings, error) {
 	b, err := expression.NewBindings(e.ExpressionAttributeNames, e.ExpressionAttributeValues)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *conditionParameters) parse(update *string) (write, error) {
 	return w, b.CheckUsed()
 }
 
-// changes tells whether the write is more than a check.
+// changes reports whether the write is more than a check.
 func (w *write) changes() bool { return w.image != nil || w.update != nil || w.delete }
 
 // decide checks the condition against the item as it is and works out the change. The

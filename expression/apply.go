@@ -187,7 +187,7 @@ func setOf(kind attribute.Kind, members []attribute.Value) (attribute.Value, err
 }
 
 // deleted is the set that a DELETE leaves, nil if none of its members is left, because
-// there are no empty sets; found tells whether there was a set.
+// there are no empty sets; found reports whether there was a set.
 func (a memberAction) deleted(it attribute.Item) (rest *attribute.Value, found bool, err error) {
 	old, found := a.path.lookup(it)
 	if !found {

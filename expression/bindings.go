@@ -56,7 +56,7 @@ func (b *Bindings) CheckUsed() error {
 	return nil
 }
 
-// Empty tells whether the request had no placeholders at all.
+// Empty reports whether the request had no placeholders at all.
 func (b *Bindings) Empty() bool { return b.names == nil && b.values == nil }
 
 func missing[V any](given map[string]V, used map[string]bool) string {

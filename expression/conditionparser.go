@@ -86,7 +86,7 @@ func (p *parser) group() (predicate, error) {
 	return inner, nil
 }
 
-// redundant tells whether the parentheses that begin here enclose nothing but other parentheses.
+// redundant reports whether the parentheses that begin here enclose nothing but other parentheses.
 func (p *parser) redundant() bool {
 	if t := p.following(); t.kind != tokenOp || t.text != "(" {
 		return false
@@ -110,7 +110,7 @@ func (p *parser) closing(i int) int {
 	return 0
 }
 
-// operandInParentheses tells whether the parenthesis that is next encloses an operand, as
+// operandInParentheses reports whether the parenthesis that is next encloses an operand, as
 // in (a) = :v, and not a condition.
 func (p *parser) operandInParentheses() bool {
 	end := p.closing(p.pos)

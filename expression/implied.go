@@ -54,7 +54,7 @@ func (c *Condition) Equal(attr string) []string {
 	return names
 }
 
-// is tells whether the operand is a top-level attribute itself.
+// is reports whether the operand is a top-level attribute itself.
 func (o *operand) is(attr string) bool {
 	return len(o.path) == 1 && !o.size && o.path[0].name == attr
 }

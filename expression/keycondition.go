@@ -16,7 +16,7 @@ type KeyCondition struct {
 // Hash is the value of each attribute of the partition key.
 func (k *KeyCondition) Hash() []attribute.Value { return k.hash }
 
-// Match tells whether an item of that partition is in the range of sort keys.
+// Match reports whether an item of that partition is in the range of sort keys.
 func (k *KeyCondition) Match(it attribute.Item) bool {
 	return !slices.ContainsFunc(k.sort, func(term predicate) bool { return !term.holds(it) })
 }

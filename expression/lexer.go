@@ -116,7 +116,7 @@ func (p *parser) syntax() error {
 	return failure(p.kind, "Syntax error; token: \"%s\", near: \"%s\"", p.peek().text, near)
 }
 
-// keyword tells whether the token is the keyword, in any case.
+// keyword reports whether the token is the keyword, in any case.
 func keyword(t token, word string) bool {
 	return t.kind == tokenWord && strings.EqualFold(t.text, word)
 }

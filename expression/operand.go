@@ -68,7 +68,7 @@ func (r *result) kind() attribute.Kind {
 	return r.value.Kind()
 }
 
-// equal tells whether two results that were found are the same value.
+// equal reports whether two results that were found are the same value.
 func equal(a, b *result) bool {
 	if a.isSize || b.isSize {
 		order, comparable := compare(a, b)
@@ -113,8 +113,8 @@ func (o *operand) staticKind() attribute.Kind {
 	return o.literal.Kind()
 }
 
-// isPath tells whether the operand is a path by itself.
+// isPath reports whether the operand is a path by itself.
 func (o *operand) isPath() bool { return o.path != nil && !o.size }
 
-// isLiteral tells whether the operand is a value by itself.
+// isLiteral reports whether the operand is a value by itself.
 func (o *operand) isLiteral() bool { return o.path == nil && !o.size }

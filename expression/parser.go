@@ -95,7 +95,7 @@ func connective(t token) bool {
 	return slices.ContainsFunc(connectives, func(w string) bool { return keyword(t, w) })
 }
 
-// isCall tells whether a function call is next.
+// isCall reports whether a function call is next.
 func (p *parser) isCall() bool {
 	return p.peek().kind == tokenWord && !connective(p.peek()) && p.following().kind == tokenOp && p.following().text == "("
 }
@@ -188,7 +188,7 @@ func (p *parser) attributeName() (step, error) {
 	return step{}, p.unexpected("an attribute")
 }
 
-// isValue tells whether a value is next.
+// isValue reports whether a value is next.
 func (p *parser) isValue() bool {
 	t := p.peek()
 	if p.literals {

@@ -48,7 +48,7 @@ func (p path) lookup(it attribute.Item) (attribute.Value, bool) {
 	return v, found
 }
 
-// relation tells whether two paths of one expression exclude each other: one holds the
+// relation reports whether two paths of one expression exclude each other: one holds the
 // other (overlap), or they take one place for a map and for a list (conflict).
 func relation(p, q path) (overlap, conflict bool) {
 	for i := range min(len(p), len(q)) {

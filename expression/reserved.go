@@ -19,5 +19,5 @@ var reservedSet = func() map[string]bool {
 	return set
 }()
 
-// reserved tells whether a word is reserved, in any case.
+// reserved reports whether a word is reserved, in any case.
 func reserved(word string) bool { return reservedSet[strings.ToUpper(word)] }

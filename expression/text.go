@@ -124,7 +124,7 @@ func (p path) appendText(b []byte) []byte {
 	return b
 }
 
-// plainName tells whether a name needs no quotes.
+// plainName reports whether a name needs no quotes.
 func plainName(name string) bool {
 	if name == "" || !letter(name[0]) || name[0] == '_' || word(name, 0) != len(name) {
 		return false

@@ -180,7 +180,7 @@ func (l *lexer) token() error {
 	return l.operator()
 }
 
-// afterDot tells whether a name of a map's member is next, which may be any word.
+// afterDot reports whether a name of a map's member is next, which may be any word.
 func (l *lexer) afterDot() bool {
 	n := len(l.tokens)
 	return n > 0 && l.tokens[n-1].kind == tokenOp && l.tokens[n-1].text == "."

@@ -209,7 +209,7 @@ func (b *Bigtable) ReadSince(ctx context.Context, table string, r Range, since i
 	return classify("ReadRows", err)
 }
 
-// HasRow tells whether there is a row in a range of a table, of whatever families.
+// HasRow reports whether there is a row in a range of a table, of whatever families.
 func (b *Bigtable) HasRow(ctx context.Context, table string, r Range) (bool, error) {
 	found, one := false, bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())
 	err := b.Open(table).ReadRows(ctx, rowRange(r), func(bigtable.Row) bool { found = true; return false }, bigtable.RowFilter(one), bigtable.LimitRows(1))

@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s (%s): %s", e.Op, e.Reason, e.Code, e.Text)
 }
 
-// Is tells whether err is a failed request of the given reason.
+// Is reports whether err is a failed request of the given reason.
 func Is(err error, reason Reason) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Reason == reason

@@ -33,10 +33,10 @@ const FencePrefix = OwnPrefix + "_w"
 // family.
 const OwnPrefix = "_cdc"
 
-// IsOwn tells whether a family is ours: its cells are no data of an item.
+// IsOwn reports whether a family is ours: its cells are no data of an item.
 func IsOwn(family string) bool { return strings.HasPrefix(family, OwnPrefix) }
 
-// IsFence tells whether a family is one of the fence, of whatever ledger.
+// IsFence reports whether a family is one of the fence, of whatever ledger.
 func IsFence(family string) bool {
 	_, _, ok := ParseFence("", family)
 	return ok
@@ -136,7 +136,7 @@ var (
 	ErrUnproved = errors.New("a write without a proof of its lease")
 )
 
-// Outdated tells whether the marks of the tables have changed since the stamps were given.
+// Outdated reports whether the marks of the tables have changed since the stamps were given.
 func (s Stamps) Outdated(ctx context.Context) (bool, error) {
 	for _, table := range slices.Sorted(maps.Keys(s.marks)) {
 		now, err := s.read(ctx, table)

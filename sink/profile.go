@@ -98,7 +98,7 @@ type Cluster struct {
 	HDD             bool
 }
 
-// Clusters lists the clusters of the instance. Where they cannot be told, as on emulators or without the permission to look, the
+// Clusters lists the clusters of the instance. Where they are unknown, as on emulators or without the permission to look, the
 // answer is a note instead.
 func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, err error) {
 	infos, err := a.instance.Clusters(ctx, a.in.Instance)

@@ -90,7 +90,7 @@ func parkedOf(b *transform.Batch, row *transform.RowMutation) int {
 	return slices.IndexFunc(b.Parked, func(p transform.Parked) bool { return p.Key == row.Item && p.Version == row.Version })
 }
 
-// alone tells whether the table takes a request for another row, in the same families.
+// alone reports whether the table takes a request for another row, in the same families.
 func (r *refusals) alone(ctx context.Context, row *transform.RowMutation) bool {
 	probe, name := probeOf(row)
 	healthy, known := r.healthy[name]

@@ -59,7 +59,7 @@ type Repairer struct {
 	Item func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
 	// Current is the table's generation, if rows are written by this mapping still, or why they are not. It is asked before the rows are looked at.
 	Current func(ctx context.Context) (uint32, error)
-	// Former are the mappings of before that are not swept yet, asked for with Current; nil: there are none.
+	// Former are the earlier mappings that are not swept yet, asked for with Current; nil: there are none.
 	Former func(ctx context.Context) ([]Former, error)
 	// Fence reads the marks of target tables: before Current is asked, which so is the proof under
 	// which the rows are written.
@@ -223,7 +223,7 @@ type address struct{ table, row, owner string }
 
 func addressOf(m transform.RowMutation) address { return address{m.Table, m.Row, m.Owner} }
 
-// holds tells whether a mutation is of this address.
+// holds reports whether a mutation is of this address.
 func (a address) holds(m transform.RowMutation) bool { return a == addressOf(m) }
 
 func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
@@ -463,7 +463,7 @@ func owned(seen Row, want transform.RowMutation) map[transform.Column][][]byte {
 	return cells
 }
 
-// owns tells whether a column belongs to what a mutation owns in its row, or removes there.
+// owns reports whether a column belongs to what a mutation owns in its row, or removes there.
 func owns(m transform.RowMutation, at transform.Column) bool {
 	return slices.Contains(m.Families, at.Family) || slices.Contains(m.Columns, at) ||
 		slices.Contains(m.InheritedFamilies, at.Family) || slices.Contains(m.InheritedColumns, at)

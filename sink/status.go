@@ -131,7 +131,7 @@ func withoutNames(message string) string {
 	return strings.ToLower(naming.ReplaceAllString(message, "$1"))
 }
 
-// ofRowSize tells whether a message says that a row is larger than Bigtable allows.
+// ofRowSize reports whether a message says that a row is larger than Bigtable allows.
 // Source: https://cloud.google.com/bigtable/quotas#limits-data-size
 func ofRowSize(message string) bool {
 	unnamed := withoutNames(message)

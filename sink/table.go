@@ -49,7 +49,7 @@ func MarksOf(r Row) Row {
 	return r
 }
 
-// Marked tells whether a row has cells of our own families.
+// Marked reports whether a row has cells of our own families.
 func (r Row) Marked() bool { return r.Held() != "" || len(r.Own) > 0 }
 
 // Range is the rows from From, which is included, up to To, which is not; empty means no bound.

@@ -240,7 +240,7 @@ type outcome struct {
 	held transform.Version // what the row held if it refused a mutation with a rank
 }
 
-// settle removes durable rows from the batch, decides about refused ones, and returns the worst error: one that no repeat mends
+// settle removes durable rows from the batch, decides about refused ones, and returns the worst error: one that no retry fixes
 // before one that a repeat does, the first row's before others'.
 func settle(ctx context.Context, b *transform.Batch, outcomes []outcome, refused *refusals) error {
 	var worst error

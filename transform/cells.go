@@ -311,7 +311,7 @@ func (c *cells) members(family, prefix, attr string, members []attribute.Attribu
 	return nil
 }
 
-// flattens tells whether maps become columns of their members, whatever the attribute.
+// flattens reports whether maps become columns of their members, whatever the attribute.
 func (e Encoding) flattens() bool { return e == AsFlattened || e == AsGoogleUtility }
 
 // flatten makes a column of an attribute, or columns of a map's members, which are named <attribute>.<member>, at any depth.

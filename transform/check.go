@@ -96,7 +96,7 @@ func start(parts []rowPart, known Implying) (text string, whole bool) {
 	return string(b), true
 }
 
-// apart tells whether two texts with these beginnings always differ.
+// apart reports whether two texts with these beginnings always differ.
 func apart(a string, aWhole bool, b string, bWhole bool) bool {
 	switch {
 	case aWhole && bWhole:
@@ -279,12 +279,12 @@ func determinedBy(texts [][]rowPart, known Implying) map[string]bool {
 	return determined
 }
 
-// delimited tells whether the part's end can be found in the text.
+// delimited reports whether the part's end can be found in the text.
 func (p *rowPart) delimited() bool {
 	return p.escaped != 0 || p.digits || len(p.calls) > 0 && p.calls[len(p.calls)-1].f.selfDelimiting
 }
 
-// keeps tells whether different values of the attribute give different texts.
+// keeps reports whether different values of the attribute give different texts.
 func (p *rowPart) keeps(known Implying) bool {
 	for i, call := range p.calls {
 		switch {
@@ -350,7 +350,7 @@ func (c *compiler) unreachable(rules []Rule) {
 	}
 }
 
-// covers tells whether a rule matches all items of another, as far as their conditions tell.
+// covers reports whether a rule matches all items of another, as far as their conditions tell.
 func covers(first, second *Rule) bool {
 	if first.When == nil || first.Text != "" && first.Text == second.Text {
 		return true

@@ -46,10 +46,10 @@ type GC struct {
 	Rules    []GC
 }
 
-// never tells whether nothing is ever collected.
+// never reports whether nothing is ever collected.
 func (g GC) never() bool { return g.Versions == 0 && g.Age == 0 && len(g.Rules) == 0 }
 
-// hasAge tells whether any limit of age stands in the rule.
+// hasAge reports whether any limit of age stands in the rule.
 func (g GC) hasAge() bool {
 	for _, r := range g.Rules {
 		if r.hasAge() {
@@ -148,7 +148,7 @@ func (g GC) Canonical() GC {
 	return flat
 }
 
-// Same tells whether two rules are one, whatever the order of their parts.
+// Same reports whether two rules are one, whatever the order of their parts.
 func (g GC) Same(other GC) bool { return g.Canonical().String() == other.Canonical().String() }
 
 // ageText writes an age in one number and one unit, which is all that cbt reads.

@@ -43,7 +43,7 @@ type moment struct {
 	micros int64
 }
 
-// current tells whether the newest image maps to an address.
+// current reports whether the newest image maps to an address.
 func (h *history) current(i int) bool { return h.keyOnly || h.addresses[i].change == h.newest }
 
 // Fold turns the changes of one page, in the order of the stream, into one mutation per item and row.

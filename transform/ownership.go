@@ -79,7 +79,7 @@ func (t *target) column() Column {
 	return Column{t.family, t.attribute}
 }
 
-// mayMeet tells whether two writes may go to one row.
+// mayMeet reports whether two writes may go to one row.
 func (c *compiler) mayMeet(a, b placed) bool {
 	if a.table != b.table {
 		return false

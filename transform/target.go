@@ -45,7 +45,7 @@ func (m *Mapping) Tables() []string {
 	return tables
 }
 
-// writes tells whether a write to the table writes the family.
+// writes reports whether a write to the table writes the family.
 func (m *Mapping) writes(table, family string) bool {
 	for _, r := range m.rules {
 		for _, w := range r.writes {

@@ -344,7 +344,7 @@ func (t *Template) escape() error {
 	return nil
 }
 
-// canMark tells whether a character of a delimiter can be told from percent-encoded text.
+// canMark reports whether a character of a delimiter can be told from percent-encoded text.
 func canMark(r rune) bool {
 	return r < 0x80 && r != '%' && !(r >= '0' && r <= '9') && !(r >= 'A' && r <= 'F')
 }
@@ -367,7 +367,7 @@ func (p *Part) SelfDelimiting() bool {
 	return n > 0 && p.Calls[n-1].f.selfDelimiting
 }
 
-// Delimited tells whether the part's text can be told from what follows it in the row key.
+// Delimited reports whether the part's text can be told from what follows it in the row key.
 func (p *Part) Delimited() bool { return p.escaped != 0 || p.SelfDelimiting() }
 
 // Attributes are the names of the attributes that the template looks at.

@@ -151,7 +151,7 @@ func (f *runFlags) check(idleSet bool) error {
 	return nil
 }
 
-// off tells whether the HTTP endpoints were switched off.
+// off reports whether the HTTP endpoints were switched off.
 func (f *runFlags) off() bool { return f.listenSet && (f.listen == "" || f.listen == "off") }
 
 func (p *program) run(ctx context.Context, f runFlags) error {

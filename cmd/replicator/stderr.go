@@ -81,7 +81,7 @@ func (p *program) inRecords(level string) error {
 	return nil
 }
 
-// onTerminal tells whether stderr is a terminal, whatever is made of it.
+// onTerminal reports whether stderr is a terminal, whatever is made of it.
 func (p *program) onTerminal() bool {
 	shown := terminal.Console{Stderr: cmp.Or(p.plain, p.Stderr)}
 	return shown.Width() != nil

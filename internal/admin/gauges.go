@@ -1,6 +1,6 @@
 package admin
 
-// Gauge is a metric of a source table that the ledger tells, so that every process tells the same.
+// Gauge is a metric of a source table whose value is in the ledger: every process shows the same.
 // The columns of a status say what its value is.
 type Gauge struct{ Name, Help string }
 

@@ -69,7 +69,7 @@ type Check struct {
 // Verdict is all findings on one question.
 type Verdict []Check
 
-// OK tells whether every check passed.
+// OK reports whether every check passed.
 func (v Verdict) OK() bool {
 	return !slices.ContainsFunc(v, func(c Check) bool { return !c.OK })
 }

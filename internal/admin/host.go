@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// OnLoopback tells whether only this machine reaches a listener.
+// OnLoopback reports whether only this machine reaches a listener.
 func OnLoopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
@@ -37,7 +37,7 @@ func Hosts(listen string, bound net.Addr, machine string) func(host string) bool
 	}
 }
 
-// within tells whether a name is a domain or below it.
+// within reports whether a name is a domain or below it.
 func within(host, domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
 
 // bare is a host without its port, the brackets of an address, the dot of the root, and capitals.

@@ -26,7 +26,7 @@ type Options struct {
 	Events *Feed
 	// Page is the page for people at /, and Live what keeps it up to date; nil for none.
 	Page, Live http.Handler
-	// Host tells whether a request may have this Host header; nil for any. See Hosts.
+	// Host reports whether a request may have this Host header; nil for any. See Hosts.
 	Host func(host string) bool
 	// Profile serves /debug/pprof/. Profiles show stacks and allocations but never memory itself, so no item data; they cost
 	// the process time, hence the flag, and are for a listener on the loopback.

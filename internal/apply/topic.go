@@ -27,7 +27,7 @@ type Options struct {
 	Writer       *sink.Writer
 	Subscription relay.Subscription
 	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
-	// Families lists the families of target tables, and Restore makes mappings of before again, as
+	// Families lists the families of target tables, and Restore makes earlier mappings again, as
 	// in Options.
 	Families sink.Families
 	Restore  func(text string) (*transform.Mapping, error)

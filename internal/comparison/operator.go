@@ -39,7 +39,7 @@ type Operator struct {
 	Report string
 	// Log is where a repair says that it is over; nil: nowhere.
 	Log *slog.Logger
-	// Patience is how long to wait until changes of before are applied; 0 is two minutes.
+	// Patience is how long to wait until earlier changes are applied; 0 is two minutes.
 	Patience time.Duration
 
 	// Ends opens both ends; its zero value those of the configuration.
@@ -66,7 +66,7 @@ type table struct {
 	mended  *repair.Document // nil: nothing was repaired
 }
 
-// patience is how long a command waits until changes of before are applied, with nobody to apply
+// patience is how long a command waits until earlier changes are applied, with nobody to apply
 // them perhaps.
 const patience = 2 * time.Minute
 

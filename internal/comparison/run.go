@@ -22,8 +22,8 @@ const (
 	itemsPerSecond = 10_000
 	// partsAtOnce is how many parts of a table this process works on.
 	partsAtOnce = 4
-	// tellEvery is the time between two lines that say how far a verify is.
-	tellEvery = 10 * time.Second
+	// reportEvery is the time between two lines that say how far a verify is.
+	reportEvery = 10 * time.Second
 )
 
 // Begin begins a verify of each table, or joins the one that is under way, and works on it until it
@@ -92,10 +92,10 @@ func (o *Operator) work(ctx context.Context) error {
 	for i := range o.tables {
 		t := &o.tables[i]
 		number := t.state.Verify.Number
-		told := task.Mono(ctx)
+		reported := task.Mono(ctx)
 		over := func(s checkpoint.TableState) bool {
-			if now := task.Mono(ctx); s.Verify.Running() && now-told >= tellEvery {
-				told = now
+			if now := task.Mono(ctx); s.Verify.Running() && now-reported >= reportEvery {
+				reported = now
 				parts, err := o.ledger.VerifyParts(ctx, s, s.Verify.Phase)
 				if err == nil {
 					row := Table{Source: t.config.From, State: StateOf(s), Progress: progressOf(s, parts, cost.Default(), o.now(ctx))}

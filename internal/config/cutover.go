@@ -34,7 +34,7 @@ func (h CutoverHooks) ByStep() map[string]string {
 	return map[string]string{"freeze_writes": h.FreezeWrites, "switch": h.Switch, "unfreeze_writes": h.UnfreezeWrites}
 }
 
-// Given tells whether a cutover can be started at all.
+// Given reports whether a cutover can be started at all.
 func (h CutoverHooks) Given() bool { return h != CutoverHooks{} }
 
 // checkHooks refuses a cutover that could begin and neither end nor go back.

@@ -53,7 +53,7 @@ func (t *Table) eachColumn(f func(path string, c Column)) {
 	}
 }
 
-// folds tells whether items of the table share rows with others.
+// folds reports whether items of the table share rows with others.
 func (t *Table) folds() bool {
 	for _, r := range t.Rules {
 		if r.Cell.given() {

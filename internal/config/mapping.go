@@ -14,7 +14,7 @@ import (
 // DataFamily is the column family of the mapping without rules.
 const DataFamily = "d"
 
-// plain tells whether nothing is said of the mapping: each attribute is a column of DataFamily.
+// plain reports whether nothing is said of the mapping: each attribute is a column of DataFamily.
 func (t *Table) plain() bool {
 	return len(t.Families) == 0 && len(t.Drop) == 0 && len(t.Rules) == 0 && t.Preset == "" && !t.KeepVersions && t.TTL == TTL{}
 }

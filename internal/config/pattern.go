@@ -38,7 +38,7 @@ type patternError struct {
 	cause, fix string
 }
 
-// isPattern tells whether a name is meant as a pattern.
+// isPattern reports whether a name is meant as a pattern.
 func isPattern(name string) bool { return strings.ContainsAny(name, "{}*") }
 
 // parsePattern reads a pattern.
@@ -283,7 +283,7 @@ func (c *Config) Table(source string) (Table, bool) {
 	return Table{}, false
 }
 
-// HasPatterns tells whether a table of the configuration is a pattern.
+// HasPatterns reports whether a table of the configuration is a pattern.
 func (c *Config) HasPatterns() bool {
 	return slices.ContainsFunc(c.Tables, func(t Table) bool { return t.IsPattern() })
 }

@@ -214,7 +214,7 @@ func (t *drainedTable) how(c checkpoint.Cutover, sh *checkpoint.Shard, s Setting
 	return ""
 }
 
-// stragglers tells of a change that somebody made after the freeze.
+// stragglers names a change that was made after the freeze.
 func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, error) {
 	if c.FrozenAt.IsZero() {
 		return "", nil

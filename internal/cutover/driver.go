@@ -141,7 +141,7 @@ func (v *drive) canaries(source string) *canary.Set {
 	return v.sets[source]
 }
 
-// now is the source's time. Where it cannot be told, known is false.
+// now is the source's time. Known is false if no answer showed it.
 func (v *drive) now(ctx context.Context, c checkpoint.Cutover, fresh bool) (now time.Time, known bool) {
 	if fresh || v.heard == 0 || task.Mono(ctx)-v.heard > 20*time.Second {
 		limited, cancel := task.WithTimeout(ctx, v.settings.Hook)

@@ -129,14 +129,14 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		gate(GateCopy, copied, why, cure),
 		gate(GateLag, lagging, lag, "replicator status --table "+source+" --shards"),
 		gate(GateVerify, verified, verdict, "replicator verify --table "+source),
-		gate(GateFull, standing.VerifiedInFull(f.State, now), told(f.State.Verify.Full, now), "replicator verify --full --table "+source),
+		gate(GateFull, standing.VerifiedInFull(f.State, now), resultText(f.State.Verify.Full, now), "replicator verify --full --table "+source),
 		gate(GateParked, f.Found && f.Parked <= r.ParkedAtMost, fmt.Sprint(f.Parked), parked),
 		gate(GateHeadroom, roomy, headroom, "replicator status --table "+source+" --shards"),
 		gate(GateFence, f.Found && fenced, withheld, "grant bigtable.tables.update to the workers, and lift the table's protection"),
 	}
 }
 
-func told(r checkpoint.VerifyResult, now time.Time) string {
+func resultText(r checkpoint.VerifyResult, now time.Time) string {
 	if !r.Known() {
 		return "never"
 	}
@@ -162,7 +162,7 @@ func (f Figures) verified(within time.Duration, now time.Time) (bool, string) {
 	if n := f.State.Sampled.Differing; n > 0 {
 		return false, differing(n)
 	}
-	return ready, told(f.State.Verify.Result, now)
+	return ready, resultText(f.State.Verify.Result, now)
 }
 
 // differing says how many rows of a sample differ.
@@ -173,7 +173,7 @@ func differing(n int) string {
 	return fmt.Sprintf("%d rows of a sample differ", n)
 }
 
-// lag tells whether every shard is read and has been caught up for long enough.
+// lag reports whether every shard is read and has been caught up for long enough.
 func (f Figures) lag(r Ready, now time.Time) (bool, string) {
 	open := standing.Open(f.State, f.Shards)
 	if len(open) == 0 {

@@ -68,7 +68,7 @@ func finally(s checkpoint.TableState, result checkpoint.VerifyResult, now time.T
 	case s.Sampled.Differing > 0:
 		return false, "rows of a sample differ"
 	case !standing.VerifiedInFull(s, now):
-		return false, "the last full verify says: " + told(s.Verify.Full, now)
+		return false, "the last full verify says: " + resultText(s.Verify.Full, now)
 	}
 	return true, ""
 }

@@ -238,7 +238,7 @@ func cutoverFigure(m *status.Document) figure {
 	return f
 }
 
-// begun tells whether a cutover is under way, or the application has left.
+// begun reports whether a cutover is under way, or the application has left.
 func begun(m *status.Document) bool {
 	return m.Cutover.Attempt > 0 && !checkpoint.CutoverStep(m.Cutover.Step).Over()
 }

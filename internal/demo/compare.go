@@ -79,7 +79,7 @@ func describe(f verify.Finding) string {
 	return text
 }
 
-// Identical tells whether nothing differs.
+// Identical reports whether nothing differs.
 func (c *Comparison) Identical() bool { return len(c.Differences) == 0 }
 
 // String is the verdict in one line.

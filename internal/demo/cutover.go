@@ -123,7 +123,7 @@ func (s *site) kill() {
 	}
 }
 
-// asked tells whether anything was asked of the application.
+// asked reports whether anything was asked of the application.
 func (s *site) asked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

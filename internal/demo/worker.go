@@ -127,7 +127,7 @@ func (w *worker) stop() error {
 	}
 }
 
-// gone tells whether the process has ended.
+// gone reports whether the process has ended.
 func (w *worker) gone() bool {
 	select {
 	case <-w.exited:

@@ -83,7 +83,7 @@ func (c *Common) Look(ctx context.Context) (View, error) {
 
 // Raise declares a gap and raises the generation, and reports it. It fails with
 // checkpoint.ErrRaised if another gap was declared meanwhile and change was not made with it:
-// whoever wanted it looks again.
+// the caller looks again.
 func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, change func(*checkpoint.TableState)) error {
 	var overtaken error
 	err := c.Retry(life.Finishing(), "raise the generation", func(ctx context.Context) error {

@@ -37,8 +37,8 @@ func (c *Completion) Await(name string, wake *task.Wakeup) {
 	c.Tables[name] = &draining{wake: wake}
 }
 
-// Report notes whether a table is drained now, and tells whether the run is over. It is over for
-// all as soon as it is for one. What was found of the others may be of before an outage: each of
+// Report notes whether a table is drained now, and reports whether the run is over. It is over for
+// all as soon as it is for one. What was found of the others may be older than an outage: each of
 // them is looked at when its own turn comes, and the waits after failures differ. So all are asked,
 // before the run ends, whether that holds still.
 func (c *Completion) Report(name string, done bool, still func() bool) bool {

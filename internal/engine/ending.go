@@ -8,13 +8,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Fatal tells whether an error ends the process: no repeat and no other worker mends it.
+// Fatal reports whether an error ends the process: no repeat and no other worker mends it.
 func Fatal(err error) bool {
 	var source *SourceError
 	return Orderly(err) || errors.As(err, &source) || IsAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
 }
 
-// Orderly tells whether an error ends the process with a clean stop: ledger and target are still
+// Orderly reports whether an error ends the process with a clean stop: ledger and target are still
 // ours to write.
 func Orderly(err error) bool {
 	var bad *sink.BadItem

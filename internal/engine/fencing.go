@@ -45,7 +45,7 @@ func (f *Fencing) Read(ctx context.Context) error {
 	return nil
 }
 
-// outdated tells whether stamps are of other marks than were read last.
+// outdated reports whether stamps are of other marks than were read last.
 func (f *Fencing) outdated(stamps sink.Stamps) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 	return err
 }
 
-// Former are the mappings of before whose rows a generation may meet. The record may be older than
+// Former are the earlier mappings whose rows a generation may meet. The record may be older than
 // the lease that the generation is of.
 func (f *Fencing) Former(life Lifecycle, state checkpoint.TableState, generation uint32) (all []sink.Former, err error) {
 	err = f.Retry(life, "read what former mappings wrote", func(ctx context.Context) (err error) {
@@ -150,7 +150,7 @@ func (f *Fencing) Former(life Lifecycle, state checkpoint.TableState, generation
 	return all, err
 }
 
-// vanished tells whether a target table does not exist at all, and may be made here.
+// vanished reports whether a target table does not exist at all, and may be made here.
 func (f *Fencing) vanished(ctx context.Context, table string) bool {
 	if f.prepare == nil || f.Families == nil {
 		return false

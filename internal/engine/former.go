@@ -105,7 +105,7 @@ func (f *Formers) note(ctx context.Context, change func(*checkpoint.TableState))
 }
 
 // list are the families of all target tables, the present ones included; none of a table that does
-// not exist. Nil: they cannot be told.
+// not exist. Nil: they are unknown.
 func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[string][]string, error) {
 	if f.Families == nil {
 		return nil, nil
@@ -198,7 +198,7 @@ func (f *Formers) Tables(ctx context.Context, all []sink.Former) ([]string, erro
 	return tables, nil
 }
 
-// missing reports whether a target table does not exist, as far as that can be told.
+// missing reports whether a target table does not exist, as far as that is known.
 func (f *Formers) missing(ctx context.Context, table string) bool {
 	if f.Families == nil {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Lifecycle says how long a task goes on, and what becomes of the steps that it repeats.
+// Lifecycle says how long a task runs, and what becomes of the steps that it repeats.
 type Lifecycle struct {
 	Drain context.Context // ends when no new work should begin
 	Work  context.Context // ends when what is under way must end

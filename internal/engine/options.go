@@ -33,7 +33,7 @@ type Options struct {
 	// Rows is what a verify reads of target tables; nil: this worker works on none.
 	Rows verify.Target
 	// Busy says why loads are to wait while a cluster of the target is busier than a share of its
-	// CPU; "" if they need not, or it cannot be told. Nil: nobody watches.
+	// CPU; "" if they need not, or it is unknown. Nil: nobody watches.
 	Busy func(ctx context.Context, above float64) (why string)
 	// Families creates and drops the families of the fence; nil: it is withheld.
 	Families sink.Families
@@ -41,9 +41,9 @@ type Options struct {
 	// mapping wrote is not found.
 	Restore func(text string) (*transform.Mapping, error)
 	// Prepare makes what is missing of a target table that was lost, and tells whether that was the
-	// table as a whole; nil: somebody else does.
+	// table as a whole; nil: another process does.
 	Prepare func(ctx context.Context, targetTable string) (made bool, err error)
-	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing
+	// Cluster says which cluster the app profile routes to; "" if it is unknown. Nil if nothing
 	// can.
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Spec
@@ -57,7 +57,7 @@ type Options struct {
 	// checkpoint.LongestKept. What is not applied by then is a gap.
 	Kept time.Duration
 	// Discover looks for tables that may join while this runs; nil: none do. It is called at once
-	// and then every DiscoverEvery, with what tells whether a table is followed already. What it
+	// and then every DiscoverEvery, with what reports whether a table is followed already. What it
 	// found joins even if it fails as well, for others; then it is called again soon.
 	Discover      func(ctx context.Context, followed func(source string) bool) (Discovery, error)
 	DiscoverEvery time.Duration

@@ -66,7 +66,7 @@ func (h *PageSlot) Drop(behind bool) {
 	h.Held, h.behind = false, behind
 }
 
-// wanted tells whether a page that has been in vain since a moment should give its place up.
+// wanted reports whether a page that has been in vain since a moment should give its place up.
 // Without that, a target table that is missing would take all places for as long as it is, and the
 // shards of other tables would stand.
 func (h *PageSlot) wanted(inVain time.Duration) bool {

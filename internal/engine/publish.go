@@ -59,7 +59,7 @@ func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint
 	return written, nil
 }
 
-// Announce makes sure that whoever reads the shard next numbers its changes as this page does, or
+// Announce makes sure that the next reader of the shard numbers its changes as this page does, or
 // sees that it cannot: before a shard's first checkpoint only the row can tell. It returns the
 // progress that the page's numbers follow.
 func (p Publisher) Announce(life Lifecycle, lease *checkpoint.Lease, at checkpoint.Progress, changes []cdc.Change) (checkpoint.Progress, error) {

@@ -80,7 +80,7 @@ type clock struct{ ctx context.Context }
 
 func (c clock) Now() time.Time { return task.Now(c.ctx) }
 
-// Repeatable tells whether the same step may succeed later.
+// Repeatable reports whether the same step may succeed later.
 func Repeatable(err error) bool {
 	if Fatal(err) || IsAny(err, checkpoint.ErrLeaseLost, checkpoint.ErrTaken, sink.ErrFenced, ErrStopped, backfill.ErrDrained, ErrGone, ErrPutBack, ErrYield) {
 		return false

@@ -211,7 +211,7 @@ func (b *ShardTracker) Settle(shards []checkpoint.Shard) {
 // pageTime is how long a page may be on its way before what was read before it counts no more.
 const pageTime = 5 * time.Second
 
-// Idle tells whether the shard has given as many empty pages in a row as Once asks for, over as
+// Idle reports whether the shard has given as many empty pages in a row as Once asks for, over as
 // long, and the last of them just now: what was found before a pause, or while the service has not
 // answered since, says nothing of what came after.
 func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
@@ -221,9 +221,9 @@ func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
 	return r != nil && !r.left && r.settling == 0 && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
-// IdleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went
+// IdleElsewhere is idle for a shard that another worker reads, as far as the ledger says: it went
 // on reading for as long, by its own clock, found nothing, and did so until just now. What it tells
-// before its first read is of before a gap, after which it was reopened. Renew is how often it
+// before its first read is older than a gap, after which it was reopened. Renew is how often it
 // tells at the least.
 func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()

@@ -37,8 +37,8 @@ func (s *Shares) Forget(table string) {
 	delete(s.rows, table)
 }
 
-// Workers is how many workers hold shards of a table, this one included.
-func (s *Shares) Workers(table, me string) int {
+// workers is how many workers hold shards of a table, this one included.
+func (s *Shares) workers(table, me string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.Tables[table])

@@ -28,7 +28,7 @@ const (
 	limitTopic  = "Pub/Sub throttles"
 )
 
-// limitOf tells whether a failed step was refused for want of capacity, and by whom.
+// limitOf reports whether a failed step was refused for want of capacity, and by whom.
 func limitOf(err error) (string, bool) {
 	var read *cdc.Error
 	var topic *relay.Error

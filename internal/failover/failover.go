@@ -35,7 +35,7 @@ const (
 
 // Clusters are those of the target.
 type Clusters interface {
-	// Cluster is where the app profile leads now; "" if it cannot be told.
+	// Cluster is where the app profile leads now; "" if it is unknown.
 	Cluster(ctx context.Context) (string, error)
 	// Exists reports whether the instance has the cluster. Where that cannot be told, it has.
 	Exists(ctx context.Context, cluster string) (bool, error)

@@ -167,7 +167,7 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 	return "", fmt.Errorf("%w: fence families of table %s exist again after each drop", checkpoint.ErrConflict, table)
 }
 
-// isOf tells whether a family is of the fence of one of the ledgers.
+// isOf reports whether a family is of the fence of one of the ledgers.
 func isOf(family string, ledgers []string) bool {
 	return slices.ContainsFunc(ledgers, func(ledger string) bool {
 		_, own, _ := sink.ParseFence(ledger, family)

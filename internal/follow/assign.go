@@ -76,7 +76,7 @@ func (a *Assigner) Assign(life engine.Lifecycle, finish func()) error {
 }
 
 // attempt looks at the ledger once. The loop turns with every attempt, whatever becomes of it: an
-// outage of the target is nothing that a restart of this process would mend. What is read here
+// outage of the target is nothing that a restart of this process would fix. What is read here
 // meanwhile still ages, or is given up as its leases end.
 func (a *Assigner) attempt(ctx context.Context) (engine.View, error) {
 	a.Events.Tick()
@@ -171,7 +171,7 @@ func (a *Assigner) report(ctx context.Context, v engine.View) {
 	a.ReportLag(ctx, a.tracker)
 }
 
-// drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every
+// drained reports whether nothing is left to do for now: the table is loaded, or cannot be; every
 // open shard is read, here or by another worker, and has been giving empty pages for a while; and
 // of none that ended is it unknown what follows. It is a heuristic: DynamoDB tells no end of an
 // open shard. Of a table that was dropped meanwhile there is nothing to copy, and nothing follows
@@ -208,7 +208,7 @@ func (a *Assigner) drained(v engine.View, mono time.Duration) bool {
 	return drained
 }
 
-// reportDrained reports how the table stands, and tells whether the run is over.
+// reportDrained reports how the table stands, and reports whether the run is over.
 func (a *Assigner) reportDrained(ctx context.Context, v engine.View) bool {
 	drained := func() bool { return a.drained(v, task.Mono(ctx)) }
 	return a.once.Report(a.Source, drained(), drained)

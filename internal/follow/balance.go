@@ -37,7 +37,7 @@ func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v en
 	return nil
 }
 
-// takeOver takes one shard over, notes it in counts, and tells whether another one may follow.
+// takeOver takes one shard over, notes it in counts, and reports whether another one may follow.
 func (a *Assigner) takeOver(mine *engine.Holdings, held []checkpoint.Available, v engine.View, counts map[string]int, pass time.Duration) (more bool, err error) {
 	ctx := mine.Life.Work
 	now := task.Mono(ctx)

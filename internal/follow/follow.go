@@ -180,7 +180,7 @@ func Advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 // due tells whether the progress is worth a checkpoint: at once after a shard's first read, because
 // a load waits for it; while changes come, once in Timing.Commit; and otherwise with the renewals of
 // the lease, to which it is offered. So the last changes before a shard is quiet may be read again by
-// whoever takes over within that time.
+// the worker that takes over within that time.
 func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool {
 	if before.FirstRead.IsZero() && !at.FirstRead.IsZero() {
 		return true
@@ -191,7 +191,7 @@ func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool
 	return since >= min(f.Timing.Commit, f.Ledger.Lease()/3) && !at.CaughtUp
 }
 
-// hold works under a lease until the shard is done, lost, or not ours any more. It returns only
+// hold works under a lease until the shard is done, lost, or no longer held. It returns only
 // what ends the process.
 func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state checkpoint.TableState) error {
 	shard := lease.Shard()

@@ -240,7 +240,7 @@ func (s *settler) next(now, committed time.Duration) settleStep {
 }
 
 // run settles what is due and commits, until the shard is done or a drain has ended the reading.
-// Then what is left is not waited for: whoever goes on reads it again.
+// Then what is left is not waited for: the next worker reads it again.
 func (s *settler) run(life engine.Lifecycle) error {
 	committed := task.Mono(life.Work)
 	for {

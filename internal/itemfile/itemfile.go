@@ -156,7 +156,7 @@ func answer(members map[string]json.RawMessage) *FormatError {
 	return nil
 }
 
-// incremental tells whether a document is a line of an incremental export.
+// incremental reports whether a document is a line of an incremental export.
 func incremental(members map[string]json.RawMessage) bool {
 	var metadata struct {
 		WriteTimestampMicros json.RawMessage
@@ -164,7 +164,7 @@ func incremental(members map[string]json.RawMessage) bool {
 	return members["Keys"] != nil && json.Unmarshal(members["Metadata"], &metadata) == nil && metadata.WriteTimestampMicros != nil
 }
 
-// isList tells whether a document is a list, which no item and no value of an attribute is.
+// isList reports whether a document is a list, which no item and no value of an attribute is.
 func isList(document json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(document), []byte("["))
 }

@@ -18,7 +18,7 @@ type Kind interface {
 	Begin(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (Phase, error)
 	// Pace bounds the rows a second of this worker. The read units are the loop's.
 	Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits)
-	// Failed is called when a part has failed under its lease in a way that no repeat mends, and that
+	// Failed is called when a part has failed under its lease in a way that no retry fixes, and that
 	// is not fatal. It is left, and taken again.
 	Failed(err error)
 }

@@ -46,7 +46,7 @@ func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState)
 			l.Left()
 		}
 	})
-	s := &shift{Loop: l, held: held, watch: l.Ledger.NewWatch()}
+	s := &phaseLoop{Loop: l, held: held, watch: l.Ledger.NewWatch()}
 	step := "look for parts to " + l.Verb
 	for done := false; !done && !life.Draining() && held.Life.Work.Err() == nil; {
 		err := l.Retry(held.Life, step, func(ctx context.Context) error {
@@ -75,8 +75,8 @@ func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState)
 	return held.Tasks.Wait()
 }
 
-// shift is the work of a loop on one phase after the other.
-type shift struct {
+// phaseLoop is the work of a loop on one phase after the other.
+type phaseLoop struct {
 	*Loop
 	held  *engine.Holdings
 	watch *checkpoint.Watch
@@ -90,7 +90,7 @@ type shift struct {
 }
 
 // end lets the parts in hand be left between two pages.
-func (s *shift) end() {
+func (s *phaseLoop) end() {
 	if s.phase != nil {
 		s.over(backfill.ErrDrained)
 		s.phase.End()
@@ -99,7 +99,7 @@ func (s *shift) end() {
 }
 
 // look takes parts of the phase that the ledger says runs, and lets those of another one be left.
-func (s *shift) look(ctx context.Context) (checkpoint.TableState, error) {
+func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
 	state, of, err := s.kind.Look(ctx)
 	if err != nil {
 		return state, err

@@ -12,7 +12,7 @@ import (
 )
 
 // take leases a part and works on it. It fails with what ends the process.
-func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
+func (s *phaseLoop) take(state checkpoint.TableState, part checkpoint.Part) error {
 	drain, phase := s.drain, s.phase
 	// One of the same index may still be in hand that is of a phase before.
 	name := fmt.Sprintf("part %d of %s %d.%d", part.Index, part.Phase, part.Generation, part.Number)
@@ -33,7 +33,7 @@ func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
 	return nil
 }
 
-// hold works under a part's lease until the part is done, left, or not ours any more. It returns
+// hold works under a part's lease until the part is done, left, or no longer held. It returns
 // only what ends the process.
 func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Work) error {
 	g := task.NewGroup(lease.Context(), 0)
@@ -55,7 +55,7 @@ func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Wor
 	case engine.Fatal(err): // whatever else has failed beside it
 		return l.End(err)
 	case err == nil || life.Draining() || engine.IsAny(err, backfill.ErrDrained, checkpoint.ErrLeaseLost, sink.ErrFenced):
-		return nil // whoever takes it goes on from what was saved
+		return nil // the next worker resumes from what was saved
 	}
 	// No repeat under this lease mends it: the table is not there, for example. It may be there again.
 	l.Events.Retry(l.Source, l.Verb+" a part", l.Timing.List, err)

@@ -143,7 +143,7 @@ func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) erro
 	if !asks {
 		return nil
 	}
-	if c.settings.named.Named() && state.Base == 0 { // a later load mends what was lost since, which no export of before shows
+	if c.settings.named.Named() && state.Base == 0 { // a later load mends what was lost since, which no earlier export shows
 		return c.askNamed(life)
 	}
 	_, err := c.Ledger.AskLoad(life.Work, c.Source, false)
@@ -436,7 +436,7 @@ func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 	return life.Rest(began + c.Ledger.Lease() + late - task.Mono(life.Work))
 }
 
-// former are the mappings of before that are not swept yet, and the tables that they alone wrote.
+// former are the earlier mappings that are not swept yet, and the tables that they alone wrote.
 func (c *Conductor) former(ctx context.Context, state checkpoint.TableState) (former []sink.Former, tables []string, err error) {
 	if former, err = c.fencing.Formers.Of(ctx, state); err == nil {
 		tables, err = c.fencing.Formers.Tables(ctx, former)

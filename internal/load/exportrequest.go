@@ -62,7 +62,7 @@ func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (n
 	return exportBegins, ""
 }
 
-// overtaken tells whether the attempt that was begun leads to no load any more.
+// overtaken reports whether the attempt that was begun leads to no load any more.
 func overtaken(v engine.View, now time.Time, late, oldest time.Duration) bool {
 	r := v.State.Load.Request
 	var hole *checkpoint.NotAdmissible

@@ -47,7 +47,7 @@ func (k kind) Pace(ctx context.Context, state checkpoint.TableState, limits chec
 	k.loop.Limits.UseRows(k.rows)
 }
 
-// Failed does nothing: the part is taken again, by whoever is next.
+// Failed does nothing: the part is taken again, by the next worker.
 func (kind) Failed(error) {}
 
 // phase is a copy, or a pass of a sweep.

@@ -57,8 +57,8 @@ func (in *Input) verdict(with string) (over bool, err error) {
 // The times of a wait: between two readings of the ledger, and between two lines that say how far
 // it is.
 const (
-	lookEvery = 2 * time.Second
-	tellEvery = 10 * time.Second
+	lookEvery   = 2 * time.Second
+	reportEvery = 10 * time.Second
 )
 
 // timekeeper is the clock of the ledger.
@@ -69,12 +69,12 @@ type timekeeper interface {
 // wait waits until every load is over, and says how far they are. It ends at once when one cannot
 // go on without somebody, which is its error.
 func (in *Input) wait(ctx context.Context, clock timekeeper, p *terminal.Console, with string) error {
-	told := task.Mono(ctx) - tellEvery
+	told := task.Mono(ctx) - reportEvery
 	for {
 		if over, err := in.verdict(with); over || err != nil {
 			return err
 		}
-		if at := task.Mono(ctx); at-told >= tellEvery {
+		if at := task.Mono(ctx); at-told >= reportEvery {
 			told = at
 			in.tell(p, clock.Now(ctx))
 		}

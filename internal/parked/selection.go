@@ -63,7 +63,7 @@ func isObject(text string) bool {
 	return json.Unmarshal([]byte(text), &members) == nil && members != nil
 }
 
-// fits tells whether a record is selected. A key that is none of the record's table is an error.
+// fits reports whether a record is selected. A key that is none of the record's table is an error.
 func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	switch {
 	case s.Table != "" && record.Source != s.Table, !strings.Contains(record.Reason, s.Reason):

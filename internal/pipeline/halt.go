@@ -59,7 +59,7 @@ func (t *table) standing(life engine.Lifecycle) (state checkpoint.TableState, er
 	return state, err
 }
 
-// runUnlessHalted runs the table, and tells whether a cutover or an operator has ended that.
+// runUnlessHalted runs the table, and reports whether a cutover or an operator has ended that.
 func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) {
 	drain, stop := context.WithCancelCause(life.Drain)
 	defer stop(context.Canceled)

@@ -60,7 +60,7 @@ func Run(ctx context.Context, o engine.Options) error {
 	}
 	if ctx.Err() != nil && !engine.Fatal(err) {
 		// What was still waiting when the grace was over says so in the words of its client.
-		// Whoever goes on, goes on from the last commit.
+		// The next worker resumes from the last commit.
 		return nil
 	}
 	return err

@@ -48,7 +48,7 @@ func newTable(w *worker, spec engine.Spec) *table {
 // while it holds the keeper lease, as its keeper.
 func (t *table) run(life engine.Lifecycle) error {
 	err := t.Retry(life, "check the source", func(ctx context.Context) error {
-		t.Events.Tick() // an outage is nothing that a restart of this process would mend
+		t.Events.Tick() // an outage is nothing that a restart of this process would fix
 		defer t.Events.Tick()
 		return t.SameSource(ctx)
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// Addition is what an identity needs besides, of which the configuration does not tell whether it
+// Addition is what an identity needs besides, of which the configuration does not report whether it
 // applies: that rests on keys, and on flags of commands.
 type Addition struct {
 	When    string

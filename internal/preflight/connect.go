@@ -282,7 +282,7 @@ func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	return from + " → " + to
 }
 
-// TargetEnd names what is written, and tells whether it is an emulator.
+// TargetEnd names what is written, and reports whether it is an emulator.
 func TargetEnd(cfg *config.Config, env config.Lookup) (name string, emulator bool) {
 	host, _ := env("BIGTABLE_EMULATOR_HOST")
 	if host == "" {

@@ -214,7 +214,7 @@ func create(ctx context.Context, admin creator, spec sink.TableSpec) (all sink.M
 	return all, err
 }
 
-// PrepareTarget makes what is missing of a target table that was lost, and tells whether that was
+// PrepareTarget makes what is missing of a target table that was lost, and reports whether that was
 // the table as a whole.
 func PrepareTarget(ctx context.Context, admin *sink.Admin, cfg *config.Config, table string) (bool, error) {
 	specs := Specs(cfg)

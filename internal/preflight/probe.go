@@ -36,7 +36,7 @@ const ledgerFamily = "ledger"
 // Found is what the probes have found out.
 type Found struct {
 	Tables    []Table
-	Cluster   string // that the app profile routes to; "" if it cannot be told
+	Cluster   string // that the app profile routes to; "" if it is unknown
 	Ageing    []*sink.SchemaError
 	Made      []string    // target tables that were created
 	Suspended []string    // tables of patterns with which something is wrong

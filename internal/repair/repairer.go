@@ -78,7 +78,7 @@ func (g generations) current(ctx context.Context) (uint32, error) {
 	return state.Generation, err
 }
 
-// former are the mappings of before of which rows and columns may still be there. A family of theirs
+// former are the earlier mappings of which rows and columns may still be there. A family of theirs
 // that was deleted meanwhile fails the repair until the sweep is over.
 func (g generations) former(ctx context.Context) ([]sink.Former, error) {
 	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)

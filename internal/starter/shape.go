@@ -60,7 +60,7 @@ type itemType struct {
 	text   string // the name, or the prefix with its delimiter
 }
 
-// alone tells whether there is one such item for each partition key.
+// alone reports whether there is one such item for each partition key.
 func (t itemType) alone() bool { return t.role != sortPrefix }
 
 // single finds the types of a table that holds several; none if it does not look like one: keys of one form alone, such as eu#17 and

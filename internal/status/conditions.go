@@ -261,7 +261,7 @@ func (m *Document) started() bool {
 	return slices.ContainsFunc(m.Tables, func(t Table) bool { return t.Generation != nil })
 }
 
-// unmanned tells whether something may be left to read, and no worker is there to do it. A worker
+// unmanned reports whether something may be left to read, and no worker is there to do it. A worker
 // that holds no lease may keep a table, whose shards have all ended or were not listed yet.
 func (m *Document) unmanned() bool {
 	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })

@@ -62,5 +62,5 @@ func (m *Document) cutOver(l *Input) {
 	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
 }
 
-// Left tells whether the application has left the source.
+// Left reports whether the application has left the source.
 func (m *Document) Left() bool { return checkpoint.CutoverStep(m.Cutover.Step).Switched() }

@@ -79,7 +79,7 @@ type workerStatus struct {
 	Keeps   []string `json:"keeps"` // source tables it looks after as a whole
 	// HeartbeatAt is when it last wrote to the ledger, by its own clock.
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
-	// Silent tells that this is more than three leases ago: others have taken its work over.
+	// Silent: the last sign of life is more than three leases old, and others took the work over.
 	Silent bool `json:"silent"`
 	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than
 	// a minute.
@@ -203,13 +203,13 @@ func (t *Table) judged(m *Document) {
 	}
 }
 
-// dropped tells whether the source table does not exist any more.
+// dropped reports whether the source table does not exist any more.
 func (t *Table) dropped() bool { return t.stands.Dropped }
 
-// drained tells whether nothing of the table's stream is left to read.
+// drained reports whether nothing of the table's stream is left to read.
 func (t *Table) drained() bool { return t.stands.Drained }
 
-// outlived tells whether something is not applied for longer than the stream keeps changes.
+// outlived reports whether something is not applied for longer than the stream keeps changes.
 func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
 
 // undeclared tells of gaps that stand in the rows of their shards alone: whoever found them was

@@ -28,7 +28,7 @@ func readFences(ctx context.Context, ledger *checkpoint.Ledger, tables []config.
 	return nil
 }
 
-// fenced tells whether late writes to a table's targets can be refused: of several the worst
+// fenced reports whether late writes to a table's targets can be refused: of several the worst
 // counts.
 func (t *Table) fenced(in TableInput) {
 	for _, target := range in.Targets {

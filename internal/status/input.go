@@ -68,7 +68,7 @@ func (l *Input) TellMappings(m *Document) {
 
 const DifferentMapping = "its mapping is not the one that the ledger was started with"
 
-// MappingDiffers tells whether the ledger knows the table under another mapping.
+// MappingDiffers reports whether the ledger knows the table under another mapping.
 func (l *Input) MappingDiffers(i int) bool {
 	in := l.Inputs[i]
 	return in.Found && in.State.Generation > 0 && in.State.MappingHash != l.Cfg.Hash(l.Tables[i])

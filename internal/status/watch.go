@@ -151,7 +151,7 @@ func watch(ctx context.Context, read func(ctx context.Context) (*Document, error
 	}
 }
 
-// onScreen tells whether stdout is a terminal, and makes room on it.
+// onScreen reports whether stdout is a terminal, and makes room on it.
 func onScreen(p *terminal.Console) (bool, error) {
 	file, ok := p.Stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

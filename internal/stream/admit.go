@@ -12,10 +12,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Holds tells whether a range of a target table has a row.
+// Holds reports whether a range of a target table has a row.
 type Holds func(ctx context.Context, table string, r sink.Range) (bool, error)
 
-// Unknown tells whether a target table holds rows of which nobody knows whose they are. A witness
+// Unknown reports whether a target table holds rows of which nobody knows whose they are. A witness
 // of the source table says that its rows were written under another ledger, which is found lost.
 func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table string) (unknown, witnessed bool, err error) {
 	others := sink.Prefix(transform.WitnessPrefix) // of other source tables
@@ -129,7 +129,7 @@ func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
 		case err != nil:
 			return false, err
 		case witnessed:
-			strange = strange || len(state.Targets) > 0 // else it is a target of before, which was not kept
+			strange = strange || len(state.Targets) > 0 // else it is an earlier target, which was not kept
 		case t.MadeByUs:
 		case !rows:
 			err = a.note(ctx, table, func(t *checkpoint.Target) { t.MadeByUs = true })

@@ -414,7 +414,7 @@ func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) er
 // longRest is the longest time for which a shard that was lost again and again is left alone.
 const longRest = 10 * time.Minute
 
-// rested tells whether a trimmed shard may be reopened: at once after its first gap, and after a
+// rested reports whether a trimmed shard may be reopened: at once after its first gap, and after a
 // longer and longer rest if no page of it was applied since it was reopened before. Whatever makes
 // readers refuse it again and again cannot spend generations without end.
 func (r *Reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {

@@ -165,7 +165,7 @@ func newsOf(d backfill.Description, state checkpoint.TableState) news {
 	return nothingNew
 }
 
-// over tells whether the service says of the stream that is followed that it records nothing any
+// over reports whether the service says of the stream that is followed that it records nothing any
 // more.
 func (r *Reconciler) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
 	page, err := r.open(state.StreamARN).ListPage(ctx, "", "")
@@ -176,7 +176,7 @@ func (r *Reconciler) over(ctx context.Context, state checkpoint.TableState) (boo
 }
 
 // doubt is what the table says of its stream while the stream itself says otherwise. DescribeTable
-// is eventually consistent, and an answer of before would end the stream that is followed for one
+// is eventually consistent, and an earlier answer would end the stream that is followed for one
 // that is over.
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_DescribeTable.html
 type doubt struct {
@@ -190,7 +190,7 @@ type doubt struct {
 // than an answer is stale.
 const lasting = 10 * time.Minute
 
-// lasts notes what the table said when it was asked, and tells whether it has said so for long.
+// lasts notes what the table said when it was asked, and reports whether it has said so for long.
 // When the answer is looked at says nothing: the process may have stood still with it.
 func (d *doubt) lasts(told backfill.Description, asked time.Duration) bool {
 	if !d.known || d.arn != told.StreamARN || d.enabled != told.StreamEnabled {

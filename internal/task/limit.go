@@ -69,7 +69,7 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	return err
 }
 
-// TryAcquire takes n units if they are free and nobody waits for any, and tells whether it did.
+// TryAcquire takes n units if they are free and nobody waits for any, and reports whether it did.
 func (l *Limit) TryAcquire(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *Limit) Resize(size int64) {
 	l.grant()
 }
 
-// Awaited tells whether somebody waits for units.
+// Awaited reports whether somebody waits for units.
 func (l *Limit) Awaited() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

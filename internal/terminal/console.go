@@ -40,7 +40,7 @@ func Ended(ctx context.Context) error {
 	return cause
 }
 
-// AsJSON tells whether the output shall be for programs.
+// AsJSON reports whether the output shall be for programs.
 func (c *Console) AsJSON() bool { return c.Output == "json" }
 
 // WriteJSON writes one document to stdout.

@@ -29,7 +29,7 @@ type Verifier struct {
 	loop     *job.Loop
 	rows     *backfill.Throttle // of the target
 	slots    *SumSlots
-	failed   func(err error) // a part failed in a way that no repeat mends; nil: it is taken again
+	failed   func(err error) // a part failed in a way that no retry fixes; nil: it is taken again
 }
 
 // verifySettings are what a configuration says of verifies.
@@ -86,7 +86,7 @@ type Options struct {
 	Table    engine.Spec
 	Events   engine.Events
 	Timing   engine.Timing
-	// Patience is how long a part waits until changes of before are applied, and fails then; 0 is 15
+	// Patience is how long a part waits until earlier changes are applied, and fails then; 0 is 15
 	// minutes.
 	Patience time.Duration
 	// Slots, if not nil, are shared with the verifies of other tables in this process.
@@ -108,7 +108,7 @@ func (s *Slots) slots() *SumSlots {
 }
 
 // Run works on parts of a table's verify, beside the workers if there are any, until it is over
-// or ctx ends. A part that no repeat mends is an error.
+// or ctx ends. A part that no retry fixes is an error.
 func Run(ctx context.Context, o Options) error {
 	halting, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)

@@ -98,7 +98,7 @@ func fewOf(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// bornAfter tells whether a table was created after the migration had begun to follow others from
+// bornAfter reports whether a table was created after the migration had begun to follow others from
 // now on. All that it holds is newer than the start then, and nothing of its stream may be dropped,
 // however late it was found.
 func bornAfter(created time.Time, states []checkpoint.TableState) bool {

@@ -53,7 +53,7 @@ func cannotListen(address string, err error) *diag.Error {
 	return e
 }
 
-// CheckListen tells whether a worker that begins later will be able to listen on an address. It
+// CheckListen reports whether a worker that begins later will be able to listen on an address. It
 // fails with CannotListen.
 func CheckListen(address string) error {
 	l, err := net.Listen("tcp", address)

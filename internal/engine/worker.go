@@ -88,7 +88,7 @@ func (s *Table) Applier(sample func(*transform.Batch) (durable func())) Applier 
 }
 
 // Workers is how many workers hold leases of the table's shards.
-func (s *Table) Workers() int { return s.Worker.Shares.Workers(s.Source, s.Ledger.Worker()) }
+func (s *Table) Workers() int { return s.Worker.Shares.workers(s.Source, s.Ledger.Worker()) }
 
 // SameSource is CheckSource for what this worker finds under the table's name, before it touches
 // anything: from the wrong region the stream that is followed would seem to be gone. A table that
