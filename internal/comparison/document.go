@@ -152,7 +152,7 @@ func KeyHash(m *transform.Mapping, f verify.Finding) string {
 
 // findingOf is a finding as the document has it. Values are shown if they are known and asked for.
 func findingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
-	out := Finding{Kind: string(f.Kind), Target: f.Table, KeyHash: KeyHash(m, f), Columns: []Column{}, Reason: known(f.Reason)}
+	out := Finding{Kind: string(f.Kind), Target: f.Table, KeyHash: KeyHash(m, f), Columns: []Column{}, Reason: terminal.Known(f.Reason)}
 	if values {
 		key := diag.Quoted(f.Row)
 		if f.Keys.Exists() {
@@ -163,7 +163,7 @@ func findingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
 		out.Key = &key
 	}
 	for _, c := range f.Columns {
-		column := Column{Column: columnName(c.Family, c.Qualifier), WantHash: known(c.Want), HaveHash: known(c.Have)}
+		column := Column{Column: columnName(c.Family, c.Qualifier), WantHash: terminal.Known(c.Want), HaveHash: terminal.Known(c.Have)}
 		if want, have, there := c.Values(); values && there {
 			column.WantValue, column.HaveValue = printed(want), printed(have)
 		}
@@ -186,13 +186,6 @@ func columnName(family, qualifier string) string {
 		return family + ":"
 	}
 	return family + ":" + diag.Quoted(qualifier)
-}
-
-func known(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
 
 // resultOf is a result as the document has it.

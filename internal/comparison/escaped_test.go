@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // Keys, columns, values and reasons of what differs are data of others: --show-values cannot clear
 // a terminal, and no finding takes two lines.
 func TestFindingsAreEscaped(t *testing.T) {
 	const hostile = "a\n\x1b[2Jforged\u009b"
-	f := Finding{Columns: []Column{{Column: columnName("d", hostile), WantValue: printed([]byte(hostile)), HaveValue: printed([]byte("\xff\n"))}}, Reason: known(hostile)}
+	f := Finding{Columns: []Column{{Column: columnName("d", hostile), WantValue: printed([]byte(hostile)), HaveValue: printed([]byte("\xff\n"))}}, Reason: terminal.Known(hostile)}
 	if got := f.details(); diag.Printable(got) != got || !strings.Contains(got, `forged`) {
 		t.Errorf("%q", got)
 	}

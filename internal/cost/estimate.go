@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 const (
@@ -130,7 +132,7 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	}
 	if t.OpenShards > 0 && run.Poll > 0 {
 		calls := float64(t.OpenShards) * secondsADay / run.Poll.Seconds()
-		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s read every %s", plural(t.OpenShards, "shard"), run.Poll),
+		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s read every %s", terminal.Plural(t.OpenShards, "shard"), run.Poll),
 			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: day, Price: "stream_read_million", Note: "more during many changes"})
 	}
 	if t.Items > 0 {
@@ -164,7 +166,7 @@ func (p Prices) messages(t Table) Line {
 
 func (p Prices) scan(t Table, copying Copy) Line {
 	if t.Files > 0 {
-		return Line{What: "reading the export", Quantity: plural(t.Files, "file"), Per: Once, Note: "no read units; a few requests for each file"}
+		return Line{What: "reading the export", Quantity: terminal.Plural(t.Files, "file"), Per: Once, Note: "no read units; a few requests for each file"}
 	}
 	units := math.Ceil(float64(t.Bytes) / readUnit)
 	line := Line{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once}
@@ -213,13 +215,13 @@ func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 		}
 	}
 	needed := p.nodesFor(rows, c.HDD)
-	line := Line{What: "Bigtable nodes for the copy", Quantity: plural(needed, "node"), Per: Once}
+	line := Line{What: "Bigtable nodes for the copy", Quantity: terminal.Plural(needed, "node"), Per: Once}
 	if c.Nodes >= needed {
 		line.Note = fmt.Sprintf("the cluster has %d", c.Nodes)
 		return line
 	}
 	hours := math.Max(1, math.Ceil(longest.Hours()))
-	line.Quantity = fmt.Sprintf("%s for %.0f h", plural(needed-c.Nodes, "node"), hours)
+	line.Quantity = fmt.Sprintf("%s for %.0f h", terminal.Plural(needed-c.Nodes, "node"), hours)
 	line.Amount, line.Price = float64(needed-c.Nodes)*hours*p.Prices["node_hour"].Price, "node_hour"
 	if c.Nodes == 0 {
 		line.Note = "node count unknown; nodes you already run add no cost"
@@ -248,17 +250,10 @@ func Totals(lines []Line) []Total {
 	return out
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // counted writes a rounded number with its noun.
 func counted(n float64, noun string) string {
 	if n < 1000 {
-		return plural(int(n), noun)
+		return terminal.Plural(int(n), noun)
 	}
 	return count(n) + " " + noun + "s"
 }

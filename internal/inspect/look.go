@@ -10,7 +10,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
-	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -113,7 +112,7 @@ func (l *look) read(ctx context.Context) (itemFindings, error) {
 // explanation is the document of what was found.
 func (l *look) explanation(f *itemFindings, verdict itemVerdict) *Explanation {
 	e := &Explanation{Schema: "replicator.explain/v1", At: f.readAt.UTC(), Table: l.table.Config.From, KeyHash: sink.HashOf(l.table.Mapping.ItemKey(l.keys)),
-		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: loads.Known(f.unmappable)},
+		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: terminal.Known(f.unmappable)},
 		Rule:   ruleOf(l.cfg, l.table.Config, f.placed), Rows: []explainedRow{}, Parked: []parked.Entry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict, Likely: reasonOf(*f, verdict)}
 	for _, row := range f.rows {
 		e.Rows = append(e.Rows, row.explain(l.values))

@@ -42,15 +42,15 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 	}
 	stands := standing.LoadOf(s, in.again())
 	out.Generation, out.State, out.Tries = &s.Generation, stands.State, s.Tries
-	out.Needed, out.NeedsLoadReason = stands.Needed, Known(s.Reason)
-	out.LossKind, out.LostFrom = Known(string(s.Kind)), KnownTime(s.LostFrom)
+	out.Needed, out.NeedsLoadReason = stands.Needed, terminal.Known(s.Reason)
+	out.LossKind, out.LostFrom = terminal.Known(string(s.Kind)), terminal.KnownTime(s.LostFrom)
 	if checkpoint.Mendable(s) == nil {
-		out.WindowsBy = KnownTime(s.WindowsBy())
+		out.WindowsBy = terminal.KnownTime(s.WindowsBy())
 	}
 	if out.State == standing.LoadNotStarted {
 		return out
 	}
-	out.Paused = Known(s.Load.Paused)
+	out.Paused = terminal.Known(s.Load.Paused)
 	if out.State == standing.LoadDone {
 		out.Paused = nil // of the load after it
 	}
@@ -60,7 +60,7 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 
 func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 	l := s.Load
-	out := &Load{Number: l.Number, Exports: []string{}, copiedFrom: CopiedFrom(l), AskedAt: KnownTime(l.AskedAt), StartedAt: KnownTime(l.StartedAt), CopiedAt: KnownTime(l.DoneAt), SweptAt: KnownTime(l.SweptAt),
+	out := &Load{Number: l.Number, Exports: []string{}, copiedFrom: CopiedFrom(l), AskedAt: terminal.KnownTime(l.AskedAt), StartedAt: terminal.KnownTime(l.StartedAt), CopiedAt: terminal.KnownTime(l.DoneAt), SweptAt: terminal.KnownTime(l.SweptAt),
 		Parts: Parts{p.Total, p.Done, p.Held}, Items: l.Items, Bytes: l.Bytes, ReadUnits: l.Units, Slowed: append([]string{}, p.Slowed...), Sweep: sweepOf(l.Sweep, p)}
 	for _, e := range l.Exports() {
 		out.Exports = append(out.Exports, e.Address)
@@ -86,7 +86,7 @@ func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 
 // sweepOf adds what the pass that runs has done to what the passes before it did.
 func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
-	out := Sweep{BegunAt: KnownTime(s.BegunAt), Approved: s.Approved, Seen: s.Seen, Put: s.Put, Removed: s.Removed, Unexplained: s.Unexplained}
+	out := Sweep{BegunAt: terminal.KnownTime(s.BegunAt), Approved: s.Approved, Seen: s.Seen, Put: s.Put, Removed: s.Removed, Unexplained: s.Unexplained}
 	if !s.BegunAt.IsZero() {
 		out.Pass = &s.Pass
 	}
@@ -135,21 +135,4 @@ func lost(s checkpoint.TableState) string {
 		text = "changes since " + s.LostFrom.UTC().Format(time.RFC3339) + " may be lost: " + text
 	}
 	return text
-}
-
-// Known is nil for what is not known.
-func Known(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-// KnownTime is a time in UTC, and nil for none.
-func KnownTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }

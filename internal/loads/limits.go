@@ -6,6 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // Configured are the limits of the configuration, over which an operator's are put.
@@ -74,7 +75,7 @@ func (a Asked) Limits() (checkpoint.Limits, error) {
 // limitsOf are the limits in force for a table.
 func limitsOf(b config.Backfill, state checkpoint.TableState) Limits {
 	in := state.Limits.Over(Configured(b))
-	out := Limits{ChangedAt: KnownTime(state.Limits.ChangedAt)}
+	out := Limits{ChangedAt: terminal.KnownTime(state.Limits.ChangedAt)}
 	if rows, ok := in.Rows(); ok {
 		out.MaxRowsPerSecond = &rows
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
@@ -250,7 +250,7 @@ func (in *Input) examineLedger(ctx context.Context) error {
 			warn(&in.targets, preflight.SuggestName(in.Cfg, &diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
 				Cause: engine.CheckSource(in.described(t.From), state.StreamARN).Error()}))
 		case standing.Lost(state):
-			warn(&in.targets, &diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: status.OrDash(loads.Known(state.Reason))})
+			warn(&in.targets, &diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: status.OrDash(terminal.Known(state.Reason))})
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // The states of a copy.
@@ -33,9 +34,9 @@ func copyOf(state checkpoint.TableState, p loads.Progress) copyStatus {
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
 	}
-	c := copyStatus{State: copyRunning, Items: &p.Items, Estimate: &load.Estimate, Started: loads.KnownTime(load.StartedAt)}
+	c := copyStatus{State: copyRunning, Items: &p.Items, Estimate: &load.Estimate, Started: terminal.KnownTime(load.StartedAt)}
 	if !load.DoneAt.IsZero() {
-		c.State, c.Items, c.Done = copyDone, &load.Items, loads.KnownTime(load.DoneAt)
+		c.State, c.Items, c.Done = copyDone, &load.Items, terminal.KnownTime(load.DoneAt)
 		return c
 	}
 	if p.RateKnown {

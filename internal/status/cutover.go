@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
-	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // cutoverStatus is where the cutover stands.
@@ -43,7 +43,7 @@ func ReadyOf(cfg *config.Config) cutover.Ready {
 func (m *Document) cutOver(l *Input) {
 	c := l.Cutover
 	m.Cutover = cutoverStatus{Step: "none", OpenGates: []string{}, Gates: []gateStatus{}, Attempt: c.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: c.FrozenFor(m.At).Seconds(),
-		Trouble: loads.Known(c.Trouble), Strays: c.Strays}
+		Trouble: terminal.Known(c.Trouble), Strays: c.Strays}
 	if c.Attempt > 0 {
 		m.Cutover.Step = string(c.Step)
 	}

@@ -67,7 +67,7 @@ type Standing struct {
 
 // standingOf is how something stands, by the first condition that holds.
 func standingOf(c standing.Condition) Standing {
-	return Standing{State: c.State, Reason: loads.Known(string(c.Reason)), Since: loads.KnownTime(c.Since)}
+	return Standing{State: c.State, Reason: terminal.Known(string(c.Reason)), Since: terminal.KnownTime(c.Since)}
 }
 
 // workerStatus is one process, as its leases tell.
@@ -162,7 +162,7 @@ func (m *Document) add(c config.Table, in TableInput) {
 	}
 	t.suspended(in)
 	if in.State.Paused() {
-		t.Paused = &pausedStatus{Since: in.State.Pause.Since.UTC(), Reason: loads.Known(in.State.Pause.Reason)}
+		t.Paused = &pausedStatus{Since: in.State.Pause.Since.UTC(), Reason: terminal.Known(in.State.Pause.Reason)}
 	}
 	m.addShards(&t, in)
 	t.fromTopic(in)
@@ -192,10 +192,10 @@ func (t *Table) judged(m *Document) {
 			t.NextSteps = append(t.NextSteps, step)
 		}
 	}
-	t.LoadNeeded, t.NeedsLoadReason = s.LoadNeeded, loads.Known(s.LoadReason)
+	t.LoadNeeded, t.NeedsLoadReason = s.LoadNeeded, terminal.Known(s.LoadReason)
 	t.LagSeconds, t.LagEstimated = inSeconds(s.Lag), s.Estimated
 	t.HeadroomSeconds, t.HeadroomAtMost = inSeconds(s.Headroom), s.AtMost
-	t.OldestReadAt, t.Old, t.Childless, t.LongGone = loads.KnownTime(s.OldestRead), s.Old, s.Childless, s.LongGone
+	t.OldestReadAt, t.Old, t.Childless, t.LongGone = terminal.KnownTime(s.OldestRead), s.Old, s.Childless, s.LongGone
 	t.Behind = s.Behind
 	if s.TopicLag != nil {
 		lag := s.TopicLag.Seconds()
@@ -216,7 +216,7 @@ func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.Headroom
 // gone before the table's record could say so. The next coordinator declares them.
 func (t *Table) undeclared() {
 	for _, s := range t.stands.Undeclared {
-		t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: loads.Known(s.ID), Reason: s.Reason}
+		t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: terminal.Known(s.ID), Reason: s.Reason}
 	}
 }
 
@@ -242,9 +242,9 @@ func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 		m.workers[id] = w
 	}
 	if w.Host == nil {
-		w.Host, w.Version = loads.Known(sign.Holder.Host), loads.Known(sign.Holder.Version)
+		w.Host, w.Version = terminal.Known(sign.Holder.Host), terminal.Known(sign.Holder.Version)
 	}
-	if at := loads.KnownTime(sign.WrittenAt); at != nil && (w.HeartbeatAt == nil || at.After(*w.HeartbeatAt)) {
+	if at := terminal.KnownTime(sign.WrittenAt); at != nil && (w.HeartbeatAt == nil || at.After(*w.HeartbeatAt)) {
 		w.beat, w.HeartbeatAt, w.ClockOffsetSeconds = sign, at, nil
 		if offset := sign.ClockOffset; offset != 0 {
 			w.ClockOffsetSeconds = &offset

@@ -5,7 +5,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/loads"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // readFences gives each table what the ledger holds of its targets.
@@ -33,11 +33,11 @@ func readFences(ctx context.Context, ledger *checkpoint.Ledger, tables []config.
 func (t *Table) fenced(in TableInput) {
 	for _, target := range in.Targets {
 		if target.Withheld != "" {
-			t.Fence, t.FenceReason = loads.Known("withheld"), loads.Known(target.Withheld)
+			t.Fence, t.FenceReason = terminal.Known("withheld"), terminal.Known(target.Withheld)
 			return
 		}
 		if target.Fence > 0 {
-			t.Fence = loads.Known("kept")
+			t.Fence = terminal.Known("kept")
 		}
 	}
 }

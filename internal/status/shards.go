@@ -7,8 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // Why a shard does not get on: the codes of whyStatus.
@@ -105,12 +105,12 @@ func (m *Document) addShards(t *Table, in TableInput) {
 
 // shardOf tells how one shard stands.
 func (m *Document) shardOf(table checkpoint.TableState, s *checkpoint.Shard, judged *standing.Shard) Shard {
-	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: loads.Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
-		Epoch: s.Epoch, Owner: loads.Known(s.Owner), Host: loads.Known(s.Holder.Host), EventTime: loads.KnownTime(s.EventTime), ReadAt: loads.KnownTime(s.ReadAt),
-		WrittenAt: loads.KnownTime(s.WrittenAt), DoneAt: loads.KnownTime(s.DoneAt), Changes: s.Applied, Settling: s.Settling.Changes, Reason: loads.Known(s.Reason),
+	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: terminal.Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
+		Epoch: s.Epoch, Owner: terminal.Known(s.Owner), Host: terminal.Known(s.Holder.Host), EventTime: terminal.KnownTime(s.EventTime), ReadAt: terminal.KnownTime(s.ReadAt),
+		WrittenAt: terminal.KnownTime(s.WrittenAt), DoneAt: terminal.KnownTime(s.DoneAt), Changes: s.Applied, Settling: s.Settling.Changes, Reason: terminal.Known(s.Reason),
 		LagSeconds: inSeconds(judged.Lag), HeadroomSeconds: inSeconds(judged.Headroom), LagEstimated: judged.Estimated, Old: judged.Old, Why: m.why(table, s, judged)}
 	if !s.Position.IsZero() {
-		out.Position = loads.Known(s.Position.String())
+		out.Position = terminal.Known(s.Position.String())
 	}
 	if s.Owner != "" && !judged.Over && !judged.Old && !s.ReadAt.IsZero() {
 		rate := s.Rate

@@ -18,8 +18,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
@@ -446,7 +446,7 @@ func TestLineageIsDrawn(t *testing.T) {
 	parents := map[string]string{"a": "gone", "b": "a", "c": "b", "d": "c", "e": "b", "f": "e", "g": "", "h": "d"}
 	var shards []Shard
 	for _, id := range []string{"h", "g", "f", "e", "d", "c", "b", "a"} {
-		shards = append(shards, Shard{ID: id, Parent: loads.Known(parents[id])})
+		shards = append(shards, Shard{ID: id, Parent: terminal.Known(parents[id])})
 	}
 	var got strings.Builder
 	for _, d := range drawn(shards) {

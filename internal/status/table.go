@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // Table is one source table.
@@ -77,9 +77,9 @@ func (t *Table) recorded(s *checkpoint.TableState) {
 	t.Gaps = s.GapCount
 	if n := len(s.Gaps); n > 0 {
 		last := s.Gaps[n-1]
-		t.LastGap = &gapStatus{At: last.At.UTC(), Shard: loads.Known(last.Shard), Reason: last.Reason}
+		t.LastGap = &gapStatus{At: last.At.UTC(), Shard: terminal.Known(last.Shard), Reason: last.Reason}
 	}
-	t.LossKind, t.LostFrom = loads.Known(string(s.Kind)), loads.KnownTime(s.LostFrom)
+	t.LossKind, t.LostFrom = terminal.Known(string(s.Kind)), terminal.KnownTime(s.LostFrom)
 }
 
 // pausedStatus is an operator's word that the table stands still.

@@ -89,23 +89,15 @@ type input struct {
 	with    string
 }
 
-func known[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return &v
-}
-
 // judge makes the document of what was read.
 func judge(in input, now time.Time) *Document {
 	c := in.record
 	d := &Document{
-		Schema: schemaName, Name: in.cfg.Name, At: now.UTC(), Step: "none", StepAt: known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
-		Driver: known(in.driver), Trouble: known(c.Trouble), Reason: known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
+		Schema: schemaName, Name: in.cfg.Name, At: now.UTC(), Step: "none", StepAt: terminal.Known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
+		Driver: terminal.Known(in.driver), Trouble: terminal.Known(c.Trouble), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
-		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: known(c.FinalizedAt), NextSteps: []standing.NextStep{},
+		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt), NextSteps: []standing.NextStep{},
 		titles: titles(in.cfg), tables: len(in.tables),
 	}
 	for i := range d.Gates {

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"context"
@@ -128,6 +129,22 @@ func Wrap(text string, width int) string {
 // NotStarted is what commands say of a migration, a table, a load, a verify or a cutover that has
 // not begun.
 const NotStarted = "not started yet"
+
+// Known is a member of a document: nil for the zero value, which is what is not known.
+func Known[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+// KnownTime is a time in UTC, and nil for none.
+func KnownTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
 
 // Plural writes a count with its noun.
 func Plural(n int, noun string) string {

@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"internal/awshost":    {},
 	"internal/config":     {"attribute", "internal/awshost", "internal/diag", "transform", "expression"},
 	"internal/policy":     {"internal/awshost", "internal/config"},
-	"internal/cost":       {},
+	"internal/cost":       {"internal/terminal"},
 	"internal/targetload": {},
 	"test/virtual":        {"internal/task"},
 	"internal/admin":      {"internal/task"},
