@@ -209,7 +209,7 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 			err = f.work(held, lease, right, reader, state)
 		}
 		switch {
-		case err == nil || life.Draining() || engine.Orderly(err) || errors.Is(err, engine.ErrYield):
+		case life.Draining() || releases(err):
 			// If the release fails, the successor waits until the lease is over.
 			if released := lease.Release(ctx); err == nil && !errors.Is(released, checkpoint.ErrLeaseLost) {
 				err = released
@@ -232,10 +232,20 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 	}
 	f.ReportLag(life.Work, f.tracker)
 	f.Events.ShardLeft(f.Source, shard.ID, err)
-	if errors.Is(err, engine.ErrYield) {
+	switch {
+	case errors.Is(err, engine.ErrYield):
 		_ = task.Sleep(life.Drain, f.Timing.YieldBackoff())
+	case errors.Is(err, sink.ErrFenced): // until whoever raised the generation gives it to the shard
+		_ = task.Sleep(life.Drain, f.Timing.Pass)
 	}
 	return f.End(err)
+}
+
+// releases reports whether the lease's row is given up at once when reading ended with err. A
+// refused write (sink.ErrFenced) is no reason to keep it: the table was paused, cut over or begun
+// anew, and while a row names a worker that has ended, that worker counts as alive.
+func releases(err error) bool {
+	return err == nil || engine.Orderly(err) || engine.IsAny(err, engine.ErrYield, sink.ErrFenced)
 }
 
 // declare makes the shard a gap and raises the generation at once. A worker that is gone between
