@@ -64,6 +64,33 @@ func (c *Change) check(view View) error {
 	case c.Event != Insert && !c.Old.Exists() && view == ViewNewAndOldImages:
 		return fmt.Errorf("%s without an old image, view %q", c.Event, view)
 	}
+	if err := complete(&c.Old, c.Keys); err != nil {
+		return fmt.Errorf("OldImage: %w", err)
+	}
+	if err := complete(&c.New, c.Keys); err != nil {
+		return fmt.Errorf("NewImage: %w", err)
+	}
+	return nil
+}
+
+// complete adds the key to an image without it, as some services in DynamoDB's place send them, and
+// refuses an image with another key: it is of another item.
+func complete(image *attribute.Item, keys attribute.Item) error {
+	if !image.Exists() {
+		return nil
+	}
+	var missing []attribute.Attribute
+	for _, key := range keys.Attributes() {
+		switch value, found := image.Get(key.Name); {
+		case !found:
+			missing = append(missing, key)
+		case !value.Equal(key.Value):
+			return fmt.Errorf("key attribute %q differs from Keys", key.Name)
+		}
+	}
+	if missing != nil {
+		*image = attribute.NewItem(append(missing, image.Attributes()...))
+	}
 	return nil
 }
 

@@ -151,6 +151,11 @@ func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 	in := &dynamodbstreams.GetRecordsInput{ShardIterator: aws.String(string(at)), Limit: aws.Int32(pageLimit)}
 	var decoded decodedPage
 	out, err := ask(context.WithValue(ctx, decodedPageKey{}, &decoded), s.api.GetRecords, in)
+	if unclear, ok := errors.AsType[*unclearAnswer](err); ok && ctx.Err() == nil {
+		if sequence, found := decoded.culprit(); found {
+			return Page{}, unreadable(sequence, unclear)
+		}
+	}
 	if err != nil {
 		return Page{}, failed(ctx, opGetRecords, err)
 	}
@@ -172,7 +177,7 @@ func pageOf(out *dynamodbstreams.GetRecordsOutput) (Page, error) {
 	page.End = page.Next == ""
 	var err error
 	if page.Changes, err = convertRecords(out.Records); err != nil {
-		return Page{}, &Error{opGetRecords, Malformed, err}
+		return Page{}, err
 	}
 	return page, nil
 }
@@ -293,10 +298,22 @@ func convertRecords(records []types.Record) ([]Change, error) {
 	for i := range records {
 		var err error
 		if changes[i], err = convertRecord(&records[i]); err != nil {
-			return nil, fmt.Errorf("record %d of %d (sequence number %q): %w", i+1, len(records), changes[i].Sequence, err)
+			return nil, unreadable(sequenceOf(&records[i]), fmt.Errorf("record %d of %d: %w", i+1, len(records), err))
 		}
 	}
 	return changes, nil
+}
+
+// sequenceOf is a record's sequence number as the service wrote it; "" if it has none.
+func sequenceOf(r *types.Record) string {
+	if r.Dynamodb == nil {
+		return ""
+	}
+	number, err := ParseSequenceNumber(aws.ToString(r.Dynamodb.SequenceNumber))
+	if err != nil {
+		return ""
+	}
+	return number.String()
 }
 
 func convertRecord(r *types.Record) (c Change, err error) {

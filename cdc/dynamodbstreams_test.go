@@ -83,11 +83,53 @@ func wantReason(t *testing.T, err error, reason Reason) {
 	}
 }
 
+// with is an item with one more attribute.
+func with(item attribute.Item, name string, value attribute.Value) attribute.Item {
+	return attribute.NewItem(append([]attribute.Attribute{{Name: name, Value: value}}, item.Attributes()...))
+}
+
+// TestAnImageHasTheKeyOfItsRecord: services in DynamoDB's place send images without the key. It is
+// taken from Keys, else the key's columns would be missing in the target. An image with another key
+// is of another item, and to apply it would lose both.
+func TestAnImageHasTheKeyOfItsRecord(t *testing.T) {
+	for _, c := range []struct{ name, old, new, keys, wantOld, wantNew string }{
+		{"both lack it", `{"x":{"S":"1"}}`, `{"x":{"S":"2"}}`, `{"pk":{"S":"k"}}`, "pk x", "pk x"},
+		{"one lacks the sort key", `{"pk":{"S":"k"},"sk":{"N":"1"}}`, `{"pk":{"S":"k"},"x":{"S":"2"}}`, `{"pk":{"S":"k"},"sk":{"N":"1"}}`, "pk sk", "pk sk x"},
+		{"none lacks it", `{"pk":{"S":"k"}}`, `{"pk":{"S":"k"}}`, `{"pk":{"S":"k"}}`, "pk", "pk"},
+		{"another new key", `{"pk":{"S":"k"}}`, `{"pk":{"S":"l"}}`, `{"pk":{"S":"k"}}`, "", ""},
+		{"another old key", `{"pk":{"S":"l"}}`, `{"pk":{"S":"k"}}`, `{"pk":{"S":"k"}}`, "", ""},
+	} {
+		body := page(`{"eventName":"MODIFY","dynamodb":{"ApproximateCreationDateTime":1732175999,"SequenceNumber":"7","StreamViewType":"NEW_AND_OLD_IMAGES",` +
+			`"Keys":` + c.keys + `,"OldImage":` + c.old + `,"NewImage":` + c.new + `}}`)
+		_, client := newWire(t, always(200, body))
+		got, err := NewSource(client, "arn").Read(t.Context(), "here")
+		if c.wantNew == "" {
+			wantRecord(t, err, "7")
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if o, n := names(got.Changes[0].Old), names(got.Changes[0].New); o != c.wantOld || n != c.wantNew {
+			t.Errorf("%s: old image %q, new image %q", c.name, o, n)
+		}
+	}
+}
+
+func names(item attribute.Item) string {
+	var all []string
+	for _, a := range item.Attributes() {
+		all = append(all, a.Name)
+	}
+	return strings.Join(all, " ")
+}
+
 func TestReadConvertsEveryType(t *testing.T) {
 	text := must(attribute.MarshalItem(everyType()))
 	body := page(
 		`{"awsRegion":"eu-west-1","eventID":"1","eventName":"MODIFY","eventVersion":"1.1","eventSource":"aws:dynamodb","dynamodb":{`+
-			`"ApproximateCreationDateTime":1.732175999E9,"Keys":{"pk":{"S":"k"},"n":{"N":"1.50"}},"NewImage":`+string(text)+`,"OldImage":{"pk":{"S":"k"}},`+
+			`"ApproximateCreationDateTime":1.732175999E9,"Keys":{"pk":{"S":"k"},"q":{"N":"1.50"}},"NewImage":`+string(text)+`,"OldImage":{"pk":{"S":"k"}},`+
 			`"SequenceNumber":"000000000000000000099","SizeBytes":7,"StreamViewType":"NEW_AND_OLD_IMAGES","Later":{"x":[1,{"y":null}]}}}`,
 		`{"eventName":"REMOVE","dynamodb":{"ApproximateCreationDateTime":1732175998.9,"SequenceNumber":"100","Keys":{"pk":{"B":"AP8="}},`+
 			`"OldImage":{"pk":{"B":"AP8="}},"NewImage":null},"userIdentity":{"Type":"Service","PrincipalId":"dynamodb.amazonaws.com"}}`,
@@ -103,8 +145,8 @@ func TestReadConvertsEveryType(t *testing.T) {
 	}
 	key := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}})
 	want := []Change{
-		{Event: Modify, Sequence: must(ParseSequenceNumber("000000000000000000099")), Time: time.Unix(1732175999, 0), New: everyType(), Old: key,
-			Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}, {Name: "n", Value: must(attribute.Number("1.5"))}})},
+		{Event: Modify, Sequence: must(ParseSequenceNumber("000000000000000000099")), Time: time.Unix(1732175999, 0), New: with(with(everyType(), "q", must(attribute.Number("1.5"))), "pk", attribute.String("k")), Old: with(key, "q", must(attribute.Number("1.5"))),
+			Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}, {Name: "q", Value: must(attribute.Number("1.5"))}})},
 		{Event: Remove, Sequence: SequenceOf(100), Time: time.Unix(1732175998, 0), Expired: true,
 			Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.Binary([]byte{0, 255})}}), Old: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.Binary([]byte{0, 255})}})},
 		{Event: Remove, Sequence: SequenceOf(101), Time: time.Unix(1732175998, 0), Keys: key},
@@ -150,7 +192,7 @@ func TestReadRefusesUnknownTypes(t *testing.T) {
 				t.Errorf("the client itself notices: %v; is strictProtocol still needed?", err)
 			}
 			_, err := NewSource(client, "arn").Read(t.Context(), "x")
-			wantReason(t, err, Malformed)
+			wantRecord(t, err, "1")
 		})
 	}
 	for name, image := range map[string]string{
@@ -159,14 +201,23 @@ func TestReadRefusesUnknownTypes(t *testing.T) {
 		"another JSON type": `{"a":{"S":["secret"]}}`, "text for truth": `{"a":{"BOOL":"secret"}}`, "not base64": `{"a":{"B":"%secret%"}}`,
 		"not a number": `{"a":{"N":"secret"}}`, "not UTF-8": "{\"a\":{\"S\":\"secret\xff\"}}", "a set not of UTF-8": "{\"a\":{\"SS\":[\"secret\xff\"]}}",
 		"a name not of UTF-8": "{\"m\":{\"M\":{\"secret\xff\":{\"S\":\"\"}}}}", "NULL that is false": `{"a":{"NULL":false}}`, "empty set": `{"a":{"SS":[]}}`,
-		"member twice": `{"a":{"NS":["1","1.0"]}}`, "a broken list": `{"a":{"SS":["b" "secret"]}}`, "an empty image": `{}`,
+		"member twice": `{"a":{"NS":["1","1.0"]}}`, "an empty image": `{}`,
 		"a list for a map": `{"a":{"M":[]}}`, "name in a value": `{"a":{"M":{"secret":{"N":"x"}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, client := newWire(t, always(200, page(record(1, image))))
 			_, err := NewSource(client, "arn").Read(t.Context(), "x")
-			wantReason(t, err, Malformed)
+			wantRecord(t, err, "1")
 		})
+	}
+}
+
+// wantRecord fails the test unless a read named the record that it stopped at.
+func wantRecord(t *testing.T, err error, sequence string) {
+	t.Helper()
+	wantReason(t, err, Unreadable)
+	if record, ok := errors.AsType[*RecordError](err); !ok || record.Sequence != sequence {
+		t.Errorf("%v does not name record %s", err, sequence)
 	}
 }
 
@@ -176,6 +227,7 @@ func TestReadRefusesWhatIsNoAnswer(t *testing.T) {
 	for name, body := range map[string]string{
 		"empty": "", "null": "null", "an empty object": "{}", "a list": "[]", "text": `"secret"`, "HTML": "<html>secret</html>",
 		"other members": `{"message":"secret"}`, "null record": `{"Records":[null]}`, "cut off": good[:len(good)-9], "cut off early": good[:60],
+		"a broken set":       page(record(1, `{"a":{"SS":["b" "secret"]}}`)),
 		"a word in the list": `{"Records":[` + record(1, `{"a":{"S":"secret"}}`) + ` nonsense],"NextShardIterator":"x"}`,
 	} {
 		t.Run(name, func(t *testing.T) {

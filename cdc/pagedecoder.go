@@ -23,6 +23,7 @@ import (
 type decodedPage struct {
 	Page
 	done bool
+	text string // what could not be decoded here
 }
 
 type decodedPageKey struct{}
@@ -31,9 +32,57 @@ type decodedPageKey struct{}
 func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
 	text, err := BodyText(r)
 	if err == nil {
-		p.Page, p.done = decodePage(text)
+		if p.Page, p.done = decodePage(text); !p.done {
+			p.text = text
+		}
 	}
 	return p.done
+}
+
+// culprit is the sequence number of the first record that cannot be decoded here, for an answer that
+// the client cannot decode either; false if the fault is not in a record, or nothing names it.
+func (p *decodedPage) culprit() (sequence string, found bool) {
+	s := attribute.NewScanner(p.text)
+	_ = s.Object(func(name string) bool {
+		if name != "Records" {
+			return s.Skip()
+		}
+		return s.List(func() bool {
+			begin := s.Offset()
+			if !s.Skip() {
+				return false
+			}
+			record := p.text[begin:s.Offset()]
+			if decodeRecord(attribute.NewScanner(record), new(Change)) {
+				return true
+			}
+			sequence = numberIn(record)
+			return false
+		})
+	})
+	return sequence, sequence != ""
+}
+
+// numberIn is the sequence number in the text of a record, whatever else the record holds; "" if
+// there is none.
+func numberIn(record string) (sequence string) {
+	s := attribute.NewScanner(record)
+	_ = s.Object(func(name string) bool {
+		if name != "dynamodb" {
+			return s.Skip()
+		}
+		return s.Object(func(name string) bool {
+			if name != "SequenceNumber" {
+				return s.Skip()
+			}
+			text, ok := s.String()
+			if number, err := ParseSequenceNumber(text); ok && err == nil {
+				sequence = number.String()
+			}
+			return ok
+		})
+	})
+	return sequence
 }
 
 // decodingOf is where the page of a call is to be decoded to; nil if the call is not Read's.

@@ -56,12 +56,12 @@ func (r *Reader) Read(ctx context.Context, applied Position) (Page, error) {
 		page, err = r.read(ctx, applied)
 	}
 	if err != nil {
-		return Page{}, err
+		return Page{}, r.named(err)
 	}
 	empty := len(page.Changes) == 0 && len(page.Canaries) == 0
 	if page, err = r.check(page, applied); err != nil {
 		r.iterator = ""
-		return Page{}, err
+		return Page{}, r.named(err)
 	}
 	r.claim(page, empty)
 	r.iterator, r.at, r.fresh = page.Next, applied, false
@@ -69,6 +69,14 @@ func (r *Reader) Read(ctx context.Context, applied Position) (Page, error) {
 		r.at = Position{page.Changes[n-1].Sequence}
 	}
 	return page, nil
+}
+
+// named adds the shard to the error of a record.
+func (r *Reader) named(err error) error {
+	if record, ok := errors.AsType[*RecordError](err); ok {
+		record.Shard = r.Shard
+	}
+	return err
 }
 
 // read is one attempt. After an error the iterator is kept only where the service took nothing amiss but the moment.
@@ -161,22 +169,26 @@ func (r *Reader) horizon(now time.Time, applied Position) error {
 	return nil
 }
 
-// check holds a page to the order that everything after it rests on: a page that goes back would move the checkpoint back.
-// Changes that are applied already are left out.
+// check holds a page to the order that everything after it rests on: a page that goes back would
+// move the checkpoint back. The change at the applied position itself is left out. One below it may
+// come from the horizon alone: from an iterator that was taken for the position it shows that the
+// service numbers the shard's records anew, and to leave it out would lose it.
 func (r *Reader) check(page Page, applied Position) (Page, error) {
 	if page.End != (page.Next == "") {
 		return Page{}, malformed(opGetRecords, "an end and an iterator, or neither")
 	}
 	skip := 0
 	for i, c := range page.Changes {
-		if i > 0 && c.Sequence.Compare(page.Changes[i-1].Sequence) <= 0 {
-			return Page{}, &Error{opGetRecords, Malformed, fmt.Errorf(
-				"change %d of %d has the sequence number %s after %s", i+1, len(page.Changes), c.Sequence, page.Changes[i-1].Sequence)}
-		}
-		if c.Sequence.IsZero() {
-			return Page{}, &Error{opGetRecords, Malformed, errors.New("a change without a sequence number")}
-		}
-		if c.Sequence.Compare(applied.After) <= 0 {
+		switch order := c.Sequence.Compare(applied.After); {
+		case c.Sequence.IsZero():
+			return Page{}, unreadable("", errors.New("no sequence number"))
+		case i > 0 && c.Sequence.Compare(page.Changes[i-1].Sequence) <= 0:
+			return Page{}, unreadable(c.Sequence.String(), fmt.Errorf(
+				"change %d of %d comes after sequence number %s", i+1, len(page.Changes), page.Changes[i-1].Sequence))
+		case order < 0 && !r.atHorizon(applied):
+			return Page{}, unreadable(c.Sequence.String(), fmt.Errorf(
+				"its sequence number is below %s, up to which the shard is applied: did the service restart its numbers?", applied.After))
+		case order <= 0:
 			skip = i + 1
 		}
 	}

@@ -418,18 +418,28 @@ func TestH18ARunOfEmptyPagesProves(t *testing.T) {
 }
 
 func TestReaderRefusesPagesOutOfOrder(t *testing.T) {
-	for name, page := range map[string]Page{
-		"going back":             {Changes: []Change{change(5), change(4)}, Next: "x"},
-		"repeating":              {Changes: []Change{change(5), change(5)}, Next: "x"},
-		"as text, not as number": {Changes: []Change{change(100), change(99)}, Next: "x"},
-		"without a number":       {Changes: []Change{{Event: Insert}}, Next: "x"},
-		"end with an iterator":   {Next: "x", End: true},
-		"no end and no iterator": {},
+	for name, c := range map[string]struct {
+		page   Page
+		reason Reason
+		record string
+	}{
+		"going back":             {Page{Changes: []Change{change(5), change(4)}, Next: "x"}, Unreadable, "4"},
+		"repeating":              {Page{Changes: []Change{change(5), change(5)}, Next: "x"}, Unreadable, "5"},
+		"as text, not as number": {Page{Changes: []Change{change(100), change(99)}, Next: "x"}, Unreadable, "99"},
+		"without a number":       {Page{Changes: []Change{{Event: Insert}}, Next: "x"}, Unreadable, ""},
+		"below the position":     {Page{Changes: []Change{change(2), change(4)}, Next: "x"}, Unreadable, "2"},
+		"all below the position": {Page{Changes: []Change{change(1), change(2)}, Next: "x"}, Unreadable, "1"},
+		"end with an iterator":   {Page{Next: "x", End: true}, Malformed, ""},
+		"no end and no iterator": {Page{}, Malformed, ""},
 	} {
-		s := &script{n: 9, size: 2, pages: []Page{page}}
+		s := &script{n: 9, size: 2, pages: []Page{c.page}}
 		r := &Reader{Source: s, Shard: "s"}
-		if got, err := r.Read(t.Context(), after(3)); !Is(err, Malformed) || got.Changes != nil {
+		got, err := r.Read(t.Context(), after(3))
+		if !Is(err, c.reason) || got.Changes != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		if record, ok := errors.AsType[*RecordError](err); ok && (record.Shard != "s" || record.Sequence != c.record) {
+			t.Errorf("%s: %v names another record", name, err)
 		}
 		if got, err := r.Read(t.Context(), after(3)); err != nil || numbers(got) != "4 5" {
 			t.Errorf("after %s: %q, %v", name, numbers(got), err)
@@ -440,7 +450,7 @@ func TestReaderRefusesPagesOutOfOrder(t *testing.T) {
 // A page that begins with changes that are applied loses those; the position never goes back.
 func TestReaderLeavesOutWhatIsApplied(t *testing.T) {
 	s := &script{n: 9, size: 2, pages: []Page{
-		{Changes: []Change{change(98), change(99), change(100)}, Next: "x"}, {Changes: []Change{change(1)}, Next: "y"}}}
+		{Changes: []Change{change(99), change(100)}, Next: "x"}, {Changes: []Change{change(100)}, Next: "y"}}}
 	r := &Reader{Source: s, Shard: "s"}
 	page, err := r.Read(t.Context(), after(99))
 	if err != nil || numbers(page) != "100" {
@@ -449,6 +459,12 @@ func TestReaderLeavesOutWhatIsApplied(t *testing.T) {
 	page, err = r.Read(t.Context(), after(100))
 	if err != nil || len(page.Changes) != 0 || s.log() != "seek s 99, read 99, read x" {
 		t.Errorf("%q, %v", numbers(page), err)
+	}
+	// Where the service has trimmed the position, the shard is read on from the horizon.
+	s = &script{n: 9, size: 2, pages: []Page{{Changes: []Change{change(98), change(100)}, Next: "x"}}}
+	r = &Reader{Source: s, Shard: "s", aged: after(99)}
+	if page, err = r.Read(t.Context(), after(99)); err != nil || numbers(page) != "100" {
+		t.Errorf("from the horizon: %q, %v", numbers(page), err)
 	}
 }
 

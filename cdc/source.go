@@ -34,11 +34,12 @@ const (
 	Trimmed                   // the position is beyond what the stream keeps: changes are lost
 	NotFound                  // the shard or stream is gone
 	Malformed                 // the answer cannot be understood: never skip it
+	Unreadable                // one record of the shard cannot be applied as it is (RecordError): never skip it
 )
 
 // String names the reason.
 func (r Reason) String() string {
-	return [...]string{"unavailable", "throttled", "denied", "iterator expired", "trimmed", "not found", "malformed"}[r]
+	return [...]string{"unavailable", "throttled", "denied", "iterator expired", "trimmed", "not found", "malformed", "malformed record"}[r]
 }
 
 // Error is a failed call to a source.
@@ -52,6 +53,33 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// RecordError is a record that cannot be read, or that stands where none may. Everything after it in
+// its shard waits for it.
+type RecordError struct {
+	Shard    string // "" where only the answer is known
+	Sequence string // as the service wrote it; "" if the record has none
+	Err      error  // why, never with item data
+}
+
+func (e *RecordError) Error() string {
+	record := "a record without a sequence number"
+	if e.Sequence != "" {
+		record = "sequence number " + e.Sequence
+	}
+	if e.Shard != "" {
+		record += " of shard " + e.Shard
+	}
+	return record + ": " + e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// unreadable is the error of a read that found a record that cannot be applied.
+func unreadable(sequence string, err error) *Error {
+	return &Error{opGetRecords, Unreadable, &RecordError{Sequence: sequence, Err: err}}
+}
 
 // Is reports whether err is a source's error for the given reason.
 func Is(err error, reason Reason) bool {

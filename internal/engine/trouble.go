@@ -47,6 +47,7 @@ func limitOf(err error) (string, bool) {
 // service where they hold nothing of items.
 func causeOf(err error) string {
 	var read *cdc.Error
+	var record *cdc.RecordError
 	var write *sink.Error
 	var topic *relay.Error
 	var file *exports.Error
@@ -58,6 +59,8 @@ func causeOf(err error) string {
 		return hole.Reason
 	case errors.Is(err, cdc.ErrChecksum):
 		return "DynamoDB: an answer does not have its checksum; does a proxy change answers?"
+	case errors.As(err, &record):
+		return quoting("malformed record", record.Error())
 	case errors.As(err, &read):
 		return "DynamoDB: " + read.Reason.String()
 	case errors.As(err, &write):

@@ -123,6 +123,8 @@ func TestCausesQuoteServices(t *testing.T) {
 	}{
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Throttled, Err: secret}, "DynamoDB: throttled", LimitSource},
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: secret}, "DynamoDB: denied", ""},
+		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unreadable, Err: &cdc.RecordError{Shard: "s1", Sequence: "77", Err: errors.New("attribute \"a\": empty set")}},
+			"malformed record: sequence number 77 of shard s1: attribute \"a\": empty set", ""},
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: fmt.Errorf("read: %w", cdc.ErrChecksum)}, "DynamoDB: an answer does not have its checksum; does a proxy change answers?", ""},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Throttled, Code: "ResourceExhausted"}, "Bigtable: throttled (ResourceExhausted)", limitTarget},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}, "Bigtable: outcome unknown (Unavailable)", ""},

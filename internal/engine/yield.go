@@ -119,8 +119,8 @@ func (s *silence) yield(life Lifecycle, failure error) error {
 }
 
 // unanswered tells whether the source failed in a way in which it may not fail another worker: not
-// because it is throttled, which every worker of the account shares. What this version cannot read,
-// another may.
+// because it is throttled, which every worker of the account shares. An answer that is malformed may
+// come from something between the two, but a record that cannot be read is the same for all.
 func unanswered(err error) bool {
 	return cdc.Is(err, cdc.Unavailable) || cdc.Is(err, cdc.Denied) || cdc.Is(err, cdc.Malformed)
 }

@@ -30,7 +30,7 @@ func ExplainSource(what, table string, err error) error {
 	switch {
 	case cdc.Is(err, cdc.NotFound) && table != "":
 		e.Code = diag.SourceNotFound
-	case cdc.Is(err, cdc.Malformed):
+	case cdc.Is(err, cdc.Malformed), cdc.Is(err, cdc.Unreadable):
 		e.Code = diag.SourceMalformed
 		if answer := (smithy.APIError)(nil); errors.As(err, &answer) && aboutKMS(nil, strings.ToLower(answer.ErrorCode()+": "+answer.ErrorMessage())) {
 			e.Code = diag.SourceDenied // DynamoDB tells a key that it cannot use as a request that is not valid
