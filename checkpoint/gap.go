@@ -46,6 +46,8 @@ type DeclaredGap struct {
 	// LostFrom is an event time before which the stream lost nothing; zero if unknown, and for
 	// every other kind.
 	LostFrom time.Time `json:"lost_from,omitzero"`
+	// Shards is how many shards were gaps when it was declared; 0 if none was, as of a whole stream.
+	Shards int `json:"shards,omitempty"`
 }
 
 // noteGap adds the gap once and suspends the promise, unless a later generation was loaded and
@@ -64,7 +66,7 @@ func noteGap(s *TableState, gap DeclaredGap) {
 		return
 	}
 	s.Gaps = append(s.Gaps, gap)
-	s.GapCount++
+	s.GapCount += max(1, gap.Shards)
 	if extra := len(s.Gaps) - keptGaps; extra > 0 {
 		s.Gaps = slices.Delete(s.Gaps, 0, extra)
 	}
@@ -93,27 +95,128 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func (l *Ledger) lostFrom(ctx context.Context, source, shard string) (time.Time, error) {
-	table, _, err := l.Table(ctx, source)
-	if err != nil {
-		return time.Time{}, err
+// count makes a gap of the stream say what all shards lost that are gaps by now, those included of
+// which changes were trimmed and nobody has noticed: whoever is behind for longer than the stream
+// keeps changes would find a gap of its own, one after the other, and each would begin a generation.
+// It marks their rows, so that a row that becomes a gap afterwards, and that this raise does not
+// know, is not reopened before the record has its loss too. It reports whether an earlier raise
+// counted the named shard already.
+func (l *Ledger) count(ctx context.Context, source string, gap *DeclaredGap) (already bool, err error) {
+	for range tries {
+		table, _, err := l.Table(ctx, source)
+		if err != nil {
+			return false, err
+		}
+		shards, err := l.Shards(ctx, source)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(shards, func(s Shard) bool { return s.ID == gap.Shard && s.counted(table, gap.Generation) }) {
+			return true, nil
+		}
+		changed, err := l.giveUpOverdue(ctx, table, shards, gap.Shard)
+		if err != nil {
+			return false, err
+		}
+		if changed {
+			continue
+		}
+		if err := l.lostFrom(ctx, table, shards, gap); err != nil {
+			return false, err
+		}
+		noted, err := l.note(ctx, table, shards)
+		if err != nil {
+			return false, err
+		}
+		if noted {
+			return false, nil
+		}
 	}
-	shards, err := l.Shards(ctx, source)
-	if err != nil {
-		return time.Time{}, err
+	return false, ErrConflict
+}
+
+// counted reports whether the gap that the shard was in a generation is in the table's record: its
+// row says so, or it was reopened since.
+func (s *Shard) counted(table TableState, generation uint32) bool {
+	noted := s.State == Gap && s.Noted && s.Generation < table.Generation
+	return s.Label == table.Label && (noted || s.Generation > generation)
+}
+
+// trimmedUnread is why a shard is a gap that nobody has read since the stream dropped its changes.
+const trimmedUnread = "the changes after its checkpoint are older than the stream keeps them"
+
+// giveUpOverdue makes gaps of the shards whose next changes are older than the stream keeps them,
+// where a shard is a gap of its own; the gap of a whole stream is of all that are not finished. It
+// reports whether it wrote, or found, a row that is another than it was read.
+func (l *Ledger) giveUpOverdue(ctx context.Context, table TableState, shards []Shard, of string) (bool, error) {
+	now, changed := l.ServiceTime(ctx), false
+	if of == "" || now.IsZero() {
+		return false, nil
 	}
-	listed, err := l.Listings(ctx, source, table.Label)
-	if err != nil {
-		return time.Time{}, err
+	for _, s := range shards {
+		if s.Label != table.Label || s.Finished() || s.Position.IsZero() || now.Sub(s.PositionTime()) <= cdc.Retention {
+			continue
+		}
+		if _, err := l.giveUp(ctx, s, Trimmed, trimmedUnread); err != nil {
+			return false, err
+		}
+		changed = true
 	}
-	return LostFrom(table, shards, listed, shard), nil
+	return changed, nil
+}
+
+// note marks the rows of all gaps that are not declared. It returns false if one of them is no
+// longer as it was read.
+func (l *Ledger) note(ctx context.Context, table TableState, shards []Shard) (bool, error) {
+	for _, s := range shards {
+		if !s.Undeclared(table) || s.Noted {
+			continue
+		}
+		s.Noted = true
+		if done, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s)); err != nil || !done {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// lostFrom adds to a gap how many shards it is of, and since when it lost changes. A time that the
+// gap has already holds too.
+func (l *Ledger) lostFrom(ctx context.Context, table TableState, shards []Shard, gap *DeclaredGap) error {
+	listed, err := l.Listings(ctx, table.Source, table.Label)
+	if err != nil {
+		return err
+	}
+	var merged []Applied
+	if table.Apply == Topic {
+		if merged, err = l.Merged(ctx, table.Source); err != nil {
+			return err
+		}
+	}
+	for _, s := range shards {
+		if s.Undeclared(table) {
+			gap.Shards++
+		}
+	}
+	from := LostFrom(table, shards, listed, merged, gap.Shard)
+	switch known := gap.LostFrom; {
+	case known.IsZero():
+		gap.LostFrom = from
+	case gap.Shards > 0:
+		if gap.LostFrom = earlier(known, from); from.IsZero() {
+			gap.LostFrom = from
+		}
+	}
+	return nil
 }
 
 // LostFrom is an event time before which nothing is lost by a gap of the named shard of the table's
-// stream: its own, and that of every shard that was read to its end while nobody knows its
-// children, because they may be gone as well. The gap of no shard, or of one that has no row, may
-// have begun in every shard that is not finished. It is zero if one of them does not say.
-func LostFrom(table TableState, shards []Shard, listed Listings, shard string) time.Time {
+// stream: its own, that of every other shard that is a gap by now, and that of every shard that was
+// read to its end while nobody knows its children, because they may be gone as well. The gap of no
+// shard, or of one that has no row, may have begun in every shard that is not finished. With a
+// topic, what was published and is not known to be applied ends with the generation as well. It is
+// zero if one of them does not say.
+func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applied, shard string) time.Time {
 	rows := map[string]*Shard{}
 	for i := range shards {
 		if shards[i].Label == table.Label {
@@ -130,6 +233,11 @@ func LostFrom(table TableState, shards []Shard, listed Listings, shard string) t
 			}
 		}
 	}
+	for _, s := range rows {
+		if s.ID != shard && s.Undeclared(table) {
+			lost = append(lost, *s)
+		}
+	}
 	var from time.Time
 	for _, s := range lost {
 		at := appliedTo(&s, rows, listed.Open, table.Owed())
@@ -138,8 +246,57 @@ func LostFrom(table TableState, shards []Shard, listed Listings, shard string) t
 		}
 		from = earlier(from, at)
 	}
+	for _, s := range Unapplied(table, shards, merged) {
+		at := appliedPrefix(&s, merged)
+		if at.IsZero() {
+			return time.Time{}
+		}
+		from = earlier(from, at)
+	}
 	return from.UTC()
 }
+
+// appliedPrefix is an event time up to which everything that was published of the shard is applied,
+// less Slack.
+func appliedPrefix(s *Shard, merged []Applied) time.Time {
+	_, through := s.Behind(merged)
+	at := through.At
+	switch {
+	case !at.IsZero():
+	case !s.CoveredTo.IsZero():
+		at = s.CoveredTo
+	case !s.FirstRead.IsZero():
+		at = s.FirstRead.Add(-cdc.Retention)
+	default:
+		return at
+	}
+	return at.Add(-Slack)
+}
+
+// GapsCome reports whether a raise for what is lost should wait, because shards of the generation
+// were not read yet and may be gaps as well: after an outage one generation is to begin for all of
+// them. It waits for at most gapsAwaited after the first gap was found. A shard that nobody can
+// read does not hold it up for longer.
+func GapsCome(table TableState, shards []Shard, now time.Time) bool {
+	open, first := map[string]bool{}, time.Time{}
+	for i := range shards {
+		if s := &shards[i]; s.Label == table.Label {
+			open[s.ID] = !s.Finished()
+			if s.State == Gap && s.Generation >= table.Generation {
+				first = earlier(first, s.DoneAt)
+			}
+		}
+	}
+	if first.IsZero() || table.AdoptedAt.IsZero() || now.Sub(first) >= gapsAwaited {
+		return false
+	}
+	return slices.ContainsFunc(shards, func(s Shard) bool {
+		return open[s.ID] && !open[s.Parent] && s.ReadAt.Before(table.AdoptedAt)
+	})
+}
+
+// gapsAwaited is how long the raise of a generation waits for shards that nobody has read yet.
+const gapsAwaited = time.Minute
 
 // appliedTo is an event time up to which everything of the shard is applied: that of its last
 // change, else what its ancestors cover, less Slack. A root in which no change was found covers

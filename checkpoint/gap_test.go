@@ -71,7 +71,7 @@ func TestLostFrom(t *testing.T) {
 		"the stream, with one that is mute": {[]checkpoint.Shard{read(shard("s", ""), 3), shard("t", "")}, checkpoint.Listings{}, "", time.Time{}},
 		"rows in a circle":                  {[]checkpoint.Shard{shard("s", "t"), shard("t", "s")}, checkpoint.Listings{}, "s", time.Time{}},
 	} {
-		if got := checkpoint.LostFrom(following, c.shards, c.listed, c.of); !got.Equal(c.want) {
+		if got := checkpoint.LostFrom(following, c.shards, c.listed, nil, c.of); !got.Equal(c.want) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -175,7 +175,7 @@ func (l *Lease) Finish(ctx context.Context, p Progress) error {
 func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
 	return l.conclude(ctx, Gap, func(s *Shard) error {
 		s.EndedAt, s.Settling = time.Time{}, Settling{}
-		s.Loss, s.Reason, s.DoneAt = loss, reason, l.ledger.ServiceTime(ctx)
+		s.Loss, s.Reason, s.Noted, s.DoneAt = loss, reason, false, l.ledger.ServiceTime(ctx)
 		return nil
 	})
 }

@@ -250,6 +250,9 @@ func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.
 	case sums.Total != s.Load.Parts || !sums.Complete():
 		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, s.Load.Parts), "wait for the others")
 	}
+	if err := s.stillMends(); err != nil {
+		return err
+	}
 	s.Load.DoneAt = at.UTC()
 	s.Load.Items, s.Load.Bytes, s.Load.Units = sums.Items, sums.Bytes, sums.Units
 	if s.MadeByUs && s.Base == 0 && !s.NeedsLoad && s.Load.Doubted().IsZero() {

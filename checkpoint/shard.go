@@ -102,6 +102,8 @@ type Shard struct {
 	Heartbeat
 	Loss   Loss   `json:"loss,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Noted tells that whoever raised the generation counted what this gap lost.
+	Noted bool `json:"noted,omitempty"`
 
 	// Counter is the row's counter when it was read.
 	Counter uint64 `json:"-"`
@@ -300,22 +302,29 @@ func Outrun(shards []Shard, table TableState) []Shard {
 // GiveUp makes a gap of a shard that Outrun gave, whoever holds it. The caller raises the generation next; if it cannot, whoever sees
 // the row does (Undeclared). If the row has changed, nothing happens.
 func (l *Ledger) GiveUp(ctx context.Context, s Shard, reason string) (bool, error) {
-	s.State, s.Loss, s.Reason, s.Owner = Gap, Late, reason, ""
+	return l.giveUp(ctx, s, Late, reason)
+}
+
+// giveUp makes a gap of a shard whoever holds it.
+func (l *Ledger) giveUp(ctx context.Context, s Shard, loss Loss, reason string) (bool, error) {
+	s.State, s.Loss, s.Reason, s.Noted, s.Owner = Gap, loss, reason, false, ""
 	s.Heartbeat, s.Rate = l.unowned(ctx), 0
 	s.Epoch++
 	s.EndedAt, s.Settling, s.DoneAt = time.Time{}, Settling{}, l.ServiceTime(ctx)
 	return l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 }
 
-// Undeclared tells whether the shard is a gap that its table's generation does not account for yet: the worker that found it
-// was gone before it could raise.
+// Undeclared reports whether the shard is a gap for which no generation was raised yet, or which was
+// not seen by whoever raised it: then the table's record does not say since when changes are lost.
+// What was lost before the base was repaired with it, and without a base all is copied anyway.
 func (s *Shard) Undeclared(table TableState) bool {
-	return s.State == Gap && s.Generation >= table.Generation && s.Label == table.Label
+	counted := s.Generation < table.Generation && (s.Noted || s.Generation < table.Base || table.Base == 0)
+	return s.State == Gap && s.Label == table.Label && !counted
 }
 
 // Reopenable reports whether the gap is declared and what is left of the shard can be read.
 func (s *Shard) Reopenable(table TableState) bool {
-	return s.State == Gap && s.Loss == Trimmed && s.Generation < table.Generation && s.Label == table.Label
+	return s.State == Gap && s.Loss == Trimmed && s.Label == table.Label && !s.Undeclared(table)
 }
 
 // Shards reads the rows of all shards of a source table, by stream label and id. Of a shard that is not finished it has the parent's row, if there
@@ -397,7 +406,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	if !s.Reopenable(table) {
 		return nil
 	}
-	s.State, s.Loss, s.Reason, s.Owner = Waiting, "", "", ""
+	s.State, s.Loss, s.Reason, s.Noted, s.Owner = Waiting, "", "", false, ""
 	s.Heartbeat = l.unowned(ctx)
 	s.Epoch++
 	s.Generation, s.NumberedFrom = table.Generation, s.Applied

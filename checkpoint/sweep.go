@@ -141,6 +141,9 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 	case sums.Total != sweep.Parts || !sums.Complete():
 		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, sweep.Parts), "wait for the others")
 	}
+	if err := s.stillMends(); err != nil {
+		return err
+	}
 	sweep.Parts = 0
 	sweep.Seen, sweep.Left, sweep.Unexplained = sums.Seen, sums.Left, sums.Unexplained
 	sweep.Put, sweep.Removed = sweep.Put+sums.Put, sweep.Removed+sums.Removed

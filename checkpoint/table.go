@@ -205,10 +205,13 @@ func (s *TableState) takeOver() {
 func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap DeclaredGap, change func(*TableState)) (TableState, error) {
 	now := task.Now(ctx)
 	gap.At, gap.Generation = now.UTC(), from
-	if gap.Kind == KindStream && gap.LostFrom.IsZero() {
-		var err error
-		if gap.LostFrom, err = l.lostFrom(ctx, source, gap.Shard); err != nil {
+	if gap.Kind == KindStream {
+		counted, err := l.count(ctx, source, &gap)
+		if err != nil {
 			return TableState{}, err
+		}
+		if counted {
+			return l.Adopt(ctx, source)
 		}
 	}
 	state, err := l.UpdateTable(ctx, source, func(s *TableState) error {

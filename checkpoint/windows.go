@@ -73,6 +73,15 @@ func MendsFrom(table TableState, from time.Time) error {
 	return nil
 }
 
+// stillMends asks MendsFrom again for a load of windows alone: since it began, what another shard
+// lost may have been noted, which began earlier.
+func (s *TableState) stillMends() error {
+	if s.Load.Export.From.IsZero() {
+		return nil
+	}
+	return MendsFrom(*s, s.Load.Export.From)
+}
+
 // Unbroken reports whether backups of the source hold every write since from: they were begun at
 // earliest, or what is older was removed, and have not been interrupted since (H90). Zero: they are
 // off.

@@ -248,8 +248,9 @@ func releases(err error) bool {
 	return err == nil || engine.Orderly(err) || engine.IsAny(err, engine.ErrYield, sink.ErrFenced)
 }
 
-// declare makes the shard a gap and raises the generation at once. A worker that is gone between
-// the two leaves a row from which the keeper raises (checkpoint.Shard.Undeclared).
+// declare makes the shard a gap and raises the generation, unless more gaps may come first. A worker
+// that is gone between the two leaves a row from which the coordinator raises
+// (checkpoint.Shard.Undeclared).
 func (f *follower) declare(held, after engine.Lifecycle, lease *checkpoint.Lease, loss checkpoint.Loss, cause error) error {
 	shard := lease.Shard()
 	err := f.Retry(held.Finishing(), "declare a gap", func(ctx context.Context) error {
@@ -258,6 +259,10 @@ func (f *follower) declare(held, after engine.Lifecycle, lease *checkpoint.Lease
 	})
 	if err != nil {
 		return err
+	}
+	v, err := f.Look(after.Work)
+	if err == nil && checkpoint.GapsCome(v.State, v.Shards, f.Ledger.ServiceTime(after.Work)) {
+		return nil // the coordinator raises once for all
 	}
 	// Not under the lease, which has just ended.
 	return f.Raise(after, shard.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: shard.ID, Reason: cause.Error()}, nil)

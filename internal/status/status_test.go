@@ -390,7 +390,7 @@ func TestStatusAfterAGap(t *testing.T) {
 		if m := s.status(ctx); m.Tables[0].Shards["gap"] != 1 || m.Shards[0].Why.Code != whyGap || m.Shards[2].Why.Code != WhyParent {
 			t.Errorf("before it is declared: %+v, %+v", m.Tables[0].Shards, m.Shards)
 		}
-		_, err := a.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Shard: "s1", Reason: "GetRecords: trimmed"}, nil)
+		_, err := a.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "s1", Reason: "GetRecords: trimmed"}, nil)
 		s.check(err)
 		s.parked = 2
 		second = s.take(ctx, "a", "s2")

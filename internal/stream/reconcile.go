@@ -353,18 +353,17 @@ func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 		}
 		r.wakeAssigner.Signal()
 	}
+	if v, err = r.declare(life, v); err != nil {
+		return err
+	}
 	var nodes []cdc.Node
 	awaiting, now := map[string]bool{}, r.Ledger.ServiceTime(ctx)
 	for _, s := range v.Shards {
-		switch {
-		case s.Undeclared(v.State):
-			err = r.Raise(life, s.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: s.Reason}, nil)
-		case s.Reopenable(v.State) && r.rested(ctx, s):
-			err = r.Ledger.Reopen(ctx, s, v.State)
+		if s.Reopenable(v.State) && r.rested(ctx, s) {
+			if err := r.Ledger.Reopen(ctx, s, v.State); err != nil {
+				return err
+			}
 			r.wakeAssigner.Signal()
-		}
-		if err != nil {
-			return err
 		}
 		if s.Label == v.State.Label {
 			nodes = append(nodes, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
@@ -387,6 +386,21 @@ func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 		return nil
 	}
 	return r.children(life, v.State, cdc.Leaves(nodes), awaiting)
+}
+
+// declare raises for gaps that are not declared: whoever found them was gone before it could, or
+// left it to this worker, because more may come. One raise takes in all that stand in the ledger.
+func (r *Reconciler) declare(life engine.Lifecycle, v engine.View) (engine.View, error) {
+	i := slices.IndexFunc(v.Shards, func(s checkpoint.Shard) bool { return s.Undeclared(v.State) })
+	if i < 0 || v.Shards[i].Generation >= v.State.Generation && checkpoint.GapsCome(v.State, v.Shards, r.Ledger.ServiceTime(life.Work)) {
+		return v, nil
+	}
+	s := v.Shards[i]
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: s.Reason}
+	if err := r.Raise(life, s.Generation, gap, nil); err != nil {
+		return v, err
+	}
+	return r.Look(life.Work)
 }
 
 // giveUp declares gaps of shards whose descendants were applied in an earlier generation. All of them are lost before the generation
