@@ -173,6 +173,7 @@ func (l *Ledger) note(ctx context.Context, table TableState, shards []Shard) (bo
 			continue
 		}
 		s.Noted = true
+		s.Epoch++ // whoever declared it writes the row no more (I6)
 		if done, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s)); err != nil || !done {
 			return false, err
 		}
