@@ -219,7 +219,7 @@ func TestTheNamedExportIsJudged(t *testing.T) {
 		if err := judge(noon.Add(time.Hour), same); errors.As(err, &hole) && hole.Yet || Refusal(err) == "" {
 			t.Errorf("of the future: %v", err)
 		}
-		if n, d, err := x.Read(ctx, orders); err != nil || n.Items != 3 || n.Files != 1 || d.ID != "id" {
+		if n, d, err := x.Read(ctx, orders); err != nil || n.Items != 3 || n.Bytes != 30 || n.Files != 1 || d.ID != "id" {
 			t.Errorf("%+v, %v", n, err)
 		}
 	})

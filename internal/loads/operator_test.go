@@ -32,6 +32,7 @@ type answers struct {
 	ahead    time.Duration // of its clock before the operator's
 	recovery backfill.Recovery
 	report   backfill.ExportReport
+	unknown  error // in place of a report
 	exports  map[string]*exports.Export
 	asked    []string
 }
@@ -47,10 +48,13 @@ func (a *answers) Recovery(context.Context, string) (backfill.Recovery, error) {
 }
 
 func (a *answers) Report(context.Context, string) (backfill.ExportReport, error) {
-	return a.report, nil
+	return a.report, a.unknown
 }
 
-func (a *answers) OpenExport(_ context.Context, _ config.Lookup, address string) (*exports.Export, error) {
+func (a *answers) OpenExport(_ context.Context, env config.Lookup, address string) (*exports.Export, error) {
+	if env == nil {
+		return nil, errors.New("there are no credentials without an environment")
+	}
 	e := a.exports[address]
 	if e == nil {
 		return nil, &exports.Error{Place: address, What: "there is none", Fix: "name another"}
@@ -60,7 +64,7 @@ func (a *answers) OpenExport(_ context.Context, _ config.Lookup, address string)
 
 // full is a full export of a time, and window one of changes up to it.
 func full(at time.Time) *exports.Export {
-	return &exports.Export{ARN: ordersARN + "/export/full", TableARN: ordersARN, TableID: "id", At: at, Items: 3, Files: []exports.File{{Name: "data/full"}}}
+	return &exports.Export{ARN: ordersARN + "/export/full", TableARN: ordersARN, TableID: "id", At: at, Items: 3, Bytes: 30, Files: []exports.File{{Name: "data/full"}}}
 }
 
 func window(from, to time.Time) *exports.Export {

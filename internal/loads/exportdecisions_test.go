@@ -1,0 +1,257 @@
+package loads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+)
+
+// refusalOf is what the command says of a start from exports; nil if it is asked for.
+func (s *scene) refusalOf(ctx context.Context, o *desked, r Request) *diag.Error {
+	s.Helper()
+	r.Action = ActionStart
+	err := o.Steer(ctx, r)
+	var told *diag.Error
+	if err != nil && !errors.As(err, &told) {
+		s.Fatal(err)
+	}
+	return told
+}
+
+// DynamoDB forgets exports, and may keep an identity from asking about them. Then somebody has to
+// say that the export shows the whole table: with a flag of the command, or in the configuration.
+func TestSomebodySaysThatAnExportIsWhole(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		play(t, fmt.Sprintf(`{from: "%s{table}", whole_export: %v}`, at, whole), func(ctx context.Context, s *scene) {
+			s.begin(ctx)
+			s.older(ctx, 48*time.Hour)
+			o := s.operator("Orders")
+			o.source.unknown = &backfill.ExportRefusal{Code: "ExportNotFoundException"}
+			o.source.exports[at+"Orders"] = full(noon.Add(-time.Hour))
+			orders, _ := s.cfg.Table("Orders")
+			_, err := OfConfiguration(s.cfg, o.source, o.Env).Judge(ctx, orders, s.state(ctx), nil)
+			if (err == nil) != whole || !whole && !strings.Contains(Refusal(err), "whole_export: true") {
+				t.Errorf("configured %v: %v", whole, err)
+			}
+			told := s.refusalOf(ctx, o, Request{Export: at + "Orders", Whole: whole})
+			if (told == nil) != whole || !whole && !strings.Contains(told.Fix, "--whole-export") || len(s.state(ctx).Load.Exports()) > 0 != whole {
+				t.Errorf("by the flag %v: %+v", whole, told)
+			}
+		})
+	}
+}
+
+// A load has as many exports as the ledger keeps, and not one more.
+func TestAsManyExportsAsALoadHas(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.older(ctx, 48*time.Hour)
+		begin := noon.Add(-2 * time.Hour)
+		o := s.operator("Orders")
+		o.source.exports[at+"full"] = full(begin)
+		r := Request{Export: at + "full"}
+		for i := range checkpoint.MaxExports - 1 {
+			from := begin.Add(time.Duration(i) * time.Minute)
+			name := fmt.Sprint(at, "w", i)
+			o.source.exports[name] = window(from, from.Add(time.Minute))
+			r.Windows = append(r.Windows, name)
+		}
+		if told := s.refusalOf(ctx, o, r); told != nil || len(s.state(ctx).Load.Exports()) != checkpoint.MaxExports {
+			t.Errorf("%+v", told)
+		}
+		r.Windows = append(r.Windows, at+"more")
+		if told := s.refusalOf(ctx, s.operator("Orders"), r); told == nil || told.Code != diag.Usage {
+			t.Errorf("one more: %+v", told)
+		}
+	})
+}
+
+// Every export is asked for with the name that the service knows it by: workers compare that with
+// what lies at the address.
+func TestTheLedgerHasTheNamesOfExports(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.older(ctx, 48*time.Hour)
+		o := s.operator("Orders")
+		e, w := full(noon.Add(-2*time.Hour)), window(noon.Add(-2*time.Hour), noon.Add(-time.Hour))
+		o.source.exports[at+"full"], o.source.exports[at+"w"] = e, w
+		if told := s.refusalOf(ctx, o, Request{Export: at + "w", Windows: []string{at + "full"}}); told != nil { // in whatever order
+			t.Fatalf("%+v", told)
+		}
+		got := s.state(ctx).Load.Exports()
+		want := []checkpoint.Export{{Address: at + "full", ARN: e.ARN, At: e.At}, {Address: at + "w", ARN: w.ARN, From: w.From, At: w.At}}
+		if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A repair may copy a full export, too. That windows alone need --repair-gap is told where they are
+// alone, and of nothing else that is wrong.
+func TestWhatMayRepairAGap(t *testing.T) {
+	begin := noon.Add(-2 * time.Hour)
+	for name, c := range map[string]struct {
+		request Request
+		refused bool
+		advised bool // --repair-gap
+	}{
+		"a full export":                  {Request{Repair: true, Export: at + "full"}, false, false},
+		"a full export and its window":   {Request{Repair: true, Export: at + "full", Windows: []string{at + "w"}}, false, false},
+		"windows alone, for the first":   {Request{Export: at + "w"}, true, true},
+		"windows with a hole":            {Request{Repair: true, Export: at + "w", Windows: []string{at + "far"}}, true, false},
+		"a full export after a hole":     {Request{Export: at + "full", Windows: []string{at + "far"}}, true, false},
+		"the same full export and again": {Request{Export: at + "full", Windows: []string{at + "full"}}, true, false},
+	} {
+		play(t, "{}", func(ctx context.Context, s *scene) {
+			s.begin(ctx)
+			s.older(ctx, 48*time.Hour)
+			o := s.operator("Orders")
+			o.source.exports = map[string]*exports.Export{at + "full": full(begin), at + "w": window(begin, begin.Add(time.Minute)), at + "far": window(begin.Add(time.Hour), noon)}
+			told := s.refusalOf(ctx, o, c.request)
+			if (told != nil) != c.refused || c.refused && strings.Contains(told.Fix, "--repair-gap") != c.advised {
+				t.Errorf("%s: %+v", name, told)
+			}
+		})
+	}
+}
+
+// Windows for a table that has lost nothing, or whose load of this generation is over, are no gap
+// that cannot be mended: the command says what it says of every other load.
+func TestWindowsWhereNothingIsToBeMended(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		for _, needed := range []bool{false, true} {
+			s.update(ctx, func(t *checkpoint.TableState) {
+				t.NeedsLoad, t.Reason, t.Base = needed, "lost", 7
+				t.Load = checkpoint.Load{Generation: 7, Number: 1, Parts: 1, DoneAt: noon, SweptAt: noon}
+			})
+			o := s.operator("Orders")
+			o.source.recovery = backfill.Recovery{}
+			o.source.exports[at+"w"] = window(noon.Add(-time.Hour), noon)
+			err := o.Steer(ctx, Request{Action: ActionStart, Repair: true, Export: at + "w"})
+			var said Shown
+			if d := o.document(t).Decided[0]; errors.As(err, &said) != needed || (d.Action == actionRefused) != needed || !needed && d.Action != actionNone {
+				t.Errorf("needed %v: %v, %+v", needed, err, d)
+			}
+		}
+	})
+}
+
+// What waiting mends is no refusal: the load is asked for, and begins once the stream is read. But
+// before a generation's beginning is known to the service's clock, no export there is will do.
+func TestAnExportIsAskedForBeforeItMayBegin(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit    func(t *checkpoint.TableState)
+		refused bool
+	}{
+		"not listed yet": {func(t *checkpoint.TableState) { t.Listed = 0 }, false},
+		"of a generation whose beginning is not known": {func(t *checkpoint.TableState) { t.AdoptedAt = time.Time{} }, true},
+		"the first generation":                         {func(t *checkpoint.TableState) { t.AdoptedAt, t.GapCount, t.Listed = time.Time{}, 0, 0 }, false},
+	} {
+		play(t, "{}", func(ctx context.Context, s *scene) {
+			s.begin(ctx)
+			s.older(ctx, 48*time.Hour)
+			s.update(ctx, c.edit)
+			o := s.operator("Orders")
+			o.source.exports[at+"full"] = full(noon.Add(-time.Hour))
+			if told := s.refusalOf(ctx, o, Request{Export: at + "full"}); (told != nil) != c.refused {
+				t.Errorf("%s: %+v", name, told)
+			}
+		})
+	}
+}
+
+// An export is as old as it may be at half of the age above which images are put aside. The one that
+// is too old is named, which is the first: its windows are younger.
+func TestTheOldestExportIsNamed(t *testing.T) {
+	for late, refused := range map[time.Duration]bool{0: false, time.Second: true} {
+		play(t, "{}", func(ctx context.Context, s *scene) {
+			s.begin(ctx)
+			s.older(ctx, 9*24*time.Hour)
+			begin := noon.Add(-ImageAge(s.cfg)/2 - late)
+			o := s.operator("Orders")
+			o.source.exports[at+"full"], o.source.exports[at+"w"] = full(begin), window(begin, noon.Add(-time.Hour))
+			told := s.refusalOf(ctx, o, Request{Export: at + "full", Windows: []string{at + "w"}})
+			if (told != nil) != refused || refused && !strings.Contains(told.What, at+"full") {
+				t.Errorf("%s too old: %+v", late, told)
+			}
+		})
+	}
+}
+
+// An export that is yet to be made costs what it says, and no scan is estimated in its place. One
+// that cannot be made says of which table, and how that is mended.
+func TestADryRunOfAnExportThatIsToBeMade(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.lose(ctx)
+		o := s.operator("Orders")
+		o.DryRun = true
+		s.check(o.Steer(ctx, Request{Action: ActionStart, Export: "s3://bucket/p", Wish: true}))
+		if d := o.document(t).Decided[0]; d.Action != ActionStart || d.Estimate != nil || s.state(ctx).Load.Request.Wanted() {
+			t.Errorf("%+v", d)
+		}
+		o = s.operator("Orders")
+		o.source.recovery.On = false
+		if told := s.refusalOf(ctx, o, Request{Export: "s3://bucket/p", Wish: true}); !strings.Contains(told.What, "Orders") || !strings.Contains(told.Fix, preflight.RecoveryCommand("Orders")) {
+			t.Errorf("%+v", told)
+		}
+	})
+}
+
+// Of a table that the application writes too, an export waits until all writes of before have
+// landed. Where waiting mends it, the configuration's export is not refused.
+func TestANamedExportWaitsForDualWrites(t *testing.T) {
+	play(t, `{from: "`+at+`{table}"}`, func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.older(ctx, time.Hour)
+		source := s.operator("Orders").source
+		source.exports[at+"Orders"] = full(noon.Add(-time.Minute))
+		s.cfg.DualWrites = config.DualWrites{Settle: 2 * time.Hour}
+		orders, _ := s.cfg.Table("Orders")
+		_, err := OfConfiguration(s.cfg, source, s.operator("Orders").Env).Judge(ctx, orders, s.state(ctx), nil)
+		var hole *checkpoint.NotAdmissible
+		if !errors.As(err, &hole) || !hole.Yet || Refusal(err) != "" {
+			t.Errorf("%v", err)
+		}
+		orders.DualWrites = "off"
+		if e, err := OfConfiguration(s.cfg, source, s.operator("Orders").Env).Judge(ctx, orders, s.state(ctx), nil); err != nil || e.Address != at+"Orders" {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
+// What somebody has to mend is a refusal, whichever service says so. Its cause goes before the error
+// that it wraps.
+func TestWhoRefusesAnExport(t *testing.T) {
+	wrapped := func(cause string, err error) error {
+		return &diag.Error{Code: diag.LoadRefused, What: "w", Cause: cause, Err: err, Fix: "fix"}
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"DynamoDB does not know it":  {wrapped("", &backfill.ExportRefusal{Code: "ExportNotFoundException", Message: "m"}), "ExportNotFoundException: m; fix"},
+		"the identity may not ask":   {wrapped("cause", &cdc.Error{Op: "DescribeExport", Reason: cdc.Denied, Err: errors.New("no")}), "cause; fix"},
+		"the table is not there":     {wrapped("cause", &cdc.Error{Op: "DescribeExport", Reason: cdc.NotFound, Err: errors.New("no")}), "cause; fix"},
+		"DynamoDB does not answer":   {wrapped("cause", &cdc.Error{Op: "DescribeExport", Reason: cdc.Unavailable, Err: errors.New("no")}), ""},
+		"DynamoDB throttles":         {wrapped("cause", &cdc.Error{Op: "DescribeExport", Reason: cdc.Throttled, Err: errors.New("no")}), ""},
+		"nothing but what to do":     {wrapped("", nil), "; fix"},
+		"it is not about the export": {&diag.Error{Code: diag.SourceDenied, Err: &exports.Error{Place: "x", What: "torn"}}, ""},
+	} {
+		if got := Refusal(c.err); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
