@@ -34,6 +34,7 @@ type shop struct {
 	reads    int                             // of pages
 	scan     func(ctx context.Context) error // fails a page
 	describe func() error                    // fails a description
+	timeless bool                            // descriptions do not tell the time
 }
 
 func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, error) {
@@ -42,7 +43,11 @@ func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, er
 			return backfill.Description{}, err
 		}
 	}
-	return backfill.Description{Name: "Orders", ID: s.id, Items: int64(s.items), At: task.Now(ctx).Add(-s.behind), ReadCapacity: s.capacity}, nil
+	d := backfill.Description{Name: "Orders", ID: s.id, Items: int64(s.items), At: task.Now(ctx).Add(-s.behind), ReadCapacity: s.capacity}
+	if s.timeless {
+		d.At = time.Time{}
+	}
+	return d, nil
 }
 
 func (s *shop) Scan(ctx context.Context, _ string, segment, total int, after attribute.Item, _ int) (backfill.ScanPage, error) {

@@ -1,0 +1,348 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// conduct lets the conductor alone work for so long.
+func (s *loadScene) conduct(ctx context.Context, d time.Duration) error {
+	drain, cancel := task.WithTimeout(ctx, d)
+	defer cancel()
+	return s.conductor().Run(engine.Lifecycle{Drain: drain, Work: ctx}, s)
+}
+
+// A raise overtakes a load that has read everything. That ends the load and not the conductor, which
+// leads the next one: an error here would end the worker.
+func TestAConductorOutlivesARaise(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.LoadAgain = true
+		s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs = true })
+		s.sealed(ctx, 2)
+		s.finish(ctx, checkpoint.PartProgress{Items: 6})
+		s.shop.id = "second"
+		s.check(s.work(ctx, 10*time.Minute, true))
+		if state := s.state(ctx); state.Generation <= 2 || !state.Loaded() || state.Base != state.Generation || state.Load.TableID != "second" {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// A table that is dropped has nothing to load. A named one is kept, and looked at now and then; one
+// that a pattern found is left, and the pipeline hears of it.
+func TestWhatADroppedTableMeans(t *testing.T) {
+	for joined, ends := range map[bool]bool{false: false, true: true} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.Joined = joined
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
+			asked := 0
+			s.shop.describe = func() error {
+				asked++
+				return &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("no")}
+			}
+			if err := s.conduct(ctx, 10*time.Minute); cdc.Is(err, cdc.NotFound) != ends || (err != nil) != ends {
+				t.Errorf("joined %v: it ends with %v", joined, err)
+			}
+			if asked < 1 || asked > 30 || !ends && asked < 10 {
+				t.Errorf("joined %v: it was asked for %d times in ten minutes", joined, asked)
+			}
+		})
+	}
+}
+
+// A stop hides nothing that ends the process: the ledger was exchanged, so a clean end is none.
+func TestAStopHidesNoFatalErrorOfTheConductor(t *testing.T) {
+	for err, want := range map[error]error{checkpoint.ErrLedgerExchanged: checkpoint.ErrLedgerExchanged, errors.New("no answer"): nil} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
+			s.shop.describe = func() error { return errors.Join(task.Sleep(ctx, 2*time.Minute), err) }
+			if got := s.conduct(ctx, time.Minute); !errors.Is(got, want) {
+				t.Errorf("%v: it ends with %v", err, got)
+			}
+		})
+	}
+}
+
+// What another look at the ledger mends is no trouble: it is not told, and the load goes on at once.
+func TestAStepThatCameTooLateIsNoTrouble(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.Events.Retry = func(_, step string, _ time.Duration, err error) { t.Errorf("told of %s: %v", step, err) }
+		s.LoadAgain = true
+		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
+		s.shop.describe = func() error {
+			s.shop.describe = nil
+			_, err := s.Ledger.Raise(ctx, "Orders", 2, checkpoint.DeclaredGap{Reason: "lost"}, nil)
+			return err
+		}
+		s.check(s.conduct(ctx, time.Minute))
+		if state := s.state(ctx); state.Stage() != checkpoint.StageCopying || state.Load.Generation <= 2 {
+			t.Errorf("%+v", state.Load)
+		}
+	})
+}
+
+// A load without a stream is not begun: nothing would follow its images.
+func TestALoadIsNotBegunWithoutAStream(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt, state.StreamEnded = task.Now(ctx), true })
+		s.check(s.conduct(ctx, time.Minute))
+		if state := s.state(ctx); state.Stage() != checkpoint.StageAsked {
+			t.Errorf("%+v", state.Load)
+		}
+	})
+}
+
+// A source that does not tell the time begins no load, whose images would be of no time.
+func TestALoadIsNotBegunWithoutATime(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
+		told := 0
+		s.Events.Retry = func(_, _ string, _ time.Duration, err error) {
+			if told++; !errors.Is(err, engine.ErrTimeless) {
+				t.Error(err)
+			}
+		}
+		s.shop.timeless = true
+		s.check(s.conduct(ctx, time.Minute))
+		if s.state(ctx).Stage() != checkpoint.StageAsked || told == 0 {
+			t.Errorf("told %d times, %+v", told, s.state(ctx).Load)
+		}
+		s.shop.timeless = false
+		s.check(s.conduct(ctx, time.Minute))
+		if l := s.state(ctx).Load; l.TableID != "first" || l.Estimate != 12 || l.StartedAt.IsZero() || l.Source != "scan" || l.Parts < 4 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// The target is asked once a minute how busy it is, from the first look on, and what it answered
+// stands until then.
+func TestTheTargetIsAskedOnceAMinute(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		cpu, asked, busy := 0.7, 0, "the target is busy"
+		s.Limits.TargetCPU = &cpu
+		s.Busy = func(context.Context, float64) string { asked++; return busy }
+		s.sealed(ctx, 1)
+		s.check(s.conduct(ctx, 59*time.Second))
+		if asked != 1 || s.state(ctx).Load.Paused != busy {
+			t.Errorf("asked %d times, paused for %q", asked, s.state(ctx).Load.Paused)
+		}
+		busy = ""
+		s.check(s.conduct(ctx, 3*time.Minute))
+		if asked < 3 || asked > 4 || s.state(ctx).Load.Paused != "" {
+			t.Errorf("asked %d times, paused for %q", asked, s.state(ctx).Load.Paused)
+		}
+	})
+}
+
+// What has changed in the ledger is taken up at once: whoever waits for a step of a load is woken by
+// it, and not at his next look.
+func TestWhoIsWokenByAStep(t *testing.T) {
+	asked := func(ctx context.Context, s *loadScene) {
+		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
+	}
+	copied := func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		s.finish(ctx, checkpoint.PartProgress{Items: 6})
+	}
+	paused := func(why string, left time.Duration) func(ctx context.Context, s *loadScene) {
+		return func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.Paused = why })
+			s.Ledger.Heard(ctx, task.Now(ctx).Add(cdc.Retention-left))
+		}
+	}
+	for name, c := range map[string]struct {
+		prepare                     func(ctx context.Context, s *loadScene)
+		conductor, loader, assigner bool
+	}{
+		"nothing":             {func(ctx context.Context, s *loadScene) { s.Copy = false }, false, false, false},
+		"a load is asked for": {func(context.Context, *loadScene) {}, true, false, false},
+		"it is sealed":        {asked, false, true, false},
+		"it is paused":        {paused("", 17*time.Hour), true, true, false},
+		"it goes on":          {paused(checkpoint.PausedForHeadroom, 20*time.Hour), true, true, false},
+		"it is copied":        {copied, true, false, true},
+		"a pass begins":       {func(ctx context.Context, s *loadScene) { copied(ctx, s); s.check(s.step(ctx)); s.drainWakes(ctx) }, false, true, false},
+		"a pass ends": {func(ctx context.Context, s *loadScene) {
+			copied(ctx, s)
+			s.check(s.step(ctx))
+			s.check(s.step(ctx))
+			s.finish(ctx, checkpoint.PartProgress{})
+			s.drainWakes(ctx)
+		}, true, false, true},
+		"an export is asked for": {func(ctx context.Context, s *loadScene) { s.wishes(ctx, &archive{}) }, true, false, false},
+		"an export is refused": {func(ctx context.Context, s *loadScene) {
+			s.named(ctx, func() error { return &engine.ExportRefused{Why: "no"} })
+		}, true, false, true},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			c.prepare(ctx, s)
+			s.check(s.step(ctx))
+			wake := &s.Table().Wake
+			for who, w := range map[string]struct {
+				*task.Wakeup
+				want bool
+			}{"conductor": {&wake.Conductor, c.conductor}, "loader": {&wake.Loader, c.loader}, "assigner": {&wake.Assigner, c.assigner}} {
+				began := task.Mono(ctx)
+				s.check(w.Wait(ctx, time.Second))
+				if woken := task.Mono(ctx) == began; woken != w.want {
+					t.Errorf("%s: the %s is woken: %v", name, who, woken)
+				}
+			}
+		})
+	}
+}
+
+// drainWakes lets everybody wait anew.
+func (s *loadScene) drainWakes(ctx context.Context) {
+	for _, w := range []*task.Wakeup{&s.Table().Wake.Conductor, &s.Table().Wake.Loader, &s.Table().Wake.Assigner} {
+		s.check(w.Wait(ctx, 0))
+	}
+}
+
+// slowSchema is a target whose dropped families still take writes for some time.
+type slowSchema struct {
+	*enginetest.Schema
+	delay time.Duration
+}
+
+func (s slowSchema) DropDelay() time.Duration { return s.delay }
+
+// A sweep begins when nothing of before can land any more: a lease, and after it what a drop takes to
+// be known everywhere. Where nobody may drop, it is the longest request. A stop ends the wait, and
+// no pass begins then.
+func TestHowLongASweepWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		families func(s *loadScene) sink.Families
+		late     time.Duration
+		stopped  bool
+	}{
+		"a slow drop":   {func(s *loadScene) sink.Families { return slowSchema{s.target, 7 * time.Minute} }, 7 * time.Minute, false},
+		"a fast drop":   {func(s *loadScene) sink.Families { return slowSchema{s.target, time.Second} }, time.Second, false},
+		"nobody drops":  {func(s *loadScene) sink.Families { return nil }, sink.DefaultTimeout, false},
+		"it is stopped": {func(s *loadScene) sink.Families { return slowSchema{s.target, 7 * time.Minute} }, 0, true},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.Families = c.families(s)
+			s.Reset()
+			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.DoneAt = task.Now(ctx) })
+			began := task.Mono(ctx)
+			if c.stopped {
+				s.check(s.conduct(ctx, time.Minute))
+				if waited := task.Mono(ctx) - began; waited > time.Minute+time.Second || s.state(ctx).Load.Sweep.Parts > 0 {
+					t.Errorf("%s: after %s %+v", name, waited, s.state(ctx).Load.Sweep)
+				}
+				return
+			}
+			s.check(s.step(ctx))
+			if waited, want := task.Mono(ctx)-began, s.Ledger.Lease()+c.late; waited < want || waited > want+time.Second || s.state(ctx).Load.Sweep.Parts == 0 {
+				t.Errorf("%s: it begins after %s, want %s", name, waited, want)
+			}
+		})
+	}
+}
+
+// The gap of a load that does not reach the stream begins where its images may end.
+func TestTheGapOfALoadThatDoesNotReachTheStream(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		images := s.sealed(ctx, 1).Load.StartedAt
+		s.check(s.Ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "label", ID: "late", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 2,
+			FirstRead: task.Now(ctx).Add(25 * time.Hour), EventTime: task.Now(ctx)}))
+		s.finish(ctx, checkpoint.PartProgress{Items: 7})
+		if err := s.step(ctx); !errors.Is(err, sink.ErrFenced) {
+			t.Errorf("it ends with %v", err)
+		}
+		state := s.state(ctx)
+		if len(state.Gaps) != 1 || state.Kind != checkpoint.KindStream || !state.LostFrom.Equal(images.Add(-checkpoint.Slack)) || !strings.Contains(state.Reason, "late") {
+			t.Errorf("%+v, %+v", state.Gaps, state.LostFrom)
+		}
+	})
+}
+
+// A root that was listed late and is not read yet is waited for: the copy is complete once it is.
+func TestACopyWaitsForARootThatIsNotRead(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		s.finish(ctx, checkpoint.PartProgress{Items: 7})
+		s.check(s.Ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "label", ID: "late", State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 2}))
+		g := task.NewGroup(ctx, 0)
+		g.Go("read", func(ctx context.Context) error {
+			s.check(task.Sleep(ctx, time.Minute))
+			if s.state(ctx).Stage() != checkpoint.StageCopying {
+				t.Error("it is complete before the root is read")
+			}
+			shards, err := s.Ledger.Shards(ctx, "Orders")
+			for _, shard := range shards {
+				if shard.ID == "late" {
+					lease, taken := s.Ledger.Take(ctx, shard, nil)
+					s.check(taken)
+					s.check(lease.Commit(ctx, checkpoint.Progress{FirstRead: task.Now(ctx)}))
+				}
+			}
+			return err
+		})
+		s.check(s.conduct(ctx, 5*time.Minute))
+		s.check(g.Wait())
+		if state := s.state(ctx); state.Load.DoneAt.IsZero() || len(state.Gaps) > 0 {
+			t.Errorf("%+v, %+v", state.Load, state.Gaps)
+		}
+	})
+}
+
+// The witness is looked at before the last note of a pass that found nothing; a pass that found rows
+// is not the last.
+func TestALostTargetEndsACopy(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.check(s.Table().Witnesses.Beat(engine.Until(ctx)))
+		s.sealed(ctx, 1)
+		s.finish(ctx, checkpoint.PartProgress{Items: 7})
+		s.Witness(s.Mapping.Tables()[0]).(*checkpointtest.Memory).Clear()
+		if err := s.step(ctx); err == nil {
+			t.Error("the copy is complete")
+		}
+		if state := s.state(ctx); state.Kind != checkpoint.KindTargetLost || !state.Load.DoneAt.IsZero() && state.Load.Generation == state.Generation {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// The rows of parts of a load that is over are removed once, and those of the next load, too.
+func TestPartsAreRemovedOnce(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		for n := uint32(1); n < 3; n++ {
+			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.Number = n })
+			s.finish(ctx, checkpoint.PartProgress{Items: 7})
+			s.change(ctx, func(state *checkpoint.TableState) {
+				state.Load.DoneAt, state.Load.SweptAt, state.Base = task.Now(ctx), task.Now(ctx), 2
+			})
+			reads := 0
+			s.store.OnRead = func(_ context.Context, prefix string) error {
+				if strings.HasPrefix(prefix, "load/part/") {
+					reads++
+				}
+				return nil
+			}
+			for range 3 {
+				s.check(s.step(ctx))
+			}
+			s.store.OnRead = nil
+			if rows, err := s.store.Read(ctx, "load/part/"); err != nil || len(rows) != 0 || reads != 1 {
+				t.Errorf("load %d: %d rows of parts are left after %d reads, %v", n, len(rows), reads, err)
+			}
+		}
+	})
+}
