@@ -27,8 +27,14 @@ type archive struct {
 	part   string
 	lost   int // so many answers to orders
 
+	unknown func() error // in place of a report; nil: there is one
+	opens   error        // what the opening of its files fails with
+	ion     bool         // it is in another form
+	renamed bool         // another export lies there
+
 	orders  []backfill.ExportOrder // each once
 	calls   int
+	reports int
 	objects exportstest.Objects
 }
 
@@ -52,10 +58,16 @@ func (a *archive) Request(_ context.Context, o backfill.ExportOrder) (backfill.E
 }
 
 func (a *archive) Report(ctx context.Context, arn string) (backfill.ExportReport, error) {
+	a.reports++
+	if a.unknown != nil {
+		if err := a.unknown(); err != nil {
+			return backfill.ExportReport{}, err
+		}
+	}
 	n := 0
 	_, _ = fmt.Sscanf(arn, shopARN+"/export/%d", &n)
 	o := a.orders[n-1]
-	r := backfill.ExportReport{ARN: arn, Bucket: o.Bucket, JSON: true, Part: a.part}
+	r := backfill.ExportReport{ARN: arn, Bucket: o.Bucket, JSON: !a.ion, Part: a.part}
 	if task.Now(ctx).Sub(o.At) < a.takes {
 		return r, nil
 	}
@@ -69,6 +81,9 @@ func (a *archive) open(ctx context.Context, address string) (*exports.Export, er
 	if !ok {
 		return nil, errors.New("another address")
 	}
+	if a.opens != nil {
+		return nil, a.opens
+	}
 	n := 0
 	_, _ = fmt.Sscan(id, &n)
 	var items []attribute.Item
@@ -76,7 +91,11 @@ func (a *archive) open(ctx context.Context, address string) (*exports.Export, er
 		items = append(items, enginetest.Keyed(fmt.Sprint("i", i)))
 	}
 	a.scene.check(a.objects.Full(exportstest.Table{ARN: shopARN, ID: a.scene.shop.id}, id, a.orders[n-1].At, items))
-	return exports.Read(ctx, &a.objects, id)
+	e, err := exports.Read(ctx, &a.objects, id)
+	if err == nil && a.renamed {
+		e.ARN += "0"
+	}
+	return e, err
 }
 
 // wishes lets the scene's worker export by an archive, and asks for a load from an export.

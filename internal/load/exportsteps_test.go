@@ -1,0 +1,551 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// What is next for an export that is asked for follows from the record and the service's clock alone,
+// whoever looks: another attempt costs, and one that is overtaken leads to no load.
+func TestH106_WhatIsNextForAnExport(t *testing.T) {
+	now := enginetest.ListingsBegin.Add(100 * time.Hour)
+	const oldest = 20 * time.Hour
+	begun := func(edit func(r *checkpoint.ExportRequest)) func(s *checkpoint.TableState) {
+		return func(s *checkpoint.TableState) {
+			s.Load.Request.Serial, s.Load.Request.Attempts, s.Load.Request.Generation, s.Load.Request.At = 1, 1, 2, now.Add(-time.Hour)
+			edit(&s.Load.Request)
+		}
+	}
+	taken := func(age time.Duration) func(s *checkpoint.TableState) {
+		return begun(func(r *checkpoint.ExportRequest) { r.ARN, r.At = "arn", now.Add(-age) })
+	}
+	same := func(*checkpoint.ExportRequest) {}
+	for name, c := range map[string]struct {
+		edit func(s *checkpoint.TableState)
+		want exportStep
+	}{
+		"nothing was done yet":        {func(*checkpoint.TableState) {}, exportBegins},
+		"there is none":               {func(s *checkpoint.TableState) { s.Load.Request.Failed = "no" }, exportWaits},
+		"the load is paused":          {func(s *checkpoint.TableState) { s.Load.Paused = checkpoint.PausedByOperator }, exportWaits},
+		"the stream has ended":        {func(s *checkpoint.TableState) { s.StreamEnded = true }, exportWaits},
+		"backups begin now":           {func(s *checkpoint.TableState) { s.Load.Request.NotBefore = now }, exportBegins},
+		"backups begin later":         {func(s *checkpoint.TableState) { s.Load.Request.NotBefore = now.Add(time.Second) }, exportWaits},
+		"not every shard has adopted": {func(s *checkpoint.TableState) { s.Adopted = 1 }, exportWaits},
+		"the stream is not listed":    {func(s *checkpoint.TableState) { s.Listed = 0 }, exportWaits},
+		"it is begun":                 {begun(same), exportAsked},
+		"it is taken":                 {taken(time.Hour), exportReport},
+		"it is there":                 {func(s *checkpoint.TableState) { taken(time.Hour)(s); s.Load.Export.Address = "s3://b/1" }, exportThere},
+		"it is there, and paused": {func(s *checkpoint.TableState) {
+			taken(time.Hour)(s)
+			s.Load.Export.Address, s.Load.Paused = "s3://b/1", "busy"
+		}, exportWaits},
+		"its token lives":          {begun(func(r *checkpoint.ExportRequest) { r.At = now.Add(-tokenLives) }), exportAsked},
+		"its token is over":        {begun(func(r *checkpoint.ExportRequest) { r.At = now.Add(-tokenLives - time.Second) }), exportBegins},
+		"taken, its token is over": {taken(tokenLives + time.Second), exportReport},
+		"as old as it may be":      {taken(oldest), exportReport},
+		"older":                    {taken(oldest + time.Second), exportBegins},
+		"of the generation before": {func(s *checkpoint.TableState) { taken(time.Hour)(s); s.Load.Request.Generation = 1 }, exportBegins},
+		"of before the adoption": {func(s *checkpoint.TableState) {
+			taken(3 * time.Hour)(s)
+			s.GapCount, s.AdoptedAt = 1, now.Add(-2*time.Hour)
+		}, exportBegins},
+		"what is missing may be waited for": {func(s *checkpoint.TableState) { taken(time.Hour)(s); s.Listed = 0 }, exportReport},
+		"the last attempt is overtaken": {func(s *checkpoint.TableState) {
+			taken(oldest + time.Second)(s)
+			s.Load.Request.Attempts = checkpoint.MaxTries
+		}, exportEnds},
+		"the last attempt goes on": {func(s *checkpoint.TableState) {
+			taken(time.Hour)(s)
+			s.Load.Request.Attempts = checkpoint.MaxTries
+		}, exportReport},
+		"one attempt is left": {func(s *checkpoint.TableState) {
+			taken(oldest + time.Second)(s)
+			s.Load.Request.Attempts = checkpoint.MaxTries - 1
+		}, exportBegins},
+	} {
+		state := checkpoint.TableState{Source: "Orders", Label: "label", Generation: 2, Adopted: 2, Listed: 2, Load: checkpoint.Load{AskedAt: now, Request: checkpoint.ExportRequest{To: "s3://b"}}}
+		c.edit(&state)
+		if got, why := nextExportStep(engine.View{State: state}, now, 0, oldest); got != c.want || (why != "") != (got == exportEnds) {
+			t.Errorf("%s: %d %q, want %d", name, got, why, c.want)
+		}
+	}
+	state := checkpoint.TableState{Source: "Orders", Generation: 2, Adopted: 2, Listed: 2, Load: checkpoint.Load{AskedAt: now, Request: checkpoint.ExportRequest{To: "s3://b"}}}
+	if got, _ := nextExportStep(engine.View{State: state}, time.Time{}, 0, oldest); got != exportWaits {
+		t.Errorf("the service's time is not known: %d", got)
+	}
+	state.Load.Request.Serial, state.Load.Request.Generation, state.Load.Request.At, state.Load.Request.ARN = 1, 2, now.Add(-50*time.Hour), "arn"
+	if got, _ := nextExportStep(engine.View{State: state}, now, 0, 0); got != exportReport {
+		t.Errorf("images of any age are put: %d", got)
+	}
+}
+
+// An export that the service does not know yet, or whose time it does not reach yet, is asked about
+// again for a quarter of an hour. After that there is none.
+func TestH106_ARefusalThatTimeMends(t *testing.T) {
+	for _, code := range []string{"ExportNotFoundException", "InvalidExportTimeException"} {
+		for lasts, mended := range map[time.Duration]bool{10 * time.Minute: true, 20 * time.Minute: false} {
+			loads(t, func(ctx context.Context, s *loadScene) {
+				a := s.wishes(ctx, &archive{})
+				refusal := &backfill.ExportRefusal{Code: code, Message: "m"}
+				began := task.Mono(ctx)
+				a.unknown = func() error {
+					if task.Mono(ctx)-began < lasts {
+						return refusal
+					}
+					return nil
+				}
+				state := s.conducts(ctx, 30*time.Minute)
+				if state.Loaded() != mended || (state.Load.Request.Failed == "") != mended || !mended && !strings.Contains(state.Load.Request.Failed, code) {
+					t.Errorf("%s for %s: %+v", code, lasts, state.Load)
+				}
+			})
+		}
+	}
+}
+
+// The service is asked about an export more and more seldom, and at once about another one.
+func TestHowOftenTheServiceIsAskedAboutAnExport(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		a := s.wishes(ctx, &archive{takes: 100 * time.Hour})
+		s.check(s.conduct(ctx, 30*time.Minute))
+		if a.reports < 55 || a.reports > 90 { // each second at first, in the end each half minute
+			t.Errorf("asked %d times in half an hour", a.reports)
+		}
+		if a.calls != 1 {
+			t.Errorf("%d orders", a.calls)
+		}
+		s.raised(ctx)
+		began := task.Mono(ctx)
+		s.check(s.conduct(ctx, 10*time.Second))
+		if len(a.orders) != 2 || a.orders[0].Token == a.orders[1].Token || task.Mono(ctx)-began > 11*time.Second {
+			t.Errorf("%+v", a.orders)
+		}
+	})
+}
+
+// A worker that has no way to DynamoDB's exports, or to their files, says so, and neither gives up the
+// wish nor scans: another keeper may have it.
+func TestAWorkerThatReadsNoExports(t *testing.T) {
+	for name, blind := range map[string]func(s *loadScene){
+		"it asks for none":   func(s *loadScene) { s.Exporter = nil },
+		"it reads no bucket": func(s *loadScene) { s.Options.Exports = nil },
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.wishes(ctx, &archive{})
+			blind(s)
+			s.Reset()
+			told := 0
+			s.Events.Retry = func(_, _ string, _ time.Duration, err error) {
+				if told++; !errors.Is(err, errNoExports) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			s.check(s.conduct(ctx, time.Minute))
+			if state := s.state(ctx); told == 0 || state.Load.Request.Failed != "" || state.Stage() != checkpoint.StageAsked || s.shop.reads > 0 {
+				t.Errorf("%s: told %d times, %+v", name, told, state.Load)
+			}
+		})
+	}
+}
+
+// What lies at the address has to be the export that was ordered, whole, in the form that is read;
+// else there is none. Whether the bucket answers is another question, which is asked again.
+func TestWhatAnExportThatIsDoneHasToBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(a *archive)
+		want  string
+	}{
+		"in another form":  {func(a *archive) { a.ion = true }, "JSON"},
+		"another export":   {func(a *archive) { a.renamed = true }, "another export"},
+		"it is torn":       {func(a *archive) { a.opens = &exports.Error{Place: "p", What: "torn", Fix: "f"} }, "torn"},
+		"no answer":        {func(a *archive) { a.opens = errors.New("no answer") }, ""},
+		"no word from AWS": {func(a *archive) { a.unknown = func() error { return errors.New("no answer") } }, ""},
+		"refused for good": {func(a *archive) {
+			a.unknown = func() error { return &backfill.ExportRefusal{Code: "ValidationException"} }
+		}, "ValidationException"},
+		"nothing is amiss":  {func(*archive) {}, ""},
+		"its order is lost": {func(a *archive) { a.refuse = errors.New("no answer") }, ""},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			a := s.wishes(ctx, &archive{})
+			c.spoil(a)
+			var told []string
+			s.Events.Exporting = func(_, _, why string) { told = append(told, why) }
+			s.Reset()
+			s.check(s.work(ctx, 2*time.Minute, true))
+			state := s.state(ctx)
+			if r := state.Load.Request; state.Loaded() != (name == "nothing is amiss") || (r.Failed != "") != (c.want != "") || !strings.Contains(r.Failed, c.want) {
+				t.Errorf("%s: %+v", name, state.Load)
+			}
+			if said := slices.ContainsFunc(told, func(why string) bool { return why != "" }); said != (c.want != "") {
+				t.Errorf("%s: told %q", name, told)
+			}
+		})
+	}
+}
+
+// closing is a store that counts the objects that are open.
+type closing struct {
+	exports.Store
+	open, opened int
+}
+
+type closer struct {
+	io.ReadCloser
+	s *closing
+}
+
+func (c *closing) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	in, err := c.Store.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	c.open++
+	c.opened++
+	return closer{in, c}, nil
+}
+
+func (c closer) Close() error { c.s.open--; return c.ReadCloser.Close() }
+
+// A part closes its file, whether it is copied to its end or left in the middle: a load of thousands
+// of files would run out of connections.
+func TestAPartClosesItsFile(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			now := task.Now(ctx)
+			s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.AdoptedAt = true, now.Add(-time.Hour) })
+			o, _ := s.exported(ctx, 3000, now.Add(-time.Minute))
+			store := &closing{Store: o}
+			s.Options.Exports = func(ctx context.Context, address string) (*exports.Export, error) {
+				return exports.Read(ctx, store, path.Base(address))
+			}
+			rows := 1.0
+			s.Limits.RowsPerSecond = &rows
+			if !stopped {
+				s.Limits.RowsPerSecond = nil
+			}
+			s.Reset()
+			s.check(s.work(ctx, time.Minute, true))
+			if state := s.state(ctx); store.open != 0 || store.opened < 3 || state.Load.DoneAt.IsZero() != stopped {
+				t.Errorf("stopped %v: %d of %d are open, %+v", stopped, store.open, store.opened, state.Load)
+			}
+		})
+	}
+}
+
+// The manifests are read once for all parts of a load, and anew for the next load: it may have other
+// exports. What was read before it failed is not taken for it.
+func TestManifestsAreReadOncePerLoad(t *testing.T) {
+	ctx := t.Context()
+	opened, objects := 0, &exportstest.Objects{}
+	table := exportstest.Table{ARN: shopARN, ID: "first"}
+	load := func(id string) checkpoint.Load {
+		if err := objects.Full(table, id, enginetest.ListingsBegin, []attribute.Item{enginetest.Keyed(id)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		e, err := exports.Read(ctx, objects, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return checkpoint.Load{Export: checkpoint.Export{Address: id, ARN: e.ARN, At: e.At}}
+	}
+	r := &exportReader{open: func(ctx context.Context, address string) (*exports.Export, error) {
+		opened++
+		return exports.Read(ctx, objects, address)
+	}}
+	first, second := load("1"), load("2")
+	read := func(l checkpoint.Load, id string, opens int) {
+		t.Helper()
+		before := opened
+		steps, err := r.read(ctx, l)
+		if err != nil || len(steps) != 1 || steps[0].ID() != id || !steps[0].Version.Equal(l.Export.At) || opened-before != opens {
+			t.Errorf("%+v, %v, opened %d times", steps, err, opened-before)
+		}
+	}
+	read(first, "1", 1)
+	first.Parts = 2
+	read(first, "1", 0)
+	torn := second
+	torn.Export.ARN = "another"
+	if _, err := r.read(ctx, torn); err == nil {
+		t.Error("another export is taken for it")
+	}
+	first.Parts = 3
+	var fault *exports.Error
+	if _, err := r.read(ctx, first); !errors.As(err, &fault) || !strings.Contains(fault.What, "2 files") {
+		t.Errorf("it had another number of files: %v", err)
+	}
+	first.Parts = 2
+	read(first, "1", 0)
+	read(second, "2", 1)
+	read(first, "1", 1)
+	for name, edit := range map[string]func(e *checkpoint.Export){
+		"another time":   func(e *checkpoint.Export) { e.At = e.At.Add(time.Second) },
+		"another window": func(e *checkpoint.Export) { e.From = e.At.Add(-time.Second) },
+	} {
+		l := second
+		edit(&l.Export)
+		if _, err := r.read(ctx, l); !errors.As(err, &fault) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Only the first load waits for a named export, and only where this worker copies: while it is not
+// known whether its images may be applied, nothing is asked for, and what changes meanwhile counts.
+func TestWhenANamedExportIsJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(ctx context.Context, s *loadScene)
+		judged  bool
+	}{
+		"a first load":      {func(context.Context, *loadScene) {}, true},
+		"it copies nothing": {func(_ context.Context, s *loadScene) { s.Copy = false }, false},
+		"its stream has ended": {func(ctx context.Context, s *loadScene) {
+			s.change(ctx, func(t *checkpoint.TableState) { t.StreamEnded = true })
+		}, false},
+		"it is suspended": {func(ctx context.Context, s *loadScene) {
+			s.change(ctx, func(t *checkpoint.TableState) { t.Suspended.Reason = engine.GoneReason })
+		}, false},
+		"the stream is not listed": {func(ctx context.Context, s *loadScene) {
+			s.change(ctx, func(t *checkpoint.TableState) { t.Listed = 0 })
+		}, false},
+		"an operator has asked": {func(ctx context.Context, s *loadScene) {
+			_, err := s.Ledger.RequestExport(ctx, "Orders", true, checkpoint.ExportRequest{To: "s3://b"})
+			s.check(err)
+		}, false},
+		"refused before": {func(ctx context.Context, s *loadScene) {
+			_, err := s.Ledger.RefuseExport(ctx, "Orders", "/exports/1", "no")
+			s.check(err)
+		}, true},
+		"refused, and paused": {func(ctx context.Context, s *loadScene) {
+			_, err := s.Ledger.RefuseExport(ctx, "Orders", "/exports/1", "no")
+			s.check(err)
+			_, err = s.Ledger.PauseLoad(ctx, "Orders", checkpoint.PausedByOperator)
+			s.check(err)
+		}, false},
+		"refused, and the stream has ended": {func(ctx context.Context, s *loadScene) {
+			_, err := s.Ledger.RefuseExport(ctx, "Orders", "/exports/1", "no")
+			s.check(err)
+			s.change(ctx, func(t *checkpoint.TableState) { t.StreamEnded = true })
+		}, false},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			judged := s.named(ctx, func() error { return nil })
+			s.Exporter = &archive{scene: s, refuse: errors.New("no answer")}
+			c.prepare(ctx, s)
+			_ = s.step(ctx)
+			if (*judged > 0) != c.judged || (s.state(ctx).Load.Export.Address != "") != c.judged {
+				t.Errorf("%s: judged %d times, %+v", name, *judged, s.state(ctx).Load)
+			}
+		})
+	}
+}
+
+// A refusal is told when it changes, and not with every look.
+func TestARefusalIsToldOnce(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		why := "it has a filter"
+		s.named(ctx, func() error { return &engine.ExportRefused{Why: why} })
+		var told []string
+		s.Events.Exporting = func(_, address, why string) { told = append(told, address+": "+why) }
+		s.check(s.conduct(ctx, 5*time.Minute))
+		why = "it is too old"
+		s.check(s.conduct(ctx, 5*time.Minute))
+		if want := []string{"/exports/1: it has a filter", "/exports/1: it is too old"}; !slices.Equal(told, want) || s.state(ctx).Load.Request.Failed != why {
+			t.Errorf("told %q, %+v", told, s.state(ctx).Load.Request)
+		}
+	})
+}
+
+// How old an image of an export is shows in what is written: its own time, and the adoption of its
+// generation if that is later. A scan's is that of each page.
+func TestTheTimesOfWhatIsCopied(t *testing.T) {
+	for _, exported := range []bool{false, true} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.pass(ctx, time.Minute)
+			now := task.Now(ctx)
+			adopted, image := now.Add(-time.Hour), now.Add(-3*time.Hour)
+			s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.AdoptedAt = true, adopted })
+			if exported {
+				s.exported(ctx, 1, image)
+			}
+			l := s.loader()
+			var got []transform.Batch
+			l.applier = s.Table().Applier(func(b *transform.Batch) func() {
+				seen := *b
+				seen.Rows = slices.Clone(b.Rows)
+				got = append(got, seen)
+				return func() {}
+			})
+			s.check(s.work(ctx, time.Minute, true))
+			if len(got) == 0 || len(got[0].Rows) == 0 {
+				t.Fatalf("%v: nothing is written", exported)
+			}
+			row, read := got[0].Rows[0], got[0].Read
+			if read.At.Before(now) || read.Mono == 0 {
+				t.Errorf("exported %v: read at %+v", exported, read)
+			}
+			if exported && (!row.At.Equal(adopted) || row.Version != transform.LoadVersion(2, image)) || !exported && row.Version < transform.LoadVersion(2, now) {
+				t.Errorf("exported %v: of %s, version %s", exported, row.At, row.Version)
+			}
+		})
+	}
+}
+
+// Items past their time to live are left out where that is configured, and else copied.
+func TestExpiredItemsAreLeftOut(t *testing.T) {
+	for skip, want := range map[bool]int{false: 2, true: 1} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			now := task.Now(ctx)
+			s.Mapping = expiring(t)
+			s.SkipExpired = skip
+			s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.AdoptedAt = true, now.Add(-time.Hour) })
+			item := func(pk string, until time.Time) attribute.Item {
+				seconds, err := attribute.Number(fmt.Sprint(until.Unix()))
+				s.check(err)
+				return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}, {Name: "until", Value: seconds}})
+			}
+			o := &exportstest.Objects{}
+			s.check(o.Full(exportstest.Table{ARN: shopARN, ID: s.shop.id}, "1", now.Add(-time.Minute), []attribute.Item{item("over", now.Add(-time.Hour)), item("live", now.Add(time.Hour))}))
+			s.Options.Exports = func(ctx context.Context, address string) (*exports.Export, error) { return exports.Read(ctx, o, "1") }
+			e, err := exports.Read(ctx, o, "1")
+			s.check(err)
+			_, err = s.Ledger.AskExport(ctx, "Orders", true, checkpoint.Export{Address: "/exports/1", ARN: e.ARN, At: e.At})
+			s.check(err)
+			s.Reset()
+			s.check(s.work(ctx, time.Minute, true))
+			if live := s.live(ctx); len(live) != want {
+				t.Errorf("skip %v: %q", skip, live)
+			}
+		})
+	}
+}
+
+// A sweep's rows without a version are removed only in a table that is ours, and never in one that
+// former mappings alone wrote. What a full export with windows leaves in doubt is of that load alone.
+func TestWhatASweepLooksFor(t *testing.T) {
+	m := enginetest.OrdersMapping(t)
+	at := enginetest.ListingsBegin
+	windows := checkpoint.Load{Generation: 2, Export: checkpoint.Export{Address: "a", At: at}, Windows: []checkpoint.Export{{Address: "b", From: at, At: at.Add(time.Hour)}}}
+	for name, c := range map[string]struct {
+		table    string
+		state    checkpoint.TableState
+		settings loadSettings
+		want     sink.Sweeping
+	}{
+		"of others":        {"orders", checkpoint.TableState{Generation: 2}, loadSettings{}, sink.Sweeping{}},
+		"owned":            {"orders", checkpoint.TableState{Generation: 2}, loadSettings{owned: true}, sink.Sweeping{Owned: true}},
+		"made by us":       {"orders", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{}, sink.Sweeping{Owned: true}},
+		"a former table":   {"former", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{owned: true}, sink.Sweeping{}},
+		"written by apps":  {"orders", checkpoint.TableState{Generation: 2}, loadSettings{late: time.Second}, sink.Sweeping{Written: true}},
+		"in doubt":         {"orders", checkpoint.TableState{Generation: 2, Load: windows}, loadSettings{}, sink.Sweeping{Doubted: transform.LoadVersion(2, at)}},
+		"of a load before": {"orders", checkpoint.TableState{Generation: 3, Load: windows}, loadSettings{}, sink.Sweeping{}},
+	} {
+		got := sweeping(m, nil, c.table, c.state, c.settings)
+		if got.Owned != c.want.Owned || got.Written != c.want.Written || got.Doubted != c.want.Doubted || got.Table != c.table || got.Generation != c.state.Generation || got.Mapping != m {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A part of a sweep that writes a table of a former mapping proves its right to that, too.
+func TestWhichTablesAPartWrites(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		state := s.sealed(ctx, 2)
+		state.Load.Sweep.Ranges = []checkpoint.SweepRange{{Table: "orders"}, {Table: "former"}}
+		for name, c := range map[string]struct {
+			part checkpoint.Part
+			want []string
+		}{
+			"a copy":          {checkpoint.Part{Phase: checkpoint.PhaseCopy, Index: 1}, []string{"orders"}},
+			"of our own":      {checkpoint.Part{Phase: checkpoint.PhaseSweep(1), Index: 0}, []string{"orders"}},
+			"of a former one": {checkpoint.Part{Phase: checkpoint.PhaseSweep(1), Index: 1}, []string{"orders", "former"}},
+			"of no range":     {checkpoint.Part{Phase: checkpoint.PhaseSweep(1), Index: 2}, []string{"orders"}},
+		} {
+			if got := s.loader().tables(state, c.part); !slices.Equal(got, c.want) {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	})
+}
+
+// Parts are leased only while the load may go on: not paused, not suspended, and under the mapping
+// that the ledger has.
+func TestWhichPartsMayBeLeased(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(s *checkpoint.TableState)
+		want int
+	}{
+		"it runs":            {func(*checkpoint.TableState) {}, 3},
+		"it is paused":       {func(s *checkpoint.TableState) { s.Load.Paused = "busy" }, 0},
+		"it is suspended":    {func(s *checkpoint.TableState) { s.Suspended.Reason = "gone" }, 0},
+		"the mapping is new": {func(s *checkpoint.TableState) { s.MappingHash = "another" }, 0},
+		"it is over":         {func(s *checkpoint.TableState) { s.Load.DoneAt, s.Base = enginetest.ListingsBegin, 2 }, 0},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 3)
+			s.change(ctx, c.edit)
+			if _, of, err := (kind{s.loader()}).Look(ctx); err != nil || of.Total != c.want {
+				t.Errorf("%s: %+v, %v", name, of, err)
+			}
+		})
+	}
+}
+
+// Throttles of the source during a copy are told as waits for it, with what a limit of ours made wait.
+func TestACopyTellsWhatItWaitsFor(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		rows := 1.0
+		s.Limits.RowsPerSecond = &rows
+		s.Reset()
+		s.sealed(ctx, 2)
+		throttles := 3
+		s.shop.scan = func(context.Context) error {
+			if throttles--; throttles >= 0 {
+				return &cdc.Error{Op: "Scan", Reason: cdc.Throttled, Err: errors.New("slow down")}
+			}
+			return nil
+		}
+		copied := 0
+		s.Events.Copied = func(_ string, n int64) { copied += int(n) }
+		s.Reset()
+		s.check(s.work(ctx, time.Minute, false))
+		waits := map[string]bool{}
+		for _, w := range s.Table().Waits.Report(task.Now(ctx)) {
+			waits[w.Reason] = w.Seconds > 0
+		}
+		if !waits[engine.LimitRows] || !waits[engine.LimitSource] || copied != 12 {
+			t.Errorf("%v, %d copied", waits, copied)
+		}
+	})
+}
+
+// expiring is the mapping of Orders with a time to live.
+func expiring(t *testing.T) *transform.Mapping {
+	t.Helper()
+	m, err := transform.New(transform.Spec{Source: "Orders", Table: "orders", Families: []transform.Family{{Name: "d"}}, TTL: transform.TTL{Attribute: "until"}, PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
