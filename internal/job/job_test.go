@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
@@ -44,6 +45,8 @@ type counting struct {
 	failed    []error
 	told      []string // steps that failed
 	completed int
+	paced     []checkpoint.Limits
+	ticks     int
 }
 
 // worker makes a worker of a table Orders, in generation 2, with so many parts of a load.
@@ -54,7 +57,7 @@ func worker(ctx context.Context, t *testing.T, store *checkpointtest.Memory, nam
 		t.Fatal(err)
 	}
 	c := &counting{T: t, store: store, ledger: ledger, source: &enginetest.Answering{}}
-	events := engine.Events{Retry: func(_, step string, _ time.Duration, _ error) { c.told = append(c.told, step) }}
+	events := engine.Events{Tick: func() { c.ticks++ }, Retry: func(_, step string, _ time.Duration, _ error) { c.told = append(c.told, step) }}
 	o := &engine.Options{Ledger: ledger, Floors: &engine.Floors{}, Database: c.source, Events: events.OrSilent(), Timing: engine.Timing{}.OrDefault(ledger.Lease())}
 	c.table = engine.NewTable(engine.NewWorker(o, func(err error) { c.halted = err }), engine.Spec{Mapping: enginetest.OrdersMapping(t)})
 	c.loop = New(c.table, c, Options{Verb: "count", AtOnce: atOnce, Workers: func() int { return workers }, Wake: &c.table.Wake.Loader})
@@ -141,7 +144,9 @@ func (c *counting) Begin(_ context.Context, state checkpoint.TableState, _ []che
 	return counted{c}, nil
 }
 
-func (c *counting) Pace(context.Context, checkpoint.TableState, checkpoint.Limits) {}
+func (c *counting) Pace(_ context.Context, _ checkpoint.TableState, limits checkpoint.Limits) {
+	c.paced = append(c.paced, limits)
+}
 
 func (c *counting) Failed(err error) { c.failed = append(c.failed, err) }
 
@@ -350,8 +355,8 @@ func TestAFatalErrorEndsTheLoop(t *testing.T) {
 		})
 		play(t, 1, 1, func(ctx context.Context, c *counting) {
 			fail(c, orderly)
-			if err := c.run(ctx, time.Minute, 0, nil); err != nil || !errors.Is(c.halted, orderly) {
-				t.Errorf("%s: it ends with %v, halted by %v", name, err, c.halted)
+			if err := c.run(ctx, time.Minute, 0, nil); err != nil || !errors.Is(c.halted, orderly) || name != "working" && task.Mono(ctx) > 50*time.Second {
+				t.Errorf("%s: it ends with %v after %s, halted by %v", name, err, task.Mono(ctx), c.halted)
 			}
 		})
 	}
@@ -475,7 +480,7 @@ func TestTheCapacityIsAskedForOnceInAWhile(t *testing.T) {
 			capacity int64
 			err      error
 			want     int64
-		}{{0, 10, nil, 10}, {time.Second, 20, nil, 10}, {time.Minute, 20, nil, 20}, {time.Minute, 30, silent, 20}, {time.Minute, 30, nil, 30}} {
+		}{{0, 10, nil, 10}, {time.Second, 20, nil, 10}, {time.Minute, 20, nil, 20}, {30 * time.Second, 40, nil, 20}, {time.Minute, 30, silent, 20}, {time.Minute, 30, nil, 30}} {
 			c.check(task.Sleep(ctx, step.after))
 			c.check(look(step.capacity, step.err))
 			if at.capacity != step.want {
@@ -486,5 +491,140 @@ func TestTheCapacityIsAskedForOnceInAWhile(t *testing.T) {
 		if err := look(0, checkpoint.ErrLedgerExchanged); !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 			t.Errorf("a fatal answer: %v", err)
 		}
+	})
+}
+
+// A part that is done or left lets the loop look for the next at once, and tells whoever waits for
+// that: between two parts nobody waits for the next look.
+func TestTheEndOfAPartIsToldAtOnce(t *testing.T) {
+	play(t, 3, 1, func(ctx context.Context, c *counting) {
+		left := 0
+		c.loop.Left = func() { left++ }
+		c.loop.Timing.Pass = time.Hour
+		began := task.Mono(ctx)
+		c.check(c.run(ctx, 2*time.Hour, 0, nil))
+		if took := task.Mono(ctx) - began; !c.done(ctx, 3) || took > 13*time.Second || left != 3 || c.ticks != 3 {
+			t.Errorf("after %s, %d left, %d ticks, %+v", took, left, c.ticks, c.parts(ctx))
+		}
+	})
+}
+
+// The end of the work ends the loop, although no drain has begun; and one that has nothing to be over
+// goes on until its drain.
+func TestWhatEndsALoop(t *testing.T) {
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		work, cancel := task.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		_ = c.loop.Run(engine.Lifecycle{Drain: ctx, Work: work}, nil)
+		if took := task.Mono(ctx); took > 5*time.Second || c.inHand > 0 {
+			t.Errorf("its work is over, and it ends after %s", took)
+		}
+	})
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		drain, cancel := task.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		c.check(c.loop.Run(engine.Lifecycle{Drain: drain, Work: ctx}, nil))
+		if took := task.Mono(ctx); took < time.Minute || took > time.Minute+time.Second || !c.done(ctx, 1) {
+			t.Errorf("it ends after %s, %+v", took, c.parts(ctx))
+		}
+	})
+}
+
+// What no repeat mends is told, and looked at again with the next pass; so is what the ledger refuses
+// for good. During a stop it is the successor's.
+func TestALookThatFailsIsTold(t *testing.T) {
+	gone := &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("no")}
+	for name, err := range map[string]error{"gone": gone, "refused": &checkpoint.LoadError{Reason: "no"}} {
+		play(t, 1, 1, func(ctx context.Context, c *counting) {
+			fails := 3
+			c.begin = func() error {
+				if fails--; fails >= 0 {
+					return err
+				}
+				return nil
+			}
+			c.check(c.run(ctx, time.Minute, 0, nil))
+			if want := slices.Repeat([]string{"look for parts to count"}, 3); !slices.Equal(c.told, want) || !c.done(ctx, 1) {
+				t.Errorf("%s: told %q", name, c.told)
+			}
+		})
+	}
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		c.begin = func() error { return errors.Join(task.Sleep(ctx, 2*time.Second), gone) }
+		c.check(c.run(ctx, time.Second, 0, nil))
+		if len(c.told) > 0 {
+			t.Errorf("during a stop it tells %q", c.told)
+		}
+	})
+}
+
+// A part that fails during a stop is left for the next worker, and nobody hears of a trouble.
+func TestAFailureDuringAStopIsNoTrouble(t *testing.T) {
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		c.page = func(ctx context.Context, p checkpoint.Part) error {
+			return errors.Join(task.Sleep(ctx, 2*time.Second), errors.New("no answer"))
+		}
+		c.check(c.run(ctx, time.Second, 0, nil))
+		if p := c.parts(ctx)[0]; len(c.told)+len(c.failed) > 0 || p.Owner != "" || p.State != checkpoint.PartOpen || task.Mono(ctx) > 5*time.Second {
+			t.Errorf("told %q, failed %v, after %s: %+v", c.told, c.failed, task.Mono(ctx), p)
+		}
+	})
+}
+
+// The kind hears of the limits that are in force, an operator's over those of the configuration, with
+// every look. The source is asked for its capacity only where a share of it is the limit, and nothing
+// is taken before it has answered.
+func TestWhatAKindHearsOfLimits(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		play(t, 1, 1, func(ctx context.Context, c *counting) {
+			read := checkpoint.ReadLimit{Units: 1000}
+			if shared {
+				read = checkpoint.ReadLimit{Share: 0.5}
+			}
+			rows := 7.0
+			c.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &read} }
+			c.change(ctx, func(s *checkpoint.TableState) { s.Limits.RowsPerSecond = &rows })
+			c.source.Err = errors.New("no answer")
+			c.check(c.run(ctx, 20*time.Second, 0, nil))
+			if shared == c.done(ctx, 1) || shared && (len(c.parts(ctx)) > 0 || len(c.told) == 0) {
+				t.Errorf("shared %v: %+v, told %q", shared, c.parts(ctx), c.told)
+			}
+			for _, l := range c.paced {
+				if l.Read != &read || l.RowsPerSecond == nil || *l.RowsPerSecond != rows {
+					t.Errorf("shared %v: %+v", shared, l)
+				}
+			}
+			if len(c.paced) < 2 {
+				t.Errorf("shared %v: paced %d times", shared, len(c.paced))
+			}
+			c.source.Err = nil
+			c.check(c.run(ctx, time.Minute, 0, nil))
+			if !c.done(ctx, 1) {
+				t.Errorf("shared %v: %+v", shared, c.parts(ctx))
+			}
+		})
+	}
+}
+
+// Another job asks for the capacity anew: since the one before it may have been scaled.
+func TestAnotherJobAsksForTheCapacity(t *testing.T) {
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		c.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.5}} }
+		c.source.Described.ReadCapacity = 1000
+		s := &phaseLoop{Loop: c.loop, held: engine.NewHoldings(engine.Until(ctx), func() {}), watch: c.ledger.NewWatch()}
+		look := func(number uint32, capacity int64) {
+			c.change(ctx, func(t *checkpoint.TableState) { t.Load.Number = number })
+			_, err := s.look(ctx)
+			c.check(err)
+			if s.source.capacity != capacity {
+				t.Errorf("job %d: %d", number, s.source.capacity)
+			}
+		}
+		look(1, 1000)
+		c.source.Described.ReadCapacity = 10
+		look(1, 1000)
+		look(2, 10)
+		s.end()
+		c.check(s.held.Tasks.Wait())
 	})
 }

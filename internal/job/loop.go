@@ -104,7 +104,7 @@ func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
 	if err != nil {
 		return state, err
 	}
-	if of.Total == 0 || !of.SamePhase(s.of) {
+	if !of.SamePhase(s.of) { // nor is one of no parts
 		s.end()
 	}
 	if of.Total == 0 {
