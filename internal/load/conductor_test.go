@@ -346,3 +346,32 @@ func TestPartsAreRemovedOnce(t *testing.T) {
 		}
 	})
 }
+
+// What has changed between the two looks of a step is for the next one: the load of a table that was
+// suspended meanwhile is not begun, nor is one that another keeper has sealed.
+func TestAStepActsOnWhatItSawTwice(t *testing.T) {
+	for name, edit := range map[string]func(state *checkpoint.TableState){
+		"nothing":   nil,
+		"suspended": func(state *checkpoint.TableState) { state.Suspended.Reason = engine.GoneReason },
+		"sealed by another keeper": func(state *checkpoint.TableState) {
+			state.Load.Generation, state.Load.Number, state.Load.Parts = 2, 1, 1
+		},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
+			reads, described := 0, 0
+			s.shop.describe = func() error { described++; return nil }
+			s.store.OnRead = func(ctx context.Context, prefix string) error {
+				if reads++; reads == 2 && edit != nil {
+					s.store.OnRead = nil
+					s.change(ctx, edit)
+				}
+				return nil
+			}
+			s.check(s.step(ctx))
+			if (described > 0) != (edit == nil) {
+				t.Errorf("%s: described %d times, %+v", name, described, s.state(ctx).Load)
+			}
+		})
+	}
+}
