@@ -100,7 +100,7 @@ func TestStepsOfALoad(t *testing.T) {
 				if err != nil || changed != allowed {
 					t.Errorf("%s when %s: changed %v, %v", name, stage, changed, err)
 				}
-			case changed || !errors.As(err, &refused) || refused.Cure == "" || !strings.Contains(err.Error(), refused.Cure):
+			case changed || !errors.As(err, &refused) || refused.Cure == "" || refused.Table != source || refused.Step == "" || refused.Reason == "" || !strings.Contains(err.Error(), refused.Cure):
 				t.Errorf("%s when %s: changed %v, %v", name, stage, changed, err)
 			}
 			if allowed {

@@ -1,0 +1,401 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// The plan fixes all that was asked for, and keeps what outlives a load: a pause, an approval, the
+// latest generation that a load began in. What was wished for is over. Sealed again, it is the same.
+func TestASealedLoadIsWhatWasAskedFor(t *testing.T) {
+	zone := time.FixedZone("east", 3600)
+	full := checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin.In(zone)}
+	windows := []checkpoint.Export{{Address: "s3://b/2", ARN: "arn/2", From: begin.In(zone), At: begin.Add(time.Hour).In(zone)},
+		{Address: "s3://b/3", ARN: "arn/3", From: begin.Add(time.Hour).In(zone), At: begin.Add(2 * time.Hour).In(zone)}}
+	s := state{Source: source, Generation: 7, Adopted: 7, Tries: 1, Load: checkpoint.Load{Generation: 6, Number: 4, Parts: 9, Items: 5, Paused: checkpoint.PausedByOperator}}
+	check(t, s.AskExport(begin, true, append([]checkpoint.Export{full}, windows...)...))
+	sealing := checkpoint.Plan{Generation: 7, Number: 5, Parts: 3, Source: "export", ExportARNs: []string{"arn/1", "arn/2", "arn/3"}, TableID: "id",
+		StartedAt: begin.Add(3 * time.Hour).In(zone), Estimate: 11, EstimateBytes: 13}
+	want := checkpoint.Load{
+		Generation: 7, Number: 5, Before: 6, Parts: 3, Source: "export", TableID: "id", AskedAt: begin, StartedAt: begin.Add(3 * time.Hour), Estimate: 11, EstimateBytes: 13,
+		Export: checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin}, Paused: checkpoint.PausedByOperator, Sweep: checkpoint.Sweep{Approved: true},
+		Windows: []checkpoint.Export{{Address: "s3://b/2", ARN: "arn/2", From: begin, At: begin.Add(time.Hour)}, {Address: "s3://b/3", ARN: "arn/3", From: begin.Add(time.Hour), At: begin.Add(2 * time.Hour)}},
+	}
+	for range 2 {
+		check(t, s.SealLoad(sealing))
+		if !reflect.DeepEqual(s.Load, want) || s.Tries != 2 {
+			t.Errorf("%d tries, %+v", s.Tries, s.Load)
+		}
+	}
+	if !slices.Equal(s.Load.ExportARNs(), sealing.ExportARNs) || !s.Load.ImagesAt().Equal(begin.Add(2*time.Hour)) || !s.Load.Doubted().Equal(begin) || s.Load.MendsGap() {
+		t.Errorf("%+v", s.Load)
+	}
+	again := s
+	check(t, again.CompleteCopy(7, 5, sums{Total: 3, Done: 3, Items: 17, Bytes: 19, Units: 2.5}, begin.Add(4*time.Hour).In(zone)))
+	want.DoneAt, want.Items, want.Bytes, want.Units = begin.Add(4*time.Hour), 17, 19, 2.5
+	if !reflect.DeepEqual(again.Load, want) {
+		t.Errorf("%+v", again.Load)
+	}
+}
+
+// A request for another load changes what it copies, and neither when it was asked for nor what was
+// allowed. An approval is taken back by nobody.
+func TestWhoeverAsksAgainChangesTheSource(t *testing.T) {
+	later := begin.Add(time.Hour)
+	e := checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin}
+	w := checkpoint.Export{Address: "s3://b/2", ARN: "arn/2", From: begin, At: later}
+	s := state{Source: source, Generation: 7, Adopted: 7}
+	check(t, s.AskExport(begin, true, e, w))
+	check(t, s.AskLoad(later, false))
+	if l := s.Load; !l.AskedAt.Equal(begin) || !l.Sweep.Approved || l.Exports() != nil || len(l.Windows) > 0 {
+		t.Errorf("a scan: %+v", l)
+	}
+	check(t, s.RequestExport(later, false, checkpoint.ExportRequest{To: "s3://b", NotBefore: begin, Serial: 9, Failed: "old"}))
+	if r := s.Load.Request; r != (checkpoint.ExportRequest{To: "s3://b", NotBefore: begin}) || !s.Load.AskedAt.Equal(begin) {
+		t.Errorf("an export that is to be made: %+v", r)
+	}
+	check(t, s.AskExport(later, false, e))
+	if l := s.Load; l.Request.Wanted() || len(l.Exports()) != 1 || !l.Sweep.Approved {
+		t.Errorf("one that there is: %+v", l)
+	}
+}
+
+// The stage follows from the record alone, also from that of a version that had no parts.
+func TestTheStageOfARecord(t *testing.T) {
+	type load = checkpoint.Load
+	for name, c := range map[string]struct {
+		s    state
+		want checkpoint.Stage
+	}{
+		"nothing":                   {state{Generation: 7}, checkpoint.StageNone},
+		"not followed":              {state{}, checkpoint.StageNone},
+		"asked":                     {state{Generation: 7, Load: load{AskedAt: begin}}, checkpoint.StageAsked},
+		"of a generation before":    {state{Generation: 7, Load: load{Generation: 6, Parts: 1, AskedAt: begin}}, checkpoint.StageNone},
+		"of one that is over":       {state{Generation: 7, Load: load{Generation: 6, Parts: 1, DoneAt: begin, SweptAt: begin}}, checkpoint.StageNone},
+		"copying":                   {state{Generation: 7, Load: load{Generation: 7, Parts: 1}}, checkpoint.StageCopying},
+		"begun without parts":       {state{Generation: 7, Load: load{Generation: 7}}, checkpoint.StageNone},
+		"done without parts":        {state{Generation: 7, Load: load{Generation: 7, DoneAt: begin}}, checkpoint.StageOver},
+		"to be swept":               {state{Generation: 7, Load: load{Generation: 7, Parts: 1, DoneAt: begin}}, checkpoint.StageSweeping},
+		"to be swept, after a base": {state{Generation: 7, Base: 6, Load: load{Generation: 7, Parts: 1, DoneAt: begin}}, checkpoint.StageSweeping},
+		"nothing to be swept":       {state{Generation: 7, Base: 7, Load: load{Generation: 7, Parts: 1, DoneAt: begin}}, checkpoint.StageOver},
+		"swept":                     {state{Generation: 7, Load: load{Generation: 7, Parts: 1, DoneAt: begin, SweptAt: begin}}, checkpoint.StageOver},
+	} {
+		if got := c.s.Stage(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Rows may be older than the generation unless it is swept, or the first in a target of ours. Who takes
+// none for older leaves a removed item's cells in its row.
+func TestWhichRowsMayBeOlder(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    state
+		want bool
+	}{
+		"the first, in our target": {state{Generation: 7, MadeByUs: true}, false},
+		"the first, in another's":  {state{Generation: 7}, true},
+		"after a gap":              {state{Generation: 7, MadeByUs: true, GapCount: 1}, true},
+		"after a base":             {state{Generation: 7, MadeByUs: true, Base: 6}, true},
+		"swept":                    {state{Generation: 7, Base: 7, GapCount: 3}, false},
+		"swept, in another's":      {state{Generation: 7, Base: 7}, false},
+	} {
+		if got := c.s.MayHoldOlderRows(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A load is counted as loaded only in its generation, once it is copied, and while nothing was lost
+// since.
+func TestWhatIsLoaded(t *testing.T) {
+	done := checkpoint.Load{Generation: 7, Number: 1, Parts: 1, DoneAt: begin}
+	for name, c := range map[string]struct {
+		s    state
+		want bool
+	}{
+		"copied":                {state{Generation: 7, Load: done}, true},
+		"lost since":            {state{Generation: 7, Load: done, NeedsLoad: true}, false},
+		"in another generation": {state{Generation: 8, Load: done}, false},
+		"not yet":               {state{Generation: 7, Load: checkpoint.Load{Generation: 7, Number: 1, Parts: 1}}, false},
+	} {
+		if got := c.s.Loaded(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A load has as many exports as the record may name, all of them in their order; one more is refused.
+func TestTheMostExportsOfALoad(t *testing.T) {
+	all := make([]checkpoint.Export, checkpoint.MaxExports)
+	for i := range all {
+		all[i] = checkpoint.Export{Address: string(rune('A' + i)), At: begin.Add(time.Duration(i) * time.Hour)}
+	}
+	s := state{Source: source, Generation: 7, Adopted: 7}
+	if err := s.AskExport(begin, false, all...); err != nil || !slices.Equal(s.Load.Exports(), all) {
+		t.Errorf("%v, %+v", err, s.Load.Exports())
+	}
+	s = state{Source: source, Generation: 7, Adopted: 7}
+	if err := s.AskExport(begin, false, all[0]); err != nil || s.Load.Windows != nil || s.Load.Doubted() != (time.Time{}) {
+		t.Errorf("%v, %+v", err, s.Load)
+	}
+}
+
+// TestH33_TheBoundsOfAnExport are exact: what is at a bound is admissible, and a nanosecond beyond it is
+// not.
+func TestH33_TheBoundsOfAnExport(t *testing.T) {
+	now := begin.Add(100 * time.Hour)
+	root := checkpoint.Shard{ID: "a", Label: label, FirstRead: begin}
+	for name, c := range map[string]struct {
+		edit func(s *state)
+		now  time.Time
+		at   time.Time // admissible
+		off  time.Duration
+	}{
+		"as late as clocks allow":     {func(*state) {}, now, now.Add(checkpoint.Slack), 1},
+		"as early as it is cut":       {func(s *state) { s.Cut = now.Add(-time.Hour) }, now, now.Add(-time.Hour + checkpoint.Slack), -1},
+		"as early as roots are known": {func(*state) {}, begin.Add(72 * time.Hour), begin.Add(72*time.Hour + checkpoint.Slack - 72*time.Hour), -1},
+		"of the generation of a gap":  {func(s *state) { s.GapCount, s.AdoptedAt = 1, now.Add(-time.Hour) }, now, now.Add(-time.Hour + checkpoint.Slack), -1},
+		"as early as the stream held": {func(s *state) { s.GapCount, s.AdoptedAt = 1, begin.Add(-80*time.Hour) }, now, begin.Add(checkpoint.Slack - 24*time.Hour), -1},
+	} {
+		s := state{Source: source, Label: label, Generation: 7, Adopted: 7, Listed: 7}
+		c.edit(&s)
+		roots := []checkpoint.Shard{root}
+		if name == "as early as roots are known" {
+			roots = nil // they are removed
+		}
+		if err := checkpoint.AdmissibleExport(s, roots, c.at, c.now, 0); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := checkpoint.AdmissibleExport(s, roots, c.at.Add(c.off), c.now, 0); err == nil {
+			t.Errorf("%s: beyond it, it is admissible", name)
+		}
+	}
+	// Before the first gap the adoption says nothing: the first reads decide.
+	s := state{Source: source, Label: label, Generation: 7, Adopted: 7, Listed: 7, AdoptedAt: begin}
+	if err := checkpoint.AdmissibleExport(s, []checkpoint.Shard{root}, begin.Add(-time.Hour), begin.Add(time.Hour), 0); err != nil {
+		t.Errorf("the first generation: %v", err)
+	}
+}
+
+// An export that is to be made goes from step to step in the record: each answer is noted of its own
+// attempt, and what an attempt before it came to is forgotten.
+func TestTheStepsOfAnExport(t *testing.T) {
+	zone := time.FixedZone("east", 3600)
+	s := state{Source: source, Generation: 7, Adopted: 7}
+	request := func() checkpoint.ExportRequest { return s.Load.Request }
+	check(t, s.RequestExport(begin, false, checkpoint.ExportRequest{To: "s3://b", NotBefore: begin.In(zone)}))
+	want := checkpoint.ExportRequest{To: "s3://b", NotBefore: begin}
+	if request() != want || want.Refused() || !want.Wanted() {
+		t.Errorf("wished for: %+v", request())
+	}
+	check(t, s.BeginExport(1, 7, begin.Add(time.Hour).In(zone)))
+	want.Serial, want.Attempts, want.Generation, want.At = 1, 1, 7, begin.Add(time.Hour)
+	if request() != want || s.ExportsAsked != 1 {
+		t.Errorf("begun: %+v", request())
+	}
+	var refused *checkpoint.LoadError
+	if err := s.BeginExport(1, 7, begin.Add(2*time.Hour)); !errors.As(err, &refused) || !refused.Yet || request() != want {
+		t.Errorf("begun by two at once: %v, %+v", err, request())
+	}
+	check(t, s.AcceptExport(1, "arn/1"))
+	if want.ARN = "arn/1"; request() != want {
+		t.Errorf("taken: %+v", request())
+	}
+	check(t, s.FinishExport(1, checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin.In(zone)}))
+	if s.Load.Export != (checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin}) || request() != want {
+		t.Errorf("there: %+v", s.Load)
+	}
+	check(t, s.BeginExport(2, 7, begin.Add(3*time.Hour)))
+	want.Serial, want.Attempts, want.At, want.ARN = 2, 2, begin.Add(3*time.Hour), ""
+	if request() != want || s.Load.Export != (checkpoint.Export{}) || s.ExportsAsked != 2 {
+		t.Errorf("once more: %+v", s.Load)
+	}
+	check(t, s.FinishExport(2, checkpoint.Export{Address: "s3://b/2", ARN: "arn/2", At: begin}))
+	check(t, s.FailExport(2, "denied"))
+	if want.Failed = "denied"; request() != want || s.Load.Export != (checkpoint.Export{}) || want.Refused() {
+		t.Errorf("failed: %+v", s.Load)
+	}
+	check(t, s.ForgetRefusal())
+	if request() != want || s.Stage() != checkpoint.StageAsked { // the service was asked: that is no refusal
+		t.Errorf("after a restart: %+v", s.Load)
+	}
+	check(t, s.AskLoad(begin, false))
+	if err := s.BeginExport(3, 7, begin); !errors.As(err, &refused) || !refused.Yet || request().Wanted() {
+		t.Errorf("a scan was asked for: %v, %+v", err, request())
+	}
+	if unasked := (checkpoint.ExportRequest{Failed: "no"}); unasked.Refused() {
+		t.Error("nothing was refused where nothing was wished for")
+	}
+}
+
+// What a plan needs is proved before it is written: parts, a time, and a generation that every shard
+// has adopted. What waiting mends says so.
+func TestWhatAPlanNeeds(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(s *state, p *checkpoint.Plan)
+		yet  bool
+	}{
+		"no time":          {func(_ *state, p *checkpoint.Plan) { p.StartedAt = time.Time{} }, false},
+		"no parts":         {func(_ *state, p *checkpoint.Plan) { p.Parts = 0 }, false},
+		"not adopted":      {func(s *state, _ *checkpoint.Plan) { s.Adopted = 6 }, true},
+		"raised":           {func(s *state, _ *checkpoint.Plan) { s.Generation, s.Adopted = 8, 8 }, true},
+		"planned by two":   {func(s *state, _ *checkpoint.Plan) { s.Load.Number = 1 }, true},
+		"sealed by two":    {func(s *state, p *checkpoint.Plan) { check(t, s.SealLoad(*p)); p.Parts++ }, true},
+		"of other exports": {func(_ *state, p *checkpoint.Plan) { p.ExportARNs = []string{"arn"} }, true},
+		"with a wish":      {func(s *state, _ *checkpoint.Plan) { s.Load.Request.To = "s3://b" }, true},
+	} {
+		s, p := stateAt(t, "asked"), plan
+		c.edit(&s, &p)
+		before := s
+		var refused *checkpoint.LoadError
+		if err := s.SealLoad(p); !errors.As(err, &refused) || refused.Yet != c.yet || refused.Table != source || refused.Step == "" || refused.Reason == "" || !same(before, s) {
+			t.Errorf("%s: %+v", name, refused)
+		}
+	}
+}
+
+// A sweep after which nothing is wrong ends the loss; one that left rows says so of the widest kind,
+// and keeps its first time. Pass 0 waits only for rows, and only where nobody has allowed the sweep.
+func TestWhatAPassComesTo(t *testing.T) {
+	counted := func(seen, unexplained int64) sums {
+		return sums{Total: 2, Done: 2, Counts: checkpoint.Counts{Seen: seen, Unexplained: unexplained, Left: 5}}
+	}
+	for name, c := range map[string]struct {
+		sums     sums
+		approved bool
+		waits    bool
+		swept    bool
+	}{
+		"nothing":             {counted(0, 0), false, false, true},
+		"rows":                {counted(3, 0), false, true, false},
+		"rows, allowed since": {counted(3, 0), true, false, false},
+		"unexplained rows":    {counted(0, 2), false, true, false},
+	} {
+		s := stateAt(t, "counting")
+		s.Load.Sweep.Approved = c.approved
+		check(t, s.CompletePass(7, 1, 0, c.sums, begin))
+		if sweep := s.Load.Sweep; sweep.Waiting != c.waits || s.Load.SweptAt.IsZero() == c.swept || sweep.Parts != 0 || sweep.Seen != c.sums.Seen || sweep.Unexplained != c.sums.Unexplained || sweep.Left != 5 {
+			t.Errorf("%s: %+v", name, s.Load)
+		}
+	}
+	for kind, want := range map[checkpoint.GapKind]checkpoint.GapKind{checkpoint.KindStream: checkpoint.KindSweep, checkpoint.KindTargetLost: checkpoint.KindTargetLost, "": checkpoint.KindSweep} {
+		for what, end := range map[string]sums{"writes": done(2, 0, 1), "leaves": counted(0, 1)} {
+			s := stateAt(t, "approved")
+			s.Kind = kind
+			for pass := 1; s.Stage() == checkpoint.StageSweeping; pass++ {
+				check(t, s.BeginSweep(7, 1, pass, make([]checkpoint.SweepRange, 2), begin.Add(time.Duration(pass)*time.Hour)))
+				check(t, s.CompletePass(7, 1, pass, end, begin))
+			}
+			if s.Kind != want || !s.NeedsLoad || s.Reason == "" || s.Base == 7 || !s.Load.Sweep.BegunAt.Equal(begin) {
+				t.Errorf("of kind %q, it %s: %q, want %q, begun at %s", kind, what, s.Kind, want, s.Load.Sweep.BegunAt)
+			}
+		}
+	}
+}
+
+// The first load into our own target needs no sweep; nor does it mend what it leaves in doubt, what is
+// lost meanwhile, or what an earlier base left.
+func TestWhatACopyMends(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit  func(s *state)
+		mends bool
+	}{
+		"the first into our own": {func(*state) {}, true},
+		"of others":              {func(s *state) { s.MadeByUs = false }, false},
+		"after a base":           {func(s *state) { s.Base = 6 }, false},
+		"after a loss":           {func(s *state) { s.NeedsLoad = true }, false},
+		"with windows": {func(s *state) {
+			s.Load.Export, s.Load.Windows = checkpoint.Export{Address: "a", At: begin}, []checkpoint.Export{{Address: "b", From: begin}}
+		}, false},
+		"a full export": {func(s *state) { s.Load.Export = checkpoint.Export{Address: "a", At: begin} }, true},
+	} {
+		s := state{Source: source, Generation: 7, Adopted: 7, MadeByUs: true, Tries: 1, Load: checkpoint.Load{Generation: 7, Number: 1, Parts: 4}}
+		c.edit(&s)
+		check(t, s.CompleteCopy(7, 1, done(4, 0, 0), begin))
+		if mended := s.Base == 7 && s.Tries == 0; mended != c.mends || s.Load.DoneAt.IsZero() {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// What keeps a part from getting on goes with its lease: it is written with the next commit, is gone
+// when the trouble is, and the next worker begins without. The first lease says when it was begun.
+func TestThePlaceOfAPartsTrouble(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		loading(t, ctx, a, 1)
+		p.sleep(ctx, time.Second)
+		held := takePart(t, ctx, a, 0)
+		row := func() checkpoint.Part {
+			parts, err := b.Parts(ctx, table(t, ctx, b), checkpoint.PhaseCopy)
+			check(t, err)
+			return parts[0]
+		}
+		begun := row().Begun
+		held.Note(checkpoint.Trouble{Cause: "busy"})
+		if row().Trouble.Cause != "" {
+			t.Error("written at once")
+		}
+		position := []byte(`"e"`)
+		check(t, held.Commit(ctx, checkpoint.PartProgress{Items: 5, Position: position, Rate: 3}))
+		copy(position, `"x"`) // the caller's own
+		if r := row(); r.Trouble.Cause != "busy" || r.Rate != 3 || string(held.Part().Position) != `"e"` || r.Owner != "a" || r.Epoch != 1 {
+			t.Errorf("%+v", r)
+		}
+		held.Note(checkpoint.Trouble{})
+		check(t, held.Renew(ctx))
+		if r := row(); r.Trouble.Cause != "" || r.Items != 5 {
+			t.Errorf("%+v", r)
+		}
+		held.Note(checkpoint.Trouble{Cause: "busy"})
+		check(t, held.Release(ctx))
+		if r := row(); r.Trouble.Cause != "" || r.Rate != 0 || r.Owner != "" {
+			t.Errorf("released: %+v", r)
+		}
+		check(t, held.Release(ctx)) // as after an outcome that was in doubt
+		p.sleep(ctx, time.Minute)
+		next := takePart(t, ctx, b, 0)
+		if r := row(); r.Epoch != 2 || r.Owner != "b" || !r.Begun.Equal(begun) || r.Trouble.Cause != "" || begun.IsZero() {
+			t.Errorf("taken over: %+v, begun at %s", r, begun)
+		}
+		if err := held.Release(ctx); !errors.Is(err, checkpoint.ErrLeaseLost) && row().Owner != "b" {
+			t.Errorf("the first one's: %v", err)
+		}
+		check(t, next.Finish(ctx, checkpoint.PartProgress{Items: 9, Position: []byte(`"z"`), Rate: 4}))
+		if r := row(); r.State != checkpoint.PartDone || r.Position != nil || r.Rate != 0 || r.Owner != "" {
+			t.Errorf("done: %+v", r)
+		}
+	})
+}
+
+// A table that is halted leases no parts of a load, which would write; those of a verify only read.
+func TestWhatAHaltedTableLeases(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		loading(t, ctx, a, 1)
+		_, err := a.UpdateTable(ctx, source, func(s *state) error {
+			s.Halt = checkpoint.Halt{Attempt: 1, On: true}
+			s.Verify = checkpoint.Verify{Number: 1, Phase: 1, Parts: 1}
+			return nil
+		})
+		check(t, err)
+		s := table(t, ctx, a)
+		if !s.Halted() {
+			t.Fatal("it is not halted")
+		}
+		if _, err := a.TakePart(ctx, s.LoadPart()); !errors.Is(err, checkpoint.ErrHalted) {
+			t.Errorf("a load's: %v", err)
+		}
+		if _, err := a.TakePart(ctx, s.VerifyPart()); err != nil {
+			t.Errorf("a verify's: %v", err)
+		}
+	})
+}
