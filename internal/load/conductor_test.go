@@ -375,3 +375,87 @@ func TestAStepActsOnWhatItSawTwice(t *testing.T) {
 		})
 	}
 }
+
+// A load is paused for the stream's sake only by what is known of it: a table without a shard that is
+// read has no headroom to lose. At the bound it is not paused yet.
+func TestWhatIsKnownOfTheHeadroom(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(ctx context.Context, s *loadScene)
+		paused  bool
+	}{
+		"no shard is known": {func(ctx context.Context, s *loadScene) {
+			s.change(ctx, func(t *checkpoint.TableState) { t.Label = "other" })
+		}, false},
+		"at the bound": {func(ctx context.Context, s *loadScene) {
+			s.Ledger.Heard(ctx, task.Now(ctx).Add(cdc.Retention-safeHeadroom))
+		}, false},
+		"below it": {func(ctx context.Context, s *loadScene) {
+			s.Ledger.Heard(ctx, task.Now(ctx).Add(cdc.Retention-safeHeadroom+1))
+		}, true},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 1)
+			c.prepare(ctx, s)
+			s.check(s.step(ctx))
+			if paused := s.state(ctx).Load.Paused != ""; paused != c.paused {
+				t.Errorf("%s: %+v", name, s.state(ctx).Load)
+			}
+		})
+	}
+}
+
+// Nobody asks how busy the target is where no bound is set, and a bound that nobody can watch bounds
+// nothing.
+func TestWhoWatchesTheTarget(t *testing.T) {
+	cpu := 0.7
+	for name, prepare := range map[string]func(s *loadScene){
+		"no bound": func(s *loadScene) {
+			s.Busy = func(context.Context, float64) string { s.Errorf("it is asked"); return "busy" }
+		},
+		"nobody watches": func(s *loadScene) { s.Limits.TargetCPU = &cpu },
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			prepare(s)
+			s.Reset()
+			s.sealed(ctx, 1)
+			s.check(s.step(ctx))
+			if s.state(ctx).Load.Paused != "" {
+				t.Errorf("%s: %+v", name, s.state(ctx).Load)
+			}
+		})
+	}
+}
+
+// A load that has to wait costs nothing while it does: the source is described once it may begin.
+func TestALoadThatWaitsAsksNothing(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		described := 0
+		s.shop.describe = func() error { described++; return nil }
+		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt, state.Listed = task.Now(ctx), 0 })
+		s.check(s.conduct(ctx, time.Minute))
+		if described != 0 {
+			t.Errorf("described %d times", described)
+		}
+		s.shop.bytes = 300 << 20
+		s.change(ctx, func(state *checkpoint.TableState) { state.Listed = 2 })
+		s.check(s.conduct(ctx, time.Minute))
+		if l := s.state(ctx).Load; described == 0 || l.Parts != 8 || l.EstimateBytes != 300<<20 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// A pace is saved every five seconds, however long the load runs.
+func TestHowOftenAPaceIsSaved(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.check(task.Sleep(ctx, time.Hour))
+		s.sealed(ctx, 1)
+		for second := range 11 {
+			s.check(s.conductor().pace(ctx, s.state(ctx), checkpoint.Sums{Items: int64(second)}, s))
+			s.check(task.Sleep(ctx, time.Second))
+		}
+		if len(s.paces) != 3 {
+			t.Errorf("%d paces in eleven seconds", len(s.paces))
+		}
+	})
+}

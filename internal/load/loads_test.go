@@ -29,6 +29,7 @@ type shop struct {
 	enginetest.Streaming
 	id       string
 	items    int
+	bytes    int64
 	capacity int64
 	behind   time.Duration                   // the worker's clock is ahead by it
 	reads    int                             // of pages
@@ -43,7 +44,7 @@ func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, er
 			return backfill.Description{}, err
 		}
 	}
-	d := backfill.Description{Name: "Orders", ID: s.id, Items: int64(s.items), At: task.Now(ctx).Add(-s.behind), ReadCapacity: s.capacity}
+	d := backfill.Description{Name: "Orders", ID: s.id, Items: int64(s.items), Bytes: s.bytes, At: task.Now(ctx).Add(-s.behind), ReadCapacity: s.capacity}
 	if s.timeless {
 		d.At = time.Time{}
 	}
