@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
 // exported is an export of two files, of which the first has n items, with what it lies in.
@@ -149,9 +152,118 @@ func TestLinesOfAWindowAreChanges(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", view, page.Changes, err)
 		}
 		for _, c := range page.Changes {
-			if c.Sequence != cdc.SequenceOf(uint64(end.Unix())) || !c.Time.Equal(written) || !c.Keys.Equal(key) {
+			if c.Sequence != cdc.SequenceOf(uint64(end.Unix())) || !c.Time.Equal(written) || !c.Keys.Equal(key) || c.New.Exists() != (c.Event != cdc.Remove) || c.New.Exists() && !c.New.Equal(key) {
 				t.Errorf("%s: %+v", view, c)
 			}
 		}
+	}
+}
+
+// counting is a store that counts what is open.
+type counting struct {
+	exports.Store
+	open, opened int
+}
+
+type counted struct {
+	io.ReadCloser
+	c *counting
+}
+
+func (c *counting) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	in, err := c.Store.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	c.open++
+	c.opened++
+	return counted{in, c}, nil
+}
+
+func (f counted) Close() error { f.c.open--; return f.ReadCloser.Close() }
+
+// A part keeps one file open between two pages, and none after its last, after an error, or when it is
+// closed, once or twice.
+func TestAPartOfAnExportHasOneFileOpen(t *testing.T) {
+	e, o, _ := exported(t, 2500)
+	store := &counting{Store: o}
+	e, err := exports.Read(t.Context(), store, e.ID())
+	if err != nil || store.open != 0 {
+		t.Fatalf("%d are open, %v", store.open, err)
+	}
+	source := &Exported{Steps: []exports.Step{{Export: e, Version: e.At}}, Verify: true}
+	read := func(index int, after json.RawMessage, open int) json.RawMessage {
+		t.Helper()
+		page, err := source.Read(t.Context(), index, 2, after, 1000)
+		if store.open != open {
+			t.Errorf("%d are open, want %d: %v", store.open, open, err)
+		}
+		return page.Next
+	}
+	first := read(0, nil, 1)
+	second := read(0, first, 1)
+	before := store.opened
+	third := read(0, second, 1)
+	if store.opened != before {
+		t.Error("it is opened for each page")
+	}
+	read(0, third, 0)
+	read(0, first, 1)
+	read(0, json.RawMessage(`{"line":2501}`), 0)
+	read(0, first, 1)
+	read(1, nil, 0)
+	read(0, first, 1)
+	for range 2 {
+		if err := source.Close(); err != nil || store.open != 0 {
+			t.Errorf("%d are open, %v", store.open, err)
+		}
+	}
+	name := e.Files[0].Name
+	in, err := o.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Put(name, whole[:len(whole)-9])
+	read(0, nil, 0)
+	source.Verify = false
+	for after := json.RawMessage(nil); ; {
+		page, err := source.Read(t.Context(), 0, 2, after, 1000)
+		if err != nil {
+			break
+		}
+		after = page.Next
+	}
+	if store.open != 0 {
+		t.Errorf("after a file that is cut short %d are open", store.open)
+	}
+}
+
+// How long an answer took counts on the service's clock, too: an image is as old as the request, though
+// the worker's clock be far ahead.
+func TestH31_AnAnswerThatTookItsTime(t *testing.T) {
+	w := virtual.NewWorld(1, day.Add(time.Hour), false)
+	err := w.Run(time.Hour, func(ctx context.Context) {
+		m := newMemory(1)
+		m.clock = func() time.Time { return w.Now().Add(-time.Hour) }
+		m.calls = func(ctx context.Context) error { return task.Sleep(ctx, 20*time.Second) }
+		asked := w.Now().Add(-time.Hour)
+		p := part(m, &target{}, 0, 1)
+		written := 0
+		p.Write = func(_ context.Context, _ Page, at time.Time) error {
+			if written++; !at.Equal(asked) {
+				t.Errorf("claims %s, was asked for at %s", at, asked)
+			}
+			return nil
+		}
+		if _, err := p.run(ctx, partProgress{}); err != nil || written != 1 {
+			t.Error(written, err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -399,3 +399,172 @@ func TestWhatAHaltedTableLeases(t *testing.T) {
 		}
 	})
 }
+
+// A pause ends by whoever made it, or by an operator, also one that outlived its load; what is said of
+// another load, or of a generation that is over, changes nothing.
+func TestWhoResumes(t *testing.T) {
+	for _, c := range []struct{ paused, by, left string }{
+		{"busy", checkpoint.PausedForHeadroom, "busy"}, {"busy", "busy", ""}, {"busy", checkpoint.PausedByOperator, ""},
+		{checkpoint.PausedByOperator, "busy", checkpoint.PausedByOperator}, {checkpoint.PausedByOperator, checkpoint.PausedByOperator, ""},
+	} {
+		for _, stage := range []string{"sealed", "raised", "over"} {
+			s := stateAt(t, stage)
+			s.Load.Paused = c.paused
+			if err := s.ResumeLoad(c.by); err != nil || s.Load.Paused != c.left {
+				t.Errorf("%s, paused for %q, resumed by %q: %q, %v", stage, c.paused, c.by, s.Load.Paused, err)
+			}
+		}
+	}
+	for name, edit := range map[string]func(s *state){
+		"a raise":                    func(s *state) { s.Generation, s.Adopted = 8, 8 },
+		"a load of before":           func(s *state) { s.Load.Generation = 6 },
+		"another load":               func(s *state) { s.Load.Number = 2 },
+		"both of another generation": func(s *state) { s.Generation, s.Load.Generation = 8, 8 },
+	} {
+		for stage, step := range map[string]func(s *state) error{
+			"sealed":   func(s *state) error { return s.CompleteCopy(7, 1, done(4, 0, 0), begin) },
+			"copied":   func(s *state) error { return s.BeginSweep(7, 1, 0, make([]checkpoint.SweepRange, 2), begin) },
+			"sweeping": func(s *state) error { return s.CompletePass(7, 1, 1, done(2, 0, 0), begin) },
+		} {
+			s := stateAt(t, stage)
+			edit(&s)
+			before := s
+			var refused *checkpoint.LoadError
+			if err := step(&s); !errors.As(err, &refused) || !refused.Yet || !same(before, s) {
+				t.Errorf("%s, when %s: %v", name, stage, err)
+			}
+		}
+	}
+}
+
+// A load that mends forgets the mappings of before: what they wrote is swept.
+func TestWhatIsMendedIsForgotten(t *testing.T) {
+	s := stateAt(t, "again")
+	s.Former = []checkpoint.Former{{Text: "t", Tables: []string{"former"}}}
+	s.Targets, s.WitnessBeats = []string{"orders"}, map[string]uint64{"orders": 1, "former": 2}
+	check(t, s.CompletePass(7, 1, 2, done(2, 0, 0), begin))
+	if s.NeedsLoad == (len(s.Former) == 0) || !s.NeedsLoad && !reflect.DeepEqual(s.WitnessBeats, map[string]uint64{"orders": 1}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A load begins by itself where none is under way, for the first time or after a gap, as each is
+// configured; why one that is needed does not is said.
+func TestWhichLoadsAskThemselves(t *testing.T) {
+	lostSince := func(stage string, needs bool) state {
+		s := stateAt(t, stage)
+		s.NeedsLoad = needs
+		return s
+	}
+	for name, c := range map[string]struct {
+		s            state
+		first, again bool
+		asks, waits  bool
+	}{
+		"the first":                   {state{Generation: 7}, true, false, true, false},
+		"the first, not configured":   {state{Generation: 7}, false, true, false, false},
+		"a gap":                       {state{Generation: 7, NeedsLoad: true}, false, true, true, false},
+		"a gap, to be waited for":     {state{Generation: 7, NeedsLoad: true}, true, false, false, true},
+		"before the first generation": {state{NeedsLoad: true}, true, true, false, false},
+		"asked for":                   {lostSince("asked", true), true, true, false, false},
+		"copying":                     {lostSince("sealed", true), true, true, false, false},
+		"sweeping":                    {lostSince("sweeping", true), true, true, false, false},
+		"over, in vain":               {lostSince("over", true), true, true, false, false},
+		"over":                        {lostSince("over", false), true, true, false, false},
+		"over, the base another":      {state{Generation: 7, Load: checkpoint.Load{Generation: 7, Parts: 1, DoneAt: begin, SweptAt: begin}}, true, true, false, false},
+		"after a raise":               {lostSince("raised", true), true, true, true, false},
+		"after two tries":             {state{Generation: 7, NeedsLoad: true, Tries: checkpoint.MaxTries - 1}, true, true, true, false},
+		"after three":                 {state{Generation: 7, NeedsLoad: true, Tries: checkpoint.MaxTries}, true, true, false, true},
+	} {
+		if name == "over, in vain" {
+			c.s.Reason, c.waits = "left", true
+		}
+		if asks, waits := c.s.AsksItself(c.first, c.again); asks != c.asks || (waits != "") != c.waits {
+			t.Errorf("%s: asks %v, waits for %q", name, asks, waits)
+		}
+	}
+}
+
+// The next pass of a sweep counts in a target of others until that is allowed, and none is due while one
+// runs, waits, or after the last.
+func TestWhichPassIsNext(t *testing.T) {
+	for name, c := range map[string]struct {
+		sweep checkpoint.Sweep
+		made  bool
+		want  int // -1: none
+	}{
+		"of others":             {checkpoint.Sweep{}, false, 0},
+		"of others, allowed":    {checkpoint.Sweep{Approved: true}, false, 1},
+		"of our own":            {checkpoint.Sweep{}, true, 1},
+		"it runs":               {checkpoint.Sweep{Pass: 1, Parts: 2}, true, -1},
+		"it waits":              {checkpoint.Sweep{Waiting: true}, false, -1},
+		"after one":             {checkpoint.Sweep{Pass: 1}, true, 2},
+		"after one, of others":  {checkpoint.Sweep{Pass: 1}, false, 2},
+		"counted, then allowed": {checkpoint.Sweep{Approved: true, BegunAt: begin}, false, 1},
+	} {
+		s := stateAt(t, "copied")
+		s.Load.Sweep, s.MadeByUs = c.sweep, c.made
+		if pass, due := s.NextPass(); due != (c.want >= 0) || due && pass != c.want {
+			t.Errorf("%s: %d, %v", name, pass, due)
+		}
+	}
+	s := stateAt(t, "copied")
+	for name, begins := range map[string]func() error{
+		"no parts":     func() error { return s.BeginSweep(7, 1, 0, nil, begin) },
+		"not the next": func() error { return s.BeginSweep(7, 1, 1, make([]checkpoint.SweepRange, 2), begin) },
+		"none runs":    func() error { return s.CompletePass(7, 1, 0, done(0, 0, 0), begin) },
+		"before the copy": func() error {
+			s := stateAt(t, "sealed")
+			return s.BeginSweep(7, 1, 0, make([]checkpoint.SweepRange, 2), begin)
+		},
+		"another division": func() error { s := stateAt(t, "counting"); return s.CompletePass(7, 1, 0, done(3, 0, 0), begin) },
+		"a later pass":     func() error { s := stateAt(t, "sweeping"); return s.CompletePass(7, 1, 2, done(2, 0, 0), begin) },
+		"allowed too late": func() error { s := stateAt(t, "over"); s.Load.Sweep.Approved = false; return s.ApproveSweep() },
+	} {
+		var refused *checkpoint.LoadError
+		if err := begins(); !errors.As(err, &refused) || refused.Cure == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Every count of every part is in the sums of a pass.
+func TestSumsOfAPass(t *testing.T) {
+	row := func(index int, n int64) checkpoint.Part {
+		p := checkpoint.Part{Index: index, Total: 2, State: checkpoint.PartDone}
+		p.Items, p.Bytes, p.Units, p.Rate = n, 2*n, float64(3*n), float64(4*n)
+		p.Counts = checkpoint.Counts{Seen: 5 * n, Put: 6 * n, Removed: 7 * n, Left: 8 * n, Unexplained: 9 * n}
+		return p
+	}
+	want := checkpoint.Sums{Total: 2, Done: 2, Items: 11, Bytes: 22, Units: 33, Rate: 44, Counts: checkpoint.Counts{Seen: 55, Put: 66, Removed: 77, Left: 88, Unexplained: 99}}
+	if got := checkpoint.PartsDone([]checkpoint.Part{row(0, 1), row(1, 10)}, 2); got != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A page without items moves a part on, and the parts of a sweep that runs are kept. A worker that
+// holds nothing any more takes no share.
+func TestPartsThatMoveOn(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		loading(t, ctx, a, 1)
+		held := takePart(t, ctx, a, 0)
+		check(t, held.Commit(ctx, progress(5, "e")))
+		check(t, held.Commit(ctx, progress(5, "f")))
+		if got := string(held.Part().Position); got != `"f"` {
+			t.Error(got)
+		}
+		_, err := a.UpdateTable(ctx, source, func(s *state) error {
+			s.Load.DoneAt, s.Load.Sweep = begin, checkpoint.Sweep{Pass: 1, Parts: 1, BegunAt: begin}
+			return nil
+		})
+		check(t, err)
+		sweeping := takePart(t, ctx, a, 0)
+		check(t, a.RemoveParts(ctx, source))
+		check(t, sweeping.Finish(ctx, progress(1, "")))
+	})
+	free := make([]checkpoint.Part, 4)
+	if taken := checkpoint.PartsToTake(free, map[string]int{"b": 0}, "me", 1, 8); len(taken) != 4 {
+		t.Errorf("%d are taken", len(taken))
+	}
+}
