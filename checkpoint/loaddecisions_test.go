@@ -568,3 +568,37 @@ func TestPartsThatMoveOn(t *testing.T) {
 		t.Errorf("%d are taken", len(taken))
 	}
 }
+
+// What windows mend is known only where the beginning of the loss is; and how old an image is counts
+// from the later of its own time and the adoption, before which no remove refuses it.
+func TestTheTimesOfWindows(t *testing.T) {
+	lost := begin.Add(500 * time.Millisecond)
+	s := state{Generation: 7, Base: 5, NeedsLoad: true, Kind: checkpoint.KindStream, LostFrom: lost}
+	if by := s.WindowsBy(); !by.Equal(begin.Add(-6*time.Second)) || checkpoint.Mendable(s) != nil {
+		t.Errorf("by %s", by)
+	}
+	s.LostFrom = time.Time{}
+	if by := s.WindowsBy(); !by.IsZero() || checkpoint.Mendable(s) == nil {
+		t.Errorf("nobody knows since when: by %s", by)
+	}
+	for _, c := range []struct{ at, adopted, want time.Time }{{begin, lost, lost}, {lost, begin, lost}, {begin, time.Time{}, begin}, {begin, begin, begin}} {
+		if got := checkpoint.Aged(c.at, c.adopted); !got.Equal(c.want) {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	full, window := checkpoint.Export{Address: "a", At: begin}, checkpoint.Export{Address: "b", From: begin, At: lost}
+	for name, c := range map[string]struct {
+		load    checkpoint.Load
+		doubted time.Time
+		mends   bool
+	}{
+		"a scan":                  {checkpoint.Load{StartedAt: begin}, time.Time{}, false},
+		"a full export":           {checkpoint.Load{Export: full}, time.Time{}, false},
+		"a full one and a window": {checkpoint.Load{Export: full, Windows: []checkpoint.Export{window}}, begin, false},
+		"windows alone":           {checkpoint.Load{Export: window, Windows: []checkpoint.Export{window}}, time.Time{}, true},
+	} {
+		if !c.load.Doubted().Equal(c.doubted) || c.load.MendsGap() != c.mends {
+			t.Errorf("%s: %s, %v", name, c.load.Doubted(), c.load.MendsGap())
+		}
+	}
+}

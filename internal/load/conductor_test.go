@@ -459,3 +459,69 @@ func TestHowOftenAPaceIsSaved(t *testing.T) {
 		}
 	})
 }
+
+// A source that tells no ID of its table, now or when the load began, is not taken for another table.
+func TestATableWithoutAnIDIsTheSame(t *testing.T) {
+	for _, c := range []struct{ began, now string }{{"", "second"}, {"first", ""}, {"", ""}} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.TableID = c.began })
+			s.shop.id = c.now
+			s.finish(ctx, checkpoint.PartProgress{Items: 7})
+			s.check(s.step(ctx))
+			if state := s.state(ctx); state.Load.DoneAt.IsZero() || state.Generation != 2 {
+				t.Errorf("%+v: %+v", c, state)
+			}
+		})
+	}
+}
+
+// The witnesses of former tables are withdrawn with the pass that found nothing to do, and with no
+// other: until then something of theirs is left there. Nothing is done for a pass that is not over,
+// or that waits for an operator.
+func TestWhenWitnessesAreWithdrawn(t *testing.T) {
+	for name, c := range map[string]struct {
+		counts    checkpoint.Counts
+		finished  bool
+		waiting   bool
+		withdrawn bool
+	}{
+		"it found nothing":    {checkpoint.Counts{Seen: 1, Left: 1}, true, false, true},
+		"it put a row":        {checkpoint.Counts{Put: 1}, true, false, false},
+		"it removed a row":    {checkpoint.Counts{Removed: 1}, true, false, false},
+		"it left one":         {checkpoint.Counts{Unexplained: 1}, true, false, false},
+		"put and left":        {checkpoint.Counts{Put: 1, Unexplained: 1}, true, false, false},
+		"put and removed":     {checkpoint.Counts{Put: 1, Removed: 1}, true, false, false},
+		"it is not over":      {checkpoint.Counts{}, false, false, false},
+		"it waits for a word": {checkpoint.Counts{}, false, true, false},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) {
+				state.Load.DoneAt = task.Now(ctx)
+				state.Load.Sweep = checkpoint.Sweep{Pass: 1, Parts: 1, Approved: true, BegunAt: task.Now(ctx), Ranges: []checkpoint.SweepRange{{Table: "orders"}}}
+				if c.waiting {
+					state.Load.Sweep = checkpoint.Sweep{BegunAt: task.Now(ctx), Waiting: true}
+				}
+				state.Former = []checkpoint.Former{{Hash: "h", Tables: []string{"former"}, Generation: 1}}
+			})
+			if c.finished {
+				s.finish(ctx, checkpoint.PartProgress{Counts: c.counts})
+			}
+			looks, witness := 0, s.Witness
+			former := &checkpointtest.Memory{OnRead: func(context.Context, string) error { looks++; return nil }}
+			s.Witness = func(table string) checkpoint.Store {
+				if table == "former" {
+					return former
+				}
+				return witness(table)
+			}
+			s.Reset()
+			began := task.Mono(ctx)
+			s.check(s.step(ctx))
+			if withdrawn := looks > 0; withdrawn != c.withdrawn || task.Mono(ctx) != began {
+				t.Errorf("%s: withdrawn %v after %s, %+v", name, withdrawn, task.Mono(ctx)-began, s.state(ctx).Load.Sweep)
+			}
+		})
+	}
+}
