@@ -339,7 +339,7 @@ func TestHowFarAnExportIs(t *testing.T) {
 		}
 	}
 	if len(shown) != 6 {
-		t.Errorf("these are told apart: %q", shown)
+		t.Errorf("these are told apart: %v", shown)
 	}
 }
 
