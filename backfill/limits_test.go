@@ -147,6 +147,7 @@ func TestPagesOfAPart(t *testing.T) {
 		"few rows":                     {4, 0, 4, partProgress{}, 25},
 		"units":                        {0, 400, 4, known, 200},
 		"units, at the beginning":      {0, 400, 4, partProgress{}, 25},
+		"units, no cost known yet":     {0, 400, 4, partProgress{Items: 1000}, 25},
 		"both, units first":            {4000, 400, 4, known, 200},
 		"both, rows first":             {400, 400, 4, known, 100},
 		"more than a page ever holds":  {0, 1e9, 4, known, 0},

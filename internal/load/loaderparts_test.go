@@ -193,3 +193,56 @@ func expiring(t *testing.T) *transform.Mapping {
 	}
 	return m
 }
+
+// A worker without a way to read exports plans no load from them and copies none of their files; it
+// says so, and scans nothing in their place.
+func TestAWorkerThatCannotReadTheExport(t *testing.T) {
+	for _, sealed := range []bool{false, true} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			now := task.Now(ctx)
+			s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.AdoptedAt = true, now.Add(-time.Hour) })
+			s.exported(ctx, 12, now.Add(-time.Minute))
+			if sealed {
+				s.check(s.conduct(ctx, time.Second))
+			}
+			s.Options.Exports = nil
+			told := 0
+			s.Events.Retry = func(_, _ string, _ time.Duration, err error) {
+				if told++; !errors.Is(err, errNoExports) {
+					t.Error(err)
+				}
+			}
+			s.Reset()
+			s.check(s.work(ctx, time.Minute, true))
+			if state := s.state(ctx); told == 0 || s.shop.reads > 0 || len(s.live(ctx)) > 0 || (state.Stage() == checkpoint.StageCopying) != sealed {
+				t.Errorf("sealed %v: told %d times, %+v", sealed, told, state.Load)
+			}
+		})
+	}
+}
+
+// The plan of exports is their own: so many items and bytes, in the order of their times. In another
+// order they are refused, because what one window puts the next may remove.
+func TestThePlanOfExports(t *testing.T) {
+	for _, swapped := range []bool{false, true} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			now := task.Now(ctx).Truncate(time.Second)
+			begin := now.Add(-3 * time.Hour)
+			s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.AdoptedAt = true, begin })
+			s.chained(ctx, begin, stocked(10), window{begin, begin.Add(time.Hour), []string{"i10"}, nil}, window{begin.Add(time.Hour), now.Add(-time.Minute), []string{"i11"}, nil})
+			if swapped {
+				s.change(ctx, func(state *checkpoint.TableState) {
+					state.Load.Windows = []checkpoint.Export{state.Load.Windows[1], state.Load.Windows[0]}
+				})
+			}
+			var fault *exports.Error
+			s.Events.Retry = func(_, _ string, _ time.Duration, err error) { errors.As(err, &fault) }
+			s.Reset()
+			s.check(s.conduct(ctx, 10*time.Second))
+			l := s.state(ctx).Load
+			if swapped && (fault == nil || l.Generation != 0) || !swapped && (fault != nil || l.Estimate != 12 || l.Parts != 4 || l.TableID != "first" || len(l.ExportARNs()) != 3) {
+				t.Errorf("swapped %v: %v, %+v", swapped, fault, l)
+			}
+		})
+	}
+}
