@@ -43,7 +43,7 @@ func TestTheWholeWay(t *testing.T) {
 		if len(s.failed) > 0 {
 			t.Errorf("failed: %q", s.failed)
 		}
-		if len(c.Proofs) != 2 || c.Proofs[0].How != "a canary" || c.Proofs[0].Position == "" || len(c.Gates) != 2*len(GateNames) || len(Open(c.Gates)) > 0 {
+		if len(c.Proofs) != 2 || c.Proofs[0].How != "a canary" || c.Proofs[0].Position == "" || c.Proofs[0].Shard != kit.Shard || c.Proofs[1].Table != "Parts" || len(c.Gates) != 2*len(GateNames) || len(Open(c.Gates)) > 0 {
 			t.Errorf("proofs %+v, gates %+v", c.Proofs, c.Gates)
 		}
 		if c.FrozenAt.IsZero() || !c.FrozenAt.After(c.FreezeBegunAt) || c.FencedAt.Before(c.FrozenAt) || c.SwitchedAt.Before(c.FencedAt) {
@@ -513,8 +513,11 @@ func TestWhatEndsADrain(t *testing.T) {
 			s.Sleep(5 * time.Second)
 			s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Step = step; return nil }))
 			got := s.drive(settled)
-			if !strings.HasPrefix(got.Reason, "somebody still writes: item hash of table Parts was changed at ") || got.Strays != 1 || got.Stragglers[0].Table != "Parts" {
+			if !strings.HasPrefix(got.Reason, "somebody still writes: item hash of table Parts was changed at ") || got.Strays != 1 || got.Stragglers[0].Table != "Parts" || !got.Stragglers[0].At.After(got.FrozenAt) {
 				t.Errorf("at %s: %s: %q, %+v", step, got.Step, got.Reason, got.Stragglers)
+			}
+			if drained := strings.Contains(steps(got), "verify"); drained == (step == checkpoint.CutoverDrain) || len(got.Fences) > 0 {
+				t.Errorf("at %s it goes on though somebody writes: %s, fences %v", step, steps(got), got.Fences)
 			}
 		})
 	}
@@ -523,6 +526,12 @@ func TestWhatEndsADrain(t *testing.T) {
 		s.drive(at(checkpoint.CutoverDrain))
 		s.Change("Parts", func(st *checkpoint.TableState) { st.NeedsLoad, st.Reason = true, "a gap" })
 		s.expect(s.drive(settled), checkpoint.CutoverCancelled, "table Parts: changes or rows are missing: a gap", FreezeWrites, UnfreezeWrites)
+	})
+	playScene(t, func(s *scene) { // what was overridden before the freeze ends nothing after it
+		p := plan()
+		p.Overrides = []checkpoint.CutoverOverride{{Gate: GateCopy, Reason: "known"}}
+		s.Change("Parts", func(st *checkpoint.TableState) { st.Pause.Since = s.Now() })
+		s.expect(s.play(p), checkpoint.CutoverWatching, "", FreezeWrites, Switch)
 	})
 	for moment, stray := range map[time.Duration]bool{0: false, time.Second: false, time.Second + 1: true} {
 		if after(kit.Begin.Add(moment), kit.Begin) != stray {

@@ -1,0 +1,418 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
+)
+
+// loses lets the nth write from now on of a row of the ledger fail.
+func (s *scene) loses(row string, nth int) {
+	s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
+		if key == row {
+			nth--
+		}
+		if key == row && nth == 0 {
+			return false, errAway
+		}
+		return execute(), nil
+	}
+}
+
+// called are the tokens of the calls of a hook.
+func (s *scene) called(hook string) (tokens []string) {
+	for _, call := range s.calls {
+		if words := strings.Fields(call); words[0] == hook {
+			tokens = append(tokens, words[1])
+		}
+	}
+	return tokens
+}
+
+// A hook is called again only if its outcome may not be in the ledger, and then with a higher token:
+// a call before its begin is recorded could have the token of another one, and one whose outcome is
+// recorded would freeze an application that writes again, or switch it twice.
+func TestWhichCallIsRepeatedAfterALostWrite(t *testing.T) {
+	begin := func(until checkpoint.CutoverStep) func(s *scene) {
+		return func(s *scene) { s.start(plan()); s.drive(at(until)) }
+	}
+	cancelled := func(s *scene) {
+		begin(checkpoint.CutoverFreeze)(s)
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("why", s.Now()) }))
+	}
+	past := func(step checkpoint.CutoverStep) func(c checkpoint.Cutover) bool {
+		return func(c checkpoint.Cutover) bool { return settled(c) || c.Step == step }
+	}
+	for _, c := range []struct {
+		hook  string
+		begin func(s *scene)
+		end   checkpoint.CutoverStep
+		calls []int // if the nth write of the record fails: begin of the call, its outcome, what follows
+	}{
+		{FreezeWrites, begin(checkpoint.CutoverChecks), checkpoint.CutoverDrain, []int{1, 2, 2, 1}},
+		{Switch, begin(checkpoint.CutoverFence), checkpoint.CutoverWatching, []int{1, 2, 2}},
+		{UnfreezeWrites, cancelled, checkpoint.CutoverCancelled, []int{1, 2, 2, 1}},
+	} {
+		for i, want := range c.calls {
+			playScene(t, func(s *scene) {
+				c.begin(s)
+				s.answers(c.hook, func(call Call) (string, Outcome) {
+					if now := s.Cutover(); now.Token() != call.Token {
+						t.Errorf("%s is called with token %s, the record has %s", c.hook, call.Token, now.Token())
+					}
+					return "", HookDone
+				})
+				s.loses("p/cutover", 1+i)
+				got := s.drive(past(c.end))
+				tokens := s.called(c.hook)
+				if got.Step != c.end || len(tokens) != want || len(slices.Compact(tokens)) != want || len(s.failed) != 1 {
+					t.Errorf("write %d of %s lost: %s after the calls %v, want %d; failed: %q", 1+i, c.hook, got.Step, tokens, want, s.failed)
+				}
+				if c.hook == FreezeWrites && got.FrozenAt.Before(got.Hooks[0].Ended) {
+					t.Errorf("frozen at %v, before the hook's answer at %v", got.FrozenAt, got.Hooks[0].Ended)
+				}
+			})
+		}
+	}
+}
+
+// Tables are halted before a number is raised, and the numbers are in the record before the first
+// drop: a drop that is repeated, here or by another driver, is of the same numbers. Numbers that were
+// raised again and again would leave families behind, and an evidence that names a number under which
+// somebody may have written.
+func TestTheOrderOfTheFence(t *testing.T) {
+	playScene(t, func(s *scene) {
+		creates, drops, dropped := 0, 0, time.Time{}
+		s.Target.Refuse = func(change string) error {
+			for _, source := range plan().Tables {
+				if state := s.Table(source); !state.Halted() {
+					t.Errorf("%s while table %s may be written", change, source)
+				}
+			}
+			if strings.HasPrefix(change, "create") {
+				creates++
+				return nil
+			}
+			if fences := s.Cutover().Fences; len(fences) != 2 || fences["orders"] == 0 || fences["parts"] == 0 {
+				t.Errorf("%s while the record has the numbers %v", change, fences)
+			}
+			if drops++; drops <= 2 {
+				return errAway
+			} else if drops == 3 {
+				dropped = s.Now()
+			}
+			return nil
+		}
+		c := s.play(plan())
+		s.expect(c, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
+		if creates != 2 || drops != 4 {
+			t.Errorf("%d families were created, and %d drops tried", creates, drops)
+		}
+		if held := c.FencedAt.Sub(dropped); held < 2*s.Target.DropDelay() {
+			t.Errorf("fenced %s after the first drop, before both are in force", held)
+		}
+	})
+}
+
+// A driver gives its lease back when it ends: otherwise the next one waits for a lease's time while
+// the application is frozen. One that is stopped renews it no more.
+func TestADriverGivesItsLeaseBack(t *testing.T) {
+	playScene(t, func(s *scene) {
+		lease := func() checkpoint.KeeperLease {
+			l, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+			s.Must(err)
+			return l
+		}
+		s.start(plan())
+		if s.drive(at(checkpoint.CutoverFreeze)); lease().Owner() != "" {
+			t.Errorf("%s holds the lease after its last pass", lease().Owner())
+		}
+		s.driveFor(30 * time.Second)
+		if lease().Owner() == "" {
+			t.Error("nobody drives")
+		}
+		before := lease().Row.Counter
+		if s.Sleep(5 * time.Minute); lease().Row.Counter != before {
+			t.Error("the lease is renewed after the driver was stopped")
+		}
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("why", s.Now()) }))
+		if c := s.driveFor(2 * time.Minute); c.Step != checkpoint.CutoverCancelled || lease().Owner() != "" {
+			t.Errorf("%s, and %q holds the lease", c.Step, lease().Owner())
+		}
+	})
+}
+
+// Hooks are probed once by a process that drives, of all tables; a probe and a call may take half a
+// minute each.
+func TestCallsAreBounded(t *testing.T) {
+	playScene(t, func(s *scene) {
+		var probes []string
+		answer := s.hook
+		s.hook = func(call Call) (string, Outcome) {
+			if call.Probe {
+				probes = append(probes, fmt.Sprint(call.Hook, call.Token, call.Step, call.Tables))
+			}
+			return answer(call)
+		}
+		s.start(plan())
+		s.takes = time.Hour
+		began := s.Now()
+		s.Must(s.driver.Probe(s.Ctx, plan().Tables))
+		if took := s.Now().Sub(began); took != 90*time.Second {
+			t.Errorf("three probes took %s", took)
+		}
+		probes, s.takes = nil, time.Second
+		s.drive(at(checkpoint.CutoverChecks))
+		s.takes = time.Hour
+		s.silent(FreezeWrites)
+		c := s.drive(func(c checkpoint.Cutover) bool { return len(c.Hooks) > 0 })
+		if took := c.Hooks[0].Ended.Sub(c.Hooks[0].Began); took != 30*time.Second {
+			t.Errorf("a call took %s", took)
+		}
+		if want := []string{"freeze_writesprobe[Orders Parts]", "switchprobe[Orders Parts]", "unfreeze_writesprobe[Orders Parts]"}; !slices.Equal(probes[:3], want) || len(probes) != 6 {
+			t.Errorf("two drivers sent the probes %q", probes)
+		}
+	})
+}
+
+// Whoever drives on has other canaries of another attempt to write, lets the tables of another attempt
+// go on, and removes what another one wrote: nothing of an attempt counts for the next one, even if a
+// driver never sees the record between the two.
+func TestNothingOfAnAttemptCountsForTheNextOne(t *testing.T) {
+	playScene(t, func(s *scene) {
+		lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+		s.Must(err)
+		seat, err := s.Ledger.TakeKeeperLease(s.Ctx, lease)
+		s.Must(err)
+		v := &drive{Driver: s.driver, settings: s.driver.Settings.orDefault(), seat: seat}
+		for attempt := uint32(1); attempt <= 2; attempt++ {
+			var c checkpoint.Cutover
+			s.Must(s.Update(func(now *checkpoint.Cutover) error {
+				*now = checkpoint.Cutover{Attempt: attempt, Step: checkpoint.CutoverDrain, CutoverPlan: plan()}
+				c = *now
+				return nil
+			}))
+			s.Must(v.drain(s.Ctx, c, s.Now()))
+			changes := s.Source.Changes["Orders"]
+			if of, _ := canary.Which(changes[len(changes)-1]); of != attempt || len(s.Source.Items["Orders"]) == 0 {
+				t.Errorf("in attempt %d the last canary is of attempt %d", attempt, of)
+			}
+			for _, source := range plan().Tables {
+				s.Change(source, func(st *checkpoint.TableState) { s.Must(st.HaltFor(attempt)) })
+			}
+			s.Must(v.resume(s.Ctx, c))
+			if !s.tablesGoOn() {
+				t.Errorf("after attempt %d a table is halted", attempt)
+			}
+			v.removeCanaries(s.Ctx, c)
+			if n := len(s.Source.Items["Orders"]) + len(s.Source.Items["Parts"]); n > 0 {
+				t.Errorf("after attempt %d there are %d canaries", attempt, n)
+			}
+		}
+	})
+}
+
+// A write of a canary that fails is repeated from there on, and a removal until it succeeds for all
+// tables.
+func TestCanariesAreWrittenAndRemovedAfterAFailure(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverFreeze))
+		puts, deletes := 0, 0
+		s.Source.Fail = func(call string) error {
+			switch call {
+			case "Put":
+				if puts++; puts == 11 {
+					return errAway
+				}
+			case "Delete":
+				if deletes++; deletes == canary.Number(1)+11 {
+					return errAway
+				}
+			}
+			return nil
+		}
+		c := s.drive(settled)
+		if all := 2 * canary.Number(1); puts != all+1 || c.Step != checkpoint.CutoverWatching {
+			t.Errorf("%s after %d puts, of %d", c.Step, puts, all)
+		}
+		s.driveFor(time.Minute)
+		left := len(s.Source.Items["Orders"]) + len(s.Source.Items["Parts"])
+		if want := canary.Number(1) + 11 + 2*canary.Number(1); left > 0 || deletes != want || !slices.Contains(s.failed, "remove canaries: it is away") {
+			t.Errorf("%d canaries are left after %d deletes, want %d; failed: %q", left, deletes, want, s.failed)
+		}
+		for _, call := range []string{"Describe", "read"} { // neither passes for a removal
+			v, before := &drive{Driver: s.driver}, deletes
+			s.Source.Fail = func(asked string) error { return map[bool]error{true: errAway}[asked == call] }
+			s.Store.OnRead = func(context.Context, string) error { return map[bool]error{true: errAway}[call == "read"] }
+			if v.removeCanaries(s.Ctx, c); v.removed != 0 || deletes != before || s.failed[len(s.failed)-1] != "remove canaries: it is away" {
+				t.Errorf("%s fails: %q", call, s.failed)
+			}
+			s.failed = nil
+		}
+	})
+}
+
+// A rehearsal freezes nothing, so what the application writes meanwhile ends it at no step.
+func TestARehearsalLetsTheApplicationWrite(t *testing.T) {
+	playScene(t, func(s *scene) {
+		p := plan()
+		p.Rehearse = true
+		s.start(p)
+		s.World.Go("write", func(ctx context.Context) {
+			for i := 0; ctx.Err() == nil; i++ {
+				s.Must(s.Source.Put(ctx, "Parts", kit.Item(fmt.Sprint("item", i))))
+				_ = task.Sleep(ctx, 3*time.Second)
+			}
+		})
+		s.expect(s.drive(settled), checkpoint.CutoverRehearsed, "")
+	})
+}
+
+// slow is a source whose descriptions fail after so long, if that is not 0.
+type slow struct {
+	Source
+	takes time.Duration
+	asked int
+}
+
+func (s *slow) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	s.asked++
+	if s.takes > 0 {
+		return backfill.Description{}, errors.Join(errAway, task.Sleep(ctx, s.takes))
+	}
+	return s.Source.Describe(ctx, table)
+}
+
+// The source is asked for its time every twenty seconds and not in every pass, for its rate is limited
+// per account; and a source that does not answer keeps no deadline from passing.
+func TestTheSourceIsAskedNowAndThen(t *testing.T) {
+	playScene(t, func(s *scene) {
+		p := plan()
+		p.Approved = false
+		s.start(p)
+		source := &slow{Source: s.Source}
+		s.driver.Source = source
+		s.driveFor(10 * time.Minute)
+		if source.asked < 20 || source.asked > 31 {
+			t.Errorf("the source was asked %d times in ten minutes", source.asked)
+		}
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Approve(s.Now()) }))
+		s.Source.Blind = true
+		s.drive(at(checkpoint.CutoverFreeze))
+		began := s.Now()
+		source.asked = 0
+		if s.driveFor(5 * time.Minute); source.asked > 15+2 {
+			t.Errorf("the source was asked %d times in five minutes of a drain", source.asked)
+		}
+		source.takes = time.Minute
+		c := s.drive(settled)
+		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || took < 10*time.Minute || took > 15*time.Minute {
+			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
+		}
+	})
+}
+
+// A driver that never heard the source's time counts a deadline by its own clock since it saw the
+// step: the application is not frozen for ever because the source is away.
+func TestADeadlinePassesWithoutTheSource(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverFreeze))
+		s.Source.Fail = func(string) error { return errAway }
+		unheard, err := checkpoint.Open(s.Ctx, s.Store, "p", checkpoint.Options{Worker: "deaf", ID: "ledger"})
+		s.Must(err)
+		s.driver.Ledger = unheard
+		began := s.Now()
+		c := s.drive(settled)
+		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || !strings.HasPrefix(c.Reason, "drain took more than 10m") || took < 10*time.Minute || took > 11*time.Minute {
+			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
+		}
+		if s.calls[len(s.calls)-1] != "unfreeze_writes 1.8.2 cancelling" || c.UnfrozenAt.IsZero() || !s.tablesGoOn() {
+			t.Errorf("calls %v, unfrozen at %v", s.calls, c.UnfrozenAt)
+		}
+	})
+}
+
+// The deadline of each step counts from its own begin: steps that take most of theirs one after the
+// other end in time.
+func TestEachDeadlineIsOfItsOwnStep(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Source.Blind, s.driver.Settings.Pass = true, 10*time.Second
+		s.World.After(8*time.Minute, func() { s.Source.Blind = false })
+		verify := s.final
+		s.final = func(source string) checkpoint.VerifyResult { s.Sleep(3 * time.Minute); return verify(source) }
+		c := s.play(plan())
+		if took := c.SwitchedAt.Sub(c.FrozenAt); c.Step != checkpoint.CutoverWatching || took < 10*time.Minute {
+			t.Errorf("%s (%s), %s after the freeze", c.Step, c.Reason, took)
+		}
+	})
+}
+
+// All times of the record are the source's, however wrong the clock of the driver is: they are held
+// against times of changes.
+func TestTimesAreTheSources(t *testing.T) {
+	for _, skew := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
+		playScene(t, func(s *scene) {
+			p := s.World.NewProcess("driver")
+			p.Skew(skew)
+			began := s.Now()
+			s.start(plan())
+			done := s.World.NewEvent()
+			p.Go("drive", func() {
+				_ = s.driver.Run(p.Context(), settled)
+				done.Set()
+			})
+			s.Must(done.Wait(s.Ctx))
+			c := s.Cutover()
+			for name, at := range map[string]time.Time{"begun": c.BegunAt, "freeze begun": c.FreezeBegunAt, "frozen": c.FrozenAt, "fenced": c.FencedAt, "switched": c.SwitchedAt, "step": c.StepAt} {
+				if at.Before(began) || at.After(s.Now()) {
+					t.Errorf("a driver whose clock is %s ahead: %s at %v, driven from %v to %v", skew, name, at, began, s.Now())
+				}
+			}
+			if c.Step != checkpoint.CutoverWatching || c.Hooks[0].Began.Before(began) || c.Hooks[1].Ended.After(s.Now()) {
+				t.Errorf("%s: %s, %+v", c.Step, c.Reason, c.Hooks)
+			}
+		})
+	}
+}
+
+// The tables' records say that the application has switched before the streams are looked at, and that
+// the watch is over before the cutover's record does: a worker that begins reads the tables' alone. What
+// could not be written is written again.
+func TestTablesAreMarkedFirst(t *testing.T) {
+	playScene(t, func(s *scene) {
+		p := plan()
+		p.WatchFor = time.Minute
+		s.start(p)
+		s.drive(at(checkpoint.CutoverSwitching))
+		s.driver.Settings.Pass = 10 * time.Second
+		s.loses("p/table/Parts", 1)
+		if c := s.driveFor(20 * time.Second); c.Step != checkpoint.CutoverWatching || len(s.failed) != 1 || !s.Table("Parts").Halt.Switched || s.Table("Parts").Halt.Attempt != 1 {
+			t.Errorf("%s: %+v; failed: %q", c.Step, s.Table("Parts").Halt, s.failed)
+		}
+		s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
+			if key == "p/table/Parts" {
+				return false, errAway
+			}
+			return execute(), nil
+		}
+		if c := s.driveFor(5 * time.Minute); c.Step != checkpoint.CutoverWatching || s.Table("Parts").Halt.Done {
+			t.Errorf("%s, though a worker of a table may begin: %+v", c.Step, s.Table("Parts").Halt)
+		}
+		s.Store.OnSwap = nil
+		if c := s.driveFor(time.Minute); c.Step != checkpoint.CutoverDone || !s.Table("Parts").Halt.Done || !s.Table("Orders").Halt.Done {
+			t.Errorf("%s: %+v", c.Step, s.Table("Parts").Halt)
+		}
+	})
+}
