@@ -95,7 +95,7 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 		switch {
 		case err == nil:
 			return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
-				t.Fence, t.Withheld = max(t.Fence, n), ""
+				t.Fence, t.Withheld = n, "" // a higher one stays (UpdateTarget)
 				return nil
 			})
 		case coded(err, "AlreadyExists"):
@@ -154,7 +154,7 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 			return t.Withheld, err
 		}
 		switch {
-		case failed == nil && !left:
+		case !left:
 			t, _, err := f.Ledger.Target(ctx, table)
 			if err != nil || t.Withheld != "" {
 				return t.Withheld, err

@@ -296,6 +296,12 @@ func TestAFenceHandsOnFailures(t *testing.T) {
 				}
 			}
 			schema.lists = nil
+			if schema.creates, schema.drops = []error{lost}, []error{lost}; name != "mark" && name != "mend" {
+				if err := act(ctx, f); !errors.Is(err, lost) {
+					t.Errorf("%s: a change of a family that never reached the service: %v", name, err)
+				}
+			}
+			schema.creates, schema.drops = nil, nil
 			f.Rest = func(_ context.Context, d time.Duration) error {
 				if d != schema.delay {
 					t.Errorf("it waits %s", d)
@@ -312,4 +318,34 @@ func TestAFenceHandsOnFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// meddled is a schema during whose drops something else happens.
+type meddled struct {
+	*families
+	during func()
+}
+
+func (m meddled) DropFamily(ctx context.Context, table, family string) error {
+	m.during()
+	return m.families.DropFamily(ctx, table, family)
+}
+
+// A fence that another process withholds during a drop is not in force after it: writes carry no number
+// since, so that no drop rejects them.
+func TestAFenceThatIsWithheldDuringADrop(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
+		if err := f.Open(ctx, "t"); err != nil {
+			t.Error(err)
+		}
+		schema.names = append(schema.names, number(5))
+		f.Families = meddled{schema, func() {
+			if _, err := (fence.Fence{Ledger: f.Ledger}).Raise(ctx, "t"); err != nil {
+				t.Error(err)
+			}
+		}}
+		if why, err := f.Drop(ctx, "t", 1000); err != nil || why == "" {
+			t.Errorf("%q, %v", why, err)
+		}
+	})
 }
