@@ -69,23 +69,35 @@ type cut struct {
 	status int
 	calls  int
 	again  bool // whether the request could be sent again
+	closed int  // answers
 }
 
 func (c *cut) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.calls++
 	c.again = c.again || r.GetBody != nil
 	return &http.Response{StatusCode: c.status, Status: http.StatusText(c.status), Header: http.Header{OutcomeHeader: {"Refused"}},
-		Body: io.NopCloser(io.MultiReader(strings.NewReader("said"), iotest.ErrReader(io.ErrUnexpectedEOF)))}, nil
+		Body: answer{io.MultiReader(strings.NewReader("said"), iotest.ErrReader(io.ErrUnexpectedEOF)), c}}, nil
+}
+
+// answer is the body of an answer.
+type answer struct {
+	io.Reader
+	of *cut
+}
+
+func (a answer) Close() error {
+	a.of.closed++
+	return nil
 }
 
 // An answer that breaks off is no word that it is done; a request is sent once, with the means to repeat
-// it taken away.
+// it taken away, and its connection is given back.
 func TestAnAnswerThatBreaksOff(t *testing.T) {
 	for status, want := range map[int]cutover.Outcome{200: cutover.HookUnknown, 299: cutover.HookUnknown, 499: cutover.HookRefused, 399: cutover.HookUnknown, 500: cutover.HookUnknown} {
 		h := served(t, nil)
 		c := &cut{status: status}
 		h.client.Transport = c
-		if output, outcome := h.Call(t.Context(), freezeCall); outcome != want || c.calls != 1 || c.again || !strings.Contains(output, ": said") {
+		if output, outcome := h.Call(t.Context(), freezeCall); outcome != want || c.calls != 1 || c.closed != 1 || c.again || !strings.Contains(output, ": said") {
 			t.Errorf("%d: %s after %d calls: %s", status, outcome, c.calls, output)
 		}
 	}
