@@ -145,6 +145,15 @@ func TestADriverGivesItsLeaseBack(t *testing.T) {
 		if s.Sleep(5 * time.Minute); lease().Row.Counter != before {
 			t.Error("the lease is renewed after the driver was stopped")
 		}
+		s.World.After(time.Minute, func() { // another process takes it, as from one that was frozen for long
+			other := s.Open("other")
+			_, err := other.TakeKeeperLease(s.Ctx, lease())
+			s.Must(err)
+		})
+		if s.driveFor(70 * time.Second); len(s.failed) > 0 || lease().Owner() != "other" {
+			t.Errorf("%s holds the lease that another process took; failed: %q", lease().Owner(), s.failed)
+		}
+		s.Sleep(time.Minute)
 		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("why", s.Now()) }))
 		if c := s.driveFor(2 * time.Minute); c.Step != checkpoint.CutoverCancelled || lease().Owner() != "" {
 			t.Errorf("%s, and %q holds the lease", c.Step, lease().Owner())
@@ -315,7 +324,10 @@ func TestTheSourceIsAskedNowAndThen(t *testing.T) {
 		if s.driveFor(5 * time.Minute); source.asked > 15+2 {
 			t.Errorf("the source was asked %d times in five minutes of a drain", source.asked)
 		}
-		source.takes = time.Minute
+		source.takes, s.failed = time.Minute, nil
+		if s.driveFor(75 * time.Second); len(s.failed) > 0 { // while it is asked
+			t.Errorf("that the process ends is a failure: %q", s.failed)
+		}
 		c := s.drive(settled)
 		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || took < 10*time.Minute || took > 15*time.Minute {
 			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)

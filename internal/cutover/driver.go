@@ -85,7 +85,7 @@ func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Set
 	g.Go("renew the driver's seat", func(context.Context) error { return seat.Keep() })
 	g.Go("drive", func(ctx context.Context) error {
 		defer seat.Abandon()
-		v := &drive{Driver: d, settings: settings, seat: seat, began: task.Mono(ctx)}
+		v := &drive{Driver: d, settings: settings, seat: seat}
 		for ctx.Err() == nil {
 			going, err := v.pass(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -118,7 +118,6 @@ type drive struct {
 	*Driver
 	settings Settings
 	seat     *checkpoint.Keeper
-	began    time.Duration
 	last     checkpoint.Cutover // as it was read last
 
 	stepped time.Duration // when this holder first saw the step of last

@@ -103,10 +103,10 @@ func (s *scene) drive(until func(c checkpoint.Cutover) bool) checkpoint.Cutover 
 	return s.run(30*time.Minute, until)
 }
 
-// driveFor drives for a time.
+// driveFor drives for a time, as a worker does.
 func (s *scene) driveFor(d time.Duration) checkpoint.Cutover {
 	s.Helper()
-	return s.run(d, func(checkpoint.Cutover) bool { return false })
+	return s.run(d, nil)
 }
 
 func (s *scene) run(d time.Duration, until func(c checkpoint.Cutover) bool) checkpoint.Cutover {
@@ -114,10 +114,12 @@ func (s *scene) run(d time.Duration, until func(c checkpoint.Cutover) bool) chec
 	ctx, cancel := context.WithCancel(s.Ctx)
 	defer cancel()
 	s.World.After(d, cancel)
-	over := false
-	if err := s.driver.Run(ctx, func(c checkpoint.Cutover) bool { over = over || until(c); return over }); err != nil {
-		s.Fatal(err)
+	over := until
+	if until != nil { // once it was so
+		was := false
+		over = func(c checkpoint.Cutover) bool { was = was || until(c); return was }
 	}
+	s.Must(s.driver.Run(ctx, over))
 	return s.Cutover()
 }
 
