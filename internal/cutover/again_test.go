@@ -335,23 +335,73 @@ func TestTheSourceIsAskedNowAndThen(t *testing.T) {
 	})
 }
 
-// A driver that never heard the source's time counts a deadline by its own clock since it saw the
-// step: the application is not frozen for ever because the source is away.
+// unheard is a driver that never heard the source's time, of a host whose clock is ahead.
+func (s *scene) unheard(skew time.Duration) (drive func(until func(c checkpoint.Cutover) bool) checkpoint.Cutover) {
+	s.Source.Fail = func(string) error { return errAway }
+	p := s.World.NewProcess("unheard")
+	p.Skew(skew)
+	ledger, err := checkpoint.Open(p.Context(), s.Store, "p", checkpoint.Options{Worker: "unheard", ID: "ledger"})
+	s.Must(err)
+	s.driver.Ledger = ledger
+	return func(until func(c checkpoint.Cutover) bool) checkpoint.Cutover {
+		ctx, cancel := context.WithCancel(p.Context())
+		defer cancel()
+		s.World.After(20*time.Minute, cancel)
+		done := s.World.NewEvent()
+		p.Go("drive", func() {
+			_ = s.driver.Run(ctx, until)
+			done.Set()
+		})
+		s.Must(done.Wait(s.Ctx))
+		return s.Cutover()
+	}
+}
+
+// A driver that never heard the source's time counts a deadline by its monotonic clock since it saw
+// the step: the application is not frozen for ever because the source is away, nor let go early because
+// a clock is wrong.
 func TestADeadlinePassesWithoutTheSource(t *testing.T) {
+	for _, skew := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		playScene(t, func(s *scene) {
+			s.start(plan())
+			s.drive(at(checkpoint.CutoverFreeze))
+			began := s.Now()
+			c := s.unheard(skew)(settled)
+			if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || !strings.HasPrefix(c.Reason, "drain took more than 10m") || took < 10*time.Minute || took > 11*time.Minute {
+				t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
+			}
+			if s.calls[len(s.calls)-1] != "unfreeze_writes 1.8.2 cancelling" || c.UnfrozenAt.IsZero() || !s.tablesGoOn() {
+				t.Errorf("calls %v, unfrozen at %v", s.calls, c.UnfrozenAt)
+			}
+		})
+	}
+}
+
+// A switch is called, and its answer counts, whether the source tells its time or not: the application
+// stands still meanwhile.
+func TestASwitchNeedsNoSource(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.start(plan())
-		s.drive(at(checkpoint.CutoverFreeze))
-		s.Source.Fail = func(string) error { return errAway }
-		unheard, err := checkpoint.Open(s.Ctx, s.Store, "p", checkpoint.Options{Worker: "deaf", ID: "ledger"})
-		s.Must(err)
-		s.driver.Ledger = unheard
-		began := s.Now()
-		c := s.drive(settled)
-		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || !strings.HasPrefix(c.Reason, "drain took more than 10m") || took < 10*time.Minute || took > 11*time.Minute {
-			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
+		s.drive(at(checkpoint.CutoverFence))
+		if c := s.unheard(0)(settled); c.Step != checkpoint.CutoverWatching || len(s.called(Switch)) != 1 {
+			t.Errorf("%s after %v", c.Step, s.calls)
 		}
-		if s.calls[len(s.calls)-1] != "unfreeze_writes 1.8.2 cancelling" || c.UnfrozenAt.IsZero() || !s.tablesGoOn() {
-			t.Errorf("calls %v, unfrozen at %v", s.calls, c.UnfrozenAt)
+	})
+}
+
+// A deadline counts from the step's begin, not from when a driver took over: the application would be
+// frozen for as long again with each driver that ends.
+func TestADeadlineCountsAcrossDrivers(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Source.Blind = true
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverFreeze))
+		began := s.Now()
+		s.Sleep(8 * time.Minute)
+		s.driver.Ledger = s.Open("next")
+		c := s.drive(settled)
+		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || took > 11*time.Minute {
+			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
 		}
 	})
 }

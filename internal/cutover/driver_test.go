@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -502,6 +503,15 @@ func TestAFenceThatIsWithheld(t *testing.T) {
 	}
 }
 
+// timeless is a source whose descriptions have no time.
+type timeless struct{ Source }
+
+func (s timeless) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	d, err := s.Source.Describe(ctx, table)
+	d.At = time.Time{}
+	return d, err
+}
+
 // Nothing is decided by a time that the source does not tell.
 func TestTheSourceTellsTheTime(t *testing.T) {
 	playScene(t, func(s *scene) {
@@ -520,8 +530,13 @@ func TestTheSourceTellsTheTime(t *testing.T) {
 			return "", HookDone
 		})
 		got = s.drive(func(c checkpoint.Cutover) bool { return len(s.calls) > 1 })
-		if len(s.calls) < 2 || !got.FrozenAt.IsZero() {
-			t.Errorf("it is frozen at %v, by a time that nobody told", got.FrozenAt)
+		if len(s.calls) < 2 || !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze {
+			t.Errorf("it is frozen at %v, by a time that nobody told; calls %v", got.FrozenAt, s.calls)
+		}
+		s.Source.Fail = nil
+		s.hook, s.driver.Source = func(Call) (string, Outcome) { return "", HookDone }, timeless{s.Source}
+		if got = s.driveFor(20 * time.Second); !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze {
+			t.Errorf("it is frozen at %v, by an answer without a time", got.FrozenAt)
 		}
 	})
 }
