@@ -2,14 +2,12 @@ package cutover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -288,167 +286,6 @@ func TestARehearsalLetsTheApplicationWrite(t *testing.T) {
 	})
 }
 
-// slow is a source whose descriptions fail after so long, if that is not 0.
-type slow struct {
-	Source
-	takes time.Duration
-	asked int
-}
-
-func (s *slow) Describe(ctx context.Context, table string) (backfill.Description, error) {
-	s.asked++
-	if s.takes > 0 {
-		return backfill.Description{}, errors.Join(errAway, task.Sleep(ctx, s.takes))
-	}
-	return s.Source.Describe(ctx, table)
-}
-
-// The source is asked for its time every twenty seconds and not in every pass, for its rate is limited
-// per account; and a source that does not answer keeps no deadline from passing.
-func TestTheSourceIsAskedNowAndThen(t *testing.T) {
-	playScene(t, func(s *scene) {
-		p := plan()
-		p.Approved = false
-		s.start(p)
-		source := &slow{Source: s.Source}
-		s.driver.Source = source
-		s.driveFor(10 * time.Minute)
-		if source.asked < 20 || source.asked > 31 {
-			t.Errorf("the source was asked %d times in ten minutes", source.asked)
-		}
-		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Approve(s.Now()) }))
-		s.Source.Blind = true
-		s.drive(at(checkpoint.CutoverFreeze))
-		began := s.Now()
-		source.asked = 0
-		if s.driveFor(5 * time.Minute); source.asked > 15+2 {
-			t.Errorf("the source was asked %d times in five minutes of a drain", source.asked)
-		}
-		source.takes, s.failed = time.Minute, nil
-		if s.driveFor(75 * time.Second); len(s.failed) > 0 { // while it is asked
-			t.Errorf("that the process ends is a failure: %q", s.failed)
-		}
-		c := s.drive(settled)
-		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || took < 10*time.Minute || took > 15*time.Minute {
-			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
-		}
-	})
-}
-
-// unheard is a driver that never heard the source's time, of a host whose clock is ahead.
-func (s *scene) unheard(skew time.Duration) (drive func(until func(c checkpoint.Cutover) bool) checkpoint.Cutover) {
-	s.Source.Fail = func(string) error { return errAway }
-	p := s.World.NewProcess("unheard")
-	p.Skew(skew)
-	ledger, err := checkpoint.Open(p.Context(), s.Store, "p", checkpoint.Options{Worker: "unheard", ID: "ledger"})
-	s.Must(err)
-	s.driver.Ledger = ledger
-	return func(until func(c checkpoint.Cutover) bool) checkpoint.Cutover {
-		ctx, cancel := context.WithCancel(p.Context())
-		defer cancel()
-		s.World.After(20*time.Minute, cancel)
-		done := s.World.NewEvent()
-		p.Go("drive", func() {
-			_ = s.driver.Run(ctx, until)
-			done.Set()
-		})
-		s.Must(done.Wait(s.Ctx))
-		return s.Cutover()
-	}
-}
-
-// A driver that never heard the source's time counts a deadline by its monotonic clock since it saw
-// the step: the application is not frozen for ever because the source is away, nor let go early because
-// a clock is wrong.
-func TestADeadlinePassesWithoutTheSource(t *testing.T) {
-	for _, skew := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
-		playScene(t, func(s *scene) {
-			s.start(plan())
-			s.drive(at(checkpoint.CutoverFreeze))
-			began := s.Now()
-			c := s.unheard(skew)(settled)
-			if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || !strings.HasPrefix(c.Reason, "drain took more than 10m") || took < 10*time.Minute || took > 11*time.Minute {
-				t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
-			}
-			if s.calls[len(s.calls)-1] != "unfreeze_writes 1.8.2 cancelling" || c.UnfrozenAt.IsZero() || !s.tablesGoOn() {
-				t.Errorf("calls %v, unfrozen at %v", s.calls, c.UnfrozenAt)
-			}
-		})
-	}
-}
-
-// A switch is called, and its answer counts, whether the source tells its time or not: the application
-// stands still meanwhile.
-func TestASwitchNeedsNoSource(t *testing.T) {
-	playScene(t, func(s *scene) {
-		s.start(plan())
-		s.drive(at(checkpoint.CutoverFence))
-		if c := s.unheard(0)(settled); c.Step != checkpoint.CutoverWatching || len(s.called(Switch)) != 1 {
-			t.Errorf("%s after %v", c.Step, s.calls)
-		}
-	})
-}
-
-// A deadline counts from the step's begin, not from when a driver took over: the application would be
-// frozen for as long again with each driver that ends.
-func TestADeadlineCountsAcrossDrivers(t *testing.T) {
-	playScene(t, func(s *scene) {
-		s.Source.Blind = true
-		s.start(plan())
-		s.drive(at(checkpoint.CutoverFreeze))
-		began := s.Now()
-		s.Sleep(8 * time.Minute)
-		s.driver.Ledger = s.Open("next")
-		c := s.drive(settled)
-		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || took > 11*time.Minute {
-			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
-		}
-	})
-}
-
-// The deadline of each step counts from its own begin: steps that take most of theirs one after the
-// other end in time.
-func TestEachDeadlineIsOfItsOwnStep(t *testing.T) {
-	playScene(t, func(s *scene) {
-		s.Source.Blind, s.driver.Settings.Pass = true, 10*time.Second
-		s.World.After(8*time.Minute, func() { s.Source.Blind = false })
-		verify := s.final
-		s.final = func(source string) checkpoint.VerifyResult { s.Sleep(3 * time.Minute); return verify(source) }
-		c := s.play(plan())
-		if took := c.SwitchedAt.Sub(c.FrozenAt); c.Step != checkpoint.CutoverWatching || took < 10*time.Minute {
-			t.Errorf("%s (%s), %s after the freeze", c.Step, c.Reason, took)
-		}
-	})
-}
-
-// All times of the record are the source's, however wrong the clock of the driver is: they are held
-// against times of changes.
-func TestTimesAreTheSources(t *testing.T) {
-	for _, skew := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
-		playScene(t, func(s *scene) {
-			p := s.World.NewProcess("driver")
-			p.Skew(skew)
-			began := s.Now()
-			s.start(plan())
-			done := s.World.NewEvent()
-			p.Go("drive", func() {
-				_ = s.driver.Run(p.Context(), settled)
-				done.Set()
-			})
-			s.Must(done.Wait(s.Ctx))
-			c := s.Cutover()
-			for name, at := range map[string]time.Time{"begun": c.BegunAt, "freeze begun": c.FreezeBegunAt, "frozen": c.FrozenAt, "fenced": c.FencedAt, "switched": c.SwitchedAt, "step": c.StepAt} {
-				if at.Before(began) || at.After(s.Now()) {
-					t.Errorf("a driver whose clock is %s ahead: %s at %v, driven from %v to %v", skew, name, at, began, s.Now())
-				}
-			}
-			if c.Step != checkpoint.CutoverWatching || c.Hooks[0].Began.Before(began) || c.Hooks[1].Ended.After(s.Now()) {
-				t.Errorf("%s: %s, %+v", c.Step, c.Reason, c.Hooks)
-			}
-		})
-	}
-}
-
 // The tables' records say that the application has switched before the streams are looked at, and that
 // the watch is over before the cutover's record does: a worker that begins reads the tables' alone. What
 // could not be written is written again.
@@ -475,6 +312,77 @@ func TestTablesAreMarkedFirst(t *testing.T) {
 		s.Store.OnSwap = nil
 		if c := s.driveFor(time.Minute); c.Step != checkpoint.CutoverDone || !s.Table("Parts").Halt.Done || !s.Table("Orders").Halt.Done {
 			t.Errorf("%s: %+v", c.Step, s.Table("Parts").Halt)
+		}
+	})
+}
+
+// What happens to the record while a hook is called counts: an answer that comes after a cancel freezes
+// nothing, and one that comes in the next attempt is none of it. Neither is a failure.
+func TestTheRecordMovesDuringACall(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.answers(FreezeWrites, func(Call) (string, Outcome) {
+			s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("why", s.Now()) }))
+			return "", HookDone
+		})
+		c := s.play(plan())
+		s.expect(c, checkpoint.CutoverCancelled, "why", FreezeWrites, UnfreezeWrites)
+		if !c.FrozenAt.IsZero() || len(c.Hooks) != 2 || len(s.failed) > 0 {
+			t.Errorf("frozen at %v, hooks %+v; failed: %q", c.FrozenAt, c.Hooks, s.failed)
+		}
+	})
+	playScene(t, func(s *scene) {
+		s.answers(FreezeWrites, func(Call) (string, Outcome) {
+			s.Must(s.Update(func(c *checkpoint.Cutover) error {
+				c.Step = checkpoint.CutoverCancelled
+				return c.Start(plan(), s.Now())
+			}))
+			return "", HookDone
+		})
+		s.start(plan())
+		c := s.drive(func(c checkpoint.Cutover) bool { return len(s.calls) > 0 })
+		if c.Attempt != 2 || len(c.Hooks) > 0 || !c.FrozenAt.IsZero() || len(s.failed) > 0 {
+			t.Errorf("attempt %d has the hooks %+v and is frozen at %v; failed: %q", c.Attempt, c.Hooks, c.FrozenAt, s.failed)
+		}
+	})
+}
+
+// A table that was never compared is compared while the application is frozen, whatever was overridden
+// before; and what is in the evidence is that verify.
+func TestATableThatWasNeverVerifiedIsVerified(t *testing.T) {
+	playScene(t, func(s *scene) {
+		p := plan()
+		p.Overrides = []checkpoint.CutoverOverride{{Gate: GateVerify, Reason: "small"}, {Gate: GateFull, Reason: "small"}}
+		for _, source := range p.Tables {
+			s.Change(source, func(st *checkpoint.TableState) { st.Verify = checkpoint.Verify{} })
+		}
+		s.final = func(string) checkpoint.VerifyResult { return checkpoint.VerifyResult{} } // of all items
+		c := s.play(p)
+		s.expect(c, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
+		if !slices.Equal(s.begun, p.Tables) || c.Finals["Orders"] != 1 || c.Verified["Orders"].Number != 1 || c.Verified["Parts"].Number != 1 {
+			t.Errorf("begun %v, finals %v, verified %+v", s.begun, c.Finals, c.Verified)
+		}
+	})
+}
+
+// Gates are judged by what the ledger holds of all targets, and of a topic.
+func TestFiguresOfGates(t *testing.T) {
+	playScene(t, func(s *scene) {
+		_, err := s.Ledger.UpdateTarget(s.Ctx, "parts", func(t *checkpoint.Target) error { t.Withheld = "denied"; return nil })
+		s.Must(err)
+		gates, err := s.driver.Gates(s.Ctx, plan(), s.Now())
+		s.Must(err)
+		open := Open(gates)
+		if len(open) != 2 || open[0].Name != GateFence || open[0].Table != "Orders" || open[1].Table != "Parts" {
+			t.Errorf("with a fence that is withheld: %+v", open)
+		}
+		track := checkpoint.Track{Generation: 5, Label: "L", Shard: kit.Shard}
+		s.Must(s.Ledger.NoteApplied(s.Ctx, "Orders", []checkpoint.Applied{{Track: track, Runs: checkpoint.Runs{{From: 1, To: 3}}}}))
+		s.Must(s.Ledger.MergeApplied(s.Ctx, "Orders"))
+		for mode, merged := range map[checkpoint.Mode]int{checkpoint.Topic: 1, checkpoint.Direct: 0} {
+			s.Change("Orders", func(st *checkpoint.TableState) { st.Apply = mode })
+			if f, err := s.driver.figures(s.Ctx, "Orders", nil); err != nil || len(f.Merged) != merged || !f.Found || len(f.Shards) != 1 {
+				t.Errorf("mode %q: %+v, %v", mode, f, err)
+			}
 		}
 	})
 }

@@ -22,7 +22,10 @@ var errAway = errors.New("it is away")
 // the targets fenced, and the record says what was proved and when.
 func TestTheWholeWay(t *testing.T) {
 	playScene(t, func(s *scene) {
-		s.answers(Switch, func(Call) (string, Outcome) {
+		s.answers(Switch, func(call Call) (string, Outcome) {
+			if !slices.Equal(call.Tables, plan().Tables) {
+				t.Errorf("the switch is of %v", call.Tables)
+			}
 			for _, source := range plan().Tables {
 				if state := s.Table(source); !state.Halted() || state.Halt.Attempt != 1 {
 					t.Errorf("at the switch table %s may be written: %+v", source, state.Halt)
@@ -175,7 +178,9 @@ func TestNothingToDrive(t *testing.T) {
 			t.Errorf("%d reads and %d writes; failed: %q", reads, writes, s.failed)
 		}
 		away := true
-		s.Store.OnRead = func(_ context.Context, prefix string) error { return map[bool]error{true: errAway}[away && prefix == "p/cutover"] }
+		s.Store.OnRead = func(_ context.Context, prefix string) error {
+			return map[bool]error{true: errAway}[away && prefix == "p/cutover"]
+		}
 		s.World.After(time.Minute-1, func() { away = false })
 		if s.driveFor(time.Minute); len(s.failed) != 12 {
 			t.Errorf("in a minute in which the ledger cannot be read: %q", s.failed)
@@ -299,8 +304,8 @@ func TestGatesOfAnAttempt(t *testing.T) {
 				got := s.drive(func(c checkpoint.Cutover) bool { return settled(c) || c.Step == checkpoint.CutoverFreeze })
 				if c.reason != "" {
 					s.expect(got, checkpoint.CutoverCancelled, c.reason)
-				} else if got.Step != checkpoint.CutoverDrain {
-					t.Errorf("%s: %s", got.Step, got.Reason)
+				} else if got.Step != checkpoint.CutoverDrain || len(got.Verified) != 2 || !got.Verified["Parts"].Known() {
+					t.Errorf("%s: %s, verified %+v", got.Step, got.Reason, got.Verified)
 				}
 				if i := slices.IndexFunc(got.Gates, func(g checkpoint.CutoverGate) bool { return g.Overridden != "" }); i >= 0 && got.Gates[i].Overridden != "known" {
 					t.Errorf("the gate %+v is overridden", got.Gates[i])
@@ -337,6 +342,9 @@ func TestAnswersOfTheFreeze(t *testing.T) {
 				s.expect(got, step, c.reason, c.hooks...)
 				if got.Step == checkpoint.CutoverCancelled && (!s.tablesGoOn() || got.UnfrozenAt.IsZero() || !got.FrozenAt.IsZero()) {
 					t.Errorf("unfrozen at %v, frozen at %v", got.UnfrozenAt, got.FrozenAt)
+				}
+				if target, _, err := s.Ledger.Target(s.Ctx, "parts"); err != nil || got.Step == checkpoint.CutoverCancelled && target.Fence != 7 {
+					t.Errorf("number %d is raised, though none was for the attempt: %v", target.Fence, err)
 				}
 			})
 		})
@@ -530,7 +538,7 @@ func TestTheSourceTellsTheTime(t *testing.T) {
 			return "", HookDone
 		})
 		got = s.drive(func(c checkpoint.Cutover) bool { return len(s.calls) > 1 })
-		if len(s.calls) < 2 || !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze {
+		if len(s.calls) < 2 || !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze || got.Trouble == "" {
 			t.Errorf("it is frozen at %v, by a time that nobody told; calls %v", got.FrozenAt, s.calls)
 		}
 		s.Source.Fail = nil
@@ -591,7 +599,7 @@ func TestWhatEndsADrain(t *testing.T) {
 			if !strings.HasPrefix(got.Reason, "somebody still writes: item hash of table Parts was changed at ") || got.Strays != 1 || got.Stragglers[0].Table != "Parts" || !got.Stragglers[0].At.After(got.FrozenAt) {
 				t.Errorf("at %s: %s: %q, %+v", step, got.Step, got.Reason, got.Stragglers)
 			}
-			if drained := strings.Contains(steps(got), "verify"); drained == (step == checkpoint.CutoverDrain) || len(got.Fences) > 0 {
+			if way := steps(got); strings.Contains(way, "verify") == (step == checkpoint.CutoverDrain) || strings.Contains(way, "fence") || len(got.Fences) > 0 {
 				t.Errorf("at %s it goes on though somebody writes: %s, fences %v", step, steps(got), got.Fences)
 			}
 		})

@@ -75,6 +75,13 @@ func TestGates(t *testing.T) {
 			f.Shards[0].State, f.Shards[0].AppliedTo, f.Shards[0].FirstRead = checkpoint.Waiting, time.Time{}, time.Time{}
 		},
 			[]string{GateLag, GateHeadroom}},
+		{"taken, and not read yet", func(f *Figures) {
+			f.Shards[0].AppliedTo, f.Shards[0].FirstRead = time.Time{}, time.Time{}
+		}, []string{GateLag, GateHeadroom}},
+		{"waiting with an owner", func(f *Figures) { f.Shards[0].State = checkpoint.Waiting }, []string{GateLag}},
+		{"one of two was never read", func(f *Figures) {
+			f.Shards = append(f.Shards, checkpoint.Shard{ID: "t", Label: "l", State: checkpoint.Reading, Owner: "w"})
+		}, []string{GateLag, GateHeadroom}},
 		{"of another stream", func(f *Figures) { f.Shards[0].Label = "former" }, []string{GateLag, GateHeadroom}},
 		{"at the bound of the headroom", func(f *Figures) {
 			f.Shards[0].AppliedTo = noon.Add(-12 * time.Hour)

@@ -227,7 +227,7 @@ func (v *drive) alarm(ctx context.Context, c checkpoint.Cutover, source string, 
 		if change.Expired || set.Has(change.Keys) || !after(change.Time, c.FrozenAt) {
 			continue
 		}
-		name := (&transform.Mapping{Source: source, PrimaryKey: key}).ItemKey(change.Keys)
+		name := (&transform.Mapping{PrimaryKey: key}).ItemKey(change.Keys)
 		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: sink.HashOf(name), At: change.Time.UTC().Truncate(time.Second)})
 	}
 	if len(strays) == 0 {

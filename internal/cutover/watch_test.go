@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // The last comparison before the switch must be clean and of this generation, and there must be a
@@ -103,26 +105,28 @@ func TestTheWatch(t *testing.T) {
 
 // Streams that cannot be read keep the watch from its end for an hour; then it ends and says so.
 func TestAWatchThatCannotRead(t *testing.T) {
-	playScene(t, func(s *scene) {
-		p := plan()
-		p.WatchFor = time.Minute
-		s.start(p)
-		s.drive(settled)
-		s.driver.Settings.Pass = 20 * time.Second
-		s.Source.Fail = func(call string) error {
-			if call == "ListPage" {
-				return errors.New("no stream")
+	for _, unread := range []string{"ListPage", "Read"} {
+		playScene(t, func(s *scene) {
+			p := plan()
+			p.WatchFor = time.Minute
+			s.start(p)
+			s.drive(settled)
+			s.driver.Settings.Pass = 20 * time.Second
+			s.Source.Fail = func(call string) error {
+				if call == unread {
+					return errors.New("no stream")
+				}
+				return nil
 			}
-			return nil
-		}
-		if c := s.driveFor(59 * time.Minute); c.Step != checkpoint.CutoverWatching || len(s.failed) == 0 {
-			t.Errorf("within the hour: %s; failed: %q", c.Step, s.failed)
-		}
-		c := s.driveFor(5 * time.Minute)
-		if n := len(c.Timeline); c.Step != checkpoint.CutoverDone || !strings.HasPrefix(c.Timeline[n-2].Text, "the streams could not be read at the end of the watch") {
-			t.Errorf("%s: %+v", c.Step, c.Timeline)
-		}
-	})
+			if c := s.driveFor(59 * time.Minute); c.Step != checkpoint.CutoverWatching || len(s.failed) == 0 {
+				t.Errorf("within the hour: %s; failed: %q", c.Step, s.failed)
+			}
+			c := s.driveFor(5 * time.Minute)
+			if n := len(c.Timeline); c.Step != checkpoint.CutoverDone || !strings.HasPrefix(c.Timeline[n-2].Text, "the streams could not be read at the end of the watch") {
+				t.Errorf("%s: %+v", c.Step, c.Timeline)
+			}
+		})
+	}
 }
 
 // What could not be noted is read again.
@@ -152,7 +156,8 @@ func TestStrayIsNotedAfterAFailure(t *testing.T) {
 type expiring struct {
 	cdc.Source
 	good  bool
-	fails int // reads from now on
+	fails int          // reads from now on
+	first []cdc.Change // what the first read gives
 	seeks []cdc.Position
 }
 
@@ -162,6 +167,11 @@ func (e *expiring) Seek(_ context.Context, _ string, at cdc.Position) (cdc.Itera
 }
 
 func (e *expiring) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
+	if len(e.first) > 0 {
+		page := cdc.Page{Changes: e.first, Next: "i"}
+		e.first = nil
+		return page, nil
+	}
 	if e.fails--; e.fails >= 0 || !e.good {
 		e.good = false
 		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Expired}
@@ -169,15 +179,105 @@ func (e *expiring) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Next: "i"}, nil
 }
 
+// ListPage lists two shards.
+func (e *expiring) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
+	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "done"}, {ID: kit.Shard}}, At: kit.Begin}, nil
+}
+
 // After a read that failed a shard is sought again at the last change that was seen: its iterator may
 // have expired meanwhile, and no later read with it would see a missed writer.
 func TestAWatchedShardIsSoughtAgainAfterAFailure(t *testing.T) {
-	e := &expiring{fails: 1}
+	e := &expiring{fails: 1, first: []cdc.Change{{Sequence: kit.Position(4)}, {Sequence: kit.Position(5)}}}
 	r := &watchedShard{at: cdc.Position{After: kit.Position(3)}}
-	if _, err := r.read(t.Context(), e, kit.Shard); err == nil {
-		t.Error("the failure is not told")
+	if changes, err := r.read(t.Context(), e, kit.Shard); err == nil || len(changes) != 2 {
+		t.Errorf("the failure is not told: %v, after the changes %v", err, changes)
 	}
-	if _, err := r.read(t.Context(), e, kit.Shard); err != nil || len(e.seeks) != 2 || e.seeks[1] != e.seeks[0] {
+	if _, err := r.read(t.Context(), e, kit.Shard); err != nil || len(e.seeks) != 2 || e.seeks[0].After != kit.Position(3) || e.seeks[1].After != kit.Position(5) {
 		t.Errorf("%v, sought at %v", err, e.seeks)
 	}
+}
+
+// A watch reads each shard on from where replicator read it last, once: one that was read to its end has
+// nothing more, and a shard of a former stream that has the same name is another one.
+func TestWhereAWatchBegins(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("before")))
+		s.Sleep(5 * time.Second)
+		for _, sh := range []checkpoint.Shard{{ID: "done", Label: "L", State: checkpoint.Done}, {ID: kit.Shard, Label: "Z", State: checkpoint.Done}} {
+			sh.Source, sh.Generation = "Orders", 5
+			s.Must(s.Ledger.CreateShard(s.Ctx, sh))
+		}
+		e := &expiring{}
+		s.driver.Open = func(string) cdc.Source { return e }
+		v := &drive{Driver: s.driver, watching: watching{reads: map[string]*watchedShard{}}}
+		c := checkpoint.Cutover{CutoverPlan: plan()}
+		for range 3 {
+			s.Must(v.look(s.Ctx, c, "Orders"))
+		}
+		if len(e.seeks) != 1 || e.seeks[0].After != kit.Position(1) {
+			t.Errorf("sought at %v", e.seeks)
+		}
+	})
+}
+
+// A watch notes once in the tables' records that the application has switched, and keeps its iterators
+// from look to look.
+func TestAWatchGoesOnFromLookToLook(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverSwitching))
+		seeks, reads := 0, 0
+		s.Source.Fail = func(call string) error {
+			if call == "Seek" {
+				seeks++
+			}
+			return nil
+		}
+		s.Store.OnRead = func(_ context.Context, prefix string) error {
+			if prefix == "p/table/Orders" {
+				reads++
+			}
+			return nil
+		}
+		c := s.driveFor(2 * time.Minute)
+		if c.Step != checkpoint.CutoverWatching || seeks != 2 || reads > 200 {
+			t.Errorf("%s: %d seeks in two streams, %d reads of a table's record", c.Step, seeks, reads)
+		}
+	})
+}
+
+// A straggler is who wrote surely after the freeze: no canary, no removal by the time to live, nothing
+// that the freeze may have seen. It is noted with the second of its change, and the record is not written
+// where there is none.
+func TestWhoIsAStraggler(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		frozen := s.Now()
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.FrozenAt = frozen; return nil }))
+		c, v := s.Cutover(), &drive{Driver: s.driver}
+		key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}
+		at := func(pk string, after time.Duration) cdc.Change {
+			return cdc.Change{Keys: kit.Item(pk), Time: frozen.Add(after)}
+		}
+		expired := at("expired", time.Minute)
+		expired.Expired = true
+		canary := cdc.Change{Keys: v.canaries("Orders").Key(3, key), Time: frozen.Add(time.Minute)}
+		writes := 0
+		s.Store.OnSwap = func(_ context.Context, name string, execute func() bool) (bool, error) {
+			if name == "p/cutover" {
+				writes++
+			}
+			return execute(), nil
+		}
+		s.Must(v.alarm(s.Ctx, c, "Orders", key, []cdc.Change{at("before", -time.Minute), at("then", time.Second), expired, canary}))
+		if writes > 0 || s.Cutover().Strays > 0 {
+			t.Errorf("nobody wrote: %+v after %d writes", s.Cutover().Stragglers, writes)
+		}
+		late := at("late", 61*time.Second+300*time.Millisecond)
+		s.Must(v.alarm(s.Ctx, c, "Orders", key, []cdc.Change{late, late}))
+		got := s.Cutover()
+		if want := late.Time.Truncate(time.Second); got.Strays != 1 || got.Stragglers[0].Table != "Orders" || !got.Stragglers[0].At.Equal(want) || got.Stragglers[0].Key == "" {
+			t.Errorf("%+v, want one at %v", got.Stragglers, want)
+		}
+	})
 }

@@ -1,0 +1,174 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// slow is a source whose descriptions fail after so long, if that is not 0.
+type slow struct {
+	Source
+	takes time.Duration
+	asked int
+}
+
+func (s *slow) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	s.asked++
+	if s.takes > 0 {
+		return backfill.Description{}, errors.Join(errAway, task.Sleep(ctx, s.takes))
+	}
+	return s.Source.Describe(ctx, table)
+}
+
+// The source is asked for its time every twenty seconds and not in every pass, for its rate is limited
+// per account; and a source that does not answer keeps no deadline from passing.
+func TestTheSourceIsAskedNowAndThen(t *testing.T) {
+	playScene(t, func(s *scene) {
+		p := plan()
+		p.Approved = false
+		s.start(p)
+		source := &slow{Source: s.Source}
+		s.driver.Source = source
+		s.driveFor(10 * time.Minute)
+		if source.asked < 20 || source.asked > 31 {
+			t.Errorf("the source was asked %d times in ten minutes", source.asked)
+		}
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Approve(s.Now()) }))
+		s.Source.Blind = true
+		s.drive(at(checkpoint.CutoverFreeze))
+		began := s.Now()
+		source.asked = 0
+		if s.driveFor(5 * time.Minute); source.asked > 15+2 {
+			t.Errorf("the source was asked %d times in five minutes of a drain", source.asked)
+		}
+		source.takes, s.failed = time.Minute, nil
+		if s.driveFor(75 * time.Second); len(s.failed) > 0 { // while it is asked
+			t.Errorf("that the process ends is a failure: %q", s.failed)
+		}
+		c := s.drive(settled)
+		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || took < 10*time.Minute || took > 15*time.Minute {
+			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
+		}
+	})
+}
+
+// unheard is a driver that never heard the source's time, of a host whose clock is ahead.
+func (s *scene) unheard(skew time.Duration) (drive func(until func(c checkpoint.Cutover) bool) checkpoint.Cutover) {
+	s.Source.Fail = func(string) error { return errAway }
+	p := s.World.NewProcess("unheard")
+	p.Skew(skew)
+	ledger, err := checkpoint.Open(p.Context(), s.Store, "p", checkpoint.Options{Worker: "unheard", ID: "ledger"})
+	s.Must(err)
+	s.driver.Ledger = ledger
+	return func(until func(c checkpoint.Cutover) bool) checkpoint.Cutover {
+		ctx, cancel := context.WithCancel(p.Context())
+		defer cancel()
+		s.World.After(20*time.Minute, cancel)
+		done := s.World.NewEvent()
+		p.Go("drive", func() {
+			_ = s.driver.Run(ctx, until)
+			done.Set()
+		})
+		s.Must(done.Wait(s.Ctx))
+		return s.Cutover()
+	}
+}
+
+// A driver that never heard the source's time counts a deadline by its monotonic clock since it saw
+// the step: the application is not frozen for ever because the source is away, nor let go early because
+// a clock is wrong.
+func TestADeadlinePassesWithoutTheSource(t *testing.T) {
+	for _, skew := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		playScene(t, func(s *scene) {
+			s.start(plan())
+			s.drive(at(checkpoint.CutoverFreeze))
+			began := s.Now()
+			c := s.unheard(skew)(settled)
+			if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || !strings.HasPrefix(c.Reason, "drain took more than 10m") || took < 10*time.Minute || took > 11*time.Minute {
+				t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
+			}
+			if s.calls[len(s.calls)-1] != "unfreeze_writes 1.8.2 cancelling" || c.UnfrozenAt.IsZero() || !s.tablesGoOn() {
+				t.Errorf("calls %v, unfrozen at %v", s.calls, c.UnfrozenAt)
+			}
+		})
+	}
+}
+
+// A switch is called, and its answer counts, whether the source tells its time or not: the application
+// stands still meanwhile.
+func TestASwitchNeedsNoSource(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverFence))
+		if c := s.unheard(0)(settled); c.Step != checkpoint.CutoverWatching || len(s.called(Switch)) != 1 {
+			t.Errorf("%s after %v", c.Step, s.calls)
+		}
+	})
+}
+
+// A deadline counts from the step's begin, not from when a driver took over: the application would be
+// frozen for as long again with each driver that ends.
+func TestADeadlineCountsAcrossDrivers(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Source.Blind = true
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverFreeze))
+		began := s.Now()
+		s.Sleep(8 * time.Minute)
+		s.driver.Ledger = s.Open("next")
+		c := s.drive(settled)
+		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverCancelled || took > 11*time.Minute {
+			t.Errorf("%s after %s: %s", c.Step, took, c.Reason)
+		}
+	})
+}
+
+// The deadline of each step counts from its own begin: steps that take most of theirs one after the
+// other end in time.
+func TestEachDeadlineIsOfItsOwnStep(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Source.Blind, s.driver.Settings.Pass = true, 10*time.Second
+		s.World.After(8*time.Minute, func() { s.Source.Blind = false })
+		verify := s.final
+		s.final = func(source string) checkpoint.VerifyResult { s.Sleep(3 * time.Minute); return verify(source) }
+		c := s.play(plan())
+		if took := c.SwitchedAt.Sub(c.FrozenAt); c.Step != checkpoint.CutoverWatching || took < 10*time.Minute {
+			t.Errorf("%s (%s), %s after the freeze", c.Step, c.Reason, took)
+		}
+	})
+}
+
+// All times of the record are the source's, however wrong the clock of the driver is: they are held
+// against times of changes.
+func TestTimesAreTheSources(t *testing.T) {
+	for _, skew := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
+		playScene(t, func(s *scene) {
+			p := s.World.NewProcess("driver")
+			p.Skew(skew)
+			began := s.Now()
+			s.start(plan())
+			done := s.World.NewEvent()
+			p.Go("drive", func() {
+				_ = s.driver.Run(p.Context(), settled)
+				done.Set()
+			})
+			s.Must(done.Wait(s.Ctx))
+			c := s.Cutover()
+			for name, at := range map[string]time.Time{"begun": c.BegunAt, "freeze begun": c.FreezeBegunAt, "frozen": c.FrozenAt, "fenced": c.FencedAt, "switched": c.SwitchedAt, "step": c.StepAt} {
+				if at.Before(began) || at.After(s.Now()) {
+					t.Errorf("a driver whose clock is %s ahead: %s at %v, driven from %v to %v", skew, name, at, began, s.Now())
+				}
+			}
+			if c.Step != checkpoint.CutoverWatching || c.Hooks[0].Began.Before(began) || c.Hooks[1].Ended.After(s.Now()) {
+				t.Errorf("%s: %s, %+v", c.Step, c.Reason, c.Hooks)
+			}
+		})
+	}
+}
