@@ -257,4 +257,9 @@ func TestCutoverInStep(t *testing.T) {
 	if c, err = l.Cutover(ctx); err != nil || c.Step != checkpoint.CutoverChecks || c.Attempt != 1 {
 		t.Error(c, err)
 	}
+	earlier := c
+	earlier.Attempt = 0 // which was at the same step
+	if _, err = l.InStep(ctx, earlier, func(c *checkpoint.Cutover) error { return c.Advance(cutoverBegan) }); !errors.Is(err, checkpoint.ErrMoved) {
+		t.Errorf("a driver of another attempt changes the record: %v", err)
+	}
 }

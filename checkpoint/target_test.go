@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 func TestTargetNumbersNeverFall(t *testing.T) {
@@ -55,6 +57,36 @@ func TestTargetNumbersNeverFall(t *testing.T) {
 	if _, err := l.UpdateTarget(ctx, "a", func(*checkpoint.Target) error { return refused }); !errors.Is(err, refused) {
 		t.Error(err)
 	}
+}
+
+// A target is written to without a number only where none can be kept. Its record is written if it
+// changes, with the writer's time, and not otherwise: every worker looks after it every few minutes.
+func TestHowATargetIsWritten(t *testing.T) {
+	if !(checkpoint.Target{Withheld: "denied"}).Open() || (checkpoint.Target{Last: 7}).Open() {
+		t.Error("a target is open under a number, or with a reason why there is none")
+	}
+	virtually(t, func(ctx context.Context, p *place) {
+		_, l := p.worker("a")
+		made := func(made bool) checkpoint.Target {
+			target, err := l.UpdateTarget(ctx, "orders", func(s *checkpoint.Target) error { s.MadeByUs = made; return nil })
+			check(t, err)
+			return target
+		}
+		if _, found, err := l.Target(ctx, "orders"); found || err != nil {
+			t.Error(found, err)
+		}
+		first := made(false) // a record of a target that is only known
+		if _, found, _ := l.Target(ctx, "orders"); !found || !first.Changed.Equal(task.Now(ctx)) {
+			t.Errorf("%+v", first)
+		}
+		check(t, task.Sleep(ctx, time.Minute))
+		if again := made(false); !again.Changed.Equal(first.Changed) {
+			t.Errorf("written again though nothing changed: %v", again.Changed)
+		}
+		if changed := made(true); !changed.Changed.Equal(task.Now(ctx)) {
+			t.Errorf("changed at %v", changed.Changed)
+		}
+	})
 }
 
 // Two workers that reserve numbers at once never have the same one.
