@@ -167,3 +167,52 @@ func TestProofsAreOfTheirTable(t *testing.T) {
 		t.Errorf("%+v", d.Tables)
 	}
 }
+
+// What an attempt that ended otherwise leaves behind, by what was read: nothing is left out, and nothing
+// that is unknown is shown as if it were known.
+func TestEvidenceOfACancelledRehearsal(t *testing.T) {
+	in := input(t)
+	c := &in.Record
+	c.Step, c.Rehearse, c.Reason, c.Fences = checkpoint.CutoverCancelled, true, "not today", map[string]uint64{"orders": 0}
+	c.UnfrozenAt, c.EndedAt = after(time.Minute).In(time.FixedZone("CET", 3600)), after(2*time.Minute)
+	c.Verified = map[string]checkpoint.VerifyResult{"Orders": {}}
+	other := in.Tables[0]
+	other.State.Source = "Items"
+	in.Tables = append(in.Tables, other)
+	versions := append([]string{}, in.Versions...)
+	d := NewDocument(in)
+	if !d.Rehearse || d.Reason != "not today" || d.UnfrozenAt == nil || d.UnfrozenAt.Location() != time.UTC || !d.UnfrozenAt.Equal(c.UnfrozenAt) || d.EndedAt == nil || !d.EndedAt.Equal(c.EndedAt) {
+		t.Errorf("%+v", d)
+	}
+	if len(d.Fences) > 0 || d.Tables[0].Source != "Items" || d.Tables[0].Verified != nil || d.Tables[1].Verified != nil {
+		t.Errorf("fences %+v, tables %+v", d.Fences, d.Tables)
+	}
+	for _, s := range d.Tables[1].Shards {
+		if s.ID == "shardId-0" && (s.State != "removed since" || s.Proof == "") || s.ID == "shardId-2" && s.Proved != "200000000000000000001" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if !cmp.Equal(versions, in.Versions) {
+		t.Errorf("the versions that were given are changed: %v", in.Versions)
+	}
+	in.Tables, in.Record = nil, checkpoint.Cutover{}
+	if d := NewDocument(in); d.Tables == nil || d.BegunAt != nil || d.Gates == nil {
+		t.Errorf("of nothing: %+v", d)
+	}
+	in.Record.Step = checkpoint.CutoverWatching
+	if !NewDocument(in).Good() {
+		t.Error("an application that has switched is not good")
+	}
+	for _, name := range []string{"a/b", pageFile} {
+		if _, err := Files(d, File{name, nil}); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if instant(nil) != "" || instant(&time.Time{}) != "" {
+		t.Error("an unknown time is shown")
+	}
+	dir := t.TempDir()
+	if err := Write(dir, nil); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("the folder that is there is not named: %v", err)
+	}
+}
