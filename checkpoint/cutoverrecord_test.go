@@ -85,6 +85,20 @@ func TestCutoverChangesAreOfTheirSteps(t *testing.T) {
 			}
 		}
 	}
+	var refused *checkpoint.CutoverError
+	switching := &checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverSwitching}
+	if err := switching.Cancel("why", now); !errors.As(err, &refused) || !strings.Contains(refused.Cure, "resolve --switched") {
+		t.Errorf("what leads on from a switch that nobody may cancel: %v", err)
+	}
+	if check(t, switching.Resolve(true, now)); !strings.HasSuffix(switching.Timeline[0].Text, "yes") {
+		t.Errorf("an operator's answer is not in the timeline: %+v", switching.Timeline)
+	}
+	for _, step := range everyStep { // that the application writes again ends nothing but a cancel
+		record := checkpoint.Cutover{Attempt: 1, Step: step, UnfrozenAt: now}
+		if err := record.Cancelled(now); (err == nil) != (step == checkpoint.CutoverCancelling) {
+			t.Errorf("ended at %q: %v", step, err)
+		}
+	}
 	for _, plan := range []checkpoint.CutoverPlan{{Tables: []string{"Orders"}}, {Targets: []string{"orders"}}} {
 		if err := (&checkpoint.Cutover{}).Start(plan, now); !errors.Is(err, checkpoint.ErrCutover) {
 			t.Errorf("a cutover of nothing begins: %+v, %v", plan, err)
@@ -108,7 +122,7 @@ func TestCutoverKeepsTheFirstTime(t *testing.T) {
 		check(t, c.change(&record, first))
 		lines := len(record.Timeline)
 		check(t, c.change(&record, second))
-		if !c.time(&record).Equal(first) || len(record.Timeline) != lines {
+		if !c.time(&record).Equal(first) || len(record.Timeline) != lines || lines == 0 && name != "frozen" {
 			t.Errorf("%s at %v, want %v: %+v", name, c.time(&record), first, record.Timeline)
 		}
 	}
@@ -157,10 +171,18 @@ func TestTimesOfCutoverSteps(t *testing.T) {
 			t.Errorf("%s: %s, want %s; %+v", c.name, got, c.want, record.Timeline)
 		}
 	}
-	rehearsed := checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverFence, FencedAt: cutoverBegan}
-	rehearsed.Rehearse = true
-	if check(t, rehearsed.Advance(cutoverBegan)); !rehearsed.EndedAt.Equal(cutoverBegan) {
-		t.Errorf("a rehearsal ended at %v", rehearsed.EndedAt)
+	plan := cutoverPlan()
+	plan.Rehearse, plan.By = true, "ops-1"
+	rehearsed := checkpoint.Cutover{FencedAt: cutoverBegan}
+	check(t, rehearsed.Start(plan, cutoverBegan.In(zone)))
+	if rehearsed.BegunAt != cutoverBegan || !strings.Contains(rehearsed.Timeline[0].Text, "ops-1") {
+		t.Errorf("begun at %v: %+v", rehearsed.BegunAt, rehearsed.Timeline)
+	}
+	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverChecks, checkpoint.CutoverDrain, checkpoint.CutoverVerify, checkpoint.CutoverFence, checkpoint.CutoverRehearsed} {
+		rehearsed.FencedAt = cutoverBegan
+		if check(t, rehearsed.Advance(cutoverBegan)); rehearsed.Step != step || rehearsed.EndedAt.IsZero() == (step == checkpoint.CutoverRehearsed) {
+			t.Errorf("a rehearsal goes on to %s, want %s; ended at %v", rehearsed.Step, step, rehearsed.EndedAt)
+		}
 	}
 }
 
@@ -260,6 +282,7 @@ func TestWhenACutoverIsDue(t *testing.T) {
 		due      bool
 	}{
 		{0, 0, at(5, 0, 0), true}, {120, 240, at(1, 59, 59), false}, {120, 240, at(2, 0, 0), true}, {120, 240, at(3, 59, 59), true}, {120, 240, at(4, 0, 0), false},
+		{150, 240, at(2, 29, 59), false}, {150, 240, at(2, 30, 0), true},
 		{120, 240, at(2, 0, 0).In(time.FixedZone("CET", 3600)), true},
 	} {
 		record := checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverRequested, CutoverPlan: checkpoint.CutoverPlan{Approved: true, From: c.from, To: c.to}}
@@ -271,6 +294,10 @@ func TestWhenACutoverIsDue(t *testing.T) {
 		}
 		if record.NotBefore = c.now.Add(1); record.Due(c.now) {
 			t.Errorf("due before %v", record.NotBefore)
+		}
+		record.NotBefore, record.Step = time.Time{}, checkpoint.CutoverDrain
+		if record.Due(c.now) {
+			t.Error("what has begun is due")
 		}
 	}
 	record := checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverRequested}
@@ -373,7 +400,7 @@ func TestActivityAndMove(t *testing.T) {
 	update(b, "Parts")
 	update(a, "Users")
 	for _, l := range []*checkpoint.Ledger{b, a} {
-		for _, source := range []string{"Orders", "Parts"} {
+		for _, source := range map[*checkpoint.Ledger][]string{b: {"Orders", "Parts"}, a: {"Parts", "Users"}}[l] {
 			seen, err := l.KeeperLease(ctx, source)
 			check(t, err)
 			if seen.Owner() == "" {
@@ -384,7 +411,7 @@ func TestActivityAndMove(t *testing.T) {
 	}
 	after, err := a.Activity(ctx)
 	check(t, err)
-	if writers := after.Since(before); !slices.Equal(writers, []string{"a", "b"}) || !slices.Equal(after.Held, []string{"b"}) {
+	if writers := after.Since(before); !slices.Equal(writers, []string{"a", "b"}) || !slices.Equal(after.Held, []string{"a", "b"}) {
 		t.Errorf("writers %v, leases of %v", writers, after.Held)
 	}
 	check(t, a.CheckCluster(ctx, "one"))
