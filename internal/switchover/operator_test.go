@@ -48,15 +48,7 @@ func TestACutoverByWorkers(t *testing.T) {
 // the watch.
 func TestACutoverByTheCommand(t *testing.T) {
 	playScene(t, func(s *scene) {
-		s.World.Go("compare", func(ctx context.Context) {
-			for ; ; s.Sleep(time.Second) {
-				for _, source := range []string{"Orders", "Parts"} {
-					if state := s.Table(source); state.Verify.Running() {
-						_, _ = s.Ledger.EndVerify(ctx, state, checkpoint.VerifyResult{BegunAt: s.Now(), EndedAt: s.Now()})
-					}
-				}
-			}
-		})
+		s.compared()
 		began := s.Now()
 		d, code := s.start(keep)
 		if code != "" || d.Step != "done" || hooksOf(s.calls) != "freeze_writes switch" {
@@ -68,6 +60,7 @@ func TestACutoverByTheCommand(t *testing.T) {
 		if !strings.Contains(s.stderr.String(), "no worker can drive the cutover: this process does") {
 			t.Errorf("%s", &s.stderr)
 		}
+		s.nobodyDrives()
 	})
 }
 
@@ -245,8 +238,64 @@ func TestAnInterrupt(t *testing.T) {
 			case !drives && (d.Step != "drain" || code != stop.Error()):
 				t.Errorf("%s: %s after %v", code, d.Step, s.calls)
 			}
+			if drives {
+				s.nobodyDrives()
+			}
 		})
 	}
+}
+
+// nobodyDrives fails if somebody holds the driver's lease: another command would wait for its end.
+func (s *scene) nobodyDrives() {
+	s.Helper()
+	lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+	s.Must(err)
+	if lease.Owner() != "" {
+		s.Errorf("%s holds the driver's lease", lease.Owner())
+	}
+}
+
+// A command that drives and is interrupted while the switch is unknown cancels nothing, for the application
+// may have switched. It calls on for two minutes, and then leaves the cutover to others.
+func TestAnInterruptOfASwitch(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.compared()
+		ctx, interrupt := context.WithCancelCause(s.Ctx)
+		stop, at := errors.New("interrupted"), time.Time{}
+		s.hook = func(call cutover.Call) (string, cutover.Outcome) {
+			if call.Hook != cutover.Switch || call.Probe {
+				return "", cutover.HookDone
+			}
+			if at.IsZero() {
+				at = s.Now()
+				interrupt(stop)
+			}
+			return "no answer", cutover.HookUnknown
+		}
+		d, code := s.run(ctx, func(ctx context.Context, o *Operator) error { return o.Start(ctx, keep) })
+		if waited := s.Now().Sub(at); code != stop.Error() || d.Step != "switching" || waited < interruptGrace || waited > interruptGrace+time.Minute || len(s.calls) < 10 {
+			t.Errorf("%q: %s after %s and %d calls", code, d.Step, waited, len(s.calls))
+		}
+	})
+}
+
+// A question may be answered late: the attempt begins with the answer, and expires as late as it was
+// asked for.
+func TestAQuestionThatIsAnsweredLate(t *testing.T) {
+	playScene(t, func(s *scene) {
+		var answered time.Time
+		_, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error {
+			o.Confirm = func(context.Context, string) error {
+				s.Sleep(5 * time.Minute)
+				answered = s.Now()
+				return nil
+			}
+			return o.Start(ctx, Request{KeepFallback: "no", Expires: time.Hour})
+		})
+		if c := s.Cutover(); code != "" || c.BegunAt.Before(answered) || !c.Approved || c.Expires.Before(answered.Add(50*time.Minute)) {
+			t.Errorf("%q: begun at %v, answered at %v, expires %v", code, c.BegunAt, answered, c.Expires)
+		}
+	})
 }
 
 // Where the hooks cannot be called from here either, nothing is begun.

@@ -28,6 +28,30 @@ type scene struct {
 	hook           func(call cutover.Call) (string, cutover.Outcome)
 	answer         error // of the question, nil: yes
 	asked          []string
+	open           int // connections to the target
+}
+
+// closing counts a connection until it is closed.
+type closing struct {
+	desk.Target
+	open *int
+}
+
+func (c closing) Close() error {
+	*c.open--
+	return c.Target.Close()
+}
+
+// ends are those of the migration, whose connections are counted.
+func (s *scene) ends() desk.Ends {
+	ends := opened.By(s.Migration)
+	target := ends.Target
+	ends.Target = func(ctx context.Context, cfg *config.Config) (desk.Target, error) {
+		s.open++
+		t, err := target(ctx, cfg)
+		return closing{t, &s.open}, err
+	}
+	return ends
 }
 
 func playScene(t *testing.T, script func(s *scene)) {
@@ -56,7 +80,7 @@ func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Ou
 func (s *scene) operator() *Operator {
 	return &Operator{
 		Console: &terminal.Console{Stdout: &s.stdout, Stderr: &s.stderr, Env: func(string) (string, bool) { return "", false }, Output: "json"},
-		Cfg:     s.Config, With: " -c f", Version: "1.2.3", Ends: opened.By(s.Migration),
+		Cfg:     s.Config, With: " -c f", Version: "1.2.3", Ends: s.ends(),
 		Confirm: func(_ context.Context, question string) error { s.asked = append(s.asked, question); return s.answer },
 		reach:   func(m *desk.Migration) Ends { return Ends{s.Config, m.Ledger, s.Source, s.Target} },
 		parse:   func(*config.Config) (cutover.Hooks, error) { return s, nil },
@@ -68,6 +92,10 @@ func (s *scene) run(ctx context.Context, command func(ctx context.Context, o *Op
 	s.Helper()
 	s.stdout.Reset()
 	err := command(ctx, s.operator())
+	if s.open != 0 {
+		s.Errorf("%d connections are open after a command", s.open)
+		s.open = 0
+	}
 	d := &Document{}
 	if s.stdout.Len() > 0 && json.Unmarshal(s.stdout.Bytes(), d) != nil {
 		s.Fatalf("%s", &s.stdout)
@@ -96,6 +124,11 @@ func (s *scene) steer(step Step) (*Document, string) {
 func (s *scene) workers() {
 	d := Driver(Ends{s.Config, s.Open("driver"), s.Source, s.Target}, s)
 	s.World.Go("drive", func(ctx context.Context) { _ = d.Run(ctx, nil) })
+	s.compared()
+}
+
+// compared lets somebody end every verify that is begun.
+func (s *scene) compared() {
 	s.World.Go("compare", func(ctx context.Context) {
 		for ; ; _ = task.Sleep(ctx, time.Second) {
 			for _, source := range []string{"Orders", "Parts"} {

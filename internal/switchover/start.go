@@ -153,6 +153,7 @@ type following struct {
 	lines   int           // of the timeline that were told
 	told    time.Duration // when it was last said what is waited for
 	drives  bool
+	ended   task.Event    // is set once the driver of this process has ended
 	settled time.Duration // when the interrupt came; 0: none did
 }
 
@@ -201,6 +202,9 @@ func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 		if err == nil {
 			f.tell(inner, c)
 			over := c.Step.Over() || c.Step == checkpoint.CutoverDone
+			if over {
+				f.letGo(inner)
+			}
 			if over || c.Step.Switched() && !f.drives {
 				return nil
 			}
@@ -214,6 +218,17 @@ func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 		_ = task.Sleep(inner, time.Second)
 	}
 	return nil
+}
+
+// letGo waits until the driver of this process has given its lease back: without that the next
+// attempt would wait until the lease is over.
+func (f *following) letGo(ctx context.Context) {
+	if !f.drives {
+		return
+	}
+	limited, cancel := task.WithTimeout(ctx, takeOverAfter)
+	defer cancel()
+	_ = f.ended.Wait(limited)
 }
 
 // tell says what is new.
@@ -252,9 +267,10 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 			return errors.Join(explain(ctx, "", err), cancelled)
 		}
 	}
-	f.drives = true
+	f.drives, f.ended = true, task.NewEvent(ctx)
 	_, _ = fmt.Fprintln(f.Stderr, "no worker can drive the cutover: this process does, and must stay until it is over, the watch for missed writers included")
 	g.Go("drive the cutover", func(ctx context.Context) error {
+		defer f.ended.Set()
 		return d.Run(ctx, func(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step == checkpoint.CutoverDone })
 	})
 	return nil
