@@ -172,3 +172,41 @@ func TestTimesAreTheSources(t *testing.T) {
 		})
 	}
 }
+
+// timeless is a source whose descriptions have no time.
+type timeless struct{ Source }
+
+func (s timeless) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	d, err := s.Source.Describe(ctx, table)
+	d.At = time.Time{}
+	return d, err
+}
+
+// Nothing is decided by a time that the source does not tell.
+func TestTheSourceTellsTheTime(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Source.Fail = func(string) error { return errAway }
+		unheard, err := checkpoint.Open(s.Ctx, s.Store, "p", checkpoint.Options{Worker: "deaf", ID: "ledger"})
+		s.Must(err)
+		s.driver.Ledger = unheard
+		s.start(plan())
+		got := s.driveFor(time.Minute)
+		if got.Step != checkpoint.CutoverRequested || len(s.failed) == 0 || !strings.Contains(s.failed[0], "the source does not tell its time") {
+			t.Errorf("%s: %q", got.Step, s.failed)
+		}
+		s.Source.Fail = nil
+		s.answers(FreezeWrites, func(Call) (string, Outcome) {
+			s.Source.Fail = func(string) error { return errAway }
+			return "", HookDone
+		})
+		got = s.drive(func(c checkpoint.Cutover) bool { return len(s.calls) > 1 })
+		if len(s.calls) < 2 || !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze || got.Trouble == "" {
+			t.Errorf("it is frozen at %v, by a time that nobody told; calls %v", got.FrozenAt, s.calls)
+		}
+		s.Source.Fail = nil
+		s.hook, s.driver.Source = func(Call) (string, Outcome) { return "", HookDone }, timeless{s.Source}
+		if got = s.driveFor(20 * time.Second); !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze {
+			t.Errorf("it is frozen at %v, by an answer without a time", got.FrozenAt)
+		}
+	})
+}

@@ -1,7 +1,6 @@
 package cutover
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -88,148 +86,6 @@ func TestARehearsal(t *testing.T) {
 		}
 		if !s.tablesGoOn() || len(s.Source.Items["Orders"])+len(s.Source.Items["Parts"]) > 0 || c.EndedAt.IsZero() {
 			t.Errorf("items left: %d and %d; ended %v", len(s.Source.Items["Orders"]), len(s.Source.Items["Parts"]), c.EndedAt)
-		}
-	})
-}
-
-// Without hooks only a rehearsal is driven, and with hooks only after a probe of each was answered.
-func TestWhoDrives(t *testing.T) {
-	playScene(t, func(s *scene) {
-		s.start(plan())
-		s.driver.Hooks = nil
-		if c := s.driveFor(time.Minute); c.Step != checkpoint.CutoverRequested {
-			t.Errorf("without hooks it is driven to %s", c.Step)
-		}
-		s.driver.Hooks = s
-		s.hook = func(call Call) (string, Outcome) {
-			if call.Hook == UnfreezeWrites {
-				return "404 Not Found", HookUnknown
-			}
-			return "", HookDone
-		}
-		if c := s.driveFor(time.Minute); c.Step != checkpoint.CutoverRequested || len(s.calls) > 0 {
-			t.Errorf("though a hook cannot be called it is driven to %s: %v", c.Step, s.calls)
-		}
-		if len(s.failed) < 2 || !strings.Contains(s.failed[0], "hook unfreeze_writes: unknown: 404 Not Found") {
-			t.Errorf("failed: %q", s.failed)
-		}
-		lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
-		s.Must(err)
-		if lease.Owner() != "" {
-			t.Errorf("%s holds the driver's lease", lease.Owner())
-		}
-	})
-}
-
-// One drives at a time, and the next one takes over from whoever is gone, at the step where it was.
-func TestADriverIsTakenOver(t *testing.T) {
-	playScene(t, func(s *scene) {
-		other := s.Open("other")
-		lease, err := other.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
-		s.Must(err)
-		seat, err := other.TakeKeeperLease(s.Ctx, lease)
-		s.Must(err)
-		s.World.Go("hold the lease", func(context.Context) {
-			for range 10 {
-				s.Sleep(5 * time.Second)
-				_ = seat.Renew(s.Ctx)
-			}
-		})
-		s.start(plan())
-		began, probes := s.Now(), 0
-		s.hook = func(call Call) (string, Outcome) {
-			if call.Probe {
-				probes++
-			}
-			return "", HookDone
-		}
-		c := s.drive(at(checkpoint.CutoverFreeze))
-		if probes != len(HookNames) {
-			t.Errorf("%d probes are sent while another process drives", probes)
-		}
-		if waited := s.Now().Sub(began); waited < 50*time.Second || waited > 2*time.Minute {
-			t.Errorf("it drives after %s", waited)
-		}
-		s.expect(c, checkpoint.CutoverDrain, "", FreezeWrites)
-		s.driver.Ledger = s.Open("third")
-		c = s.drive(settled)
-		s.expect(c, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
-	})
-}
-
-// Without a cutover nothing is written, and the ledger is read every five seconds: every worker waits
-// so, for months.
-func TestNothingToDrive(t *testing.T) {
-	playScene(t, func(s *scene) {
-		reads, writes := 0, 0
-		s.Store.OnRead = func(_ context.Context, prefix string) error {
-			if prefix == "p/cutover" || strings.HasPrefix(prefix, "p/keeper/") {
-				reads++
-			}
-			return nil
-		}
-		s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
-			if key == "p/cutover" || strings.HasPrefix(key, "p/keeper/") {
-				writes++
-			}
-			return execute(), nil
-		}
-		if s.driveFor(10 * time.Minute); reads > 121 || writes > 0 || len(s.failed) > 0 {
-			t.Errorf("%d reads and %d writes; failed: %q", reads, writes, s.failed)
-		}
-		away := true
-		s.Store.OnRead = func(_ context.Context, prefix string) error {
-			return map[bool]error{true: errAway}[away && prefix == "p/cutover"]
-		}
-		s.World.After(time.Minute-1, func() { away = false })
-		if s.driveFor(time.Minute); len(s.failed) != 12 {
-			t.Errorf("in a minute in which the ledger cannot be read: %q", s.failed)
-		}
-	})
-}
-
-// Two that find the lease free at the same time: the slower one neither drives nor reports that as a
-// failure.
-func TestTwoDriversBegin(t *testing.T) {
-	playScene(t, func(s *scene) {
-		other, taken := s.Open("other"), false
-		s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
-			if strings.HasPrefix(key, "p/keeper/") && !taken {
-				taken = true
-				lease, err := other.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
-				s.Must(err)
-				_, err = other.TakeKeeperLease(s.Ctx, lease)
-				s.Must(err)
-			}
-			return execute(), nil
-		}
-		s.start(plan())
-		if c := s.driveFor(20 * time.Second); !taken || c.Step != checkpoint.CutoverRequested || len(s.failed) > 0 {
-			t.Errorf("taken %t; %s; failed: %q", taken, c.Step, s.failed)
-		}
-	})
-}
-
-// A driver that cannot renew its lease calls no hook: another one may drive by then.
-func TestWithoutTheLeaseNoHookIsCalled(t *testing.T) {
-	playScene(t, func(s *scene) {
-		s.start(plan())
-		s.drive(at(checkpoint.CutoverChecks))
-		taken := false
-		s.Store.OnSwap = func(_ context.Context, key string, do func() bool) (bool, error) {
-			if !strings.HasPrefix(key, "p/keeper/") {
-				return do(), nil
-			}
-			if taken {
-				return false, nil
-			}
-			taken = true
-			return do(), nil
-		}
-		c := s.driveFor(5 * time.Second)
-		s.Store.OnSwap = nil
-		if !taken || c.Step != checkpoint.CutoverFreeze || len(s.calls) > 0 {
-			t.Errorf("lease taken: %t; %s after %v", taken, c.Step, s.calls)
 		}
 	})
 }
@@ -509,44 +365,6 @@ func TestAFenceThatIsWithheld(t *testing.T) {
 			}
 		})
 	}
-}
-
-// timeless is a source whose descriptions have no time.
-type timeless struct{ Source }
-
-func (s timeless) Describe(ctx context.Context, table string) (backfill.Description, error) {
-	d, err := s.Source.Describe(ctx, table)
-	d.At = time.Time{}
-	return d, err
-}
-
-// Nothing is decided by a time that the source does not tell.
-func TestTheSourceTellsTheTime(t *testing.T) {
-	playScene(t, func(s *scene) {
-		s.Source.Fail = func(string) error { return errAway }
-		unheard, err := checkpoint.Open(s.Ctx, s.Store, "p", checkpoint.Options{Worker: "deaf", ID: "ledger"})
-		s.Must(err)
-		s.driver.Ledger = unheard
-		s.start(plan())
-		got := s.driveFor(time.Minute)
-		if got.Step != checkpoint.CutoverRequested || len(s.failed) == 0 || !strings.Contains(s.failed[0], "the source does not tell its time") {
-			t.Errorf("%s: %q", got.Step, s.failed)
-		}
-		s.Source.Fail = nil
-		s.answers(FreezeWrites, func(Call) (string, Outcome) {
-			s.Source.Fail = func(string) error { return errAway }
-			return "", HookDone
-		})
-		got = s.drive(func(c checkpoint.Cutover) bool { return len(s.calls) > 1 })
-		if len(s.calls) < 2 || !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze || got.Trouble == "" {
-			t.Errorf("it is frozen at %v, by a time that nobody told; calls %v", got.FrozenAt, s.calls)
-		}
-		s.Source.Fail = nil
-		s.hook, s.driver.Source = func(Call) (string, Outcome) { return "", HookDone }, timeless{s.Source}
-		if got = s.driveFor(20 * time.Second); !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze {
-			t.Errorf("it is frozen at %v, by an answer without a time", got.FrozenAt)
-		}
-	})
 }
 
 // Canaries are of the attempt, each once; a driver that takes over writes them again as other items.

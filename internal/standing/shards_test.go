@@ -442,6 +442,18 @@ func TestWhichConditionsHold(t *testing.T) {
 	}
 }
 
+// A condition says how many, or of which shard, where that is known.
+func TestDetailsOfConditions(t *testing.T) {
+	for want, change := range map[string]func(f *Facts){
+		": 3":       func(f *Facts) { f.Parked = 3 },
+		": shard b": func(f *Facts) { f.Shards = []checkpoint.Shard{readAgo("b", time.Hour)} },
+	} {
+		if s := Of(facts(change)); !strings.HasSuffix(s.Conditions[0].Text(), want) {
+			t.Errorf("%q lacks %q", s.Conditions[0].Text(), want)
+		}
+	}
+}
+
 // What is needed is said by the record, or by a gap that it does not account for.
 func TestWhatNeedsALoad(t *testing.T) {
 	lost := checkpoint.Shard{ID: "lost", Label: "L", State: checkpoint.Gap, Reason: "trimmed", Generation: 7}
