@@ -20,8 +20,8 @@ var everyStep = []checkpoint.CutoverStep{
 	checkpoint.CutoverSwitching, checkpoint.CutoverWatching, checkpoint.CutoverDone, checkpoint.CutoverCancelling, checkpoint.CutoverCancelled, checkpoint.CutoverRehearsed,
 }
 
-// What others ask of a step: may another attempt begin, has somebody to drive, may it be cancelled, has
-// the application switched.
+// What others ask of a step: may another attempt begin, has somebody to drive, may it be cancelled,
+// has the application switched.
 func TestWhatACutoverStepMeans(t *testing.T) {
 	want := map[checkpoint.CutoverStep]string{
 		"": "over", checkpoint.CutoverRequested: "active cancellable", checkpoint.CutoverChecks: "active cancellable", checkpoint.CutoverFreeze: "active cancellable",
@@ -134,8 +134,8 @@ func TestCutoverKeepsTheFirstTime(t *testing.T) {
 	}
 }
 
-// Which times each step brings: when it began, in UTC, and when the attempt was over; what the former
-// step waited for is gone.
+// Which times each step brings: when it began, in UTC, and when the attempt was over; what the
+// former step waited for is gone.
 func TestTimesOfCutoverSteps(t *testing.T) {
 	zone := time.FixedZone("CET", 3600)
 	for _, c := range []struct {
@@ -186,8 +186,8 @@ func TestTimesOfCutoverSteps(t *testing.T) {
 	}
 }
 
-// The timeline says each thing once, and keeps its end; calls that go on failing alike are kept as the
-// first and the last; a straggler counts once, and of many the first are named.
+// The timeline says each thing once, and keeps its end; calls that go on failing alike are kept as
+// the first and the last; a straggler counts once, and of many the first are named.
 func TestWhatACutoverKeeps(t *testing.T) {
 	c := checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDrain}
 	for i, n := range []struct {
@@ -249,8 +249,8 @@ func TestWhatACutoverKeeps(t *testing.T) {
 	}
 }
 
-// How long the application was without writes: from when the freeze was begun until it writes again,
-// here or there, or until now.
+// How long the application was without writes: from when the freeze was begun until it writes
+// again, here or there, or until now.
 func TestFrozenFor(t *testing.T) {
 	at := func(m int) time.Time { return cutoverBegan.Add(time.Duration(m) * time.Minute) }
 	for name, c := range map[string]struct {
@@ -269,9 +269,9 @@ func TestFrozenFor(t *testing.T) {
 	}
 }
 
-// When a request may begin: from the minute and the time that are said, and never from when it expires.
-// One that is postponed expires that much later, from now on if it had expired; one without an expiry
-// has none.
+// When a request may begin: from the minute and the time that are said, and never from when it
+// expires. One that is postponed expires that much later, from now on if it had expired; one
+// without an expiry has none.
 func TestWhenACutoverIsDue(t *testing.T) {
 	at := func(hour, minute, second int) time.Time {
 		return time.Date(2026, 11, 3, hour, minute, second, 0, time.UTC)
@@ -313,8 +313,8 @@ func TestWhenACutoverIsDue(t *testing.T) {
 	}
 }
 
-// A halt is of the newest attempt that is not over: an earlier one neither halts nor lets go, the same one
-// may halt again, and what is over stays over whatever an earlier one says.
+// A halt is of the newest attempt that is not over: an earlier one neither halts nor lets go, the
+// same one may halt again, and what is over stays over whatever an earlier one says.
 func TestAHaltIsOfTheNewestAttempt(t *testing.T) {
 	s := checkpoint.TableState{}
 	check(t, s.HaltFor(3))
@@ -338,8 +338,8 @@ func TestAHaltIsOfTheNewestAttempt(t *testing.T) {
 	}
 }
 
-// The record is written if it changes, and not otherwise; a change that is overtaken is made anew on what
-// is there then, and a change that is refused writes nothing.
+// The record is written if it changes, and not otherwise; a change that is overtaken is made anew
+// on what is there then, and a change that is refused writes nothing.
 func TestHowACutoverIsWritten(t *testing.T) {
 	ctx := context.Background()
 	store := &checkpointtest.Memory{}
@@ -380,8 +380,8 @@ func TestHowACutoverIsWritten(t *testing.T) {
 	}
 }
 
-// Who writes a ledger is told by counters alone, rows that are new among them, and who holds a lease by
-// its row; a move is refused where the ledger is of a third cluster, and may be repeated.
+// Who writes a ledger is told by counters alone, rows that are new among them, and who holds a
+// lease by its row; a move is refused where the ledger is of a third cluster, and may be repeated.
 func TestActivityAndMove(t *testing.T) {
 	ctx := context.Background()
 	store := &checkpointtest.Memory{}

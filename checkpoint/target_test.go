@@ -60,7 +60,8 @@ func TestTargetNumbersNeverFall(t *testing.T) {
 }
 
 // A target is written to without a number only where none can be kept. Its record is written if it
-// changes, with the writer's time, and not otherwise: every worker looks after it every few minutes.
+// changes, with the writer's time, and not otherwise: every worker looks after it every few
+// minutes.
 func TestHowATargetIsWritten(t *testing.T) {
 	if !(checkpoint.Target{Withheld: "denied"}).Open() || (checkpoint.Target{Last: 7}).Open() {
 		t.Error("a target is open under a number, or with a reason why there is none")

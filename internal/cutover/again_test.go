@@ -37,9 +37,9 @@ func (s *scene) called(hook string) (tokens []string) {
 	return tokens
 }
 
-// A hook is called again only if its outcome may not be in the ledger, and then with a higher token:
-// a call before its begin is recorded could have the token of another one, and one whose outcome is
-// recorded would freeze an application that writes again, or switch it twice.
+// A hook is called again only if its outcome may not be in the ledger, and then with a higher
+// token: a call before its begin is recorded could have the token of another one, and one whose
+// outcome is recorded would freeze an application that writes again, or switch it twice.
 func TestWhichCallIsRepeatedAfterALostWrite(t *testing.T) {
 	begin := func(until checkpoint.CutoverStep) func(s *scene) {
 		return func(s *scene) { s.start(plan()); s.drive(at(until)) }
@@ -85,9 +85,9 @@ func TestWhichCallIsRepeatedAfterALostWrite(t *testing.T) {
 }
 
 // Tables are halted before a number is raised, and the numbers are in the record before the first
-// drop: a drop that is repeated, here or by another driver, is of the same numbers. Numbers that were
-// raised again and again would leave families behind, and an evidence that names a number under which
-// somebody may have written.
+// drop: a drop that is repeated, here or by another driver, is of the same numbers. Numbers that
+// were raised again and again would leave families behind, and an evidence that names a number
+// under which somebody may have written.
 func TestTheOrderOfTheFence(t *testing.T) {
 	playScene(t, func(s *scene) {
 		creates, drops, dropped := 0, 0, time.Time{}
@@ -192,9 +192,9 @@ func TestCallsAreBounded(t *testing.T) {
 	})
 }
 
-// Whoever drives on has other canaries of another attempt to write, lets the tables of another attempt
-// go on, and removes what another one wrote: nothing of an attempt counts for the next one, even if a
-// driver never sees the record between the two.
+// Whoever drives on has other canaries of another attempt to write, lets the tables of another
+// attempt go on, and removes what another one wrote: nothing of an attempt counts for the next one,
+// even if a driver never sees the record between the two.
 func TestNothingOfAnAttemptCountsForTheNextOne(t *testing.T) {
 	playScene(t, func(s *scene) {
 		lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
@@ -287,9 +287,9 @@ func TestARehearsalLetsTheApplicationWrite(t *testing.T) {
 	})
 }
 
-// The tables' records say that the application has switched before the streams are looked at, and that
-// the watch is over before the cutover's record does: a worker that begins reads the tables' alone. What
-// could not be written is written again.
+// The tables' records say that the application has switched before the streams are looked at, and
+// that the watch is over before the cutover's record does: a worker that begins reads the tables'
+// alone. What could not be written is written again.
 func TestTablesAreMarkedFirst(t *testing.T) {
 	playScene(t, func(s *scene) {
 		p := plan()
@@ -317,8 +317,8 @@ func TestTablesAreMarkedFirst(t *testing.T) {
 	})
 }
 
-// What happens to the record while a hook is called counts: an answer that comes after a cancel freezes
-// nothing, and one that comes in the next attempt is none of it. Neither is a failure.
+// What happens to the record while a hook is called counts: an answer that comes after a cancel
+// freezes nothing, and one that comes in the next attempt is none of it. Neither is a failure.
 func TestTheRecordMovesDuringACall(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.answers(FreezeWrites, func(Call) (string, Outcome) {
@@ -347,8 +347,8 @@ func TestTheRecordMovesDuringACall(t *testing.T) {
 	})
 }
 
-// A table that was never compared is compared while the application is frozen, whatever was overridden
-// before; and what is in the evidence is that verify.
+// A table that was never compared is compared while the application is frozen, whatever was
+// overridden before; and what is in the evidence is that verify.
 func TestATableThatWasNeverVerifiedIsVerified(t *testing.T) {
 	playScene(t, func(s *scene) {
 		p := plan()

@@ -27,8 +27,8 @@ func (s *slow) Describe(ctx context.Context, table string) (backfill.Description
 	return s.Source.Describe(ctx, table)
 }
 
-// The source is asked for its time every twenty seconds and not in every pass, for its rate is limited
-// per account; and a source that does not answer keeps no deadline from passing.
+// The source is asked for its time every twenty seconds and not in every pass, for its rate is
+// limited per account; and a source that does not answer keeps no deadline from passing.
 func TestTheSourceIsAskedNowAndThen(t *testing.T) {
 	playScene(t, func(s *scene) {
 		p := plan()
@@ -82,8 +82,8 @@ func (s *scene) unheard(skew time.Duration) (drive func(until func(c checkpoint.
 }
 
 // A driver that never heard the source's time counts a deadline by its monotonic clock since it saw
-// the step: the application is not frozen for ever because the source is away, nor let go early because
-// a clock is wrong.
+// the step: the application is not frozen for ever because the source is away, nor let go early
+// because a clock is wrong.
 func TestADeadlinePassesWithoutTheSource(t *testing.T) {
 	for _, skew := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		playScene(t, func(s *scene) {
@@ -101,8 +101,8 @@ func TestADeadlinePassesWithoutTheSource(t *testing.T) {
 	}
 }
 
-// A switch is called, and its answer counts, whether the source tells its time or not: the application
-// stands still meanwhile.
+// A switch is called, and its answer counts, whether the source tells its time or not: the
+// application stands still meanwhile.
 func TestASwitchNeedsNoSource(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.start(plan())
@@ -113,8 +113,8 @@ func TestASwitchNeedsNoSource(t *testing.T) {
 	})
 }
 
-// A deadline counts from the step's begin, not from when a driver took over: the application would be
-// frozen for as long again with each driver that ends.
+// A deadline counts from the step's begin, not from when a driver took over: the application would
+// be frozen for as long again with each driver that ends.
 func TestADeadlineCountsAcrossDrivers(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Source.Blind = true

@@ -74,8 +74,8 @@ func TestADriverIsTakenOver(t *testing.T) {
 	})
 }
 
-// Without a cutover nothing is written, and the ledger is read every five seconds: every worker waits
-// so, for months.
+// Without a cutover nothing is written, and the ledger is read every five seconds: every worker
+// waits so, for months.
 func TestNothingToDrive(t *testing.T) {
 	playScene(t, func(s *scene) {
 		reads, writes := 0, 0
@@ -105,8 +105,8 @@ func TestNothingToDrive(t *testing.T) {
 	})
 }
 
-// Two that find the lease free at the same time: the slower one neither drives nor reports that as a
-// failure.
+// Two that find the lease free at the same time: the slower one neither drives nor reports that as
+// a failure.
 func TestTwoDriversBegin(t *testing.T) {
 	playScene(t, func(s *scene) {
 		other, taken := s.Open("other"), false

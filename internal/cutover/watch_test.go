@@ -197,8 +197,8 @@ func TestAWatchedShardIsSoughtAgainAfterAFailure(t *testing.T) {
 	}
 }
 
-// A watch reads each shard on from where replicator read it last, once: one that was read to its end has
-// nothing more, and a shard of a former stream that has the same name is another one.
+// A watch reads each shard on from where replicator read it last, once: one that was read to its
+// end has nothing more, and a shard of a former stream that has the same name is another one.
 func TestWhereAWatchBegins(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("before")))
@@ -220,8 +220,8 @@ func TestWhereAWatchBegins(t *testing.T) {
 	})
 }
 
-// A watch notes once in the tables' records that the application has switched, and keeps its iterators
-// from look to look.
+// A watch notes once in the tables' records that the application has switched, and keeps its
+// iterators from look to look.
 func TestAWatchGoesOnFromLookToLook(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.start(plan())
@@ -246,9 +246,9 @@ func TestAWatchGoesOnFromLookToLook(t *testing.T) {
 	})
 }
 
-// A straggler is who wrote surely after the freeze: no canary, no removal by the time to live, nothing
-// that the freeze may have seen. It is noted with the second of its change, and the record is not written
-// where there is none.
+// A straggler is who wrote surely after the freeze: no canary, no removal by the time to live,
+// nothing that the freeze may have seen. It is noted with the second of its change, and the record
+// is not written where there is none.
 func TestWhoIsAStraggler(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.start(plan())

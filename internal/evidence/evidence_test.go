@@ -168,8 +168,8 @@ func TestProofsAreOfTheirTable(t *testing.T) {
 	}
 }
 
-// What an attempt that ended otherwise leaves behind, by what was read: nothing is left out, and nothing
-// that is unknown is shown as if it were known.
+// What an attempt that ended otherwise leaves behind, by what was read: nothing is left out, and
+// nothing that is unknown is shown as if it were known.
 func TestEvidenceOfACancelledRehearsal(t *testing.T) {
 	in := input(t)
 	c := &in.Record

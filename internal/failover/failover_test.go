@@ -356,8 +356,8 @@ func TestAFailoverHandsOnFailures(t *testing.T) {
 	})
 }
 
-// TestH46_ALeaseThatIsCopiedLate: what the former cluster copies last may show that a worker died with a
-// lease; what was known before that proves nothing.
+// TestH46_ALeaseThatIsCopiedLate: what the former cluster copies last may show that a worker died
+// with a lease; what was known before that proves nothing.
 func TestH46_ALeaseThatIsCopiedLate(t *testing.T) {
 	in(t, func(w *world) {
 		w.instance.during = func() {

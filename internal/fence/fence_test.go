@@ -331,8 +331,8 @@ func (m meddled) DropFamily(ctx context.Context, table, family string) error {
 	return m.families.DropFamily(ctx, table, family)
 }
 
-// A fence that another process withholds during a drop is not in force after it: writes carry no number
-// since, so that no drop rejects them.
+// A fence that another process withholds during a drop is not in force after it: writes carry no
+// number since, so that no drop rejects them.
 func TestAFenceThatIsWithheldDuringADrop(t *testing.T) {
 	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
 		if err := f.Open(ctx, "t"); err != nil {

@@ -55,9 +55,9 @@ func never(s *checkpoint.Shard) {
 	*s = checkpoint.Shard{ID: "s", Label: "L", State: checkpoint.Waiting, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}
 }
 
-// What is known of one shard: up to when it is applied, how near it is to losing changes, when it was
-// last read or could have been, and whose clock says so. A figure that is too good calls a table in sync
-// that is not; one that is too bad calls for a load that nobody needs.
+// What is known of one shard: up to when it is applied, how near it is to losing changes, when it
+// was last read or could have been, and whose clock says so. A figure that is too good calls a
+// table in sync that is not; one that is too bad calls for a load that nobody needs.
 func TestHowAShardStands(t *testing.T) {
 	const s, m, h = time.Second, time.Minute, time.Hour
 	for _, c := range []struct {
@@ -186,8 +186,8 @@ func two(a, b checkpoint.Shard) (orders [][]checkpoint.Shard) {
 	return [][]checkpoint.Shard{{a, b}, {b, a}}
 }
 
-// Of two shards the one counts that is further behind, nearer to losing changes, unread for longer, or
-// unknown, whichever is the first.
+// Of two shards the one counts that is further behind, nearer to losing changes, unread for longer,
+// or unknown, whichever is the first.
 func TestTheWorseOfTwoShardsCounts(t *testing.T) {
 	near, far := readAgo("near", 10*time.Second), readAgo("far", 30*time.Second)
 	far.CaughtUp, far.Position, far.EventTime, far.AppliedTo, far.ReadAt = false, cdc.SequenceOf(9), ago(30*time.Second), ago(30*time.Second), ago(5*time.Second)
@@ -230,8 +230,8 @@ func TestTheWorseOfTwoShardsCounts(t *testing.T) {
 	}
 }
 
-// What a table is judged by beside its shards: since when it could be read, and whether anything of it
-// is left to read.
+// What a table is judged by beside its shards: since when it could be read, and whether anything of
+// it is left to read.
 func TestFiguresOfATable(t *testing.T) {
 	minute := func(at time.Duration) uint32 { return uint32(ago(at).Unix() / 60) }
 	gone := func(f *Facts) { f.Table.Suspended = checkpoint.Suspension{Reason: Gone, Since: ago(48 * time.Hour)} }
@@ -298,9 +298,9 @@ func TestFiguresOfATable(t *testing.T) {
 	}
 }
 
-// The last shards of a table that was dropped end with it and have no children. Before a listing shows
-// that, a named table's are reported; a listing of five minutes after the end, or of ten after the drop,
-// settles it.
+// The last shards of a table that was dropped end with it and have no children. Before a listing
+// shows that, a named table's are reported; a listing of five minutes after the end, or of ten
+// after the drop, settles it.
 func TestTheChildrenOfADroppedTable(t *testing.T) {
 	const m = time.Minute
 	for _, c := range []struct {
@@ -335,8 +335,8 @@ func TestTheChildrenOfADroppedTable(t *testing.T) {
 	}
 }
 
-// Messages that are published and not known to be applied are as old as the last one that is; where none
-// is, as the generation, and nothing is known of the lag.
+// Messages that are published and not known to be applied are as old as the last one that is; where
+// none is, as the generation, and nothing is known of the lag.
 func TestFiguresOfATopic(t *testing.T) {
 	published := func(id string, n uint64) checkpoint.Shard {
 		s := reading(id)

@@ -255,8 +255,9 @@ func (s *scene) nobodyDrives() {
 	}
 }
 
-// A command that drives and is interrupted while the switch is unknown cancels nothing, for the application
-// may have switched. It calls on for two minutes, and then leaves the cutover to others.
+// A command that drives and is interrupted while the switch is unknown cancels nothing, for the
+// application may have switched. It calls on for two minutes, and then leaves the cutover to
+// others.
 func TestAnInterruptOfASwitch(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.compared()
@@ -279,8 +280,8 @@ func TestAnInterruptOfASwitch(t *testing.T) {
 	})
 }
 
-// A question may be answered late: the attempt begins with the answer, and expires as late as it was
-// asked for.
+// A question may be answered late: the attempt begins with the answer, and expires as late as it
+// was asked for.
 func TestAQuestionThatIsAnsweredLate(t *testing.T) {
 	playScene(t, func(s *scene) {
 		var answered time.Time
