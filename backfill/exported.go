@@ -31,8 +31,8 @@ type Exported struct {
 	index  int
 }
 
-// Files is how many parts a load of the exports has.
-func Files(steps []exports.Step) int {
+// filesOf is how many parts a load of the exports has.
+func filesOf(steps []exports.Step) int {
 	n := 0
 	for _, s := range steps {
 		n += len(s.Files)
@@ -40,9 +40,9 @@ func Files(steps []exports.Step) int {
 	return n
 }
 
-// FileOf is the file that a part of such a load is: that of a step by its index in there. False if
+// fileOf is the file that a part of such a load is: that of a step by its index in there. False if
 // there is none.
-func FileOf(steps []exports.Step, part int) (step exports.Step, file int, ok bool) {
+func fileOf(steps []exports.Step, part int) (step exports.Step, file int, ok bool) {
 	for _, s := range steps {
 		if part >= 0 && part < len(s.Files) {
 			return s, part, true
@@ -62,7 +62,7 @@ func (e *Exported) Read(ctx context.Context, index, total int, after json.RawMes
 	if after != nil && (json.Unmarshal(after, &from) != nil || from.Line < 1) {
 		return Page{}, fmt.Errorf("%w: the position of file %d is no line", ErrProgress, index)
 	}
-	if all := Files(e.Steps); total != all || index < 0 || index >= total {
+	if all := filesOf(e.Steps); total != all || index < 0 || index >= total {
 		return Page{}, fmt.Errorf("%w: file %d of %d of exports of %d", ErrProgress, index, total, all)
 	}
 	page, err := e.page(ctx, index, from.Line, limit)
@@ -81,7 +81,7 @@ func (e *Exported) page(ctx context.Context, index int, line int64, limit int) (
 	if limit <= 0 || limit > exportItems {
 		limit = exportItems
 	}
-	step, _, _ := FileOf(e.Steps, index)
+	step, _, _ := fileOf(e.Steps, index)
 	var page Page
 	before := e.reader.Unpacked()
 	for page.size() < limit && page.Bytes < exportBytes {
@@ -126,7 +126,7 @@ func (e *Exported) open(ctx context.Context, index int, line int64) error {
 	if err := e.Close(); err != nil {
 		return err
 	}
-	step, file, _ := FileOf(e.Steps, index)
+	step, file, _ := fileOf(e.Steps, index)
 	if e.Verify {
 		r, err := step.Open(ctx, file)
 		if err != nil {

@@ -32,7 +32,7 @@ type Load struct {
 	Before uint32 `json:"before,omitempty"`
 	// Parts is into how many parts the plan divides the source; 0 while the load is not sealed.
 	Parts  int    `json:"parts,omitempty"`
-	Source string `json:"source,omitempty"` // scan or export
+	Source string `json:"source,omitempty"` // the name of its kind, such as scan or export
 	// Export is copied in place of a scan, and Windows behind it, in this order. They and all that is
 	// copied with them are one load.
 	Export  Export   `json:"export,omitzero"`

@@ -71,7 +71,6 @@ func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Co
 
 func newBackfillStart(p *program) *cobra.Command {
 	var s steering
-	var named []string
 	r := loads.Request{Action: loads.ActionStart}
 	c := &cobra.Command{
 		Use:   "start [flags]",
@@ -113,29 +112,15 @@ shows the cost.`,
   replicator backfill start --table Orders --yes`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if len(named) > 0 {
-				r.Export, r.Windows = named[0], named[1:]
-			}
-			switch {
-			case r.Export != "" && s.Table == "":
-				return diag.BadUsage("an export holds one table, and no table is given", "add --table")
-			case r.Wish && (s.Table == "" || r.Export == ""):
-				return diag.BadUsage("--request-export needs one table and a bucket", "add --table and --export s3://BUCKET/PREFIX")
-			case r.Whole && (r.Export == "" || r.Wish):
-				return diag.BadUsage("--whole-export needs an existing export", "add --export, without --request-export")
-			case r.Wish && len(r.Windows) > 0:
-				return diag.BadUsage("--request-export takes one --export, and several are given", "keep only the --export with the destination bucket")
-			case r.Wish:
-				if _, err := loads.Destination(r.Export); err != nil {
-					return err
-				}
+			if err := r.Check(s.Table); err != nil {
+				return err
 			}
 			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Steer(ctx, r) })
 		},
 	}
 	c.Flags().BoolVar(&r.Repair, "repair-gap", false, "only tables that need a load because changes were lost")
 	s.flags(c, true)
-	c.Flags().StringArrayVar(&named, "export", nil, "copy the export in this `FOLDER` instead of a scan; repeat it for each window")
+	c.Flags().StringArrayVar(&r.From, "export", nil, "copy the export in this `FOLDER` instead of a scan; repeat it for each window")
 	c.Flags().BoolVar(&r.Whole, "whole-export", false, "the export has no filter, projection or key conditions")
 	c.Flags().BoolVar(&r.Wish, "request-export", false, "request an export from DynamoDB into --export s3://BUCKET[/PREFIX]")
 	c.Flags().BoolVar(&s.Yes, "yes", false, "approve the sweep in advance")

@@ -2,55 +2,34 @@ package config
 
 import (
 	"fmt"
-	"path"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-const (
-	// scan is the value of backfill.from that reads the table itself.
-	scan = "scan"
-	// ofTable stands for the source table's name in the address of an export.
-	ofTable = "{table}"
-)
+// ofTable stands for the source table's name in the address of a source.
+const ofTable = "{table}"
 
 // images is the form of what checkImages takes, as far as editors can tell.
-var images = regexp.MustCompile(`^(?:scan|/.*|(?:s3|gs)://[^/]+/.+)$`)
+var images = source.Form()
 
-// bucketFolder is the address of a folder in a bucket. The services' own rules for names of buckets
-// are narrower; a key may hold any character, and several slashes in a row.
-var bucketFolder = regexp.MustCompile(`^(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,221}/.*[^/\s]/*$`)
-
-// checkImages takes scan, or where an export lies.
+// checkImages takes what the first load of a table may copy.
 func checkImages(s string) *fault {
-	const fix = "write scan, or the folder of one export: s3://BUCKET/AWSDynamoDB/EXPORT, gs://BUCKET/FOLDER, or an absolute directory"
 	plain := strings.ReplaceAll(s, ofTable, "table")
-	switch scheme, _, remote := strings.Cut(plain, "://"); {
-	case plain == scan:
-		return nil
-	case strings.ContainsAny(plain, "{}"):
-		return &fault{diag.InvalidValue, "", "the only placeholder is " + ofTable + ", the name of the source table", fix}
-	case remote && scheme != "s3" && scheme != "gs":
-		return &fault{diag.InvalidValue, "", "exports are read from s3://, gs:// and directories, not from " + scheme + "://", fix}
-	case remote && (!bucketFolder.MatchString(plain) || slices.Contains([]string{".", ".."}, path.Base(plain))):
-		return &fault{diag.InvalidValue, "", "it does not name an export's folder within a bucket", fix}
-	case !remote && !filepath.IsAbs(plain):
-		return &fault{diag.InvalidValue, "", "it is neither scan nor an address or absolute directory. Workers on several machines read it, so a directory begins with /", fix}
+	if strings.ContainsAny(plain, "{}") {
+		return &fault{diag.InvalidValue, "", "the only placeholder is " + ofTable + ", the name of the source table", source.Written()}
+	}
+	if wrong := source.Check(plain); wrong != "" {
+		return &fault{diag.InvalidValue, "", wrong, source.Written()}
 	}
 	return nil
 }
 
-// Export is where the export lies that the table's first load copies; "" if it scans the table.
-func (c *Config) Export(t Table) string {
-	from := c.Backfill.From
-	if t.BackfillFrom != "" {
-		from = t.BackfillFrom
-	}
-	if from == scan {
+// LoadsFrom is the address of what the table's first load copies; "" if it scans the table.
+func (c *Config) LoadsFrom(t Table) string {
+	from := c.written(&t)
+	if source.Scans(from) {
 		return ""
 	}
 	return strings.ReplaceAll(from, ofTable, t.From)
@@ -65,7 +44,7 @@ func (d *decoder) checkExports(c *Config) {
 	for i := range c.Tables {
 		t := &c.Tables[i]
 		own := t.Path() + ".backfill_from"
-		address, key := c.Export(*t), "backfill.from"
+		address, key := c.LoadsFrom(*t), "backfill.from"
 		if t.BackfillFrom != "" {
 			key = own
 		}

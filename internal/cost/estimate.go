@@ -31,8 +31,9 @@ type Table struct {
 	RowsPerSecond, ReadLimit float64
 	// Published: changes go to a topic. Applied: they are pulled from it, too.
 	Published, Applied bool
-	// Files are those of the export that is copied in place of a scan; 0 if the table is scanned.
+	// From names what is copied in place of a scan, of so many Files; 0 if the table is scanned.
 	// Outside tells that it does not lie in AWS.
+	From    string
 	Files   int
 	Outside bool
 	// Share is the part of a worker and of the cluster that this table has while others are copied beside it; 0 is all.
@@ -166,7 +167,7 @@ func (p Prices) messages(t Table) Line {
 
 func (p Prices) scan(t Table, copying Copy) Line {
 	if t.Files > 0 {
-		return Line{What: "reading the export", Quantity: terminal.Plural(t.Files, "file"), Per: Once, Note: "no read units; a few requests for each file"}
+		return Line{What: "reading the " + t.From, Quantity: terminal.Plural(t.Files, "file"), Per: Once, Note: "no read units; a few requests for each file"}
 	}
 	units := math.Ceil(float64(t.Bytes) / readUnit)
 	line := Line{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once}

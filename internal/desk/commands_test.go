@@ -193,7 +193,7 @@ func TestAnExportIsOfTheTableThatIsFollowed(t *testing.T) {
 	both.Source = func(context.Context, *config.Config) (desk.Source, error) { return describer{}, nil }
 	o := &loads.Operator{Console: console, Cfg: cfg, Ends: both, Table: "Orders", Yes: true}
 	for _, wish := range []bool{true, false} {
-		if err := o.Steer(t.Context(), loads.Request{Action: loads.ActionStart, Export: "s3://bucket", Wish: wish}); !diag.Has(err, diag.SourceMoved) {
+		if err := o.Steer(t.Context(), loads.Request{Action: loads.ActionStart, From: []string{"s3://bucket"}, Wish: wish}); !diag.Has(err, diag.SourceMoved) {
 			t.Errorf("asked for: %t: %v", wish, err)
 		}
 	}

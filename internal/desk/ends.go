@@ -5,10 +5,10 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/failover"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -28,12 +28,12 @@ type Target interface {
 // Source is the source of a migration as far as commands need it that leave its clients alone.
 type Source interface {
 	preflight.Describer
-	preflight.ExportReporter
+	source.Reporter
 	backfill.ItemSource
 	// Recovery is whether a table can be exported.
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
-	// OpenExport reads the manifests of the export at an address.
-	OpenExport(ctx context.Context, env config.Lookup, address string) (*exports.Export, error)
+	// OpenFolder opens a folder that holds what a load copies, and gives its name in the store.
+	OpenFolder(ctx context.Context, env config.Lookup, address string) (store source.Store, name string, err error)
 }
 
 // Ends opens the two ends of a migration. The zero value opens those of the configuration.

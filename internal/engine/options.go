@@ -6,7 +6,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -20,8 +20,8 @@ type Options struct {
 	// Floors is what the writer's floor was made from: the pipeline keeps it up to date.
 	Floors   *Floors
 	Database Database
-	// Exports reads the manifests of an export by its address; nil: this worker copies none.
-	Exports func(ctx context.Context, address string) (*exports.Export, error)
+	// Folders opens what loads copy in place of a scan; nil: this worker only scans.
+	Folders source.Folders
 	// Exporter asks for exports; nil: this worker asks for none.
 	Exporter Exporter
 	// Open gives the source of a stream by its ARN.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -32,8 +33,8 @@ type Spec struct {
 	Young bool
 	// Copy loads the existing items; LoadAgain does so after each gap, too, without being asked.
 	Copy, LoadAgain bool
-	// Export is what the first load copies in place of a scan; zero: it scans.
-	Export NamedExport
+	// From is what the first load copies in place of a scan; zero: it scans.
+	From source.Named
 	// Segments is how many parts of a load this worker works on at once.
 	Segments int
 	// Limits bound loads as configured. An operator's, in the ledger, are put over them.
@@ -79,24 +80,6 @@ func (t Spec) Bounds() func() checkpoint.Limits {
 	}
 	return func() checkpoint.Limits { return t.Limits }
 }
-
-// NamedExport is an export that the configuration names: a table's first load copies it in place of
-// a scan.
-type NamedExport struct {
-	Address string
-	// Judge reads it, and proves that its images may be applied to the table. The error is an
-	// *ExportRefused if they may not be, and a *checkpoint.NotAdmissible if waiting mends it.
-	Judge func(ctx context.Context, table checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error)
-}
-
-// Named reports whether there is one.
-func (n NamedExport) Named() bool { return n.Address != "" }
-
-// ExportRefused says why an export is not copied, with what to do. The table is not scanned instead:
-// that costs what the export was to spare.
-type ExportRefused struct{ Why string }
-
-func (e *ExportRefused) Error() string { return "the export is refused: " + e.Why }
 
 // Discovery is what was found of the tables that patterns stand for.
 type Discovery struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -50,7 +50,7 @@ func causeOf(err error) string {
 	var record *cdc.RecordError
 	var write *sink.Error
 	var topic *relay.Error
-	var file *exports.Error
+	var file *source.Fault
 	var hole *checkpoint.NotAdmissible
 	switch {
 	case errors.As(err, &file): // which holds nothing of the items

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -32,7 +33,7 @@ type Conductor struct {
 	fencing      *engine.Fencing
 	busy         func(ctx context.Context, above float64) (why string) // of the target; nil: it is not watched
 	settings     loadSettings
-	exports      *exportReader
+	sources      *source.Opener
 	exporter     engine.Exporter // nil: this worker asks for no exports
 	joined       bool            // by a pattern: it is left when it is dropped
 	wake         *task.Wakeup
@@ -143,7 +144,7 @@ func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) erro
 	if !asks {
 		return nil
 	}
-	if c.settings.named.Named() && state.Base == 0 { // a later load mends what was lost since, which no earlier export shows
+	if c.settings.named.Given() && state.Base == 0 { // a later load mends what was lost since, which no earlier export shows
 		return c.askNamed(life)
 	}
 	_, err := c.Ledger.AskLoad(life.Work, c.Source, false)
@@ -161,7 +162,7 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	if v.State.Load.Paused != "" || v.State.StreamEnded {
 		return nil
 	}
-	if yet, err := c.admits(v, c.Ledger.ServiceTime(ctx)); yet || err != nil {
+	if yet, err := source.Admissible(v.State, v.Shards, c.Ledger.ServiceTime(ctx), c.settings.late); yet || err != nil {
 		return err
 	}
 	var d backfill.Description
@@ -174,20 +175,19 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	// The load begins at that time, which is floored to the second: it may lie before the one above.
 	if err == nil {
 		var yet bool
-		if yet, err = c.admits(v, d.At); yet {
+		if yet, err = source.Admissible(v.State, v.Shards, d.At, c.settings.late); yet {
 			return nil
 		}
 	}
-	plan := checkpoint.Plan{
-		Generation: v.State.Generation, Number: v.State.Load.Number + 1, Parts: backfill.NumberOfParts(d.Bytes, c.settings.segments),
-		Source: "scan", TableID: d.ID, StartedAt: d.At, // the service's clock, as that of the first reads
-		Estimate: d.Items, EstimateBytes: d.Bytes,
+	var plan checkpoint.Plan
+	if err == nil {
+		// Not repeated by itself: images that are refused stay so until somebody asks for others.
+		wanted := source.Wanted{Table: d, Mapping: c.mapping, Late: c.settings.late, Segments: c.settings.segments}
+		plan, err = c.sources.Plan(ctx, v.State.Load, wanted, v.State.AdoptedAt, c.settings.imageAge/2)
 	}
-	if err == nil && v.State.Load.Export.Address != "" {
-		// Not repeated by itself: exports that are refused stay so until somebody asks for others.
-		err = c.planExport(ctx, v.State.Load, v.State.AdoptedAt, d, &plan)
-	}
-	if err == nil { // last, because every attempt takes another number
+	plan.Generation, plan.Number, plan.TableID = v.State.Generation, v.State.Load.Number+1, d.ID
+	plan.StartedAt = d.At // the service's clock, as that of the first reads
+	if err == nil {       // last, because every attempt takes another number
 		err = c.call(life, func(ctx context.Context) error {
 			_, tables, err := c.former(ctx, v.State)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -184,7 +185,7 @@ func TestWhoIsWokenByAStep(t *testing.T) {
 		}, true, false, true},
 		"an export is asked for": {func(ctx context.Context, s *loadScene) { s.wishes(ctx, &archive{}) }, true, false, false},
 		"an export is refused": {func(ctx context.Context, s *loadScene) {
-			s.named(ctx, func() error { return &engine.ExportRefused{Why: "no"} })
+			s.named(ctx, func() error { return &source.Refused{Why: "no"} })
 		}, true, false, true},
 	} {
 		loads(t, func(ctx context.Context, s *loadScene) {

@@ -41,11 +41,11 @@ func (s *loadScene) archived(ctx context.Context, n int, at time.Time) (o *expor
 	s.check(o.Full(exportstest.Table{ARN: shopARN, ID: s.shop.id}, "1", at, files...))
 	e, err := exports.Read(ctx, o, "1")
 	s.check(err)
-	s.Options.Exports = func(ctx context.Context, address string) (*exports.Export, error) {
+	s.Options.Folders = func(_ context.Context, address string) (exports.Store, string, error) {
 		if address != "/exports/1" {
-			return nil, errors.New("another address")
+			return nil, "", errors.New("another address")
 		}
-		return exports.Read(ctx, o, "1")
+		return o, "1", nil
 	}
 	return o, e
 }

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -67,7 +65,7 @@ func overtaken(v engine.View, now time.Time, late, oldest time.Duration) bool {
 	r := v.State.Load.Request
 	var hole *checkpoint.NotAdmissible
 	err := checkpoint.AdmissibleExport(v.State, v.Shards, r.At, now, late)
-	return r.Generation != v.State.Generation || errors.As(err, &hole) && !hole.Yet || youngEnough(r.At, now, oldest) != nil || r.ARN == "" && now.Sub(r.At) > tokenLives
+	return r.Generation != v.State.Generation || errors.As(err, &hole) && !hole.Yet || source.YoungEnough("export", r.At, now, oldest) != nil || r.ARN == "" && now.Sub(r.At) > tokenLives
 }
 
 // request leads to the export that the load is wished to be copied from, one step at a time, and
@@ -100,7 +98,7 @@ func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, e
 // service refuses it for good.
 func (c *Conductor) asking(ctx context.Context, r checkpoint.ExportRequest, now time.Time, call func() error) error {
 	if c.exporter == nil {
-		return errNoExports
+		return source.ErrNone
 	}
 	mono := task.Mono(ctx)
 	if about := (exportCall{r.Serial, r.ARN}); c.lastCall != about {
@@ -135,7 +133,7 @@ func (c *Conductor) orderExport(ctx context.Context, state checkpoint.TableState
 	if err != nil {
 		return err
 	}
-	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(r.To, "s3://"), "/")
+	bucket, prefix := source.Bucket(r.To)
 	taken, err := c.exporter.Request(ctx, backfill.ExportOrder{TableARN: d.ARN, Bucket: bucket, Prefix: prefix, At: r.At, Token: c.Ledger.ExportToken(state)})
 	if err != nil {
 		return err
@@ -160,18 +158,18 @@ func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest
 		return c.giveUp(ctx, r, "the export "+r.ARN+" is not of the whole table in DynamoDB JSON")
 	case !report.Done:
 		return nil
-	case c.exports.open == nil:
-		return errNoExports
 	}
-	address := "s3://" + report.Bucket + "/" + strings.TrimSuffix(report.Manifest, "/"+path.Base(report.Manifest))
-	e, err := c.exports.open(ctx, address)
-	var fault *exports.Error
+	address := source.Delivered(report)
+	images, err := source.Open(ctx, c.sources.From, address)
+	var fault *source.Fault
 	switch {
 	case errors.As(err, &fault):
 		return c.giveUp(ctx, r, fault.Error())
 	case err != nil:
 		return err
-	case e.ARN != r.ARN:
+	}
+	e := images.Records()[0]
+	if e.ARN != r.ARN {
 		return c.giveUp(ctx, r, "at "+address+" lies another export")
 	}
 	_, err = c.Ledger.FinishExport(ctx, c.Source, r.Serial, checkpoint.Export{Address: address, ARN: e.ARN, At: e.At})

@@ -13,11 +13,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
-	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -144,7 +143,7 @@ func TestHowOftenTheServiceIsAskedAboutAnExport(t *testing.T) {
 func TestAWorkerThatReadsNoExports(t *testing.T) {
 	for name, blind := range map[string]func(s *loadScene){
 		"it asks for none":   func(s *loadScene) { s.Exporter = nil },
-		"it reads no bucket": func(s *loadScene) { s.Options.Exports = nil },
+		"it reads no bucket": func(s *loadScene) { s.Options.Folders = nil },
 	} {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.wishes(ctx, &archive{})
@@ -152,7 +151,7 @@ func TestAWorkerThatReadsNoExports(t *testing.T) {
 			s.Reset()
 			told := 0
 			s.Events.Retry = func(_, _ string, _ time.Duration, err error) {
-				if told++; !errors.Is(err, errNoExports) {
+				if told++; !errors.Is(err, source.ErrNone) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -232,8 +231,8 @@ func TestAPartClosesItsFile(t *testing.T) {
 			s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.AdoptedAt = true, now.Add(-time.Hour) })
 			o, _ := s.exported(ctx, 3000, now.Add(-time.Minute))
 			store := &closing{Store: o}
-			s.Options.Exports = func(ctx context.Context, address string) (*exports.Export, error) {
-				return exports.Read(ctx, store, path.Base(address))
+			s.Options.Folders = func(_ context.Context, address string) (exports.Store, string, error) {
+				return store, path.Base(address), nil
 			}
 			rows := 1.0
 			s.Limits.RowsPerSecond = &rows
@@ -246,64 +245,6 @@ func TestAPartClosesItsFile(t *testing.T) {
 				t.Errorf("stopped %v: %d of %d are open, %+v", stopped, store.open, store.opened, state.Load)
 			}
 		})
-	}
-}
-
-// The manifests are read once for all parts of a load, and anew for the next load: it may have other
-// exports. What was read before it failed is not taken for it.
-func TestManifestsAreReadOncePerLoad(t *testing.T) {
-	ctx := t.Context()
-	opened, objects := 0, &exportstest.Objects{}
-	table := exportstest.Table{ARN: shopARN, ID: "first"}
-	load := func(id string) checkpoint.Load {
-		if err := objects.Full(table, id, enginetest.ListingsBegin, []attribute.Item{enginetest.Keyed(id)}, nil); err != nil {
-			t.Fatal(err)
-		}
-		e, err := exports.Read(ctx, objects, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return checkpoint.Load{Export: checkpoint.Export{Address: id, ARN: e.ARN, At: e.At}}
-	}
-	r := &exportReader{open: func(ctx context.Context, address string) (*exports.Export, error) {
-		opened++
-		return exports.Read(ctx, objects, address)
-	}}
-	first, second := load("1"), load("2")
-	read := func(l checkpoint.Load, id string, opens int) {
-		t.Helper()
-		before := opened
-		steps, err := r.read(ctx, l)
-		if err != nil || len(steps) != 1 || steps[0].ID() != id || !steps[0].Version.Equal(l.Export.At) || opened-before != opens {
-			t.Errorf("%+v, %v, opened %d times", steps, err, opened-before)
-		}
-	}
-	read(first, "1", 1)
-	first.Parts = 2
-	read(first, "1", 0)
-	torn := second
-	torn.Export.ARN = "another"
-	if _, err := r.read(ctx, torn); err == nil {
-		t.Error("another export is taken for it")
-	}
-	first.Parts = 3
-	var fault *exports.Error
-	if _, err := r.read(ctx, first); !errors.As(err, &fault) || !strings.Contains(fault.What, "2 files") {
-		t.Errorf("it had another number of files: %v", err)
-	}
-	first.Parts = 2
-	read(first, "1", 0)
-	read(second, "2", 1)
-	read(first, "1", 1)
-	for name, edit := range map[string]func(e *checkpoint.Export){
-		"another time":   func(e *checkpoint.Export) { e.At = e.At.Add(time.Second) },
-		"another window": func(e *checkpoint.Export) { e.From = e.At.Add(-time.Second) },
-	} {
-		l := second
-		edit(&l.Export)
-		if _, err := r.read(ctx, l); !errors.As(err, &fault) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
@@ -361,7 +302,7 @@ func TestWhenANamedExportIsJudged(t *testing.T) {
 func TestARefusalIsToldOnce(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		why := "it has a filter"
-		s.named(ctx, func() error { return &engine.ExportRefused{Why: why} })
+		s.named(ctx, func() error { return &source.Refused{Why: why} })
 		var told []string
 		s.Events.Exporting = func(_, address, why string) { told = append(told, address+": "+why) }
 		s.check(s.conduct(ctx, 5*time.Minute))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/job"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -29,7 +30,7 @@ type Loader struct {
 	database  engine.Database
 	target    sink.MarkReader
 	settings  loadSettings
-	exports   *exportReader
+	sources   *source.Opener
 	loop      *job.Loop
 	rows      *backfill.Throttle // of the configuration
 	own       *backfill.Throttle // of an operator
@@ -43,10 +44,10 @@ type loadSettings struct {
 	skipExpired bool // items past their time to live are not copied
 	segments    int  // parts at once in this worker
 	limits      func() checkpoint.Limits
-	live        bool               // they may change, and the bound on rows, which is this table's own, with them
-	imageAge    time.Duration      // above it the writer puts images aside; 0: never
-	late        time.Duration      // how long after its change the application may write the target
-	named       engine.NamedExport // that the first load copies; zero: it scans
+	live        bool          // they may change, and the bound on rows, which is this table's own, with them
+	imageAge    time.Duration // above it the writer puts images aside; 0: never
+	late        time.Duration // how long after its change the application may write the target
+	named       source.Named  // that the first load copies; zero: it scans
 }
 
 // New makes the two loops of a table's loads: the loader of this worker, and the conductor, which
@@ -55,22 +56,22 @@ func New(s *engine.Table) (*Loader, *Conductor) {
 	p, spec := s.Worker, s.Spec
 	settings := loadSettings{
 		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
-		segments: max(spec.Segments, 1), limits: spec.Bounds(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late, named: spec.Export,
+		segments: max(spec.Segments, 1), limits: spec.Bounds(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late, named: spec.From,
 	}
 	if p.Writer != nil {
 		settings.imageAge = p.Writer.MaxImageAge()
 	}
-	exports := &exportReader{open: p.Exports}
+	sources := &source.Opener{From: source.Ends{Table: s.Source, Scan: s.Database, Folders: p.Folders}}
 	l := &Loader{
 		Common: s.Common, applier: s.Applier(nil), publisher: s.Publisher, fencing: s.Fencing, mapping: s.Mapping, database: s.Database,
-		target: p.Target, settings: settings, exports: exports, rows: spec.Throttle(), own: backfill.NewThrottle(0),
+		target: p.Target, settings: settings, sources: sources, rows: spec.Throttle(), own: backfill.NewThrottle(0),
 	}
 	l.loop = job.New(s, kind{l}, job.Options{
 		Verb: "load", AtOnce: settings.segments, Workers: s.Workers, Wake: &s.Wake.Loader, Left: s.Wake.Conductor.Signal,
 	})
 	return l, &Conductor{
 		Common: s.Common, mapping: s.Mapping, database: s.Database, target: p.Target, witnesses: s.Witnesses, fencing: s.Fencing, busy: p.Busy,
-		settings: settings, exports: exports, exporter: p.Exporter, joined: spec.Joined, wake: &s.Wake.Conductor, wakeLoader: &s.Wake.Loader,
+		settings: settings, sources: sources, exporter: p.Exporter, joined: spec.Joined, wake: &s.Wake.Conductor, wakeLoader: &s.Wake.Loader,
 		wakeAssigner: &s.Wake.Assigner,
 	}
 }
@@ -97,22 +98,22 @@ func (l *Loader) work(life engine.Lifecycle, state checkpoint.TableState, lease 
 // imageAgeMargin is left of the age of an image for its write, with all its repeats.
 const imageAgeMargin = 6 * time.Hour
 
-// copy copies a segment of the source, or a file of its export.
+// copy copies a part of the load's source.
 func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *engine.Right) (checkpoint.PartProgress, error) {
 	part := lease.Part()
 	images, err := l.images(life, state, part.Index)
 	if err != nil {
 		return part.PartProgress, err
 	}
-	defer func() { _ = images.close() }() // it was only read
+	defer func() { _ = images.Close() }() // it was only read
 	p := backfill.Part{
 		Index: part.Index, Total: part.Total,
-		Source: images,
+		Source: images.PartSource,
 		Write: func(ctx context.Context, page backfill.Page, readAt time.Time) error {
 			seen, items := readAt, page.Items
-			if !images.at.IsZero() {
-				readAt, seen = images.at, l.now(ctx)
-				if err := youngEnough(checkpoint.Aged(readAt, state.AdoptedAt), seen, l.settings.imageAge-imageAgeMargin); err != nil {
+			if !images.At.IsZero() {
+				readAt, seen = images.At, l.now(ctx)
+				if err := source.YoungEnough("export", checkpoint.Aged(readAt, state.AdoptedAt), seen, l.settings.imageAge-imageAgeMargin); err != nil {
 					return err
 				}
 			}
@@ -123,7 +124,7 @@ func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease 
 				return err
 			}
 			batch := l.pageOf(state, items, page.Changes, readAt)
-			if !images.at.IsZero() {
+			if !images.At.IsZero() {
 				for i := range batch.Rows {
 					batch.Rows[i].At = checkpoint.Aged(readAt, state.AdoptedAt)
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -71,7 +72,7 @@ func TestExpiredItemsAreLeftOut(t *testing.T) {
 			}
 			o := &exportstest.Objects{}
 			s.check(o.Full(exportstest.Table{ARN: shopARN, ID: s.shop.id}, "1", now.Add(-time.Minute), []attribute.Item{item("over", now.Add(-time.Hour)), item("live", now.Add(time.Hour))}))
-			s.Options.Exports = func(ctx context.Context, address string) (*exports.Export, error) { return exports.Read(ctx, o, "1") }
+			s.Options.Folders = func(context.Context, string) (exports.Store, string, error) { return o, "1", nil }
 			e, err := exports.Read(ctx, o, "1")
 			s.check(err)
 			_, err = s.Ledger.AskExport(ctx, "Orders", true, checkpoint.Export{Address: "/exports/1", ARN: e.ARN, At: e.At})
@@ -205,10 +206,10 @@ func TestAWorkerThatCannotReadTheExport(t *testing.T) {
 			if sealed {
 				s.check(s.conduct(ctx, time.Second))
 			}
-			s.Options.Exports = nil
+			s.Options.Folders = nil
 			told := 0
 			s.Events.Retry = func(_, _ string, _ time.Duration, err error) {
-				if told++; !errors.Is(err, errNoExports) {
+				if told++; !errors.Is(err, source.ErrNone) {
 					t.Error(err)
 				}
 			}
@@ -235,7 +236,7 @@ func TestThePlanOfExports(t *testing.T) {
 					state.Load.Windows = []checkpoint.Export{state.Load.Windows[1], state.Load.Windows[0]}
 				})
 			}
-			var fault *exports.Error
+			var fault *source.Fault
 			s.Events.Retry = func(_, _ string, _ time.Duration, err error) { errors.As(err, &fault) }
 			s.Reset()
 			s.check(s.conduct(ctx, 10*time.Second))

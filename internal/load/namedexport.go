@@ -6,6 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -29,7 +30,7 @@ func (c *Conductor) askNamed(life engine.Lifecycle) error {
 	}
 	c.judged = max(task.Mono(life.Work), 1)
 	e, err := c.settings.named.Judge(life.Work, v.State, v.Shards)
-	var refused *engine.ExportRefused
+	var refused *source.Refused
 	switch {
 	case errors.As(err, &hole) && hole.Yet:
 		return nil
@@ -51,7 +52,7 @@ func (c *Conductor) askNamed(life engine.Lifecycle) error {
 // judgeAgain judges a refused export once more, now and then: its last file may have come, or a
 // permission.
 func (c *Conductor) judgeAgain(life engine.Lifecycle, state checkpoint.TableState) error {
-	if !c.settings.wanted || !c.settings.named.Named() || state.Load.Paused != "" || state.StreamEnded ||
+	if !c.settings.wanted || !c.settings.named.Given() || state.Load.Paused != "" || state.StreamEnded ||
 		c.judged > 0 && task.Mono(life.Work)-c.judged < c.Timing.List {
 		return nil
 	}

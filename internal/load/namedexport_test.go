@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/engine"
-
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -17,7 +16,7 @@ func (s *loadScene) named(ctx context.Context, answer func() error) (judged *int
 	_, e := s.archived(ctx, 12, task.Now(ctx))
 	judged = new(int)
 	s.Reset()
-	s.Export = engine.NamedExport{Address: "/exports/1", Judge: func(context.Context, checkpoint.TableState, []checkpoint.Shard) (checkpoint.Export, error) {
+	s.From = source.Named{Address: "/exports/1", Judge: func(context.Context, checkpoint.TableState, []checkpoint.Shard) (checkpoint.Export, error) {
 		*judged++
 		return checkpoint.Export{Address: "/exports/1", ARN: e.ARN, At: e.At}, answer()
 	}}
@@ -35,7 +34,7 @@ func TestTheFirstLoadCopiesTheExportOfTheConfiguration(t *testing.T) {
 		if state := s.state(ctx); state.Stage() != checkpoint.StageNone || *judged == 0 {
 			t.Errorf("before anything is known, after %d looks: %+v", *judged, state.Load)
 		}
-		answer = &engine.ExportRefused{Why: "it has a filter"}
+		answer = &source.Refused{Why: "it has a filter"}
 		*judged = 0
 		s.check(s.work(ctx, 10*time.Minute, true))
 		state := s.state(ctx)

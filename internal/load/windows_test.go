@@ -17,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -57,8 +58,8 @@ func (s *loadScene) chained(ctx context.Context, at time.Time, items []string, w
 		s.check(o.Window(table, id, w.from, w.to, "NEW_AND_OLD_IMAGES", changes))
 		ask(id)
 	}
-	s.Options.Exports = func(ctx context.Context, address string) (*exports.Export, error) {
-		return exports.Read(ctx, o, path.Base(address))
+	s.Options.Folders = func(_ context.Context, address string) (exports.Store, string, error) {
+		return o, path.Base(address), nil
 	}
 	_, err := s.Ledger.AskExport(ctx, "Orders", true, asked...)
 	s.check(err)
@@ -168,7 +169,7 @@ func TestH107_WindowsWaitWhereTheyDoNotMend(t *testing.T) {
 // TestH90_WindowsThatDoNotTouchAreNotPlanned, whoever asked for them: a change would be in none.
 func TestH90_WindowsThatDoNotTouchAreNotPlanned(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
-		var fault *exports.Error
+		var fault *source.Fault
 		s.Events.Retry = func(_, _ string, _ time.Duration, err error) { errors.As(err, &fault) }
 		now := task.Now(ctx).Truncate(time.Second)
 		full := now.Add(-3 * time.Hour)

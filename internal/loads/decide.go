@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -30,13 +31,11 @@ type Request struct {
 	Action string
 	// Repair: of start, only tables that need a load.
 	Repair bool
-	// Export: of start, the address of an export to copy in place of a scan, and Windows those of
-	// further ones, in any order.
-	Export  string
-	Windows []string
-	// Whole: the operator says that the export shows the whole table, where DynamoDB does not.
+	// From: of start, the addresses of what to copy in place of a scan, in any order.
+	From []string
+	// Whole: the operator says that they show the whole table, where DynamoDB does not.
 	Whole bool
-	// Wish: of start, the export is yet to be asked for, and Export is where it goes.
+	// Wish: of start, an export is yet to be asked for, and From is where it goes.
 	Wish bool
 	// Approve allows the sweep, too.
 	Approve bool
@@ -44,8 +43,28 @@ type Request struct {
 	Limits checkpoint.Limits
 	Reset  bool
 
-	export *exported  // once it is read
-	wish   *requested // once it is found possible
+	named *named     // once they are read
+	wish  *requested // once it is found possible
+}
+
+// Check refuses a request whose sources do not go together, for a table, or for all if that is "".
+func (r Request) Check(table string) error {
+	switch {
+	case len(r.From) > 0 && table == "":
+		return diag.BadUsage("an export holds one table, and no table is given", "add --table")
+	case slices.ContainsFunc(r.From, source.Scans):
+		return diag.BadUsage("--export names no export", "name its folder, or leave --export out to scan the table")
+	case r.Wish && len(r.From) == 0:
+		return diag.BadUsage("--request-export needs one table and a bucket", "add --table and --export s3://BUCKET/PREFIX")
+	case r.Whole && (len(r.From) == 0 || r.Wish):
+		return diag.BadUsage("--whole-export needs an existing export", "add --export, without --request-export")
+	case r.Wish && len(r.From) > 1:
+		return diag.BadUsage("--request-export takes one --export, and several are given", "keep only the --export with the destination bucket")
+	case r.Wish:
+		_, err := source.Destination(r.From[0])
+		return err
+	}
+	return nil
 }
 
 // decide says what the request does with a table. It changes nothing.
@@ -86,8 +105,8 @@ func (r Request) decide(t TableInput) Decided {
 func (r Request) start(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
 	redo := "`replicator backfill redo --table " + s.Source + "`"
 	from := ""
-	if r.export != nil {
-		from = ", " + r.export.String()
+	if r.named != nil {
+		from = ", " + r.named.String()
 	}
 	if r.wish != nil {
 		from = ", from an export to " + r.wish.To + " of " + costText(cost.Default(), r.wish.line)
@@ -118,10 +137,10 @@ func (r Request) replaces(asked checkpoint.Load) bool {
 	switch wish := asked.Request; {
 	case r.wish != nil:
 		return wish.To != r.wish.To || wish.Failed != ""
-	case r.export == nil:
+	case r.named == nil:
 		return asked.Export.Address != "" || wish.Wanted()
 	}
-	return !slices.Equal(r.export.exports, asked.Exports())
+	return !slices.Equal(r.named.records, asked.Exports())
 }
 
 func (r Request) resume(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
@@ -182,8 +201,8 @@ func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) 
 			_, err = in.ledger.RequestExport(ctx, s.Source, r.Approve, r.wish.ExportRequest)
 			return err
 		}
-		if r.export != nil {
-			_, err = in.ledger.AskExport(ctx, s.Source, r.Approve, r.export.exports...)
+		if r.named != nil {
+			_, err = in.ledger.AskExport(ctx, s.Source, r.Approve, r.named.records...)
 			return err
 		}
 		_, err = in.ledger.AskLoad(ctx, s.Source, r.Approve)

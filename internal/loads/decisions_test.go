@@ -53,7 +53,7 @@ func TestACommandClosesWhatItOpened(t *testing.T) {
 			"a look":       {func(o *desked) error { return o.Show(ctx) }, false},
 			"a dry run":    {func(o *desked) error { o.DryRun = true; return o.Steer(ctx, Request{Action: ActionStart}) }, false},
 			"a limit":      {func(o *desked) error { return o.Steer(ctx, Request{Action: ActionThrottle, Reset: true}) }, false},
-			"a bad export": {func(o *desked) error { return o.Steer(ctx, Request{Action: ActionStart, Export: at + "none"}) }, true},
+			"a bad export": {func(o *desked) error { return o.Steer(ctx, Request{Action: ActionStart, From: []string{at + "none"}}) }, true},
 			"the answer no": {func(o *desked) error {
 				o.Confirm = func(context.Context, string) error { return down }
 				return o.Steer(ctx, Request{Action: ActionRedo})
@@ -112,7 +112,7 @@ func TestAnExportOfATableThatIsNotFollowed(t *testing.T) {
 		s.begin(ctx)
 		for _, wish := range []bool{false, true} {
 			o := s.operator("Parts")
-			err := o.Steer(ctx, Request{Action: ActionStart, Export: "s3://bucket/none", Wish: wish})
+			err := o.Steer(ctx, Request{Action: ActionStart, From: []string{"s3://bucket/none"}, Wish: wish})
 			var said Shown
 			if !errors.As(err, &said) || o.document(t).Decided[0].Action != actionRefused || len(o.source.asked) > 0 {
 				t.Errorf("wish %v: %v, asked %q", wish, err, o.source.asked)

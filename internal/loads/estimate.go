@@ -7,17 +7,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 // estimateAll adds to each decision that begins a load what it is expected to take.
-func (in *Input) estimateAll(ctx context.Context, source preflight.Describer, prices cost.Prices, decided []Decided) error {
+func (in *Input) estimateAll(ctx context.Context, from preflight.Describer, prices cost.Prices, decided []Decided) error {
 	for i := range decided {
 		d := &decided[i]
 		if d.Action != ActionStart && d.Action != ActionRedo {
 			continue
 		}
-		t, err := source.Describe(ctx, d.Source)
+		t, err := from.Describe(ctx, d.Source)
 		if err != nil {
 			return err
 		}
@@ -32,7 +33,7 @@ func (in *Input) estimate(d backfill.Description, prices cost.Prices, t TableInp
 	asked.RowsPerSecond, _ = limits.Rows()
 	asked.ReadLimit, _ = limits.ReadUnits(d.ReadCapacity)
 	copying := prices.Copying(asked, cost.Cluster{})
-	e := &Estimate{Items: d.Items, Bytes: d.Bytes, Parts: backfill.NumberOfParts(d.Bytes, in.Cfg.Backfill.Segments), LimitedBy: copying.LimitedBy, Sweep: sweepText(t)}
+	e := &Estimate{Items: d.Items, Bytes: d.Bytes, Parts: source.OfScan(d, in.Cfg.Backfill.Segments).Parts, LimitedBy: copying.LimitedBy, Sweep: sweepText(t)}
 	if copying.Time > 0 {
 		seconds := copying.Time.Seconds()
 		e.Seconds = &seconds

@@ -4,18 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
-	"github.com/dynamodb-bigtable/replicator/exports/bucket"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -29,45 +27,42 @@ const ImageMargin = 48 * time.Hour
 // ImageAge is the age above which an image is not put any more.
 func ImageAge(cfg *config.Config) time.Duration { return cfg.State.TombstoneAge - ImageMargin }
 
-// exported are exports that were read for a request, in their order, and fit the table.
-type exported struct {
-	exports []checkpoint.Export
-	items   int64
-	bytes   int64 // of the items, as the service counts them
-	files   int
+// named are images that were read for a request, in their order, and fit the table.
+type named struct {
+	records []checkpoint.Export
+	size    source.Size
 }
 
-func (e *exported) String() string {
+func (e *named) String() string {
 	text := func(at time.Time) string { return at.UTC().Format(time.RFC3339) }
-	first, last := e.exports[0], e.exports[len(e.exports)-1]
-	what := "the export of " + text(first.At)
-	switch n := len(e.exports); {
+	first, last := e.records[0], e.records[len(e.records)-1]
+	what := "the " + source.Noun(first.Address) + " of " + text(first.At)
+	switch n := len(e.records); {
 	case !first.From.IsZero():
 		what = fmt.Sprintf("%s of changes from %s to %s", terminal.Plural(n, "window"), text(first.From), text(last.At))
 	case n > 1:
 		what += fmt.Sprintf(" and %s up to %s", terminal.Plural(n-1, "window"), text(last.At))
 	}
-	return fmt.Sprintf("from %s: %s in %s", what, terminal.Plural(int(e.items), "item"), terminal.Plural(e.files, "file"))
+	return fmt.Sprintf("from %s: %s in %s", what, terminal.Plural(int(e.size.Items), "item"), terminal.Plural(e.size.Parts, "file"))
 }
 
-// readExports reads the manifests of the request's exports, and refuses those that no worker could
-// load: nothing is asked for then.
-func (o *Operator) readExports(ctx context.Context, m *desk.Migration, in *Input, r Request) (*exported, error) {
-	names := append([]string{r.Export}, r.Windows...)
-	if len(names) > checkpoint.MaxExports {
-		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, and a load has %d at the most", len(names), checkpoint.MaxExports), "ask for a full export of a later time, and name that with the windows behind it")
+// readImages reads what the request names, and refuses what no worker could load: nothing is asked
+// for then.
+func (o *Operator) readImages(ctx context.Context, m *desk.Migration, in *Input, r Request) (*named, error) {
+	if len(r.From) > checkpoint.MaxExports {
+		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, and a load has %d at the most", len(r.From), checkpoint.MaxExports), "ask for a full export of a later time, and name that with the windows behind it")
 	}
 	if err := m.Connect(ctx); err != nil {
 		return nil, err
 	}
 	t := in.Tables[0]
 	x := Examiner{Cfg: o.Cfg, Source: m.From, Env: o.Env, Whole: r.Whole, SayWhole: "add --whole-export"}
-	e, d, err := x.read(ctx, t.Config, names, r.Repair)
+	e, d, err := x.read(ctx, t.Config, r.From, r.Repair)
 	if err != nil {
 		return nil, err
 	}
-	if !e.exports[0].From.IsZero() {
-		if err := o.mends(ctx, m.From, t.State, e.exports[0]); err != nil {
+	if !e.records[0].From.IsZero() {
+		if err := o.mends(ctx, m.From, t.State, e.records[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -78,100 +73,102 @@ func (o *Operator) readExports(ctx context.Context, m *desk.Migration, in *Input
 	return e, x.admits(t, shards, d, e)
 }
 
-// source is the source's own account of its tables and exports.
-type source interface {
+// sourceEnd is the source's own account of its tables and exports.
+type sourceEnd interface {
 	preflight.Describer
-	preflight.ExportReporter
+	source.Reporter
 	// Recovery is whether a table can be exported.
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
-	// OpenExport reads the manifests of the export at an address.
-	OpenExport(ctx context.Context, env config.Lookup, address string) (*exports.Export, error)
+	// OpenFolder opens a folder that holds what a load copies, and gives its name in the store.
+	OpenFolder(ctx context.Context, env config.Lookup, address string) (store source.Store, name string, err error)
 }
 
-// Examiner reads exports, and finds whether they can be loaded.
+// Examiner reads what loads are to copy, and finds whether it can be loaded.
 type Examiner struct {
 	Cfg    *config.Config
-	Source source
+	Source sourceEnd
 	Env    config.Lookup
-	// Whole: somebody says that they show the whole table, where DynamoDB does not. SayWhole is how.
+	// Whole: somebody says that it shows the whole table, where DynamoDB does not. SayWhole is how.
 	Whole    bool
 	SayWhole string
 }
 
-// read reads the manifests of exports of a table, and proves that they are whole and follow one
-// another. Repair lets windows be alone.
-func (x Examiner) read(ctx context.Context, t config.Table, names []string, repair bool) (*exported, backfill.Description, error) {
+// read opens what is named to copy a table from, and proves that it is whole and leaves no hole.
+// Repair lets windows be alone.
+func (x Examiner) read(ctx context.Context, t config.Table, names []string, repair bool) (*named, backfill.Description, error) {
 	var d backfill.Description
-	var all []*exports.Export
-	addresses := map[*exports.Export]string{}
-	for _, named := range names {
-		place, err := bucket.Parse(named)
-		if err != nil {
-			return nil, d, preflight.ExportFailed(named, err)
+	addresses := make([]string, len(names))
+	for i, name := range names {
+		var err error
+		if addresses[i], err = source.Parse(name); err != nil {
+			return nil, d, preflight.ImagesFailed(name, err)
 		}
-		e, err := x.Source.OpenExport(ctx, x.Env, place.String())
-		if err != nil {
-			return nil, d, preflight.ExportFailed(place.String(), err)
-		}
-		all = append(all, e)
-		addresses[e] = place.String()
+	}
+	images, err := source.Open(ctx, source.Ends{Table: t.From, Folders: x.folder}, addresses...)
+	var failed *source.OpenError
+	if errors.As(err, &failed) {
+		return nil, d, preflight.ImagesFailed(failed.Address, failed.Err)
 	}
 	table, err := preflight.DescribeTable(ctx, x.Source, t)
 	if err != nil {
 		return nil, d, err
 	}
-	windows := !slices.ContainsFunc(all, func(e *exports.Export) bool { return !e.Incremental })
+	windows := images.Windows()
 	alone := repair && windows
-	steps, err := backfill.Chain(all, table.Description, table.Mapping, x.Cfg.Late(t), alone)
+	images, err = images.Fit(source.Wanted{Table: table.Description, Mapping: table.Mapping, Late: x.Cfg.Late(t), Alone: alone})
 	if err != nil {
-		var fault *exports.Error
+		var fault *source.Fault
 		if errors.As(err, &fault) && windows && !alone {
 			fault.Fix += "; if windows alone are to mend a gap, add --repair-gap"
 		}
-		return nil, d, preflight.ExportFailed(strings.Join(names, ", "), err)
+		return nil, d, preflight.ImagesFailed(strings.Join(names, ", "), err)
 	}
-	out := &exported{files: backfill.Files(steps)}
-	for _, s := range steps {
-		if err := preflight.WholeExport(ctx, x.Source, addresses[s.Export], s.ARN, x.Whole, x.SayWhole); err != nil {
-			return nil, d, err
-		}
-		out.exports = append(out.exports, checkpoint.Export{Address: addresses[s.Export], ARN: s.ARN, From: s.From.UTC(), At: s.At.UTC()})
-		out.items, out.bytes = out.items+s.Items, out.bytes+s.Bytes
+	if err := images.Whole(ctx, source.Proof{Service: x.Source, Said: x.Whole, Say: x.SayWhole}); err != nil {
+		return nil, d, unproven(err)
 	}
-	return out, table.Description, nil
+	return &named{images.Records(), images.Size()}, table.Description, nil
 }
 
-const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
-
-// AskAgain says how to get an export that may be loaded where another is too old.
-func AskAgain(d backfill.Description) string {
-	return "ask for an export of now: " + exportCommand + d.ARN + " --s3-bucket BUCKET, and name that"
+// folder opens one as a worker does.
+func (x Examiner) folder(ctx context.Context, address string) (source.Store, string, error) {
+	return x.Source.OpenFolder(ctx, x.Env, address)
 }
 
-// admits fails if the exports show less than the stream goes on from, or are too old.
-func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Description, e *exported) error {
-	first, last := e.exports[0], e.exports[len(e.exports)-1]
-	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + last.Address, Fix: AskAgain(d)}
+// unproven explains why nothing shows that a source is whole.
+func unproven(err error) error {
+	var failed *source.OpenError
+	if told := (*diag.Error)(nil); errors.As(err, &told) || !errors.As(err, &failed) {
+		return err
+	}
+	return preflight.ExplainSource("cannot verify that the "+source.Noun(failed.Address)+" "+failed.Address+" contains the whole table", "", failed.Err)
+}
+
+// Unfit refuses a source whose images may not be applied to the table.
+func Unfit(address string, d backfill.Description, cause string) *diag.Error {
+	return &diag.Error{Code: diag.LoadRefused, What: "cannot load the " + source.Noun(address) + " " + address, Cause: cause, Fix: source.Again(address, d)}
+}
+
+// admits fails if the images show less than the stream goes on from, or are too old.
+func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Description, e *named) error {
+	first, last := e.records[0], e.records[len(e.records)-1]
+	refused := Unfit(last.Address, d, "")
 	var hole *checkpoint.NotAdmissible
 	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, x.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		refused.Cause = hole.Reason
 		if !last.From.IsZero() {
-			refused.Fix = fmt.Sprintf("ask for a window from %s on, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",
-				last.At.Format(time.RFC3339), exportCommand, d.ARN, last.At.Unix(), exports.ViewNewAndOld)
+			refused.Fix = source.NextWindow(d, last.At)
 		}
 		return refused
 	}
 	if most := ImageAge(x.Cfg) / 2; d.At.Sub(checkpoint.Aged(first.At, t.State.AdoptedAt)) > most {
-		refused.What = "cannot load the export " + first.Address
-		refused.Cause = fmt.Sprintf("it is of %s, and with this state.tombstone_age it may be %s old at the most", first.At.UTC().Format(time.RFC3339), most)
-		return refused
+		return Unfit(first.Address, d, fmt.Sprintf("it is of %s, and with this state.tombstone_age it may be %s old at the most", first.At.UTC().Format(time.RFC3339), most))
 	}
 	return nil
 }
 
 // mends fails unless windows alone mend what the table has lost, under backups that were on since
 // before. A table that has lost nothing is for decide.
-func (o *Operator) mends(ctx context.Context, source source, state checkpoint.TableState, first checkpoint.Export) error {
+func (o *Operator) mends(ctx context.Context, from sourceEnd, state checkpoint.TableState, first checkpoint.Export) error {
 	if load := standing.LoadOf(state, false); !load.Needed || load.State == standing.LoadDone {
 		return nil
 	}
@@ -183,7 +180,7 @@ func (o *Operator) mends(ctx context.Context, source source, state checkpoint.Ta
 	}
 	if err == nil {
 		var recovery backfill.Recovery
-		if recovery, err = source.Recovery(ctx, state.Source); err != nil {
+		if recovery, err = from.Recovery(ctx, state.Source); err != nil {
 			return preflight.ExplainSource("cannot look whether the backups of table "+state.Source+" were on all the time", state.Source, err)
 		}
 		if !recovery.On {

@@ -44,7 +44,7 @@ func TestSomebodySaysThatAnExportIsWhole(t *testing.T) {
 			if (err == nil) != whole || !whole && !strings.Contains(Refusal(err), "whole_export: true") {
 				t.Errorf("configured %v: %v", whole, err)
 			}
-			told := s.refusalOf(ctx, o, Request{Export: at + "Orders", Whole: whole})
+			told := s.refusalOf(ctx, o, Request{From: []string{at + "Orders"}, Whole: whole})
 			if (told == nil) != whole || !whole && !strings.Contains(told.Fix, "--whole-export") || len(s.state(ctx).Load.Exports()) > 0 != whole {
 				t.Errorf("by the flag %v: %+v", whole, told)
 			}
@@ -60,17 +60,17 @@ func TestAsManyExportsAsALoadHas(t *testing.T) {
 		begin := noon.Add(-2 * time.Hour)
 		o := s.operator("Orders")
 		o.source.exports[at+"full"] = full(begin)
-		r := Request{Export: at + "full"}
+		r := Request{From: []string{at + "full"}}
 		for i := range checkpoint.MaxExports - 1 {
 			from := begin.Add(time.Duration(i) * time.Minute)
 			name := fmt.Sprint(at, "w", i)
 			o.source.exports[name] = window(from, from.Add(time.Minute))
-			r.Windows = append(r.Windows, name)
+			r.From = append(r.From, name)
 		}
 		if told := s.refusalOf(ctx, o, r); told != nil || len(s.state(ctx).Load.Exports()) != checkpoint.MaxExports {
 			t.Errorf("%+v", told)
 		}
-		r.Windows = append(r.Windows, at+"more")
+		r.From = append(r.From, at+"more")
 		if told := s.refusalOf(ctx, s.operator("Orders"), r); told == nil || told.Code != diag.Usage {
 			t.Errorf("one more: %+v", told)
 		}
@@ -84,13 +84,13 @@ func TestTheLedgerHasTheNamesOfExports(t *testing.T) {
 		s.begin(ctx)
 		s.older(ctx, 48*time.Hour)
 		o := s.operator("Orders")
-		e, w := full(noon.Add(-2*time.Hour)), window(noon.Add(-2*time.Hour), noon.Add(-time.Hour))
-		o.source.exports[at+"full"], o.source.exports[at+"w"] = e, w
-		if told := s.refusalOf(ctx, o, Request{Export: at + "w", Windows: []string{at + "full"}}); told != nil { // in whatever order
+		from, to := noon.Add(-2*time.Hour), noon.Add(-time.Hour)
+		o.source.exports[at+"full"], o.source.exports[at+"w"] = full(from), window(from, to)
+		if told := s.refusalOf(ctx, o, Request{From: []string{at + "w", at + "full"}}); told != nil { // in whatever order
 			t.Fatalf("%+v", told)
 		}
 		got := s.state(ctx).Load.Exports()
-		want := []checkpoint.Export{{Address: at + "full", ARN: e.ARN, At: e.At}, {Address: at + "w", ARN: w.ARN, From: w.From, At: w.At}}
+		want := []checkpoint.Export{{Address: at + "full", ARN: ordersARN + "/export/full", At: from}, {Address: at + "w", ARN: ordersARN + "/export/w", From: from, At: to}}
 		if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 			t.Errorf("%+v", got)
 		}
@@ -106,18 +106,18 @@ func TestWhatMayRepairAGap(t *testing.T) {
 		refused bool
 		advised bool // --repair-gap
 	}{
-		"a full export":                  {Request{Repair: true, Export: at + "full"}, false, false},
-		"a full export and its window":   {Request{Repair: true, Export: at + "full", Windows: []string{at + "w"}}, false, false},
-		"windows alone, for the first":   {Request{Export: at + "w"}, true, true},
-		"windows with a hole":            {Request{Repair: true, Export: at + "w", Windows: []string{at + "far"}}, true, false},
-		"a full export after a hole":     {Request{Export: at + "full", Windows: []string{at + "far"}}, true, false},
-		"the same full export and again": {Request{Export: at + "full", Windows: []string{at + "full"}}, true, false},
+		"a full export":                  {Request{Repair: true, From: []string{at + "full"}}, false, false},
+		"a full export and its window":   {Request{Repair: true, From: []string{at + "full", at + "w"}}, false, false},
+		"windows alone, for the first":   {Request{From: []string{at + "w"}}, true, true},
+		"windows with a hole":            {Request{Repair: true, From: []string{at + "w", at + "far"}}, true, false},
+		"a full export after a hole":     {Request{From: []string{at + "full", at + "far"}}, true, false},
+		"the same full export and again": {Request{From: []string{at + "full", at + "full"}}, true, false},
 	} {
 		play(t, "{}", func(ctx context.Context, s *scene) {
 			s.begin(ctx)
 			s.older(ctx, 48*time.Hour)
 			o := s.operator("Orders")
-			o.source.exports = map[string]*exports.Export{at + "full": full(begin), at + "w": window(begin, begin.Add(time.Minute)), at + "far": window(begin.Add(time.Hour), noon)}
+			o.source.exports = map[string]archived{at + "full": full(begin), at + "w": window(begin, begin.Add(time.Minute)), at + "far": window(begin.Add(time.Hour), noon)}
 			told := s.refusalOf(ctx, o, c.request)
 			if (told != nil) != c.refused || c.refused && strings.Contains(told.Fix, "--repair-gap") != c.advised {
 				t.Errorf("%s: %+v", name, told)
@@ -139,7 +139,7 @@ func TestWindowsWhereNothingIsToBeMended(t *testing.T) {
 			o := s.operator("Orders")
 			o.source.recovery = backfill.Recovery{}
 			o.source.exports[at+"w"] = window(noon.Add(-time.Hour), noon)
-			err := o.Steer(ctx, Request{Action: ActionStart, Repair: true, Export: at + "w"})
+			err := o.Steer(ctx, Request{Action: ActionStart, Repair: true, From: []string{at + "w"}})
 			var said Shown
 			if d := o.document(t).Decided[0]; errors.As(err, &said) != needed || (d.Action == actionRefused) != needed || !needed && d.Action != actionNone {
 				t.Errorf("needed %v: %v, %+v", needed, err, d)
@@ -165,7 +165,7 @@ func TestAnExportIsAskedForBeforeItMayBegin(t *testing.T) {
 			s.update(ctx, c.edit)
 			o := s.operator("Orders")
 			o.source.exports[at+"full"] = full(noon.Add(-time.Hour))
-			if told := s.refusalOf(ctx, o, Request{Export: at + "full"}); (told != nil) != c.refused {
+			if told := s.refusalOf(ctx, o, Request{From: []string{at + "full"}}); (told != nil) != c.refused {
 				t.Errorf("%s: %+v", name, told)
 			}
 		})
@@ -182,7 +182,7 @@ func TestTheOldestExportIsNamed(t *testing.T) {
 			begin := noon.Add(-ImageAge(s.cfg)/2 - late)
 			o := s.operator("Orders")
 			o.source.exports[at+"full"], o.source.exports[at+"w"] = full(begin), window(begin, noon.Add(-time.Hour))
-			told := s.refusalOf(ctx, o, Request{Export: at + "full", Windows: []string{at + "w"}})
+			told := s.refusalOf(ctx, o, Request{From: []string{at + "full", at + "w"}})
 			if (told != nil) != refused || refused && !strings.Contains(told.What, at+"full") {
 				t.Errorf("%s too old: %+v", late, told)
 			}
@@ -198,13 +198,13 @@ func TestADryRunOfAnExportThatIsToBeMade(t *testing.T) {
 		s.lose(ctx)
 		o := s.operator("Orders")
 		o.DryRun = true
-		s.check(o.Steer(ctx, Request{Action: ActionStart, Export: "s3://bucket/p", Wish: true}))
+		s.check(o.Steer(ctx, Request{Action: ActionStart, From: []string{"s3://bucket/p"}, Wish: true}))
 		if d := o.document(t).Decided[0]; d.Action != ActionStart || d.Estimate != nil || s.state(ctx).Load.Request.Wanted() {
 			t.Errorf("%+v", d)
 		}
 		o = s.operator("Orders")
 		o.source.recovery.On = false
-		if told := s.refusalOf(ctx, o, Request{Export: "s3://bucket/p", Wish: true}); !strings.Contains(told.What, "Orders") || !strings.Contains(told.Fix, preflight.RecoveryCommand("Orders")) {
+		if told := s.refusalOf(ctx, o, Request{From: []string{"s3://bucket/p"}, Wish: true}); !strings.Contains(told.What, "Orders") || !strings.Contains(told.Fix, preflight.RecoveryCommand("Orders")) {
 			t.Errorf("%+v", told)
 		}
 	})

@@ -3,7 +3,6 @@ package loads
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -11,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -26,23 +26,10 @@ func costText(p cost.Prices, line cost.Line) string {
 	return fmt.Sprintf("about %s: about %s %s, by the list price of %s, %v %s a GB (%s)", line.Quantity, cost.Money(line.Amount), p.Currency, p.Date, price.Price, p.Currency, price.Source)
 }
 
-// Destination reads where an export is to go: s3://BUCKET or s3://BUCKET/PREFIX.
-func Destination(address string) (string, error) {
-	rest, ok := strings.CutPrefix(address, "s3://")
-	bucket, prefix, _ := strings.Cut(rest, "/")
-	if !ok || bucket == "" {
-		return "", diag.BadUsage("DynamoDB exports to S3, and "+fmt.Sprintf("%q", address)+" names no bucket there", "write --export s3://BUCKET or s3://BUCKET/PREFIX")
-	}
-	if prefix = strings.TrimRight(prefix, "/"); prefix == "" {
-		return "s3://" + bucket, nil
-	}
-	return "s3://" + bucket + "/" + prefix, nil
-}
-
 // prepareExport finds out whether an export of the request's table can be asked for, and what it
 // costs. The keeper asks for it, and waits: an operator's command may end, and his machine too.
 func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Input, r Request) (*requested, error) {
-	to, err := Destination(r.Export)
+	to, err := source.Destination(r.From[0])
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +55,7 @@ func exportText(l checkpoint.Load) string {
 	case !r.Wanted() || l.Export.Address != "" || l.Generation != 0:
 		return ""
 	case r.Refused():
-		return "the export " + r.To + " is refused: " + r.Failed
+		return "the " + source.Noun(r.To) + " " + r.To + " is refused: " + r.Failed
 	case r.Failed != "":
 		return "there is no export: " + r.Failed
 	case r.ARN != "":
@@ -79,13 +66,13 @@ func exportText(l checkpoint.Load) string {
 	return "an export to " + r.To + " is asked for once the stream is read from its beginning"
 }
 
-// CopiedFrom says which export a load copies that is not over; "" if it scans.
+// CopiedFrom says what a load copies that is not over; "" if it scans.
 func CopiedFrom(l checkpoint.Load) string {
 	all := l.Exports()
 	if len(all) == 0 || !l.DoneAt.IsZero() {
 		return ""
 	}
-	text := "from the export " + all[0].Address
+	text := "from the " + source.Noun(all[0].Address) + " " + all[0].Address
 	if n := len(all) - 1; n > 0 {
 		text += " and " + terminal.Plural(n, "window")
 	}

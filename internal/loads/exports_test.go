@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
@@ -33,7 +32,7 @@ func TestAnExportIsLoaded(t *testing.T) {
 		o := s.operator("Orders")
 		o.source.exports[at+"full"] = full(noon.Add(-2 * time.Hour))
 		o.source.exports[at+"w1"] = window(noon.Add(-2*time.Hour), noon.Add(-time.Hour))
-		start := Request{Action: ActionStart, Export: at + "full", Windows: []string{at + "w1"}}
+		start := Request{Action: ActionStart, From: []string{at + "full", at + "w1"}}
 		o.DryRun = true
 		s.check(o.Steer(ctx, start))
 		if s.state(ctx).Stage() == checkpoint.StageAsked || o.document(t).Decided[0].Estimate != nil {
@@ -67,25 +66,25 @@ func TestExportsAreRefused(t *testing.T) {
 	day := 24 * time.Hour
 	for name, c := range map[string]struct {
 		adopted time.Duration // before noon
-		offered map[string]*exports.Export
+		offered map[string]archived
 		request Request
 		report  backfill.ExportReport
 		text    string
 		fix     string
 	}{
-		"there is none": {day, nil, Request{Export: at + "full"}, backfill.ExportReport{JSON: true}, "there is none", "name another"},
-		"no place":      {day, nil, Request{Export: "ftp://x"}, backfill.ExportReport{JSON: true}, "cannot load the export ftp://x", ""},
-		"of before the generation": {day, map[string]*exports.Export{at + "full": full(noon.Add(-2 * day))}, Request{Export: at + "full"}, backfill.ExportReport{JSON: true},
-			"is too old for this generation, which began at 2026-11-23T12:00:00Z", "ask for an export of now: aws dynamodb export-table-to-point-in-time --table-arn " + ordersARN + " --s3-bucket BUCKET"},
-		"before a window": {day, map[string]*exports.Export{at + "full": full(noon.Add(-3 * day)), at + "w": window(noon.Add(-3*day), noon.Add(-2*day))},
-			Request{Export: at + "full", Windows: []string{at + "w"}}, backfill.ExportReport{JSON: true}, "is too old for this generation", "ask for a window from 2026-11-22T12:00:00Z on"},
-		"too old": {7 * day, map[string]*exports.Export{at + "full": full(noon.Add(-6*day - time.Second))}, Request{Export: at + "full"}, backfill.ExportReport{JSON: true},
-			"it may be 144h0m0s old at the most", "ask for an export of now"},
-		"in part": {day, map[string]*exports.Export{at + "full": full(noon.Add(-time.Hour))}, Request{Export: at + "full"}, backfill.ExportReport{JSON: true, Part: "a filter"},
+		"there is none": {day, nil, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true}, "there is none", "name another"},
+		"no place":      {day, nil, Request{From: []string{"ftp://x"}}, backfill.ExportReport{JSON: true}, "cannot load the export ftp://x", ""},
+		"of before the generation": {day, map[string]archived{at + "full": full(noon.Add(-2 * day))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true},
+			"is too old for this generation, which began at 2026-11-23T12:00:00Z", "ask for a current export: aws dynamodb export-table-to-point-in-time --table-arn " + ordersARN + " --s3-bucket BUCKET"},
+		"before a window": {day, map[string]archived{at + "full": full(noon.Add(-3 * day)), at + "w": window(noon.Add(-3*day), noon.Add(-2*day))},
+			Request{From: []string{at + "full", at + "w"}}, backfill.ExportReport{JSON: true}, "is too old for this generation", "ask for a window from 2026-11-22T12:00:00Z on"},
+		"too old": {7 * day, map[string]archived{at + "full": full(noon.Add(-6*day - time.Second))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true},
+			"it may be 144h0m0s old at the most", "ask for a current export"},
+		"in part": {day, map[string]archived{at + "full": full(noon.Add(-time.Hour))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true, Part: "a filter"},
 			"the export has a filter", "export the whole table"},
-		"windows alone": {day, map[string]*exports.Export{at + "w": window(noon.Add(-2*time.Hour), noon)}, Request{Export: at + "w"}, backfill.ExportReport{JSON: true},
+		"windows alone": {day, map[string]archived{at + "w": window(noon.Add(-2*time.Hour), noon)}, Request{From: []string{at + "w"}}, backfill.ExportReport{JSON: true},
 			"no full export comes before it", "if windows alone are to mend a gap, add --repair-gap"},
-		"many": {day, nil, Request{Export: at + "full", Windows: make([]string, checkpoint.MaxExports)}, backfill.ExportReport{JSON: true}, "exports are named", "ask for a full export"},
+		"many": {day, nil, Request{From: make([]string, checkpoint.MaxExports+1)}, backfill.ExportReport{JSON: true}, "exports are named", "ask for a full export"},
 	} {
 		play(t, "{}", func(ctx context.Context, s *scene) {
 			s.begin(ctx)
@@ -105,7 +104,7 @@ func TestExportsAreRefused(t *testing.T) {
 		s.older(ctx, 7*day)
 		o := s.operator("Orders")
 		o.source.exports[at+"full"] = full(noon.Add(-6*day + time.Second))
-		s.check(o.Steer(ctx, Request{Action: ActionStart, Export: at + "full"}))
+		s.check(o.Steer(ctx, Request{Action: ActionStart, From: []string{at + "full"}}))
 	})
 }
 
@@ -131,7 +130,7 @@ func TestWindowsMendAGap(t *testing.T) {
 			o := s.operator("Orders")
 			o.source.recovery = c.recovery
 			o.source.exports[at+"w"] = window(noon.Add(-c.from), noon)
-			err := o.Steer(ctx, Request{Action: ActionStart, Repair: true, Export: at + "w"})
+			err := o.Steer(ctx, Request{Action: ActionStart, Repair: true, From: []string{at + "w"}})
 			if c.text == "" {
 				if err != nil || !strings.Contains(o.document(t).Decided[0].Why, "1 window of changes from 2026-11-23T06:00:00Z to 2026-11-24T12:00:00Z: 2 items in 1 file") {
 					t.Errorf("%s: %v, %s", name, err, &o.out)
@@ -156,7 +155,7 @@ func TestAnExportIsAskedFor(t *testing.T) {
 			t.Helper()
 			o := s.operator("Orders")
 			change(o)
-			if err := o.Steer(ctx, Request{Action: ActionStart, Export: to, Wish: true}); err != nil {
+			if err := o.Steer(ctx, Request{Action: ActionStart, From: []string{to}, Wish: true}); err != nil {
 				return Decided{}, err
 			}
 			return o.document(t).Decided[0], nil
@@ -219,8 +218,29 @@ func TestTheNamedExportIsJudged(t *testing.T) {
 		if err := judge(noon.Add(time.Hour), same); errors.As(err, &hole) && hole.Yet || Refusal(err) == "" {
 			t.Errorf("of the future: %v", err)
 		}
-		if n, d, err := x.Read(ctx, orders); err != nil || n.Items != 3 || n.Bytes != 30 || n.Files != 1 || d.ID != "id" {
+		if n, d, err := x.Read(ctx, orders); err != nil || n.Items != 3 || n.Bytes != 30 || n.Parts != 1 || d.ID != "id" {
 			t.Errorf("%+v, %v", n, err)
 		}
 	})
+}
+
+// Sources that do not go together are refused before anything is read, and an empty name is no scan.
+func TestSourcesThatDoNotGoTogether(t *testing.T) {
+	one, two := []string{at + "full"}, []string{at + "full", at + "w"}
+	for text, c := range map[string]struct {
+		table   string
+		request Request
+	}{
+		"no table is given":                    {"", Request{From: one}},
+		"--export names no export":             {"Orders", Request{From: []string{""}}},
+		"--request-export needs one table":     {"Orders", Request{Wish: true}},
+		"--whole-export needs an existing":     {"Orders", Request{Whole: true}},
+		"takes one --export, and several":      {"Orders", Request{From: two, Wish: true}},
+		"DynamoDB exports to S3, and \"gs://b": {"Orders", Request{From: []string{"gs://b"}, Wish: true}},
+		"":                                     {"Orders", Request{From: two, Whole: true}},
+	} {
+		if err := c.request.Check(c.table); text == "" && err != nil || text != "" && (!diag.Has(err, diag.Usage) || !strings.Contains(err.Error(), text)) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

@@ -20,9 +20,9 @@ func TestRefusalsOfExports(t *testing.T) {
 		want string
 	}{
 		"nothing":       {nil, ""},
-		"a bad file":    {preflight.ExportFailed("s3://b/1", &exports.Error{Place: "x", What: "it is torn", Fix: "copy it again"}), "x: it is torn; copy it again"},
-		"no permission": {preflight.ExportFailed("s3://b/1", fs.ErrPermission), "permission denied; allow this identity"},
-		"no answer":     {preflight.ExportFailed("s3://b/1", errors.New("connection refused")), ""},
+		"a bad file":    {preflight.ImagesFailed("s3://b/1", &exports.Error{Place: "x", What: "it is torn", Fix: "copy it again"}), "x: it is torn; copy it again"},
+		"no permission": {preflight.ImagesFailed("s3://b/1", fs.ErrPermission), "permission denied; allow this identity"},
+		"no answer":     {preflight.ImagesFailed("s3://b/1", errors.New("connection refused")), ""},
 		"too old":       {&diag.Error{Code: diag.LoadRefused, Cause: "it is old", Fix: "ask\n  again"}, "it is old; ask again"},
 		"another error": {&diag.Error{Code: diag.SourceDenied, Cause: "no"}, ""},
 	} {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +16,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -33,7 +37,7 @@ type answers struct {
 	recovery backfill.Recovery
 	report   backfill.ExportReport
 	unknown  error // in place of a report
-	exports  map[string]*exports.Export
+	exports  map[string]archived
 	asked    []string
 }
 
@@ -51,26 +55,48 @@ func (a *answers) Report(context.Context, string) (backfill.ExportReport, error)
 	return a.report, a.unknown
 }
 
-func (a *answers) OpenExport(_ context.Context, env config.Lookup, address string) (*exports.Export, error) {
+func (a *answers) OpenFolder(_ context.Context, env config.Lookup, address string) (exports.Store, string, error) {
 	if env == nil {
-		return nil, errors.New("there are no credentials without an environment")
+		return nil, "", errors.New("there are no credentials without an environment")
 	}
 	e := a.exports[address]
 	if e == nil {
-		return nil, &exports.Error{Place: address, What: "there is none", Fix: "name another"}
+		return nil, "", &source.Fault{Place: address, What: "there is none", Fix: "name another"}
 	}
-	return e, nil
+	o, name := &exportstest.Objects{}, path.Base(address)
+	return o, name, e(o, name)
 }
 
-// full is a full export of a time, and window one of changes up to it.
-func full(at time.Time) *exports.Export {
-	return &exports.Export{ARN: ordersARN + "/export/full", TableARN: ordersARN, TableID: "id", At: at, Items: 3, Bytes: 30, Files: []exports.File{{Name: "data/full"}}}
+// archived writes an export under a name.
+type archived func(o *exportstest.Objects, name string) error
+
+var ordersTable = exportstest.Table{ARN: ordersARN, ID: "id"}
+
+// full is a full export of a time, of three items, and window one of two changes up to it.
+func full(at time.Time) archived {
+	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
+	return func(o *exportstest.Objects, name string) error {
+		return errors.Join(o.Full(ordersTable, name, at, []attribute.Item{item, item, item}), billed(o, name))
+	}
 }
 
-func window(from, to time.Time) *exports.Export {
-	name := "window of " + from.Format(time.RFC3339)
-	return &exports.Export{ARN: ordersARN + "/export/" + name, TableARN: ordersARN, TableID: "id", Incremental: true, From: from, At: to, View: exports.ViewNewAndOld,
-		Items: 2, Files: []exports.File{{Name: "data/" + name}}}
+// billed lets an export be of thirty bytes.
+func billed(o *exportstest.Objects, name string) error {
+	in, err := o.Open(context.Background(), name+"/manifest-summary.json")
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(in)
+	o.Put(name+"/manifest-summary.json", bytes.Replace(text, []byte(`"billedSizeBytes":0`), []byte(`"billedSizeBytes":30`), 1))
+	return err
+}
+
+func window(from, to time.Time) archived {
+	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
+	change := exportstest.Change{Keys: item, New: item, Written: from}
+	return func(o *exportstest.Objects, name string) error {
+		return o.Window(ordersTable, name, from, to, string(exports.ViewNewAndOld), []exportstest.Change{change, change})
+	}
 }
 
 // desked is an operator of the scene, with what he reads.
@@ -83,7 +109,7 @@ type desked struct {
 
 // operator is somebody who steers the loads of a table, "" for all, and says yes to every question.
 func (s *scene) operator(table string) *desked {
-	d := &desked{source: &answers{capacity: 100, recovery: backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, report: backfill.ExportReport{JSON: true}, exports: map[string]*exports.Export{}}}
+	d := &desked{source: &answers{capacity: 100, recovery: backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, report: backfill.ExportReport{JSON: true}, exports: map[string]archived{}}}
 	d.Operator = &Operator{Console: &terminal.Console{Stdout: &d.out, Stderr: &d.stderr, Output: "json", Env: func(string) (string, bool) { return "", false }},
 		Cfg: s.cfg, With: " -c f", Table: table,
 		Confirm: func(_ context.Context, question string) error { d.asked = append(d.asked, question); return nil },

@@ -59,11 +59,11 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 		return err
 	}
 	defer m.Close()
-	if r.Export != "" && in.Tables[0].Found {
+	if len(r.From) > 0 && in.Tables[0].Found {
 		if r.Wish {
 			r.wish, err = o.prepareExport(ctx, m, in, r)
 		} else {
-			r.export, err = o.readExports(ctx, m, in, r)
+			r.named, err = o.readImages(ctx, m, in, r)
 		}
 		if err != nil {
 			return err
@@ -140,7 +140,7 @@ func (o *Operator) rehearse(ctx context.Context, m *desk.Migration, in *Input, r
 		return err
 	}
 	prices := cost.Default()
-	if r.export == nil && r.wish == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
+	if r.named == nil && r.wish == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
 		if err := in.estimateAll(ctx, m, prices, decided); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -43,8 +43,8 @@ const (
 
 // DryRun reads and maps one table: every item once, and every listed shard from the horizon to its
 // end, to where it is empty, or to what was written after it was begun. It writes nothing, not even
-// the ledger. It needs Database, Open, Events and Timing of the options, and Exports for one that
-// the configuration names.
+// the ledger. It needs Database, Open, Events and Timing of the options, and Folders for a source
+// that the configuration names.
 func DryRun(ctx context.Context, o engine.Options, spec engine.Spec) (Rehearsal, error) {
 	o.Timing = o.Timing.OrDefault(0)
 	o.Events = o.Events.OrSilent()
@@ -67,7 +67,7 @@ type rehearsal struct {
 	spec     engine.Spec
 	database engine.Database
 	open     func(streamARN string) cdc.Source
-	exports  func(ctx context.Context, address string) (*exports.Export, error)
+	from     source.Ends
 	poll     time.Duration
 
 	mu    sync.Mutex
@@ -75,10 +75,11 @@ type rehearsal struct {
 }
 
 func newRehearsal(o *engine.Options, spec engine.Spec) *rehearsal {
-	source := spec.Mapping.Source
+	table := spec.Mapping.Source
 	return &rehearsal{
-		Retrier: &engine.Retrier{Source: source, Events: o.Events}, spec: spec, database: o.Database, open: o.Open, exports: o.Exports, poll: o.Timing.Poll,
-		found: Rehearsal{Table: source, Unmappable: map[string]int64{}},
+		Retrier: &engine.Retrier{Source: table, Events: o.Events}, spec: spec, database: o.Database, open: o.Open, poll: o.Timing.Poll,
+		from:  source.Ends{Table: table, Scan: o.Database, Folders: o.Folders},
+		found: Rehearsal{Table: table, Unmappable: map[string]int64{}},
 	}
 }
 
@@ -93,28 +94,23 @@ func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err e
 	return d, engine.CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0 && r.spec.Mapping.VersionAttribute() == "")
 }
 
-// load scans the table, or reads its export, as a copy would, and maps what it reads.
+// load reads what a copy would, and maps it.
 func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	r.Events.CopyStarted(r.Source, d.Items, 0)
 	defer r.Events.CopyLeft(r.Source)
-	limits, total := r.limits(), backfill.NumberOfParts(d.Bytes, r.spec.Segments)
-	steps, err := r.exported(ctx)
+	images, err := r.images(ctx, d)
 	if err != nil {
 		return err
 	}
-	if len(steps) > 0 {
-		total = backfill.Files(steps)
-	}
+	limits, total := r.limits(), images.Size().Parts
 	g := task.NewGroup(ctx, max(r.spec.Segments, 1))
 	for index := range total {
-		var images backfill.PartSource = backfill.Segments{Table: r.Source, Source: r.database}
-		end := func() error { return nil }
-		if len(steps) > 0 {
-			file := &backfill.Exported{Steps: steps, Verify: true}
-			images, end = file, file.Close
+		in, err := images.Part(index)
+		if err != nil {
+			return err
 		}
 		part := backfill.Part{
-			Index: index, Total: total, Source: images, Limits: limits,
+			Index: index, Total: total, Source: in.PartSource, Limits: limits,
 			Write: r.rehearse,
 			Save:  func(context.Context, checkpoint.PartProgress) error { return nil },
 			Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
@@ -129,7 +125,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 			},
 		}
 		g.Go(fmt.Sprintf("segment %d", index), func(ctx context.Context) error {
-			defer func() { _ = end() }() // it was only read
+			defer func() { _ = in.Close() }() // it was only read
 			_, err := part.Run(ctx, ctx, checkpoint.PartProgress{})
 			return err
 		})
@@ -141,20 +137,15 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	return err
 }
 
-// exported are the steps of the load if it copies an export that the configuration names; none if it
-// scans.
-func (r *rehearsal) exported(ctx context.Context) (steps []exports.Step, err error) {
-	if !r.spec.Export.Named() {
-		return nil, nil
-	}
+// images are what the first load copies.
+func (r *rehearsal) images(ctx context.Context, d backfill.Description) (images source.Images, err error) {
 	err = r.Retry(engine.Until(ctx), "read the export", func(ctx context.Context) error {
-		e, err := r.exports(ctx, r.spec.Export.Address)
-		if err == nil {
-			steps = []exports.Step{{Export: e, Version: e.At}}
+		if images, err = source.Open(ctx, r.from, r.spec.From.Address); err == nil {
+			images, err = images.Fit(source.Wanted{Table: d, Mapping: r.spec.Mapping, Late: r.spec.Late, Segments: r.spec.Segments})
 		}
 		return err
 	})
-	return steps, err
+	return images, err
 }
 
 // limits are those of the configuration.

@@ -105,9 +105,9 @@ func (s *scene) Seek(_ context.Context, shard string, _ cdc.Position) (cdc.Itera
 }
 func (s *scene) Read(context.Context, cdc.Iterator) (cdc.Page, error) { return cdc.Page{}, s.readErr }
 
-func (s *scene) orders() *source {
+func (s *scene) orders() *sourceTable {
 	t, _ := s.in.Cfg.Table("Orders")
-	return &source{Table: Table{Source: "Orders"}, found: preflight.Table{Config: t, Description: backfill.Description{Name: "Orders", StreamARN: "arn"}}}
+	return &sourceTable{Table: Table{Source: "Orders"}, found: preflight.Table{Config: t, Description: backfill.Description{Name: "Orders", StreamARN: "arn"}}}
 }
 
 // codesOf are those of warnings.
@@ -299,7 +299,7 @@ func TestRecordsOfAStream(t *testing.T) {
 		"denied": {func(s *scene) { s.shards, s.readErr = []cdc.Shard{{ID: "a"}}, denied }, "", "seek a", 1, diag.SourceDenied},
 		"hidden": {func(s *scene) { s.asked = denied }, "", "", -1, diag.SourceDenied},
 	} {
-		s, out := newScene(t, ""), (*source)(nil)
+		s, out := newScene(t, ""), (*sourceTable)(nil)
 		out = s.orders()
 		c.set(s)
 		text, err := s.in.examineRecords(t.Context(), out)

@@ -9,7 +9,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -20,7 +19,7 @@ const manifestTime = 2 * time.Minute
 
 // export reads the export that the configuration names for a table. One that would be refused is a
 // warning: the run begins all the same, and its load waits.
-func (in *Input) export(ctx context.Context, out *source) (string, error) {
+func (in *Input) export(ctx context.Context, out *sourceTable) (string, error) {
 	x := loads.OfConfiguration(in.Cfg, in.Source, in.env)
 	e, d, err := x.Read(ctx, out.found.Config)
 	if loads.Refusal(err) != "" {
@@ -30,20 +29,20 @@ func (in *Input) export(ctx context.Context, out *source) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out.Export = &Export{Address: e.Address, At: e.At, Items: e.Items, Files: e.Files}
+	out.Export = &Export{Address: e.Address, At: e.At, Items: e.Items, Files: e.Parts}
 	if d.At.Sub(e.At) > cdc.Retention {
 		out.refuse(d, "it is of "+e.At.Format(time.RFC3339)+", and the stream keeps changes for 24 hours only: those between the two would be missing")
 	}
-	return fmt.Sprintf("as of %s: %s in %s", e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Files, "file")), nil
+	return fmt.Sprintf("as of %s: %s in %s", e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Parts, "file")), nil
 }
 
-func (out *source) refuse(d backfill.Description, cause string) {
-	out.refused = &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + out.Export.Address, Cause: cause, Fix: loads.AskAgain(d)}
+func (out *sourceTable) refuse(d backfill.Description, cause string) {
+	out.refused = loads.Unfit(out.Export.Address, d, cause)
 }
 
 // judgeExport judges the export of a table that the ledger knows: what its stream goes on from is
 // known there.
-func (in *Input) judgeExport(out *source, state checkpoint.TableState, shards []checkpoint.Shard) {
+func (in *Input) judgeExport(out *sourceTable, state checkpoint.TableState, shards []checkpoint.Shard) {
 	out.copied = state.Base > 0 || state.Load.Generation > 0
 	if out.Export == nil || out.copied || state.Generation == 0 {
 		return

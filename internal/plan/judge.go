@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
@@ -50,7 +51,7 @@ func (in *Input) Judge() *Document {
 }
 
 // estimate adds time and cost to a table. The error warns of a copy that is too slow.
-func (in *Input) estimate(s *source) (cost.Copy, *diag.Error) {
+func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 	t := cost.Table{Items: s.found.Description.Items, Bytes: s.found.Description.Bytes, ReadCapacity: s.found.Description.ReadCapacity,
 		RowsPerSecond: float64(in.Cfg.Backfill.MaxRowsPerSecond) / float64(in.sharing), Share: 1 / float64(in.sharing),
 		Published: in.Cfg.Relay.Topic != "", Applied: in.Cfg.Relay.Subscription != ""}
@@ -61,7 +62,8 @@ func (in *Input) estimate(s *source) (cost.Copy, *diag.Error) {
 		t.OpenShards = *s.OpenShards
 	}
 	if s.Export != nil {
-		t.Files, t.Outside = s.Export.Files, !strings.HasPrefix(s.Export.Address, "s3://")
+		t.From, t.Files = source.Noun(s.Export.Address), s.Export.Files
+		t.Outside = !strings.HasPrefix(source.Folder(s.Export.Address), "s3://")
 	}
 	copying := in.question.Prices.Copying(t, in.cluster)
 	s.Copy = Copy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}

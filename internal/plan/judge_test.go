@@ -22,7 +22,7 @@ func read(items ...int64) *Input {
 	in.Cfg.Backfill.MaxRowsPerSecond = 2000
 	for i, n := range items {
 		name := string(rune('A' + i))
-		in.sources = append(in.sources, source{Table: Table{Source: name, Items: n},
+		in.sources = append(in.sources, sourceTable{Table: Table{Source: name, Items: n},
 			found: preflight.Table{Config: config.Table{From: name}, Description: backfill.Description{Name: name, Items: n, Bytes: 100 * n}}})
 	}
 	return in

@@ -35,10 +35,10 @@ type Input struct {
 	from     sourceEnd
 	to       targetEnd // nil until it is reached
 
-	configured diag.List // warnings of the configuration itself
-	sources    []source  // of the tables that are there
-	sharing    int       // tables that share the copy's limits
-	targets    diag.List // warnings of the target's tables
+	configured diag.List     // warnings of the configuration itself
+	sources    []sourceTable // of the tables that are there
+	sharing    int           // tables that share the copy's limits
+	targets    diag.List     // warnings of the target's tables
 
 	create  []Creation
 	missing []preflight.Lacking // in the order of the creations
@@ -50,8 +50,8 @@ type Input struct {
 	notFound error
 }
 
-// source is one source table.
-type source struct {
+// sourceTable is one source table.
+type sourceTable struct {
 	Table    // without the estimates
 	found    preflight.Table
 	items    []attribute.Item // of the sample

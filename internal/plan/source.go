@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -23,7 +24,7 @@ const sampleTime = 30 * time.Second
 // shownKeys is how many row keys plan shows of each table.
 const shownKeys = 10
 
-func (out *source) warn(e *diag.Error) { warn(&out.warnings, e) }
+func (out *sourceTable) warn(e *diag.Error) { warn(&out.warnings, e) }
 
 // examineSource looks at a source table, its stream, and a sample of its items.
 func (in *Input) examineSource(ctx context.Context, t config.Table, all preflight.Samples) {
@@ -31,7 +32,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 	if !ok {
 		return
 	}
-	out := source{found: found, Table: Table{Source: t.From, Target: t.TargetNames(), Items: found.Description.Items, Bytes: found.Description.Bytes,
+	out := sourceTable{found: found, Table: Table{Source: t.From, Target: t.TargetNames(), Items: found.Description.Items, Bytes: found.Description.Bytes,
 		Billing: found.Description.BillingMode, Key: found.Description.KeyARN, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{},
 		NoWayBack: append([]string{}, preflight.WayBack(t, found.Mapping)...)}}
 	if way, ok := in.Cfg.DualWay(t); ok {
@@ -82,15 +83,15 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 			return fmt.Sprintf("%s sampled", terminal.Plural(len(s.Items), "item")), nil
 		})
 	}
-	if in.Cfg.Export(t) != "" {
-		in.Ask(ctx, manifestTime, "export of "+t.From, func(ctx context.Context) (string, error) { return in.export(ctx, &out) })
+	if address := in.Cfg.LoadsFrom(t); address != "" {
+		in.Ask(ctx, manifestTime, source.Noun(address)+" of "+t.From, func(ctx context.Context) (string, error) { return in.export(ctx, &out) })
 	}
 	in.sources = append(in.sources, out)
 }
 
 // tryKey reads one of the items by its key, as `parked retry` does: a run does not, and would not
 // show that it may not.
-func (in *Input) tryKey(ctx context.Context, out *source, items []attribute.Item) {
+func (in *Input) tryKey(ctx context.Context, out *sourceTable, items []attribute.Item) {
 	if len(items) == 0 {
 		return
 	}
@@ -107,7 +108,7 @@ func (in *Input) tryKey(ctx context.Context, out *source, items []attribute.Item
 
 // examineRecords lists the shards and reads a page of one, which takes the permissions that only a
 // run would use.
-func (in *Input) examineRecords(ctx context.Context, out *source) (string, error) {
+func (in *Input) examineRecords(ctx context.Context, out *sourceTable) (string, error) {
 	t := out.found
 	what := "cannot read the stream of table " + t.Config.From
 	stream := in.from.Open(t.Description.StreamARN)
@@ -138,7 +139,7 @@ func (in *Input) examineRecords(ctx context.Context, out *source) (string, error
 	return fmt.Sprintf("readable; %s", terminal.Plural(open, "open shard")), nil
 }
 
-func (out *source) warnReaders() {
+func (out *sourceTable) warnReaders() {
 	t := out.found
 	cause := "DynamoDB does not list the readers of a stream; list Lambda triggers with: aws lambda list-event-source-mappings --event-source-arn " + t.Description.StreamARN
 	if len(t.Description.Replicas) > 0 {
@@ -149,7 +150,7 @@ func (out *source) warnReaders() {
 
 // expiry compares what the source's items expire by with what their cells do. No run asks that, so
 // a plan that may not ask is none the worse.
-func (in *Input) expiry(ctx context.Context, out *source) string {
+func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
 	t := out.found.Config
 	attr, err := in.from.Attribute(ctx, t.From)
 	switch {
@@ -171,7 +172,7 @@ func (in *Input) expiry(ctx context.Context, out *source) string {
 
 // recovery warns of a loss that would be dear: no run needs the answer, so that a plan that may not
 // ask is none the worse.
-func (in *Input) recovery(ctx context.Context, out *source) (string, error) {
+func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error) {
 	table := out.found.Config.From
 	r, err := in.from.Recovery(ctx, table)
 	switch {
@@ -187,7 +188,7 @@ func (in *Input) recovery(ctx context.Context, out *source) (string, error) {
 	return "off", nil
 }
 
-func (out *source) addSample(s preflight.Sampled) {
+func (out *sourceTable) addSample(s preflight.Sampled) {
 	out.Sampled, out.Unmappable = len(s.Items), s.Unmappable
 	// Spread over the sample, which is in the order of segments.
 	for table, rows := range s.Rows {

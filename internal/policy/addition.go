@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
 // Addition is what an identity needs besides, of which the configuration does not report whether it
@@ -52,9 +53,9 @@ func AWSAdditions(cfg *config.Config, region string) []Addition {
 		Addition{byRequest + encrypted, permissions([]string{"kms"}, Encrypting), key})
 }
 
-// copiesFrom reports whether a table is copied from an export in stores of this scheme.
+// copiesFrom reports whether a table is copied from a folder in stores of this scheme.
 func copiesFrom(cfg *config.Config, scheme string) bool {
-	for _, address := range exportsOf(cfg) {
+	for _, address := range foldersOf(cfg) {
 		if strings.HasPrefix(address, scheme) {
 			return true
 		}
@@ -62,13 +63,13 @@ func copiesFrom(cfg *config.Config, scheme string) bool {
 	return false
 }
 
-// exportsOf are the addresses of the exports that the configuration names, of tables of patterns
+// foldersOf are the addresses of the folders that the configuration names, of tables of patterns
 // with * for what is not known.
-func exportsOf(cfg *config.Config) (addresses []string) {
+func foldersOf(cfg *config.Config) (addresses []string) {
 	for _, t := range cfg.Tables {
 		t.From = t.Glob()
-		if address := cfg.Export(t); address != "" {
-			addresses = append(addresses, address)
+		if folder := source.Folder(cfg.LoadsFrom(t)); folder != "" {
+			addresses = append(addresses, folder)
 		}
 	}
 	return addresses

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
 // Policy is a policy document of AWS IAM, in the form that `aws iam put-role-policy` takes.
@@ -61,13 +62,12 @@ func importing(cfg *config.Config, region string) (statements []Statement) {
 	for _, t := range cfg.Tables {
 		pattern := t
 		pattern.From = t.Glob()
-		address := cfg.Export(pattern)
-		if address == "" {
-			continue
-		}
+		address := cfg.LoadsFrom(pattern)
 		arn := tableARN(cfg.Source.RoleARN, region, t.Glob())
-		exports = append(exports, arn+"/export/*")
-		if folder, ok := strings.CutPrefix(address, "s3://"); ok {
+		if source.Reported(address) {
+			exports = append(exports, arn+"/export/*")
+		}
+		if folder, ok := strings.CutPrefix(source.Folder(address), "s3://"); ok {
 			bucket, _, _ := strings.Cut(folder, "/")
 			objects = append(objects, bucketARN(arn, strings.TrimSuffix(folder, "/")+"/*"), bucketARN(arn, bucket))
 		}

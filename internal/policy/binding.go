@@ -105,7 +105,7 @@ func looking(cfg *config.Config) bindings {
 	out.subscription(viewer, "relay.subscription", cfg.Relay.Subscription, "pubsub.subscriptions.get")
 	out.subscription(viewer, "relay.dead_letter", cfg.Relay.DeadLetter, "pubsub.subscriptions.get")
 	var buckets []string
-	for _, address := range exportsOf(cfg) {
+	for _, address := range foldersOf(cfg) {
 		if folder, ok := strings.CutPrefix(address, "gs://"); ok {
 			bucket, _, _ := strings.Cut(folder, "/")
 			buckets = append(buckets, bucket)

@@ -78,7 +78,7 @@ func TestTheFixFitsTheCauseAtAWS(t *testing.T) {
 			"STS":      explainCredentials("what", &credentialsError{answer("STS")}),
 			"STS for a request": ExplainSource("what", "Orders", &cdc.Error{Op: "DescribeTable", Reason: cdc.Denied, Err: &smithy.OperationError{ServiceID: "DynamoDB",
 				Err: &credentialsError{fmt.Errorf("failed to refresh cached credentials, %w", answer("STS"))}}}),
-			"S3": ExportFailed("s3://b/AWSDynamoDB/01", fmt.Errorf("s3://b: %w: %w", fs.ErrPermission, answer("S3"))),
+			"S3": ImagesFailed("s3://b/AWSDynamoDB/01", fmt.Errorf("s3://b: %w: %w", fs.ErrPermission, answer("S3"))),
 		} {
 			want := c.want
 			switch {

@@ -14,8 +14,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -48,7 +50,7 @@ func TestTheFixFitsTheCause(t *testing.T) {
 			"a ping of Bigtable": ExplainTarget("what", &sink.Error{Op: "PingAndWarm", Reason: sink.Denied, Code: "PermissionDenied", Text: c.said}),
 			"the ledger":         ExplainTarget("what", status.Error(codes.PermissionDenied, c.said)),
 			"Pub/Sub":            explainTopic("what", &relay.Error{Op: "Publish", Reason: relay.Denied, Code: "PermissionDenied", Text: c.said}),
-			"Cloud Storage":      ExportFailed("gs://b/AWSDynamoDB/01", errors.New(c.said)),
+			"Cloud Storage":      ImagesFailed("gs://b/AWSDynamoDB/01", errors.New(c.said)),
 		} {
 			var e *diag.Error
 			if !errors.As(err, &e) || c.code != "" && e.Code != c.code || !strings.Contains(e.Facts().Fix, c.fix) || !strings.Contains(e.Facts().Cause, c.said) {
@@ -60,7 +62,7 @@ func TestTheFixFitsTheCause(t *testing.T) {
 		}
 	}
 	var e *diag.Error
-	if err := ExportFailed("s3://b/AWSDynamoDB/01", errors.New("Quota exceeded")); !errors.As(err, &e) || strings.Contains(e.Fix, "quota") {
+	if err := ImagesFailed("s3://b/AWSDynamoDB/01", errors.New("Quota exceeded")); !errors.As(err, &e) || strings.Contains(e.Fix, "quota") {
 		t.Errorf("S3 has the fix of Google: %+v", e)
 	}
 }
@@ -104,8 +106,8 @@ func TestFilesOfCredentials(t *testing.T) {
 		_, bigtable := ConnectTarget(t.Context(), cfg)
 		_, _, pubsub := openTopic(t.Context(), "projects/p/topics/t")
 		const address = "gs://b/AWSDynamoDB/01"
-		_, storage := (*Source)(nil).OpenExport(t.Context(), func(string) (string, bool) { return "", false }, address)
-		for from, err := range map[string]error{"Bigtable": bigtable, "Pub/Sub": pubsub, "Cloud Storage": ExportFailed(address, storage)} {
+		storage := reading(t, address)
+		for from, err := range map[string]error{"Bigtable": bigtable, "Pub/Sub": pubsub, "Cloud Storage": ImagesFailed(address, storage)} {
 			var e *diag.Error
 			if !errors.As(err, &e) || e.Code != diag.NoGCPCredentials || !strings.Contains(e.Fix, fix) || !strings.Contains(e.Cause, path) {
 				t.Errorf("%s, %s: %+v, %v", filepath.Base(path), from, e, err)
@@ -225,7 +227,7 @@ func TestCredentialsInPlaceOfTheirFile(t *testing.T) {
 	_, bigtable := ConnectTarget(t.Context(), &config.Config{})
 	_, _, topic := openTopic(t.Context(), "projects/p/topics/t")
 	_, _, subscription := openSubscription(t.Context(), "what", "projects/p/subscriptions/s")
-	_, storage := (*Source)(nil).OpenExport(t.Context(), func(string) (string, bool) { return "", false }, "gs://b/AWSDynamoDB/01")
+	storage := reading(t, "gs://b/AWSDynamoDB/01")
 	for from, err := range map[string]error{"Bigtable": bigtable, "topic": topic, "subscription": subscription, "Cloud Storage": storage} {
 		if !diag.Has(err, diag.NoGCPCredentials) || !strings.Contains(err.Error(), "holds JSON, not the path of a file") || strings.Contains(err.Error(), "SECRETX") {
 			t.Errorf("%s: %v", from, err)
@@ -235,4 +237,13 @@ func TestCredentialsInPlaceOfTheirFile(t *testing.T) {
 	if err := checkGoogle("BIGTABLE_EMULATOR_HOST"); err != nil {
 		t.Errorf("an emulator takes no credentials: %v", err)
 	}
+}
+
+// reading is why what lies at an address cannot be read.
+func reading(t *testing.T, address string) error {
+	t.Helper()
+	_, err := source.Open(t.Context(), source.Ends{Folders: func(ctx context.Context, address string) (exports.Store, string, error) {
+		return (*Source)(nil).OpenFolder(ctx, func(string) (string, bool) { return "", false }, address)
+	}}, address)
+	return err
 }

@@ -28,7 +28,7 @@ func TestAFaultOfTheServiceIsNoNetwork(t *testing.T) {
 		"a ping":           ExplainTarget("what", &sink.Error{Op: "PingAndWarm", Code: "Internal", Text: "boom"}),
 		"the ledger":       ExplainTarget("what", fmt.Errorf("ReadRows: %w", status.Error(codes.Internal, "boom"))),
 		"Pub/Sub":          explainTopic("what", &relay.Error{Op: "GetTopic", Reason: relay.Unavailable, Code: "Internal"}),
-		"Cloud Storage":    ExportFailed("gs://b/AWSDynamoDB/01", &googleapi.Error{Code: 503}),
+		"Cloud Storage":    ImagesFailed("gs://b/AWSDynamoDB/01", &googleapi.Error{Code: 503}),
 		"DynamoDB":         ExplainSource("what", "", &cdc.Error{Reason: cdc.Unavailable, Err: response(500, &smithy.GenericAPIError{Code: "InternalServerError"})}),
 		"a gateway":        ExplainSource("what", "", &cdc.Error{Reason: cdc.Unavailable, Err: response(502, errors.New("no JSON"))}),
 		"credentials":      explainCredentials("what", &credentialsError{response(500, &smithy.GenericAPIError{Code: "InternalFailure"})}),

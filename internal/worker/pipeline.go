@@ -10,10 +10,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/targetload"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -38,7 +38,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 			Table: w.target.Data, Rows: w.target.Data, Parking: w.lot(parking), Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
 			MaxImageAge: loads.ImageAge(cfg), Events: o.writes(),
 		}),
-		Exports:  w.openExport,
+		Folders:  w.openFolder,
 		Exporter: w.source.Exporter,
 		Open:     func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Witness:  w.target.WitnessStore, Families: w.target.Admin, Restore: config.RestoreMapping,
@@ -90,32 +90,32 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		Sample: sample, SampleEvery: w.Config.Verify.Every,
 		Settle:  w.Config.Verify.Settle,
 		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
-		Copy: !w.NoCopy, Export: w.export(t), LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
+		Copy: !w.NoCopy, From: w.named(t), LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
 		LiveLimits: limits, Rows: rows, SkipExpired: w.Config.Backfill.SkipExpired, Owned: t.Owned, Joined: t.Pattern() != "",
 	}
 }
 
-// openExport reads the manifests of an export.
-func (w *Worker) openExport(ctx context.Context, address string) (*exports.Export, error) {
-	return w.source.OpenExport(ctx, w.Console.Env, address)
+// openFolder opens a folder that holds what a load copies.
+func (w *Worker) openFolder(ctx context.Context, address string) (store source.Store, name string, err error) {
+	return w.source.OpenFolder(ctx, w.Console.Env, address)
 }
 
 // manifestTime bounds the reading of an export's manifests, which name hundreds of thousands of files.
 const manifestTime = 5 * time.Minute
 
-// export is what the table's first load copies, if the configuration names something.
-func (w *Worker) export(t config.Table) engine.NamedExport {
-	address := w.Config.Export(t)
+// named is what the table's first load copies, if the configuration names something.
+func (w *Worker) named(t config.Table) source.Named {
+	address := w.Config.LoadsFrom(t)
 	if address == "" {
-		return engine.NamedExport{}
+		return source.Named{}
 	}
 	x := loads.OfConfiguration(w.Config, w.source, w.Console.Env)
-	return engine.NamedExport{Address: address, Judge: func(ctx context.Context, table checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error) {
+	return source.Named{Address: address, Judge: func(ctx context.Context, table checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error) {
 		ctx, cancel := context.WithTimeout(ctx, manifestTime)
 		defer cancel()
 		e, err := x.Judge(ctx, t, table, shards)
 		if why := loads.Refusal(err); why != "" {
-			return checkpoint.Export{}, &engine.ExportRefused{Why: why}
+			return checkpoint.Export{}, &source.Refused{Why: why}
 		}
 		return e, err
 	}}

@@ -58,7 +58,7 @@ func (w *Worker) Rehearse(ctx context.Context) error {
 func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
 	o := w.observe(task.Clock(ctx))
 	options := engine.Options{Database: w.source.Tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.Stream(arn) },
-		Exports: w.openExport, Timing: engine.Timing{Poll: rehearsalPoll}}
+		Folders: w.openFolder, Timing: engine.Timing{Poll: rehearsalPoll}}
 	var reports []Rehearsal
 	g, gctx := errgroup.WithContext(ctx)
 	drawn, stop := context.WithCancel(gctx)
@@ -66,13 +66,13 @@ func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
 	g.Go(func() error {
 		defer stop()
 		for _, t := range w.found.Tables {
-			if w.Config.Export(t.Config) != "" {
+			if w.Config.LoadsFrom(t.Config) != "" {
 				if _, _, err := loads.OfConfiguration(w.Config, w.source, w.Console.Env).Read(gctx, t.Config); err != nil {
 					return err
 				}
 			}
 			r, err := pipeline.DryRun(gctx, options, engine.Spec{Mapping: t.Mapping, Segments: w.Config.Backfill.Segments,
-				Export: w.export(t.Config), Limits: loads.Configured(w.Config.Backfill), SkipExpired: w.Config.Backfill.SkipExpired})
+				From: w.named(t.Config), Limits: loads.Configured(w.Config.Backfill), SkipExpired: w.Config.Backfill.SkipExpired})
 			if err != nil {
 				return preflight.Explain("cannot read table "+t.Config.From, err)
 			}

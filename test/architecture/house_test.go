@@ -74,6 +74,39 @@ func TestStandingJudgesAlone(t *testing.T) {
 	}
 }
 
+// TestSourcesHaveOneHome: what a load copies is opened by internal/source, through the stores that
+// preflight connects. backfill has the readers of files, which it calls. All others ask the room.
+func TestSourcesHaveOneHome(t *testing.T) {
+	home := []string{"internal/source", "internal/preflight", "backfill"}
+	for _, folder := range []string{"internal", "cmd", "backfill", "checkpoint", "sink", "dualwrite", "relay"} {
+		products(t, folder, func(name, text string) {
+			if slices.Contains(home, filepath.Dir(name)) {
+				return
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range file.Imports {
+				if path := strings.Trim(i.Path.Value, `"`); path == module+"/exports" || path == module+"/exports/bucket" {
+					t.Errorf("%s imports %s: ask internal/source", name, path)
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				x, ok := s.X.(*ast.Ident)
+				if ok && x.Name == "backfill" && slices.Contains([]string{"Segments", "Exported", "Chain", "Files", "FileOf", "NumberOfParts"}, s.Sel.Name) {
+					t.Errorf("%s uses backfill.%s: which parts a load has, and how they are read, internal/source says", name, s.Sel.Name)
+				}
+				return true
+			})
+		})
+	}
+}
+
 // TestTheCommandLineStaysThin: the command line asks the packages that do the work, and reads neither
 // ledger nor target by itself.
 func TestTheCommandLineStaysThin(t *testing.T) {

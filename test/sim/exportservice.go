@@ -199,6 +199,11 @@ func (x *exportService) fuzzOf(second int64) time.Duration {
 // isWindow reports whether a window ends at a second, of which its images are.
 func (x *exportService) isWindow(second int64) bool { return x != nil && x.ends[second] }
 
+// folder opens a folder of the bucket as a worker does.
+func (x *exportService) folder(_ context.Context, folder string) (exports.Store, string, error) {
+	return bucketView{x}, folder, nil
+}
+
 // openExport opens the export in a folder.
 func (x *exportService) openExport(ctx context.Context, folder string) (*exports.Export, error) {
 	return exports.Read(ctx, bucketView{x}, folder)

@@ -403,7 +403,7 @@ func (s *simulation) hire(m *member, adjust ...func(*engine.Options)) {
 			s.relay.hire(o)
 		}
 		if s.exports != nil {
-			o.Exports = s.exports.service.openExport
+			o.Folders = s.exports.service.folder
 		}
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster

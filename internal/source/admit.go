@@ -1,0 +1,39 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Admissible reports whether the load that is asked for has to wait before it may begin. The error
+// says why it never may: images that were asked for in vain stay asked for, and their trouble is
+// shown, until somebody asks for others.
+func Admissible(table checkpoint.TableState, shards []checkpoint.Shard, now time.Time, late time.Duration) (yet bool, err error) {
+	load := table.Load
+	if len(load.Exports()) == 0 {
+		return checkpoint.Admissible(table, shards, now, late) != nil, nil
+	}
+	if load.MendsGap() {
+		err = checkpoint.MendsFrom(table, load.Export.From)
+	}
+	if err == nil {
+		err = checkpoint.AdmissibleExport(table, shards, load.ImagesAt(), now, late)
+	}
+	var hole *checkpoint.NotAdmissible
+	if errors.As(err, &hole) && hole.Yet {
+		return true, nil
+	}
+	return false, err
+}
+
+// YoungEnough refuses images that are older than removed rows are remembered: a removed item would
+// come back, or the writer would put the image aside (H105). An age of 0 is no limit.
+func YoungEnough(noun string, at, now time.Time, most time.Duration) error {
+	if age := now.Sub(at); most > 0 && age > most {
+		return fmt.Errorf("the %s is %s old, and images of loads may be %s old at the most: ask for a new one", noun, age.Round(time.Hour), most)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/exports/bucket"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// export is an export of the table to S3, in DynamoDB JSON: a full one and the windows behind it, or
+// windows alone.
+var export = &kind{
+	name: "export", noun: "export", form: `/.*|(?:s3|gs)://[^/]+/.+`,
+	written:  "the folder of one export: s3://BUCKET/AWSDynamoDB/EXPORT, gs://BUCKET/FOLDER, or an absolute directory",
+	named:    "name the folder of one export: a directory, s3:// or gs://, …/AWSDynamoDB/<export id>",
+	claims:   func(string) bool { return true }, // and says what is wrong with the address
+	check:    checkExport,
+	parse:    parseExport,
+	folder:   func(address string) string { return address },
+	reported: true,
+	again: func(d backfill.Description) string {
+		return "ask for a current export: " + exportCommand + d.ARN + " --s3-bucket BUCKET, and name that"
+	},
+	open: openExport,
+	fit:  chain,
+}
+
+// exportCommand asks DynamoDB for an export of the table whose ARN follows.
+const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
+
+// NextWindow says how to get the window that goes on where another one ends.
+func NextWindow(d backfill.Description, from time.Time) string {
+	return fmt.Sprintf("ask for a window from %s on, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",
+		from.Format(time.RFC3339), exportCommand, d.ARN, from.Unix(), exports.ViewNewAndOld)
+}
+
+// bucketFolder is the address of a folder in a bucket. The services' own rules for names of buckets
+// are narrower; a key may hold any character, and several slashes in a row.
+var bucketFolder = regexp.MustCompile(`^(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,221}/.*[^/\s]/*$`)
+
+func checkExport(address string) string {
+	switch scheme, _, remote := strings.Cut(address, "://"); {
+	case remote && scheme != "s3" && scheme != "gs":
+		return "exports are read from s3://, gs:// and directories, not from " + scheme + "://"
+	case remote && (!bucketFolder.MatchString(address) || slices.Contains([]string{".", ".."}, path.Base(address))):
+		return "it does not name an export's folder within a bucket"
+	case !remote && !filepath.IsAbs(address):
+		return "it is neither scan nor an address or absolute directory. Workers on several machines read it, so a directory begins with /"
+	}
+	return ""
+}
+
+func parseExport(address string) (string, error) {
+	place, err := bucket.Parse(address)
+	return place.String(), err
+}
+
+// exported is an opened export.
+type exported struct {
+	*exports.Export
+	address string
+}
+
+func openExport(ctx context.Context, from Ends, address string) (set, error) {
+	if from.Folders == nil {
+		return nil, ErrNone
+	}
+	store, name, err := from.Folders(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	e, err := exports.Read(ctx, store, name)
+	if err != nil {
+		return nil, err
+	}
+	return exported{e, address}, nil
+}
+
+// chain puts exports into their order.
+func chain(sets []set, of Wanted) ([]set, error) {
+	addresses := map[*exports.Export]string{}
+	var all []*exports.Export
+	for _, s := range sets {
+		e := s.(exported)
+		addresses[e.Export] = e.address
+		all = append(all, e.Export)
+	}
+	steps, err := backfill.Chain(all, of.Table, of.Mapping, of.Late, of.Alone)
+	var out []set
+	for _, s := range steps {
+		out = append(out, exported{s.Export, addresses[s.Export]})
+	}
+	return out, err
+}
+
+func (e exported) Record() checkpoint.Export {
+	return checkpoint.Export{Address: e.address, ARN: e.ARN, From: e.From.UTC(), At: e.At.UTC()}
+}
+
+func (e exported) Size() Size { return Size{len(e.Files), e.Items, e.Bytes} }
+
+// Part opens a data file, which is verified before it is read.
+func (e exported) Part(int) (backfill.PartSource, func() error, error) {
+	file := &backfill.Exported{Steps: []exports.Step{{Export: e.Export, Version: e.At}}, Verify: true}
+	return file, file.Close, nil
+}
+
+// Reporter says what the service knows of an export; *backfill.Exporter is one.
+type Reporter interface {
+	Report(ctx context.Context, arn string) (backfill.ExportReport, error)
+}
+
+// Proof is what shows that a source is whole.
+type Proof struct {
+	Service Reporter
+	// Said: somebody says so, where nothing else does. Say tells how that is said.
+	Said bool
+	Say  string
+}
+
+// Whole asks DynamoDB: neither the files nor a copy of them say it. Of an export that it does not
+// know any more, or about which this identity may not ask, the operator has to say it.
+func (e exported) Whole(ctx context.Context, address string, p Proof) error {
+	report, err := p.Service.Report(ctx, e.ARN)
+	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address}
+	var unknown *backfill.ExportRefusal
+	switch {
+	case err == nil && report.Part != "":
+		refused.Cause = "DynamoDB reports that the export has " + report.Part + ", so rows or attributes are missing"
+		refused.Fix = "export the whole table, without filter, projection or key conditions"
+		return refused
+	case err == nil && !report.JSON:
+		refused.Cause, refused.Fix = "DynamoDB reports that the export is not in DynamoDB JSON", "export again: aws dynamodb export-table-to-point-in-time --export-format DYNAMODB_JSON"
+		return refused
+	case err == nil || p.Said:
+		return nil
+	case errors.As(err, &unknown):
+		refused.Cause = "its files do not show whether it has a filter or a projection, and DynamoDB no longer knows the export"
+	case cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.NotFound):
+		refused.Cause = "its files do not show whether it has a filter or a projection, and this identity lacks the permission dynamodb:DescribeExport"
+	default:
+		return err
+	}
+	refused.Err, refused.Fix = err, "if the export has no filter, projection or key conditions, "+p.Say
+	return refused
+}

@@ -1,0 +1,203 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Images are what a load copies: the sets of its source, in their order.
+type Images struct {
+	kind *kind
+	sets []set
+}
+
+// ErrNone is returned by a worker that was given no way to open a source.
+var ErrNone = errors.New("this worker does not read exports")
+
+// OpenError says which address could not be opened.
+type OpenError struct {
+	Address string
+	Err     error
+}
+
+func (e *OpenError) Error() string { return e.Err.Error() }
+
+func (e *OpenError) Unwrap() error { return e.Err }
+
+// Open opens the source of one load; without addresses, or by that of a scan, the table itself. The
+// error is an *OpenError.
+func Open(ctx context.Context, from Ends, addresses ...string) (Images, error) {
+	if len(addresses) == 0 {
+		addresses = []string{""}
+	}
+	out := Images{kind: kindOf(addresses[0])}
+	for _, address := range addresses {
+		set, err := out.kind.open(ctx, from, address)
+		if err != nil {
+			return Images{}, &OpenError{address, err}
+		}
+		out.sets = append(out.sets, set)
+	}
+	return out, nil
+}
+
+// Records are what the ledger keeps of them, in their order; none where each page is as of its read.
+func (i Images) Records() (all []checkpoint.Export) {
+	for _, s := range i.sets {
+		if r := s.Record(); r != (checkpoint.Export{}) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Windows reports whether they hold nothing but what was changed within some time.
+func (i Images) Windows() bool {
+	return !slices.ContainsFunc(i.sets, func(s set) bool { return s.Record().From.IsZero() })
+}
+
+// Size is how much there is to copy.
+func (i Images) Size() (all Size) {
+	for _, s := range i.sets {
+		size := s.Size()
+		all.Parts, all.Items, all.Bytes = all.Parts+size.Parts, all.Items+size.Items, all.Bytes+size.Bytes
+	}
+	return all
+}
+
+// Fit puts them into the order in which they make a load of the table, and fails with a *Fault if
+// they make none.
+func (i Images) Fit(of Wanted) (Images, error) {
+	sets, err := i.kind.fit(i.sets, of)
+	return Images{i.kind, sets}, err
+}
+
+// Whole fails unless they show the whole table: partial images, or rows that are missing, no sweep
+// could tell from what the application wrote (H89). The error is an *OpenError, of a *diag.Error
+// where that is refused.
+func (i Images) Whole(ctx context.Context, p Proof) error {
+	for _, s := range i.sets {
+		address := s.Record().Address
+		if err := s.Whole(ctx, address, p); err != nil {
+			return &OpenError{address, err}
+		}
+	}
+	return nil
+}
+
+// Part is one part of a load, and where it is read.
+type Part struct {
+	backfill.PartSource
+	// At is the time of all images; zero: each page is as of its read.
+	At time.Time
+	// Close ends the reading.
+	Close func() error
+}
+
+// Part opens a part by its number in the load. The error is checkpoint.ErrConflict if there is none.
+func (i Images) Part(index int) (Part, error) {
+	local := index
+	for _, s := range i.sets {
+		if n := s.Size().Parts; n > 0 && local >= n {
+			local -= n
+			continue
+		}
+		in, end, err := s.Part(local)
+		if err != nil || local == index && len(i.sets) == 1 {
+			return Part{in, s.Record().At, end}, err
+		}
+		return Part{within{in, local, s.Size().Parts}, s.Record().At, end}, nil
+	}
+	return Part{}, fmt.Errorf("%w: no file for part %d of the load", checkpoint.ErrConflict, index)
+}
+
+// within reads a part by its number in its set.
+type within struct {
+	backfill.PartSource
+	index, total int
+}
+
+func (w within) Read(ctx context.Context, _, _ int, after json.RawMessage, limit int) (backfill.Page, error) {
+	return w.PartSource.Read(ctx, w.index, w.total, after, limit)
+}
+
+// Opener opens the sources of the loads of a table. The last one, which all parts of a load share, it
+// keeps.
+type Opener struct {
+	From Ends
+
+	mu    sync.Mutex
+	known Images
+	of    []checkpoint.Export
+}
+
+// Open opens what a load copies. It must be what was asked for: a folder may have been exchanged, or
+// may be another one on this machine.
+func (o *Opener) Open(ctx context.Context, load checkpoint.Load) (Images, error) {
+	wanted := load.Exports()
+	o.mu.Lock()
+	images, of := o.known, o.of
+	o.mu.Unlock()
+	if images.kind == nil || !slices.Equal(of, wanted) {
+		var err error
+		if images, err = Open(ctx, o.From, addresses(wanted)...); err != nil {
+			return Images{}, err
+		}
+		for i, is := range images.Records() {
+			if w := wanted[i]; is.ARN != w.ARN || !is.At.Equal(w.At) || !is.From.Equal(w.From) {
+				return Images{}, &Fault{Place: w.Address, What: "it is not the " + images.kind.noun + " that was asked for", Fix: "put " + w.ARN + " there again, or ask for the load again"}
+			}
+		}
+	}
+	if n := images.Size().Parts; n > 0 && load.Parts > 0 && load.Parts != n {
+		return Images{}, &Fault{Place: load.Export.Address, What: fmt.Sprintf("the %ss have %d files, and had %d when the load began", images.kind.noun, n, load.Parts),
+			Fix: "put them there again as they were"}
+	}
+	o.mu.Lock()
+	o.known, o.of = images, wanted
+	o.mu.Unlock()
+	return images, nil
+}
+
+func addresses(records []checkpoint.Export) (all []string) {
+	for _, r := range records {
+		all = append(all, r.Address)
+	}
+	return all
+}
+
+// Plan is what a load would be sealed with: of this table, whole, and of images that are young enough.
+// Source and size are told; the rest is the caller's. Oldest is the age that they may have; 0 is no
+// limit.
+func (o *Opener) Plan(ctx context.Context, load checkpoint.Load, of Wanted, adopted time.Time, oldest time.Duration) (checkpoint.Plan, error) {
+	images, err := o.Open(ctx, load)
+	if err != nil {
+		return checkpoint.Plan{}, err
+	}
+	of.Alone = load.MendsGap()
+	fitting, err := images.Fit(of)
+	if err != nil {
+		return checkpoint.Plan{}, err
+	}
+	asked := load.Exports()
+	for i, r := range fitting.Records() {
+		if r.ARN != asked[i].ARN {
+			return checkpoint.Plan{}, &Fault{Place: load.Export.Address, What: "the " + images.kind.noun + "s were asked for in another order than that of their times", Fix: "ask for the load again"}
+		}
+	}
+	if len(asked) > 0 {
+		if err := YoungEnough(images.kind.noun, checkpoint.Aged(asked[0].At, adopted), of.Table.At, oldest); err != nil {
+			return checkpoint.Plan{}, err
+		}
+	}
+	size := fitting.Size()
+	return checkpoint.Plan{Source: images.kind.name, ExportARNs: load.ExportARNs(), Parts: size.Parts, Estimate: size.Items, EstimateBytes: size.Bytes}, nil
+}

@@ -1,0 +1,45 @@
+package source
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// scan reads the table itself, segment by segment.
+var scan = &kind{
+	name: "scan", noun: "table", form: "scan", written: "scan", named: "name no export",
+	claims: func(address string) bool { return address == "" || address == "scan" },
+	check:  func(string) string { return "" },
+	parse:  func(string) (string, error) { return "", nil },
+	folder: func(string) string { return "" },
+	again:  func(backfill.Description) string { return "ask for the load again" },
+	open:   func(_ context.Context, from Ends, _ string) (set, error) { return segments{from: from}, nil },
+	fit: func(sets []set, of Wanted) ([]set, error) {
+		table := sets[0].(segments)
+		table.size = OfScan(of.Table, of.Segments)
+		return []set{table}, nil
+	},
+}
+
+// segments are those of a scan. Until they fit a table, nobody knows how many there are.
+type segments struct {
+	from Ends
+	size Size
+}
+
+// OfScan is how much a scan of a table has to copy, of which each worker reads so many parts at once.
+func OfScan(d backfill.Description, segments int) Size {
+	return Size{backfill.NumberOfParts(d.Bytes, segments), d.Items, d.Bytes}
+}
+
+func (segments) Record() checkpoint.Export { return checkpoint.Export{} }
+
+func (s segments) Size() Size { return s.size }
+
+func (s segments) Part(int) (backfill.PartSource, func() error, error) {
+	return backfill.Segments{Table: s.from.Table, Source: s.from.Scan}, func() error { return nil }, nil
+}
+
+func (segments) Whole(context.Context, string, Proof) error { return nil }
