@@ -98,7 +98,7 @@ func TestLimitsAreSet(t *testing.T) {
 		if l.UseRows(shared); l.pageItems(partProgress{}) != fewestItemsPerPage {
 			t.Error("a shared throttle is not used")
 		}
-		_, _ = shared.Take(ctx, 10)
+		_, _ = shared.Take(ctx, ctx, 10)
 		if forRows, _, err := l.Take(ctx, ctx, 20, 0); err != nil || forRows != 2*time.Second {
 			t.Errorf("beside another: %s, %v", forRows, err)
 		}

@@ -60,9 +60,9 @@ func (t *Throttle) reserve(ctx context.Context, n int) (portion int, delay time.
 	return n, 0
 }
 
-// Take accounts for n rows and waits until the limit allows them. It returns how long that took, and the context's cause if
-// that ended first. A nil throttle never waits.
-func (t *Throttle) Take(ctx context.Context, n int) (time.Duration, error) {
+// Take accounts for n rows and waits until the limit allows them. It returns how long that took, and an error if one of the
+// contexts ended first. A nil throttle never waits.
+func (t *Throttle) Take(drain, ctx context.Context, n int) (time.Duration, error) {
 	if t == nil {
 		return 0, nil
 	}
@@ -71,7 +71,7 @@ func (t *Throttle) Take(ctx context.Context, n int) (time.Duration, error) {
 		// In portions, so that a new limit takes hold within about a second.
 		portion, delay := t.reserve(ctx, n)
 		if delay > 0 {
-			if err := task.Sleep(ctx, delay); err != nil {
+			if err := task.SleepWithin(ctx, drain, delay); err != nil {
 				return waited, err
 			}
 			waited += delay

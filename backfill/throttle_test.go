@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,16 +51,37 @@ func TestPageBeyondTheBurstIsPaidForAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, rows := context.Background(), NewThrottle(5)
 		began := task.Mono(ctx)
-		waited, err := rows.Take(ctx, 25)
+		waited, err := rows.Take(ctx, ctx, 25)
 		if took := task.Mono(ctx) - began; err != nil || waited != took || took != 4*time.Second { // the first five are not waited for
 			t.Errorf("25 rows at 5 a second took %s, %s of it waiting: %v", took, waited, err)
 		}
 	})
 }
 
+// Who waits for a limit stops waiting as soon as either of his contexts ends, and says for how long
+// he did.
+func TestEitherContextEndsAWaitForRows(t *testing.T) {
+	for _, drains := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			rows := NewThrottle(1)
+			ended, cancel := task.WithTimeout(context.Background(), 2500*time.Millisecond)
+			defer cancel()
+			drain, work := ended, context.Background()
+			if !drains {
+				drain, work = work, drain
+			}
+			began := task.Mono(work)
+			waited, err := rows.Take(drain, work, 1000)
+			if took := task.Mono(work) - began; !errors.Is(err, context.DeadlineExceeded) || waited != 2*time.Second || took != 2500*time.Millisecond {
+				t.Errorf("drain %t: %s of %s, %v", drains, waited, took, err)
+			}
+		})
+	}
+}
+
 func TestUnthrottledNeverWaits(t *testing.T) {
 	for _, rows := range []*Throttle{nil, NewThrottle(0), NewThrottle(-1)} {
-		if waited, err := rows.Take(context.Background(), 1<<30); waited != 0 || err != nil {
+		if waited, err := rows.Take(context.Background(), context.Background(), 1<<30); waited != 0 || err != nil {
 			t.Errorf("%s %v", waited, err)
 		}
 	}
@@ -81,7 +103,7 @@ func TestLimitIsLoweredDuringAWait(t *testing.T) {
 			return nil
 		})
 		// 100 at once; for the next 100 a second, half of it at the new limit; then what that one lacked, and the last 100, at 10 a second.
-		if waited, err := rows.Take(ctx, 300); err != nil || waited < 15*time.Second || waited > 16*time.Second {
+		if waited, err := rows.Take(ctx, ctx, 300); err != nil || waited < 15*time.Second || waited > 16*time.Second {
 			t.Errorf("waited %s: %v", waited, err)
 		}
 		if err := g.Wait(); err != nil {

@@ -63,10 +63,6 @@ func NewSampler(v *Verifier, spec engine.Spec) *Sampler {
 	s.comparison = verify.Comparison{
 		Mapping: spec.Mapping, Source: v.database, Target: v.target, Settle: v.settings.settle, Late: v.settings.late, Now: v.now, Applied: v.applied,
 		Patience: max(s.every, leastPatience),
-		Pace: func(ctx context.Context, items int, _ float64, rows int) error {
-			_, err := s.rate.Take(ctx, items+rows)
-			return err
-		},
 	}
 	s.begin()
 	return s
@@ -199,6 +195,10 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 	c.Owned = owned
 	c.Retry = func(ctx context.Context, op func(ctx context.Context) error) error {
 		return s.Retry(life.Within(ctx), "compare a sample", op)
+	}
+	c.Pace = func(ctx context.Context, items int, _ float64, rows int) error {
+		_, err := s.rate.Take(life.Drain, ctx, items+rows)
+		return err
 	}
 	checked, err := c.Check(ctx, life.Drain, places...)
 	if err != nil {

@@ -202,7 +202,7 @@ func (v *Verifier) comparison(life engine.Lifecycle, state checkpoint.TableState
 			forRows, forUnits, err := v.loop.Limits.Take(life.Drain, ctx, items, units)
 			if err == nil {
 				var more time.Duration
-				more, err = v.rows.Take(ctx, rows)
+				more, err = v.rows.Take(life.Drain, ctx, rows)
 				forRows += more
 			}
 			v.Waited(ctx, engine.LimitRows, forRows)
