@@ -31,7 +31,12 @@ type scene struct {
 	waiting []relay.Delivery
 	told    []string // acknowledgements, extensions and notes, in their order
 	writes  int
-	began   time.Duration
+	rows    []sink.Request // that were written
+	failed  []string       // steps that failed
+	pages   []string       // tables that got on
+	// answer, if not nil, gives the target's answer to a write.
+	answer func(ctx context.Context, r *sink.Request) error
+	began  time.Duration
 	// meanwhile, if not nil, is called at each pull with the time since applies began.
 	meanwhile func(after time.Duration)
 }
@@ -44,7 +49,11 @@ func playScene(t *testing.T, script func(s *scene)) {
 		s.must(err)
 		spec := engine.Spec{Mapping: enginetest.OrdersMapping(t), MappingHash: "h"}
 		s.Options = Options{Ledger: ledger, Subscription: s, Tables: []engine.Spec{spec}, Pulls: 1, Pull: 1,
-			Writer: sink.NewWriter(sink.Options{Table: s, Timeout: 30 * time.Second})}
+			Writer: sink.NewWriter(sink.Options{Table: s, Timeout: 30 * time.Second}),
+			Events: engine.Events{
+				Retry:    func(_, step string, _ time.Duration, _ error) { s.failed = append(s.failed, step) },
+				PageDone: func(table string) { s.pages = append(s.pages, table) },
+			}}
 		s.change(func(state *checkpoint.TableState) {
 			state.Generation, state.MappingHash, state.Apply = 7, "h", checkpoint.Topic
 		})
@@ -78,9 +87,17 @@ func (s *scene) change(f func(state *checkpoint.TableState)) {
 // message leaves the number-th change of the shard in the subscription.
 func (s *scene) message(number uint64, generation uint32) {
 	s.Helper()
+	s.send(number, func(c *relay.Change) { c.Generation = generation })
+}
+
+// send leaves a change of generation 7 in the subscription, as it is changed.
+func (s *scene) send(number uint64, change func(c *relay.Change)) {
+	s.Helper()
 	item := enginetest.Keyed(fmt.Sprint("i", number))
-	m, _, err := relay.Encode(relay.Change{Origin: relay.Origin{Ledger: "l", Table: "Orders", StreamARN: "arn", Label: "L", Shard: "s", Generation: generation, MappingHash: "h"},
-		Number: number, CellTime: task.Now(s.ctx), Change: cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(number), Time: task.Now(s.ctx), Keys: item, New: item}})
+	c := relay.Change{Origin: relay.Origin{Ledger: "l", Table: "Orders", StreamARN: "arn", Label: "L", Shard: "s", Generation: 7, MappingHash: "h"},
+		Number: number, CellTime: task.Now(s.ctx), Change: cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(number), Time: task.Now(s.ctx), Keys: item, New: item}}
+	change(&c)
+	m, _, err := relay.Encode(c)
 	s.must(err)
 	s.waiting = append(s.waiting, relay.Delivery{ID: fmt.Sprint("d", number), Data: m.Data})
 }
@@ -88,13 +105,22 @@ func (s *scene) message(number uint64, generation uint32) {
 // applies applies for so long, and ends then.
 func (s *scene) applies(d time.Duration) {
 	s.Helper()
-	ctx, cancel := task.WithTimeout(s.ctx, d)
-	defer cancel()
-	s.began = task.Mono(s.ctx)
-	if err := Run(ctx, s.Options); err != nil {
+	if err := s.ends(d); err != nil {
 		s.Error(err)
 	}
 }
+
+// ends applies for so long, or until that ends with an error.
+func (s *scene) ends(d time.Duration) error {
+	s.Helper()
+	ctx, cancel := task.WithTimeout(s.ctx, d)
+	defer cancel()
+	s.began = task.Mono(s.ctx)
+	return Run(ctx, s.Options)
+}
+
+// took is for how long it has applied, or did.
+func (s *scene) took() time.Duration { return task.Mono(s.ctx) - s.began }
 
 // noted tells whether a change counts as applied.
 func (s *scene) noted(number uint64) bool {
@@ -129,5 +155,14 @@ func (s *scene) Extend(_ context.Context, ids []string, by time.Duration) error 
 	return nil
 }
 
-// Apply counts the writes of the target, which takes all.
-func (s *scene) Apply(context.Context, *sink.Request) (bool, error) { s.writes++; return true, nil }
+// Apply counts the writes of the target, which takes all unless it answers otherwise.
+func (s *scene) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	if s.answer != nil {
+		if err := s.answer(ctx, r); err != nil {
+			return false, err
+		}
+	}
+	s.writes++
+	s.rows = append(s.rows, *r)
+	return true, nil
+}

@@ -20,6 +20,8 @@ func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 		"without images":                       {7, "l", "h", "too_large", loading, settled},
 		"of a generation that is not read yet": {8, "l", "h", "", loading, later},
 		"the same, under another mapping":      {8, "l", "g", "", loading, later},
+		"of a mapping that is not read yet":    {7, "l", "g", "", loading, later},
+		"of it, and without images":            {7, "l", "g", "too_large", loading, later},
 		"before the load of the next one":      {6, "l", "h", "", checkpoint.Load{Generation: 5}, write},
 		"after that load has begun":            {6, "l", "h", "", loading, drop},
 		"after a load that a raise ended":      {5, "l", "h", "", checkpoint.Load{Generation: 6}, drop},

@@ -62,6 +62,7 @@ func TestAPartIsGoneOnWith(t *testing.T) {
 			for v := s.Table("Orders").Verify; v.Phase == 1; v = s.Table("Orders").Verify {
 				s.Must(s.worker(slots, 2*time.Second)) // sums are added up in one go
 			}
+			s.pass = 15 * time.Second
 			s.pages.each = 3 * time.Minute // so that what waits is looked at again before the end
 			for _, lasts := range leave {
 				began := s.Now()

@@ -27,6 +27,7 @@ type scene struct {
 	told     []string // steps that failed
 	waited   map[string]time.Duration
 	patience time.Duration
+	pass     time.Duration // between two looks at the ledger
 	over     func(s checkpoint.TableState) bool
 }
 
@@ -60,7 +61,7 @@ func playScene(t *testing.T, keys string, script func(s *scene)) {
 		m.Load("Orders")
 		table, _ := m.Config.Table("Orders")
 		spec := engine.Spec{Mapping: enginetest.OrdersMapping(t), MappingHash: m.Config.Hash(table), Segments: 4}
-		script(&scene{Migration: m, pages: &paged{Source: m.Source}, spec: spec, waited: map[string]time.Duration{}})
+		script(&scene{Migration: m, pages: &paged{Source: m.Source}, spec: spec, pass: 500 * time.Millisecond, waited: map[string]time.Duration{}})
 	})
 }
 
@@ -83,7 +84,7 @@ func (s *scene) options() Options {
 		Retry:     func(_, step string, _ time.Duration, _ error) { s.told = append(s.told, step) },
 		Throttled: func(_, reason string, waited time.Duration) { s.waited[reason] += waited },
 	}
-	return Options{Ledger: s.Ledger, Database: s.pages, Rows: s.Target, Table: s.spec, Events: events, Timing: engine.Timing{Pass: 500 * time.Millisecond},
+	return Options{Ledger: s.Ledger, Database: s.pages, Rows: s.Target, Table: s.spec, Events: events, Timing: engine.Timing{Pass: s.pass},
 		Patience: s.patience, Over: s.over}
 }
 

@@ -1,0 +1,387 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// A row has the version of its message, and cells of the time that the shard had reached, not of the
+// change, which may be earlier. What is noted is the message's place and time, and nothing else.
+func TestWhatIsWrittenAndNotedIsOfTheMessage(t *testing.T) {
+	playScene(t, func(s *scene) {
+		at := task.Now(s.ctx)
+		s.send(1, func(c *relay.Change) {
+			c.Hop, c.CellTime, c.Time = cdc.RootHop+3, at.Add(time.Minute), at
+			c.New = enginetest.Keyed("i1")
+		})
+		var applied []string
+		s.Events.Applied = func(table string, n engine.Tally, rows int) {
+			applied = append(applied, fmt.Sprint(table, " ", n.Inserts, " ", rows))
+		}
+		s.applies(5 * time.Second)
+		version := transform.NewVersion(7, cdc.RootHop+3, cdc.SequenceOf(1), transform.CountExact)
+		if len(s.rows) != 1 || s.rows[0].Refuse.AtLeast != version {
+			t.Fatalf("%+v, want version %s", s.rows, version)
+		}
+		for _, op := range s.rows[0].Ops {
+			if op.Kind == sink.SetCell && op.Family == "d" && op.Timestamp != at.Add(time.Minute).UnixMicro() {
+				t.Errorf("%s is dated %s", op.Qualifier, time.UnixMicro(op.Timestamp))
+			}
+		}
+		s.must(s.Ledger.MergeApplied(s.ctx, "Orders"))
+		all, err := s.Ledger.Merged(s.ctx, "Orders")
+		s.must(err)
+		if len(all) != 1 || all[0].Track != (checkpoint.Track{Generation: 7, Label: "L", Shard: "s"}) || len(all[0].Runs) != 1 || all[0].Runs[0].From != 1 || all[0].Runs[0].To != 1 ||
+			!all[0].Runs[0].At.Equal(at) {
+			t.Errorf("%+v", all)
+		}
+		if !slices.Equal(s.pages, []string{"Orders"}) || !slices.Equal(applied, []string{"Orders 1 1"}) || len(s.failed) > 0 {
+			t.Errorf("%q get on, %q are applied, %q failed", s.pages, applied, s.failed)
+		}
+	})
+}
+
+// What a message that is dropped says is neither written nor noted nor asserted later, and it is
+// acknowledged at once, also where the application writes the target.
+func TestADroppedMessageIsOver(t *testing.T) {
+	for _, late := range []time.Duration{0, time.Hour} {
+		playScene(t, func(s *scene) {
+			s.Tables[0].Late = late
+			s.change(func(state *checkpoint.TableState) { state.Load.Generation = 7 })
+			s.message(1, 6)
+			s.send(2, func(c *relay.Change) { c.Omitted = relay.TooLarge })
+			s.applies(10 * time.Second)
+			want := []string{"ack d1", "note", "ack d2"}
+			if slices.Contains(s.told, "ack d1 d2") {
+				want = []string{"note", "ack d1 d2"}
+			}
+			if s.writes != 0 || !slices.Equal(s.told, want) || s.noted(1) || !s.noted(2) {
+				t.Errorf("late by %s: %d writes, %q", late, s.writes, s.told)
+			}
+		})
+	}
+}
+
+// The right to write is proved once for all messages of a moment. A message of a generation that
+// the record is not read of yet is tried under a new proof, and so is one whose write the fence
+// refused: neither waits until the old one is due.
+func TestTheRightToWriteIsKept(t *testing.T) {
+	proofs := func(s *scene) *int {
+		n := 0
+		s.store.OnRead = func(_ context.Context, key string) error {
+			if strings.HasSuffix(key, "/table/Orders") {
+				n++
+			}
+			return nil
+		}
+		return &n
+	}
+	playScene(t, func(s *scene) {
+		s.Timing.Pass = time.Hour
+		n := proofs(s)
+		for i := range uint64(20) {
+			s.message(i+1, 7)
+		}
+		s.applies(10 * time.Second)
+		if s.writes != 20 || *n == 0 || *n > 4 { // the mode and the mapping are read, too
+			t.Errorf("%d writes by %d reads of the record", s.writes, *n)
+		}
+	})
+	playScene(t, func(s *scene) {
+		s.Timing.Pass, s.Pulls = time.Hour, 2 // one goes on to pull
+		s.message(1, 7)
+		raised := false
+		s.meanwhile = func(after time.Duration) {
+			if s.writes == 1 && !raised {
+				raised = true
+				s.message(2, 8)
+				s.after(20*time.Second, func() { s.change(func(state *checkpoint.TableState) { state.Generation = 8 }) })
+			}
+		}
+		s.applies(2 * time.Minute)
+		if s.writes != 2 || !s.noted(2) {
+			t.Errorf("a message of the next generation: %d writes, %q", s.writes, s.told)
+		}
+	})
+	playScene(t, func(s *scene) {
+		s.Timing.Pass = time.Hour
+		refused := 0
+		s.answer = func(ctx context.Context, _ *sink.Request) error {
+			if s.writes == 1 && refused == 0 {
+				refused++
+				_, err := s.Ledger.UpdateTarget(ctx, "orders", func(t *checkpoint.Target) error { t.Fence++; return nil })
+				return errors.Join(err, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound"})
+			}
+			return nil
+		}
+		s.message(1, 7)
+		s.message(2, 7)
+		s.applies(2 * time.Minute)
+		if s.writes != 2 || refused != 1 || !s.noted(2) {
+			t.Errorf("a write that the fence refuses: %d writes, %q", s.writes, s.told)
+		}
+	})
+}
+
+// after does something after a while.
+func (s *scene) after(after time.Duration, do func()) {
+	at := task.Mono(s.ctx) + after
+	before := s.meanwhile
+	s.meanwhile = func(since time.Duration) {
+		if before != nil {
+			before(since)
+		}
+		if do != nil && task.Mono(s.ctx) >= at {
+			do()
+			do = nil
+		}
+	}
+}
+
+// Before a relay has begun the table, while it is halted or paused, and while the record cannot be
+// read, a message waits; then it is written. Nothing is given back meanwhile.
+func TestAMessageWaitsForItsTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after func(s *checkpoint.TableState)
+	}{
+		"not begun": {func(s *checkpoint.TableState) { s.Generation = 0 }, func(s *checkpoint.TableState) { s.Generation = 7 }},
+		"paused":    {func(s *checkpoint.TableState) { s.Pause = checkpoint.Pause{Since: s.Load.DoneAt.Add(1), Reason: "r"} }, func(s *checkpoint.TableState) { s.Pause = checkpoint.Pause{} }},
+	} {
+		playScene(t, func(s *scene) {
+			s.change(c.before)
+			s.message(1, 7)
+			s.after(20*time.Second, func() {
+				if s.writes > 0 {
+					t.Errorf("%s: it is written", name)
+				}
+				s.change(c.after)
+			})
+			s.Pulls = 2 // of which one finds nothing, and lets time pass
+			s.applies(2 * time.Minute)
+			if s.writes != 1 || !slices.Equal(s.told, []string{"note", "ack d1"}) || !slices.Contains(s.failed, "write") {
+				t.Errorf("%s: %d writes, %q, failed %q", name, s.writes, s.told, s.failed)
+			}
+		})
+	}
+}
+
+// What ends the process ends it from wherever it comes, also while messages of the same pull wait for
+// room: by its cause if a clean stop is safe, and by the error if it is not, asked to stop or not.
+func TestWhatEndsAnApplier(t *testing.T) {
+	for name, of := range map[string]error{"orderly": checkpoint.ErrMappingChanged, "fatal": checkpoint.ErrLedgerExchanged} {
+		playScene(t, func(s *scene) {
+			s.message(1, 7)
+			s.message(2, 7)
+			s.message(3, 8) // of a generation that is not read yet: it is tried until the ledger is another one
+			s.store.OnRead = func(context.Context, string) error {
+				if s.writes == 2 {
+					return of
+				}
+				return nil
+			}
+			s.Options.Pull, s.SettleBytes, s.Tables[0].Late = 3, 1, time.Hour // of the first two one waits for room
+			if err := s.ends(10 * time.Minute); !errors.Is(err, of) || s.took() > time.Minute || len(s.told) > 0 {
+				t.Errorf("%s: after %s %v, %q", name, s.took(), err, s.told)
+			}
+		})
+	}
+	playScene(t, func(s *scene) { // the process was asked to stop meanwhile
+		s.message(1, 8)
+		s.store.OnRead = func(context.Context, string) error {
+			if s.took() > 12*time.Second {
+				return checkpoint.ErrLedgerExchanged
+			}
+			return nil
+		}
+		if err := s.ends(10 * time.Second); !errors.Is(err, checkpoint.ErrLedgerExchanged) || s.took() > 20*time.Second {
+			t.Errorf("asked to stop: after %s %v", s.took(), err)
+		}
+	})
+	playScene(t, func(s *scene) {
+		s.change(func(state *checkpoint.TableState) { state.MappingHash = "other" })
+		s.message(1, 7)
+		if err := s.ends(10 * time.Minute); !errors.Is(err, checkpoint.ErrMappingChanged) || s.took() > time.Minute || s.writes > 0 {
+			t.Errorf("another mapping: after %s %v", s.took(), err)
+		}
+	})
+	playScene(t, func(s *scene) { // it changes later
+		s.message(1, 7)
+		s.after(10*time.Second, func() {
+			s.change(func(state *checkpoint.TableState) { state.MappingHash = "other" })
+			s.message(2, 7)
+		})
+		if err := s.ends(10 * time.Minute); !errors.Is(err, checkpoint.ErrMappingChanged) || s.took() > time.Minute || s.writes != 1 || !s.noted(1) || s.noted(2) {
+			t.Errorf("another mapping by now: after %s %v, %q", s.took(), err, s.told)
+		}
+	})
+}
+
+// A stop finishes what was pulled, and is over as soon as that is done; within its grace if the
+// target does not answer. Then the message is neither noted nor acknowledged.
+func TestAStopHasItsGrace(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers time.Duration
+		within  time.Duration
+		told    []string
+	}{
+		"idle":              {0, 11 * time.Second, []string{"note", "ack d1"}},
+		"a write of 20 s":   {20 * time.Second, 22 * time.Second, []string{"note", "ack d1"}},
+		"a write of a hour": {time.Hour, 41 * time.Second, nil},
+	} {
+		playScene(t, func(s *scene) {
+			s.Timing.Grace = 30 * time.Second
+			s.answer = func(ctx context.Context, _ *sink.Request) error { return task.Sleep(ctx, c.answers) }
+			s.message(1, 7)
+			s.Options.Writer = sink.NewWriter(sink.Options{Table: s, Timeout: 2 * time.Hour})
+			if s.applies(10 * time.Second); s.took() < 10*time.Second || s.took() > c.within || !slices.Equal(s.told, c.told) {
+				t.Errorf("%s: over after %s, %q", name, s.took(), s.told)
+			}
+		})
+	}
+}
+
+// A message that cannot be read, or is of a table that is not applied here, is given back at once and
+// told of; it is not extended any more, so that it gets into the dead letter.
+func TestWhatCannotBeAppliedIsGivenBack(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.send(1, func(c *relay.Change) { c.Table = "Users" })
+		s.waiting = append(s.waiting, relay.Delivery{ID: "poison", Data: []byte("none")})
+		extended := &extending{scene: s}
+		s.Subscription = extended
+		s.applies(time.Minute)
+		if !slices.Equal(s.told, []string{"give back d1", "give back poison"}) || len(s.failed) != 2 || s.writes > 0 || len(extended.ids) > 0 {
+			t.Errorf("%q, failed %q, extended %q", s.told, s.failed, extended.ids)
+		}
+	})
+}
+
+// extending notes what is extended.
+type extending struct {
+	*scene
+	ids []string
+}
+
+func (e *extending) Extend(ctx context.Context, ids []string, by time.Duration) error {
+	if by > 0 {
+		e.ids = append(e.ids, ids...)
+	}
+	return e.scene.Extend(ctx, ids, by)
+}
+
+// While a message is held its deadline is extended, and no longer once it is acknowledged.
+func TestOnlyWhatIsHeldIsExtended(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Tables[0].Late = time.Minute
+		s.message(1, 7)
+		extended := &extending{scene: s}
+		s.Subscription = extended
+		s.applies(5 * time.Minute)
+		if n := len(extended.ids); n < 3 || n > 4 || !s.noted(1) {
+			t.Errorf("extended %d times, %q", n, s.told)
+		}
+	})
+}
+
+// A second application is made when it is due, whatever else waits, and while the first ones use up
+// their bytes nothing is lost: the next message follows when one is done.
+func TestSecondApplicationsHaveTheirTimeAndRoom(t *testing.T) {
+	for bytes, last := range map[int64]time.Duration{0: 25 * time.Second, 1: 40 * time.Second} {
+		playScene(t, func(s *scene) {
+			s.SettleBytes, s.Tables[0].Late = bytes, 15*time.Second
+			var exact []time.Duration
+			s.answer = func(_ context.Context, r *sink.Request) error {
+				if r.Refuse.AtLeast.Count() == transform.CountExact {
+					exact = append(exact, s.took())
+				}
+				return nil
+			}
+			s.after(10*time.Second, func() {
+				for i := range uint64(3) {
+					s.message(i+1, 7)
+				}
+			})
+			s.applies(3 * time.Minute)
+			if len(exact) != 3 || exact[0] < 25*time.Second || exact[0] > 28*time.Second || exact[2] < last || exact[2] > last+3*time.Second || !s.noted(3) {
+				t.Errorf("room of %d: at %s, %q", bytes, exact, s.told)
+			}
+		})
+	}
+	u := unsettled{queue: []unsettledMessage{{due: 5}, {due: 5}, {due: 6}, {due: 9}}}
+	for _, c := range []struct {
+		now  time.Duration
+		most int
+		n    int
+		wait time.Duration
+	}{{4, 9, 0, 1}, {5, 1, 1, time.Minute}, {6, 9, 2, time.Minute}, {7, 9, 0, 2}, {9, 9, 1, time.Minute}, {10, 9, 0, time.Minute}} {
+		if due, wait := u.due(c.now, c.most); len(due) != c.n || wait != c.wait {
+			t.Errorf("at %d: %d are due, the next in %d", c.now, len(due), wait)
+		}
+	}
+}
+
+// The dead letter is looked into and left as it is: what stands in it is counted, and given back. A
+// failure is told and tried again, and no failure of a process that ends.
+func TestTheDeadLetterIsLeftAsItIs(t *testing.T) {
+	playScene(t, func(s *scene) {
+		dead := &deadLetter{scene: s}
+		s.DeadLetter = dead
+		for i := range 3 {
+			dead.waiting = append(dead.waiting, relay.Delivery{ID: fmt.Sprint("x", i)})
+		}
+		s.applies(70 * time.Second)
+		if noted, err := s.Ledger.DeadLetter(s.ctx); err != nil || noted.Messages != 3 || dead.pulled != 3 || len(dead.waiting) != 3 || len(dead.acked) > 0 {
+			t.Errorf("%+v, %v; looked %d times, %d stand in it, %d are acknowledged", noted, err, dead.pulled, len(dead.waiting), len(dead.acked))
+		}
+		dead.fails, s.failed = errors.New("away"), nil
+		s.applies(10 * time.Second)
+		if !slices.Equal(s.failed, []string{"look into the dead letter"}) {
+			t.Errorf("told %q", s.failed)
+		}
+	})
+}
+
+// deadLetter is a subscription that gives all that stands in it.
+type deadLetter struct {
+	*scene
+	waiting []relay.Delivery
+	acked   []string
+	pulled  int
+	fails   error
+}
+
+func (d *deadLetter) Pull(context.Context, int) ([]relay.Delivery, error) {
+	got := d.waiting
+	if d.fails == nil {
+		d.waiting = nil
+	}
+	d.pulled++
+	return got, d.fails
+}
+
+func (d *deadLetter) Ack(_ context.Context, ids []string) error {
+	d.acked = append(d.acked, ids...)
+	return nil
+}
+
+func (d *deadLetter) Extend(_ context.Context, ids []string, by time.Duration) error {
+	for _, id := range ids {
+		if by == 0 {
+			d.waiting = append(d.waiting, relay.Delivery{ID: id})
+		}
+	}
+	return nil
+}
