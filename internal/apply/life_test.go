@@ -92,6 +92,7 @@ func TestTheRightToWriteIsKept(t *testing.T) {
 	}
 	playScene(t, func(s *scene) {
 		s.Timing.Pass = time.Hour
+		_ = task.Sleep(s.ctx, 3*time.Hour) // the clock shows more than that
 		n := proofs(s)
 		for i := range uint64(20) {
 			s.message(i+1, 7)
@@ -123,18 +124,25 @@ func TestTheRightToWriteIsKept(t *testing.T) {
 		s.answer = func(ctx context.Context, _ *sink.Request) error {
 			if s.writes == 1 && refused == 0 {
 				refused++
-				_, err := s.Ledger.UpdateTarget(ctx, "orders", func(t *checkpoint.Target) error { t.Fence++; return nil })
-				return errors.Join(err, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound"})
+				s.fence(8)
+				return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound"}
 			}
 			return nil
 		}
+		s.fence(7)
 		s.message(1, 7)
 		s.message(2, 7)
 		s.applies(2 * time.Minute)
-		if s.writes != 2 || refused != 1 || !s.noted(2) {
-			t.Errorf("a write that the fence refuses: %d writes, %q", s.writes, s.told)
+		if s.writes != 2 || refused != 1 || !s.noted(2) || s.rows[0].Ops[0].Family != sink.FenceFamily("l", 7) || s.rows[1].Ops[0].Family != sink.FenceFamily("l", 8) {
+			t.Errorf("a write that the fence refuses: %d writes, %q, %+v", s.writes, s.told, s.rows)
 		}
 	})
+}
+
+// fence publishes a number of the target's fence.
+func (s *scene) fence(number uint64) {
+	_, err := s.Ledger.UpdateTarget(s.ctx, "orders", func(t *checkpoint.Target) error { t.Fence, t.Withheld = number, ""; return nil })
+	s.must(err)
 }
 
 // after does something after a while.
@@ -230,6 +238,67 @@ func TestWhatEndsAnApplier(t *testing.T) {
 	})
 }
 
+// A ledger that is another one is noticed by whoever notes what is applied, too: nothing is
+// acknowledged then, and those that still pull end.
+func TestANoteThatFailsEndsAnApplier(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Pulls = 2
+		s.message(1, 7)
+		s.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, checkpoint.ErrLedgerExchanged }
+		if err := s.ends(10 * time.Minute); !errors.Is(err, checkpoint.ErrLedgerExchanged) || s.took() > time.Minute || len(s.told) > 0 {
+			t.Errorf("after %s %v, %q", s.took(), err, s.told)
+		}
+	})
+}
+
+// A write that failed once is not what counts: if a load of a newer generation has begun before it is
+// tried again, the message is dropped, at once and without a note or a second application.
+func TestAMessageIsJudgedAnewAtEachAttempt(t *testing.T) {
+	for _, late := range []time.Duration{0, time.Hour} {
+		playScene(t, func(s *scene) {
+			s.Tables[0].Late, s.Timing.Pass = late, time.Millisecond
+			failed := 0
+			s.answer = func(context.Context, *sink.Request) error {
+				if failed++; failed == 3 {
+					s.change(func(state *checkpoint.TableState) { state.Generation, state.Load.Generation = 8, 8 })
+				}
+				return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
+			}
+			s.message(1, 7)
+			s.applies(20 * time.Second)
+			if failed != 3 || !slices.Equal(s.told, []string{"ack d1"}) || s.noted(1) {
+				t.Errorf("late by %s: %d attempts, %q", late, failed, s.told)
+			}
+		})
+	}
+}
+
+// The bounds of a process; an application that writes a target has far more messages wait, which
+// their bytes bound.
+func TestDefaultsOfAnApplier(t *testing.T) {
+	given := Options{Pulls: 1, Pull: 2, Held: 3, SettleBytes: 4}
+	if got := given.orDefault(true); got.Pulls != 1 || got.Pull != 2 || got.Held != 3 || got.SettleBytes != 4 {
+		t.Errorf("given: %+v", got)
+	}
+	for late, held := range map[time.Duration]int{0: 10_000, time.Second: 100_000} {
+		o := Options{Tables: []engine.Spec{{}, {Late: late}}}
+		if got := o.orDefault(o.settles()); got.Pulls != 4 || got.Pull != 100 || got.Held != held || got.SettleBytes != engine.SettleBytes {
+			t.Errorf("late by %s: %+v", late, got)
+		}
+	}
+}
+
+// Without messages it pulls once in a while.
+func TestAnIdleApplierRests(t *testing.T) {
+	playScene(t, func(s *scene) {
+		pulls := 0
+		s.meanwhile = func(time.Duration) { pulls++ }
+		if s.applies(20 * time.Second); pulls < 15 || pulls > 20 {
+			t.Errorf("%d pulls in 20 s", pulls)
+		}
+	})
+}
+
 // A stop finishes what was pulled, and is over as soon as that is done; within its grace if the
 // target does not answer. Then the message is neither noted nor acknowledged.
 func TestAStopHasItsGrace(t *testing.T) {
@@ -272,11 +341,17 @@ func TestWhatCannotBeAppliedIsGivenBack(t *testing.T) {
 // extending notes what is extended.
 type extending struct {
 	*scene
-	ids []string
+	ids   []string
+	fails int // so often at first
 }
 
 func (e *extending) Extend(ctx context.Context, ids []string, by time.Duration) error {
-	if by > 0 {
+	if len(ids) == 0 {
+		e.Error("nothing is extended")
+	}
+	if e.fails--; by > 0 && e.fails >= 0 {
+		return errors.New("away")
+	} else if by > 0 {
 		e.ids = append(e.ids, ids...)
 	}
 	return e.scene.Extend(ctx, ids, by)
@@ -287,11 +362,11 @@ func TestOnlyWhatIsHeldIsExtended(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Tables[0].Late = time.Minute
 		s.message(1, 7)
-		extended := &extending{scene: s}
+		extended := &extending{scene: s, fails: 2}
 		s.Subscription = extended
 		s.applies(5 * time.Minute)
-		if n := len(extended.ids); n < 3 || n > 4 || !s.noted(1) {
-			t.Errorf("extended %d times, %q", n, s.told)
+		if n := len(extended.ids); n < 3 || n > 4 || !s.noted(1) || !slices.Equal(s.failed, []string{"extend deadlines", "extend deadlines"}) {
+			t.Errorf("extended %d times, %q, failed %q", n, s.told, s.failed)
 		}
 	})
 }
@@ -299,7 +374,8 @@ func TestOnlyWhatIsHeldIsExtended(t *testing.T) {
 // A second application is made when it is due, whatever else waits, and while the first ones use up
 // their bytes nothing is lost: the next message follows when one is done.
 func TestSecondApplicationsHaveTheirTimeAndRoom(t *testing.T) {
-	for bytes, last := range map[int64]time.Duration{0: 25 * time.Second, 1: 40 * time.Second} {
+	const two = 3 * engine.PageBytes // of messages of little more than that each
+	for bytes, last := range map[int64]time.Duration{0: 25 * time.Second, 1: 40 * time.Second, two: 40 * time.Second} {
 		playScene(t, func(s *scene) {
 			s.SettleBytes, s.Tables[0].Late = bytes, 15*time.Second
 			var exact []time.Duration
@@ -331,57 +407,4 @@ func TestSecondApplicationsHaveTheirTimeAndRoom(t *testing.T) {
 			t.Errorf("at %d: %d are due, the next in %d", c.now, len(due), wait)
 		}
 	}
-}
-
-// The dead letter is looked into and left as it is: what stands in it is counted, and given back. A
-// failure is told and tried again, and no failure of a process that ends.
-func TestTheDeadLetterIsLeftAsItIs(t *testing.T) {
-	playScene(t, func(s *scene) {
-		dead := &deadLetter{scene: s}
-		s.DeadLetter = dead
-		for i := range 3 {
-			dead.waiting = append(dead.waiting, relay.Delivery{ID: fmt.Sprint("x", i)})
-		}
-		s.applies(70 * time.Second)
-		if noted, err := s.Ledger.DeadLetter(s.ctx); err != nil || noted.Messages != 3 || dead.pulled != 3 || len(dead.waiting) != 3 || len(dead.acked) > 0 {
-			t.Errorf("%+v, %v; looked %d times, %d stand in it, %d are acknowledged", noted, err, dead.pulled, len(dead.waiting), len(dead.acked))
-		}
-		dead.fails, s.failed = errors.New("away"), nil
-		s.applies(10 * time.Second)
-		if !slices.Equal(s.failed, []string{"look into the dead letter"}) {
-			t.Errorf("told %q", s.failed)
-		}
-	})
-}
-
-// deadLetter is a subscription that gives all that stands in it.
-type deadLetter struct {
-	*scene
-	waiting []relay.Delivery
-	acked   []string
-	pulled  int
-	fails   error
-}
-
-func (d *deadLetter) Pull(context.Context, int) ([]relay.Delivery, error) {
-	got := d.waiting
-	if d.fails == nil {
-		d.waiting = nil
-	}
-	d.pulled++
-	return got, d.fails
-}
-
-func (d *deadLetter) Ack(_ context.Context, ids []string) error {
-	d.acked = append(d.acked, ids...)
-	return nil
-}
-
-func (d *deadLetter) Extend(_ context.Context, ids []string, by time.Duration) error {
-	for _, id := range ids {
-		if by == 0 {
-			d.waiting = append(d.waiting, relay.Delivery{ID: id})
-		}
-	}
-	return nil
 }

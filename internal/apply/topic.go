@@ -45,6 +45,22 @@ type Options struct {
 	SettleBytes int64
 }
 
+// settles tells whether an application writes a target too.
+func (o Options) settles() bool {
+	return slices.ContainsFunc(o.Tables, func(t engine.Spec) bool { return t.Late > 0 })
+}
+
+// orDefault fills in the bounds that are not given.
+func (o Options) orDefault(settles bool) Options {
+	held := 10_000
+	if settles {
+		held = 100_000
+	}
+	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, held)
+	o.SettleBytes = cmp.Or(o.SettleBytes, engine.SettleBytes)
+	return o
+}
+
 // Run writes what a subscription brings until ctx ends, which is a clean stop: what was pulled is
 // written, noted and acknowledged within Timing.Grace. It holds no lease: any number of processes
 // apply one topic. It never gives a message back because the target is away, and pulls no more than
@@ -52,17 +68,14 @@ type Options struct {
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
-	settles := slices.ContainsFunc(o.Tables, func(t engine.Spec) bool { return t.Late > 0 })
-	if settles {
-		o.Held = cmp.Or(o.Held, 100_000)
-	}
-	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 10_000)
+	settles := o.settles()
+	o = o.orDefault(settles)
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
 	a := &appliers{Options: &o, Retrier: &engine.Retrier{Events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: deadlines{due: map[string]time.Duration{}},
-		settles: settles, unsettled: unsettled{room: task.NewLimit(cmp.Or(o.SettleBytes, engine.SettleBytes))}}
+		settles: settles, unsettled: unsettled{room: task.NewLimit(o.SettleBytes)}}
 	for _, t := range o.Tables {
 		a.tables[t.Mapping.Source] = &topicTable{Retrier: &engine.Retrier{Source: t.Mapping.Source, Events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash, late: t.Late,
 			formers: &engine.Formers{Source: t.Mapping.Source, Ledger: o.Ledger, Mapping: t.Mapping, Families: o.Families, Restore: o.Restore}}
