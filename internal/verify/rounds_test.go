@@ -1,0 +1,229 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// sampler compares all that is applied, every minute; halted gets what ends the process.
+func (s *scene) sampler(halted *error) *Sampler {
+	s.spec.Sample, s.spec.SampleEvery = 1, time.Minute
+	o := s.options()
+	p := engine.NewWorker(&engine.Options{Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(o.Ledger.Lease())},
+		func(err error) { *halted = err })
+	return NewSampler(NewVerifier(engine.NewTable(p, s.spec), s.Target, func() int { return 1 }, &SumSlots{}), s.spec)
+}
+
+// applied tells a sampler that the items of these keys were applied.
+func (s *scene) applied(to *Sampler, keys ...string) {
+	var items []attribute.Item
+	for _, pk := range keys {
+		items = append(items, kit.Item(pk))
+	}
+	b := transform.Load(s.spec.Mapping, items, 5, s.Now())
+	to.Sample(&b)()
+}
+
+// rounds lets a sampler compare for so long.
+func (s *scene) rounds(of *Sampler, lasts time.Duration) error {
+	drain, cancel := task.WithTimeout(s.Ctx, lasts)
+	defer cancel()
+	return of.Run(engine.Lifecycle{Drain: drain, Work: s.Ctx})
+}
+
+// known is how rows are known to differ.
+func (s *scene) known() string {
+	s.Helper()
+	all, err := s.Ledger.Mismatches(s.Ctx, "Orders")
+	s.Must(err)
+	var kinds []string
+	for _, text := range all {
+		var f struct{ Kind string }
+		s.Must(json.Unmarshal(text, &f))
+		kinds = append(kinds, f.Kind)
+	}
+	return strings.Join(kinds, " ")
+}
+
+// A round compares what was applied before it, once, and what is known to differ again, until it is
+// equal. Rows that were compared are counted once, however often the note is tried.
+func TestRoundsOfASample(t *testing.T) {
+	playScene(t, "abcdef", func(s *scene) {
+		var halted error
+		of := s.sampler(&halted)
+		s.Damage("orders", "b", "d", "pk", "x")
+		s.applied(of, "a", "b")
+		s.applied(of, "b", "c")
+		s.Must(s.rounds(of, 90*time.Second))
+		if state := s.Table("Orders").Sampled; s.known() != "different" || s.compared != 3 || state.Compared != 3 || state.Differing != 1 {
+			t.Errorf("known are %s; %d rows are told, %+v", s.known(), s.compared, state)
+		}
+		s.applied(of, "d")
+		lost := 0
+		s.Store.OnSwap = func(_ context.Context, key string, do func() bool) (bool, error) {
+			done := do()
+			if lost < 3 && strings.HasSuffix(key, "/table/Orders") {
+				lost++
+				return false, errors.New("the answer is lost")
+			}
+			return done, nil
+		}
+		s.Must(s.rounds(of, 90*time.Second))
+		s.Store.OnSwap = nil
+		if state := s.Table("Orders").Sampled; s.known() != "different" || s.compared != 5 || state.Compared != 5 || lost == 0 {
+			t.Errorf("known are %s; %d rows are told, %+v, %d answers lost", s.known(), s.compared, state, lost)
+		}
+		s.Damage("orders", "b", "d", "pk", "b")
+		s.Must(s.rounds(of, 90*time.Second))
+		if state := s.Table("Orders").Sampled; s.known() != "" || state.Compared != 6 || state.Differing != 0 {
+			t.Errorf("once it is repaired known are %s; %+v", s.known(), state)
+		}
+		reads := 0 // with nothing to compare neither end is asked
+		s.Source.Fail = func(string) error { reads++; return nil }
+		if s.Must(s.rounds(of, 5*time.Minute)); reads > 0 || s.compared != 6 {
+			t.Errorf("of nothing %d rows are compared by %d reads", s.compared, reads)
+		}
+	})
+}
+
+// A round that fails for good is told, and the next one compares; what ends the process ends the
+// rounds, and a drain is no failure, at whichever wait it comes.
+func TestHowRoundsEnd(t *testing.T) {
+	gone := &cdc.Error{Op: "GetItem", Reason: cdc.NotFound, Err: errors.New("no such table")}
+	playScene(t, "abc", func(s *scene) {
+		var halted error
+		of := s.sampler(&halted)
+		s.applied(of, "a")
+		s.Source.Fail = func(string) error { return gone }
+		if s.Must(s.rounds(of, 90*time.Second)); strings.Join(s.told, " ") != "compare a sample" || s.compared > 0 {
+			t.Errorf("told %q, %d rows are compared", s.told, s.compared)
+		}
+		s.Source.Fail = nil
+		s.applied(of, "b")
+		if s.Must(s.rounds(of, 90*time.Second)); s.compared != 1 || len(s.told) != 1 {
+			t.Errorf("told %q, %d rows are compared", s.told, s.compared)
+		}
+		s.Damage("orders", "c", "d", "pk", "x")
+		s.applied(of, "c")
+		of.comparison.Settle, s.told = time.Hour, nil
+		began := s.Now()
+		if s.Must(s.rounds(of, 90*time.Second)); len(s.told) > 0 || s.Now().Sub(began) > 95*time.Second || s.known() != "" {
+			t.Errorf("drained after %s, told %q", s.Now().Sub(began), s.told)
+		}
+	})
+	for _, c := range []struct {
+		err     error
+		orderly bool
+	}{{checkpoint.ErrLedgerExchanged, false}, {checkpoint.ErrMappingChanged, true}} {
+		playScene(t, "abc", func(s *scene) {
+			var halted error
+			of := s.sampler(&halted)
+			s.applied(of, "a")
+			s.StopWorker()
+			s.Sleep(10 * time.Second)
+			s.Store.OnRead = func(context.Context, string) error { return c.err }
+			began := s.Now()
+			err := s.rounds(of, time.Hour)
+			if c.orderly && (err != nil || !errors.Is(halted, c.err)) || !c.orderly && !errors.Is(err, c.err) || s.Now().Sub(began) > 2*time.Minute {
+				t.Errorf("%v: after %s %v, halted by %v", c.err, s.Now().Sub(began), err, halted)
+			}
+			s.Store.OnRead = nil
+		})
+	}
+}
+
+// A row that has no version is extra where all rows are ours, by the configuration or by the record as
+// it is at the round.
+func TestWhoseRowsASampleFindsExtra(t *testing.T) {
+	for name, c := range map[string]struct{ owned, made bool }{"foreign": {}, "by configuration": {owned: true}, "made by us": {made: true}} {
+		playScene(t, "abc", func(s *scene) {
+			s.spec.Owned = c.owned
+			var halted error
+			of := s.sampler(&halted)
+			s.Change("Orders", func(state *checkpoint.TableState) { state.MadeByUs = c.made })
+			s.Damage("orders", "z", "d", "pk", "x")
+			s.applied(of, "z")
+			s.Must(s.rounds(of, 90*time.Second))
+			if want := map[bool]string{false: "foreign", true: "extra"}[c.owned || c.made]; s.known() != want {
+				t.Errorf("%s: known are %s", name, s.known())
+			}
+		})
+	}
+}
+
+// A round reads fifty items and rows a second at most, and a drain does not wait for them.
+func TestARoundIsPaced(t *testing.T) {
+	playScene(t, "", func(s *scene) {
+		var keys []string
+		for i := range 400 {
+			keys = append(keys, fmt.Sprint(i))
+			s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item(keys[i])))
+		}
+		s.Load("Orders")
+		var halted error
+		of := s.sampler(&halted)
+		s.applied(of, keys...)
+		began := s.Now()
+		if s.Must(s.rounds(of, 65*time.Second)); s.Now().Sub(began) > 66*time.Second || s.compared > 0 || len(s.told) > 0 {
+			t.Errorf("drained after %s, told %q", s.Now().Sub(began), s.told)
+		}
+		s.applied(of, keys...)
+		began = s.Now()
+		life := engine.Until(s.Ctx)
+		if err := of.compare(life); err != nil || s.compared != 400 || s.Now().Sub(began) < 14*time.Second || s.Now().Sub(began) > 20*time.Second {
+			t.Errorf("%d rows in %s, %v", s.compared, s.Now().Sub(began), err)
+		}
+	})
+}
+
+// Nothing is sampled unless both a share and a time are given. A round waits a minute at least for what
+// was committed before, and as long as there is until the next.
+func TestWhichSamplersThereAre(t *testing.T) {
+	playScene(t, "a", func(s *scene) {
+		p := engine.NewWorker(&engine.Options{Ledger: s.Ledger, Floors: &engine.Floors{}}, func(error) {})
+		for _, c := range []struct {
+			share           float64
+			every, patience time.Duration
+		}{{0, time.Minute, 0}, {1, 0, 0}, {0.1, time.Second, time.Minute}, {0.1, time.Hour, time.Hour}} {
+			s.spec.Sample, s.spec.SampleEvery, s.spec.Settle, s.spec.Late = c.share, c.every, 7*time.Second, 8*time.Second
+			got := NewSampler(NewVerifier(engine.NewTable(p, s.spec), s.Target, func() int { return 1 }, &SumSlots{}), s.spec)
+			if (got == nil) != (c.patience == 0) || got != nil && (got.comparison.Patience != c.patience || got.comparison.Settle != 7*time.Second || got.comparison.Late != 8*time.Second) {
+				t.Errorf("%g every %s: %+v", c.share, c.every, got)
+			}
+			if got != nil && got.cut != uint64(c.share*math.MaxUint64) {
+				t.Errorf("%g: up to %d", c.share, got.cut)
+			}
+		}
+	})
+}
+
+// Rows of one key in two tables are two rows, also while they wait, and when one of them is found equal.
+func TestASampleKnowsTables(t *testing.T) {
+	s := newSample(t, 1)
+	b := s.applied(0, 1)
+	other := s.applied(0, 1)
+	other.Rows[0].Table = "parts"
+	s.Sample(b)()
+	s.Sample(other)()
+	var tables []string
+	for _, p := range s.take() {
+		tables = append(tables, p.Table)
+	}
+	if strings.Join(tables, " ") != "orders parts" {
+		t.Errorf("%q wait", tables)
+	}
+}
