@@ -67,6 +67,15 @@ func TestBothStoresAreWritten(t *testing.T) {
 	if found := s.rows(t); found["c1#o1 d:note"] != "new" || found["c1#o1 gone"] != "" {
 		t.Errorf("created anew: %s", found)
 	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Put(t.Context(), again); !errors.As(err, &failed) || failed.DynamoDB != dualwrite.Written || failed.Bigtable == dualwrite.Written {
+		t.Errorf("a write after the connections are closed: %v", err)
+	}
+	if err := dualwrite.New(w.Mapping(), nil, nil).Close(); err != nil {
+		t.Errorf("a writer that opened nothing: %v", err)
+	}
 }
 
 // Items of every type are written as they are read.

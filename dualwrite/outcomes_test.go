@@ -29,7 +29,7 @@ const (
 func mappingBy(t *testing.T, rule, way string) *transform.Mapping {
 	t.Helper()
 	text := "version: 1\nsource: { region: us-east-1 }\ntarget: { project: p, instance: i }\ntables:\n  - from: Orders\n    to: orders\n" +
-		"    families: { d: maxversions=1 }\n    rules: [" + rule + "]\ndual_writes: { " + way + " }\n"
+		"    families: { d: maxversions=1, e: maxversions=1 }\n    rules: [" + rule + "]\ndual_writes: { " + way + " }\n"
 	cfg, err := config.Parse("test.yaml", []byte(text), os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +71,7 @@ func TestALostAnswerIsResolved(t *testing.T) {
 		"delete, executed":             {way: byNumber, remove: true, sent: 1},
 		"delete, not executed":         {way: byNumber, remove: true, fate: order1, want: dualwrite.Unknown, repeat: true},
 		"delete, created anew":         {way: byNumber, remove: true, fate: other, want: dualwrite.Unknown, repeat: true},
+		"delete by time, executed":     {way: byTime, remove: true, sent: 1},
 		"delete by time, not executed": {way: byTime, remove: true, fate: order1, want: dualwrite.Unknown},
 	} {
 		m := mappingBy(t, keyed, c.way)
@@ -205,8 +206,8 @@ func TestH39_TimedWritesCarryNoVersion(t *testing.T) {
 	}
 	set := 0
 	for _, op := range requests[0].Ops {
-		if sink.IsOwn(op.Family) {
-			t.Errorf("it writes %s:%s", op.Family, op.Qualifier)
+		if sink.IsOwn(op.Family) || op.Kind == sink.DeleteFamily || op.Kind == sink.DeleteColumn || op.Kind == sink.DeleteBefore && op.Timestamp > at.UnixMicro()+1000 {
+			t.Errorf("it writes %s:%s", op.Family, op.Qualifier) // what is younger is of a later write
 		}
 		if op.Kind == sink.SetCell {
 			if set++; op.Timestamp != at.UnixMicro() {
@@ -233,5 +234,54 @@ func TestAdvice(t *testing.T) {
 		if got := e.Error(); !strings.Contains(got, "; "+want) || strings.Contains(got, "ErrConflict") != strings.Contains(want, "ErrConflict") {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A cell is dated when DynamoDB has taken the write, not when it was asked for: the replicator removes
+// what is older than the stream's record.
+func TestH39_CellsAreDatedAfterTheWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mappingBy(t, keyed, byTime)
+		target, source := newRecorder(m), &table{}
+		source.fail = func(execute func()) error {
+			time.Sleep(time.Minute)
+			execute()
+			return errLost // and is read back
+		}
+		if _, err := dualwrite.New(m, source, target).Put(t.Context(), item(t, order1)); err != nil || len(target.sent) != 1 {
+			t.Fatalf("%v, %+v", err, target.sent)
+		}
+		for _, op := range target.sent[0].Ops {
+			if op.Kind == sink.SetCell && op.Timestamp != time.Now().UnixMicro() {
+				t.Errorf("%s is dated %s ago", op.Qualifier, time.Since(time.UnixMicro(op.Timestamp)))
+			}
+		}
+	})
+}
+
+// A remove leaves nothing in the row that another rule may have put there for the item, and where the
+// rules have nothing of it there nothing is sent: Bigtable refuses an empty change.
+func TestARemoveLeavesNothing(t *testing.T) {
+	const rules = `{ when: "customer = 'x'", row_key: "{pk}#{sk}", columns: { "*": d } }, { row_key: "{pk}#{sk}", columns: { "*": e } }`
+	m := mappingBy(t, rules, byNumber)
+	old := item(t, order1)
+	requests, err := dualwrite.Rows(m, cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Time: time.Now(), Keys: m.Keys(old), Old: old})
+	if err != nil || len(requests) != 1 {
+		t.Fatalf("%+v, %v", requests, err)
+	}
+	removed := map[string]bool{}
+	for _, op := range requests[0].Ops {
+		if op.Kind == sink.DeleteFamily {
+			removed[op.Family] = true
+		}
+	}
+	if !removed["d"] || !removed["e"] {
+		t.Errorf("%+v", requests[0].Ops)
+	}
+	m = mappingBy(t, `{ row_key: "{pk}#{sk}", columns: { customer: "d:customer" } }`, byTime)
+	target, source := newRecorder(m), &table{item: item(t, order1)}
+	source.fail = func(func()) error { source.item = attribute.Item{}; return errLost } // its image before is lost
+	if err := dualwrite.New(m, source, target).Delete(t.Context(), source.item); err != nil || len(target.sent) != 0 {
+		t.Errorf("%v, %+v", err, target.sent)
 	}
 }

@@ -1,6 +1,7 @@
 package dualwrite_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -69,7 +70,7 @@ const order1 = `{"pk":{"S":"1"},"sk":{"S":"a"},"customer":{"S":"x"},"rev":{"N":"
 // TestH35_TheRightIsProvedUnderANewFence: a writer whose fence was dropped writes under the new one, but
 // only what the item still is: a sweep may have compared the row in between.
 func TestH35_TheRightIsProvedUnderANewFence(t *testing.T) {
-	for _, by := range []string{"", "a later write", "a removal"} {
+	for _, by := range []string{"", "a later write", "a removal", "a lost witness"} {
 		overtaken := by != ""
 		m := mapping()
 		target, source := newRecorder(m), &table{item: item(t, order1)}
@@ -89,11 +90,25 @@ func TestH35_TheRightIsProvedUnderANewFence(t *testing.T) {
 				source.item = item(t, strings.Replace(order1, "7", "70", 1))
 			case "a removal":
 				source.item = attribute.Item{}
+			case "a lost witness":
+				target.witness.Clear()
 			}
 		}
 		_, err = w.Put(t.Context(), written)
-		if last := target.sent[len(target.sent)-1]; overtaken && !errors.Is(err, dualwrite.ErrOvertaken) || !overtaken && (err != nil || last.Ops[0].Family != next) {
+		if last := target.sent[len(target.sent)-1]; overtaken && !errors.Is(err, map[bool]error{true: dualwrite.ErrNotReady, false: dualwrite.ErrOvertaken}[by == "a lost witness"]) || !overtaken && (err != nil || last.Ops[0].Family != next) {
 			t.Errorf("overtaken by %q: %v", by, err)
+		}
+		var failed *dualwrite.Error
+		if overtaken && (!errors.As(err, &failed) || failed.DynamoDB != dualwrite.Written || failed.Bigtable != dualwrite.NotWritten) {
+			t.Errorf("overtaken by %q: %v", by, err)
+		}
+		if overtaken {
+			continue
+		}
+		target.sent = nil
+		target.witness.OnRead = func(context.Context, string) error { t.Error("the witness is read again"); return nil }
+		if _, err = w.Put(t.Context(), source.item); err != nil || len(target.sent) != 1 || target.sent[0].Ops[0].Family != next {
+			t.Errorf("the next write: %v, %+v", err, target.sent)
 		}
 	}
 }
@@ -127,6 +142,13 @@ func TestUpdate(t *testing.T) {
 	if _, err := w.Update(t.Context(), source.item, other); !errors.Is(err, dualwrite.ErrKey) {
 		t.Error(err)
 	}
+	source.fail, source.asked = nil, nil
+	gone := func(attribute.Item) (attribute.Item, error) { return attribute.Item{}, nil }
+	was := source.item
+	if _, err := w.Update(t.Context(), was, gone); err != nil || source.item.Exists() || source.asked[0].Number != number(was) {
+		t.Errorf("a change to nothing, which removes: %v", err)
+	}
+	source.item = was
 	source.fail, source.asked = func(func()) error { return dualwrite.ErrConflict }, nil
 	if _, err := w.Update(t.Context(), source.item, same); !errors.Is(err, dualwrite.ErrConflict) || len(source.asked) != 10 {
 		t.Errorf("%v after %d tries", err, len(source.asked))

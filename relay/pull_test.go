@@ -74,12 +74,13 @@ func TestAPullThatFindsNothing(t *testing.T) {
 // recorded answers with what it is given, and keeps the requests.
 type recorded struct {
 	answer any
+	err    error
 	asked  []any
 }
 
 func (r *recorded) React(request any) (bool, any, error) {
 	r.asked = append(r.asked, request)
-	return true, r.answer, nil
+	return true, r.answer, r.err
 }
 
 // What is delivered has its id, data and attempt; any number of ids is acknowledged and extended, in
@@ -184,4 +185,86 @@ func serve(t *testing.T, pull pstest.Reactor) string {
 	server := pstest.NewServer(pstest.ServerReactorOption{FuncName: "Pull", Reactor: pull})
 	t.Cleanup(func() { _ = server.Close() })
 	return server.Addr
+}
+
+// Each request is sent once, whatever fails: the caller repeats, and knows of it. A retry of the client's
+// own would hide for minutes that nothing is acknowledged.
+func TestEachRequestIsSentOnce(t *testing.T) {
+	const name = "projects/p/subscriptions/s"
+	methods := []string{"Pull", "Acknowledge", "ModifyAckDeadline", "GetSubscription"}
+	asked := map[string]*recorded{}
+	var reactors []pstest.ServerReactorOption
+	for _, m := range methods {
+		asked[m] = &recorded{err: status.Error(codes.Unavailable, "away")}
+		reactors = append(reactors, pstest.ServerReactorOption{FuncName: m, Reactor: asked[m]})
+	}
+	server := pstest.NewServer(reactors...)
+	defer server.Close()
+	s, err := OpenSubscription(t.Context(), "p", name, option.WithEndpoint(server.Addr), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, pulled := s.Pull(ctx, 1)
+	_, looked := s.Look(ctx)
+	for method, err := range map[string]error{"Pull": pulled, "Acknowledge": s.Ack(ctx, []string{"a"}), "ModifyAckDeadline": s.Extend(ctx, []string{"a"}, time.Second), "GetSubscription": looked} {
+		var e *Error
+		if !errors.As(err, &e) || e.Reason != Unavailable || e.Op != method || e.Name != name || len(asked[method].asked) != 1 {
+			t.Errorf("%s is sent %d times: %v", method, len(asked[method].asked), err)
+		}
+	}
+	if r := asked["GetSubscription"].asked[0].(*pubsubpb.GetSubscriptionRequest); r.Subscription != name {
+		t.Errorf("it looks at %s", r.Subscription)
+	}
+}
+
+// What a process hands to the client is bounded in messages and bytes, and who hands over more waits; a
+// publish that is not answered ends. A message has its attributes, by which subscriptions filter.
+func TestBoundsOfATopic(t *testing.T) {
+	publish := &recorded{answer: &pubsubpb.PublishResponse{MessageIds: []string{"1"}}}
+	server := pstest.NewServer(pstest.ServerReactorOption{FuncName: "Publish", Reactor: publish})
+	defer server.Close()
+	topic, err := OpenTopic(t.Context(), "p", "projects/p/topics/t", option.WithEndpoint(server.Addr), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := topic.publisher.PublishSettings
+	if f := s.FlowControlSettings; f.MaxOutstandingMessages != 10_000 || f.MaxOutstandingBytes != 64<<20 || f.LimitExceededBehavior != pubsub.FlowControlBlock {
+		t.Errorf("%+v", f)
+	}
+	if s.Timeout != 30*time.Second || s.DelayThreshold != 5*time.Millisecond || s.CountThreshold != 1000 || s.ByteThreshold != 1<<20 {
+		t.Errorf("%+v", s)
+	}
+	outcomes, blocked := topic.Publish(t.Context(), []Message{{Data: []byte("data"), Attributes: map[string]string{"table": "T"}, Key: "k"}})
+	if len(outcomes) != 1 || outcomes[0] != nil || blocked != 0 || len(publish.asked) != 1 {
+		t.Fatalf("%v, %d blocked", outcomes, blocked)
+	}
+	r := publish.asked[0].(*pubsubpb.PublishRequest)
+	if m := r.Messages[0]; r.Topic != "projects/p/topics/t" || string(m.Data) != "data" || m.OrderingKey != "k" || m.Attributes["table"] != "T" {
+		t.Errorf("%+v", r)
+	}
+	if err := topic.Close(); err != nil {
+		t.Error(err)
+	}
+	if outcomes, _ := topic.Publish(t.Context(), []Message{{Data: []byte("late"), Key: "k"}}); outcomes[0] == nil || len(publish.asked) != 1 {
+		t.Errorf("after the close %v, asked %d times", outcomes, len(publish.asked))
+	}
+}
+
+// The size of a message grows with each of its parts: what is sent at once is bounded by it.
+func TestSizeOfAMessage(t *testing.T) {
+	bare := (&Message{}).Size()
+	for name, m := range map[string]*Message{"data": {Data: make([]byte, 100)}, "key": {Key: strconv.Itoa(1e9)[:10]}, "name": {Attributes: map[string]string{"name": ""}}, "value": {Attributes: map[string]string{"": "value"}}} {
+		n := len(m.Data) + len(m.Key)
+		for k, v := range m.Attributes {
+			n += len(k) + len(v)
+		}
+		if got := m.Size() - bare; bare <= 0 || got < n || got > n+20 {
+			t.Errorf("%s: %d bytes beside %d, of %d", name, got, bare, n)
+		}
+	}
 }
