@@ -117,6 +117,18 @@ func TestHowRoundsEnd(t *testing.T) {
 		if s.Must(s.rounds(of, 90*time.Second)); s.compared != 1 || len(s.told) != 1 {
 			t.Errorf("told %q, %d rows are compared", s.told, s.compared)
 		}
+		s.applied(of, "a")
+		fails := 2 // what passes is tried again within the round
+		s.Source.Fail = func(string) error {
+			if fails--; fails >= 0 {
+				return &cdc.Error{Op: "GetItem", Reason: cdc.Unavailable, Err: errors.New("away")}
+			}
+			return nil
+		}
+		if s.Must(s.rounds(of, 90*time.Second)); s.compared != 2 || len(s.told) != 3 {
+			t.Errorf("told %q, %d rows are compared", s.told, s.compared)
+		}
+		s.Source.Fail = nil
 		s.Damage("orders", "c", "d", "pk", "x")
 		s.applied(of, "c")
 		of.comparison.Settle, s.told = time.Hour, nil

@@ -358,3 +358,25 @@ func TestHowManyPartsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// While parts of other tables add up sums, a part that would is left to its turn, and is no failure.
+func TestSumsWaitForTheirTurn(t *testing.T) {
+	playScene(t, "abc", func(s *scene) {
+		s.begin(verify.Quiet, verify.Scope{})
+		slots := &SumSlots{}
+		for slots.take() {
+		}
+		s.Must(s.worker(slots, 30*time.Second))
+		parts, err := s.Ledger.VerifyParts(s.Ctx, s.Table("Orders"), 1)
+		s.Must(err)
+		for _, p := range parts {
+			if p.Epoch > 0 || len(s.told) > 0 {
+				t.Errorf("part %d is taken, told %q", p.Index, s.told)
+			}
+		}
+		slots.leave()
+		if s.Must(s.worker(slots, time.Hour)); s.Table("Orders").Verify.Running() {
+			t.Error("it is not gone on with")
+		}
+	})
+}

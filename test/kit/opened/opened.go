@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
@@ -26,6 +27,7 @@ type deskTarget struct {
 }
 
 func (d deskTarget) Ledger(string) checkpoint.Store              { return d.t.Ledger("") }
+func (d deskTarget) Records(string) sink.Records                 { return d.t.Records("") }
 func (d deskTarget) Cluster(ctx context.Context) (string, error) { return d.t.Cluster(ctx) }
 func (d deskTarget) Close() error                                { return d.t.Close() }
 
