@@ -160,11 +160,15 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 // writePage writes the document as one page of HTML that needs nothing else. What names items beyond
 // their hashes, columns that are named after them included, is on it only where the document has
 // their keys (ShowValues).
-func writePage(w io.Writer, d *Document) error {
+func writePage(w io.Writer, d *Document) error { return pageTemplate.Execute(w, shownOf(d)) }
+
+// shownOf is what the page shows of a document. All is clean if every table has a result that is clean
+// and not stale, and nothing is under way.
+func shownOf(d *Document) shown {
 	p := shown{Document: d, Style: page.Style(), Policy: page.Policy(), Clean: true}
 	for _, t := range d.Tables {
 		p.Compared = p.Compared || t.Result != nil
 		p.Clean = p.Clean && t.Result != nil && t.Result.Clean && !t.Result.Stale && t.Progress == nil
 	}
-	return pageTemplate.Execute(w, p)
+	return p
 }
