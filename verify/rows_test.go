@@ -1,0 +1,113 @@
+package verify
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Rows of one key in two target tables are two rows: what an item puts into one is not missing in the
+// other, and of two that are checked the one that differs says nothing of the other.
+func TestRowsOfOneKeyInTwoTables(t *testing.T) {
+	m := mapping(t, func(s *transform.Spec) { s.Rules[0].Writes[1].Table = "u" }, "k = 'a' | {id} > d & {id} > e")
+	w := newWorld(t, m)
+	i := item("r", "k=a", "v=1")
+	w.source.put(i)
+	w.load(noon, i)
+	places := []Place{{Table: "t", Row: "r"}, {Table: "u", Row: "r", Keys: []attribute.Item{i}}}
+	for _, damaged := range []string{"", "t", "u"} {
+		if damaged != "" {
+			w.damage(damaged, "r", set(map[string]string{"t": "d", "u": "e"}[damaged], "v", "2"))
+		}
+		looks, err := w.comparison().Look(t.Context(), places...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, look := range looks {
+			if (len(look.Findings) > 0) != (damaged != "" && (look.Table == damaged || damaged == "u")) {
+				t.Errorf("%q damaged: in %s %v", damaged, look.Table, brief(look.Findings))
+			}
+		}
+		got, err := w.comparison().Check(t.Context(), nil, places...)
+		if want := map[string]int{"": 2, "t": 1, "u": 0}[damaged]; err != nil || len(got.Equal) != want || len(got.Findings) != 2-want || want == 1 && got.Equal[0].Table != "u" {
+			t.Errorf("%q damaged: equal %+v, found %v, %v", damaged, got.Equal, brief(got.Findings), err)
+		}
+	}
+	// One of them moves on at every look: the other is equal all the same.
+	w.load(noon.Add(time.Second), i)
+	w.apply(transform.Load(m, []attribute.Item{item("r", "k=a", "v=0")}, 8, noon).Rows[0])
+	c := w.comparison()
+	version := uint32(8)
+	c.Applied = func(context.Context, time.Time) (bool, error) {
+		version++
+		w.apply(transform.Load(m, []attribute.Item{item("r", "k=a", "v=0")}, version, noon).Rows[0])
+		return true, nil
+	}
+	w.apply(transform.Load(m, []attribute.Item{i}, 8, noon).Rows[1])
+	if got, err := c.Check(t.Context(), nil, places...); err != nil || len(got.Equal) != 1 || got.Equal[0].Table != "u" || got.InFlight != 1 {
+		t.Errorf("equal %+v, %+v, %v", got.Equal, got.Counts, err)
+	}
+}
+
+// Each item is read once for all rows that ask for it, and one that cannot be mapped is told of whatever
+// else has the row.
+func TestWhatALookReads(t *testing.T) {
+	w := newWorld(t, mapping(t, nil, "{c}#{id} > d"))
+	whole, bare := item("a", "c=1", "v=1"), item("b", "v=1")
+	w.source.put(whole, bare)
+	w.load(noon, whole)
+	reads := 0
+	w.source.fail = func(op string) error {
+		if op == "Get" {
+			reads++
+		}
+		return nil
+	}
+	for _, keys := range [][]attribute.Item{{whole, bare}, {bare, whole}, {bare, whole, bare, whole, {}}} {
+		reads = 0
+		looks, err := w.comparison().Look(t.Context(), Place{Table: "t", Row: "1#a", Keys: keys}, Place{Table: "t", Row: "1#a", Keys: keys[:1]})
+		if err != nil || !looks[0].Unmapped || len(looks[0].Findings) > 0 || reads != 2 {
+			t.Errorf("%d keys: %+v after %d reads, %v", len(keys), looks, reads, err)
+		}
+	}
+}
+
+// An extra row is in the sample if its item is, whatever its own key says; one of nobody by its key. A
+// pass for missing rows finds none that is extra, also of its own items.
+func TestSamplesOfFindings(t *testing.T) {
+	c := &Comparison{Mapping: mapping(t, nil, "{id} > d"), Scope: Scope{Sample: 0.5}}
+	r := (&Work{Comparison: c}).begin(t.Context(), Progress{})
+	for n := range 40 {
+		keys := item(name(n))
+		for _, f := range []Finding{{Kind: Extra, Table: "t", Row: "same", Keys: keys}, {Kind: Foreign, Table: "t", Row: name(n)}} {
+			want := c.sampled("t\x00" + name(n))
+			if f.Keys.Exists() {
+				want = c.sampled(c.Mapping.ItemKey(keys))
+			}
+			v := Verdict{Findings: []Finding{f}}
+			if r.narrow(&v, candidate{wants: backwards}); (len(v.Findings) == 1) != want {
+				t.Errorf("%s of %d is in the sample: %t", f.Kind, n, !want)
+			}
+		}
+		v := Verdict{Findings: []Finding{{Kind: Extra, Keys: keys}, {Kind: Missing, Keys: keys}}}
+		r.narrow(&v, candidate{Look{Place: Place{Keys: []attribute.Item{keys}}}, forwards})
+		if len(v.Findings) != 1 || v.Findings[0].Kind != Missing {
+			t.Errorf("forwards: %v", brief(v.Findings))
+		}
+	}
+}
+
+// An absent cell has no hash, unlike an empty one. A scope is full without a sample and a time.
+func TestHashesAndScopes(t *testing.T) {
+	if hashOf(nil) != "" || len(hashOf([]byte{})) != 16 || hashOf([]byte("a")) == hashOf([]byte{}) {
+		t.Errorf("%q, %q", hashOf(nil), hashOf([]byte{}))
+	}
+	got := []bool{Scope{}.Full(), Scope{Sample: 0.1}.Full(), Scope{Since: noon}.Full(), Scope{Sample: 0.1, Since: noon}.Full()}
+	if !slices.Equal(got, []bool{true, false, false, false}) {
+		t.Errorf("%v", got)
+	}
+}
