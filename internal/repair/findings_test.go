@@ -2,6 +2,7 @@ package repair
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -143,8 +144,18 @@ func TestFindingsBesideFailures(t *testing.T) {
 		}
 		s.fails = func(string) error { return &cdc.Error{Op: "GetItem", Reason: cdc.Denied} }
 		d, err := Findings(t.Context(), &s.Repairer, found, log)
-		if err == nil || d.NotReached != 2 || !diag.Has(d.Verdict(), diag.RowsDiffer) {
+		if !diag.Has(err, diag.SourceDenied) || d.NotReached != 2 || !diag.Has(d.Verdict(), diag.RowsDiffer) {
 			t.Errorf("%+v, %v", d, err)
+		}
+		ctx, stop := context.WithCancelCause(t.Context()) // who ends it is told that, and not what failed for it
+		ended := errors.New("ended")
+		s.fails = func(string) error {
+			stop(ended)
+			return &cdc.Error{Op: "GetItem", Reason: cdc.Unavailable, Err: ctx.Err()}
+		}
+		began := time.Now()
+		if d, err := Findings(ctx, &s.Repairer, found, log); err == nil || diag.Has(err, diag.SourceUnreachable) || d.NotReached != 2 || time.Since(began) > 0 {
+			t.Errorf("%+v, %v after %s", d, err, time.Since(began))
 		}
 	})
 }
@@ -224,15 +235,41 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}
 }
 
+// What an attempt has mended stays mended if the next one does not come as far.
+func TestALaterAttemptUndoesNoOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t)
+		m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, "v", "pk")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Mapping, s.items = m, map[string]string{"a": "1"}
+		s.Table = breaking{s.table, func(row string) error {
+			if row != "2#a" {
+				return nil
+			}
+			s.fails = func(string) error { return &cdc.Error{Op: "GetItem", Reason: cdc.Denied} }
+			return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
+		}}
+		found := []verify.Finding{s.finding("a", verify.Missing, ""), s.finding("a", verify.Extra, s.write(t, "a", "2", 2))}
+		found[0].Row, found[1].Row = "1#a", "2#a"
+		d, err := Findings(t.Context(), &s.Repairer, found, slog.New(slog.DiscardHandler))
+		if !diag.Has(err, diag.SourceDenied) || d.Repaired != 1 || d.NotReached != 1 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
 // Findings of one item are repaired together, each sight of a row by itself; what is of nobody is none.
 func TestFindingsOfAnItem(t *testing.T) {
 	s := newShop(t)
 	other := s.finding("a", verify.Extra, "8")
+	other.Owner = "S:a"
 	items := byItem(&s.Repairer, []verify.Finding{s.finding("a", verify.Different, "7"), s.finding("b", verify.Missing, ""), other, s.finding("a", verify.Extra, "7"), {Row: "x"}})
 	if len(items) != 3 || items[2].keys.Exists() || len(items[0].sightings) != 2 || fmt.Sprint(items[0].of) != "[[0 3] [2]]" || fmt.Sprint(items[1].of) != "[[1]]" {
 		t.Errorf("%+v", items)
 	}
-	if got := items[0].sightings[1]; got != (sink.Sighting{Table: "t", Row: "a", Held: "8"}) {
+	if got := items[0].sightings[1]; got != (sink.Sighting{Table: "t", Row: "a", Owner: "S:a", Held: "8"}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -156,15 +156,17 @@ func TestOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := cfg.Tables[0]
 	for name, c := range map[string]struct {
 		change func(s *checkpoint.TableState)
 		ends   func(e *ends)
 		code   string // of the refusal
 		owned  bool
+		// configured: the configuration says that all rows are ours.
+		configured bool
 	}{
 		"as it should be":         {},
 		"a source without a time": {ends: func(e *ends) { e.description.At = time.Time{} }},
+		"rows of ours, it says":   {configured: true, owned: true},
 		"rows of ours":            {change: func(s *checkpoint.TableState) { s.MadeByUs = true }, owned: true},
 		"another mapping":         {change: func(s *checkpoint.TableState) { s.MappingHash = "other" }, code: diag.MappingChanged},
 		"another cluster":         {ends: func(e *ends) { e.cluster = "two" }, code: diag.ClusterChanged},
@@ -172,6 +174,8 @@ func TestOf(t *testing.T) {
 		"a ledger that fails":     {ends: func(e *ends) { e.ledger.OnRead = func(context.Context, string) error { return errors.New("away") } }, code: diag.TargetUnreachable},
 	} {
 		synctest.Test(t, func(t *testing.T) {
+			table := cfg.Tables[0]
+			table.Owned = c.configured
 			e := &ends{Memory: &sinktest.Memory{}, cluster: "one", description: backfill.Description{Name: "Orders", StreamARN: streamOf, At: time.Unix(1_795_170_000, 0),
 				PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}}
 			ledger, err := checkpoint.Open(t.Context(), &e.ledger, cfg.Name, checkpoint.Options{Worker: "w", ID: "l"})
