@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,5 +110,31 @@ func TestHashesAndScopes(t *testing.T) {
 	got := []bool{Scope{}.Full(), Scope{Sample: 0.1}.Full(), Scope{Since: noon}.Full(), Scope{Sample: 0.1, Since: noon}.Full()}
 	if !slices.Equal(got, []bool{true, false, false, false}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// A result says what was compared, how and why, and from when to when, by the source's clock; its findings
+// are in order, however many parts were worked on at once.
+func TestWhatAResultSays(t *testing.T) {
+	w := newWorld(t, mapping(t, nil, "{id} > d"))
+	for n := range 20 {
+		w.source.put(item(name(n)))
+	}
+	for _, atOnce := range []int{0, 8} {
+		c := w.comparison()
+		now := noon
+		c.Now = func(context.Context) time.Time { now = now.Add(time.Second); return now }
+		c.Scope.Sample = 0.999999
+		p, err := c.NewPlan(t.Context(), Live, "why", 1<<50, []byte("key"))
+		if err != nil || p.Way != Live || string(p.Key) != "key" {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		r, err := c.Compare(t.Context(), p, atOnce)
+		if err != nil || r.Source != "S" || r.Scope != c.Scope || r.Way != Live || r.Why != "why" || !r.Began.Equal(noon.Add(time.Second)) || !r.Ended.Equal(now) || len(r.Blind) != 1 {
+			t.Errorf("%d at once: %+v, %v", atOnce, r, err)
+		}
+		if len(r.Findings) != 20 || !slices.IsSortedFunc(r.Findings, func(a, b Finding) int { return strings.Compare(a.ID(), b.ID()) }) {
+			t.Errorf("%d at once: %v", atOnce, brief(r.Findings))
+		}
 	}
 }
