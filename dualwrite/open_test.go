@@ -73,7 +73,7 @@ func TestBothStoresAreWritten(t *testing.T) {
 	if _, err := w.Put(t.Context(), again); !errors.As(err, &failed) || failed.DynamoDB != dualwrite.Written || failed.Bigtable == dualwrite.Written {
 		t.Errorf("a write after the connections are closed: %v", err)
 	}
-	if err := dualwrite.New(w.Mapping(), nil, nil).Close(); err != nil {
+	if err := dualwrite.New(mapping(), nil, nil).Close(); err != nil {
 		t.Errorf("a writer that opened nothing: %v", err)
 	}
 }

@@ -239,7 +239,7 @@ func TestAdvice(t *testing.T) {
 
 // A cell is dated when DynamoDB has taken the write, not when it was asked for: the replicator removes
 // what is older than the stream's record.
-func TestH39_CellsAreDatedAfterTheWrite(t *testing.T) {
+func TestCellsAreDatedAfterTheWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mappingBy(t, keyed, byTime)
 		target, source := newRecorder(m), &table{}
