@@ -157,7 +157,7 @@ func (r *Reader) horizon(now time.Time, applied Position) error {
 	switch age := now.Sub(covered); {
 	case covered.IsZero():
 	case now.IsZero():
-		return &Error{opGetRecords, Unavailable, errors.New("the answer does not say when it was given, by which the horizon is judged")}
+		return &Error{opGetRecords, Unavailable, errors.New("the answer has no time, which the check of the horizon needs")}
 	case !applied.AtHorizon() && now.Sub(r.Changed) <= Retention-HorizonMargin:
 		return &Error{opGetRecords, Trimmed, fmt.Errorf(
 			"the shard is applied up to a change of %s, and DynamoDB trimmed it early; later changes may be lost",

@@ -147,7 +147,7 @@ type Cutover struct {
 	Fences     map[string]uint64       `json:"fences,omitempty"` // the first number of each target that nobody wrote under
 	Verified   map[string]VerifyResult `json:"verified,omitempty"`
 	Finals     map[string]uint32       `json:"finals,omitempty"` // the number of the final verify
-	Gates      []CutoverGate           `json:"gates,omitempty"`  // as they were when the checks were passed
+	Gates      []CutoverGate           `json:"gates,omitempty"`  // at the end of the checks
 	Proofs     []CutoverProof          `json:"proofs,omitempty"`
 	Hooks      []CutoverHook           `json:"hooks,omitempty"`
 	Timeline   []CutoverEvent          `json:"timeline,omitempty"`
@@ -175,7 +175,7 @@ var ErrHalted = errors.New("the table is cut over, so replicator writes nothing 
 var ErrPaused = errors.New("an operator has paused the table")
 
 // ErrCutOver ends a worker whose tables are cut over for good.
-var ErrCutOver = errors.New("the tables are cut over: the application has left the source")
+var ErrCutOver = errors.New("the tables are cut over; the application no longer uses the source")
 
 // CutoverError is a step that a cutover cannot make from where it stands.
 type CutoverError struct {

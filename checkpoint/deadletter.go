@@ -7,8 +7,8 @@ import (
 
 // DeadLetter is what stands in the dead letter of the topic from which tables are applied.
 type DeadLetter struct {
-	Messages int       `json:"messages"` // the most that one look found; there may be more
-	Since    time.Time `json:"since"`    // of the first look that found one
+	Messages int       `json:"messages"` // the most that one read found; there may be more
+	Since    time.Time `json:"since"`    // of the first read that found one
 	SeenAt   time.Time `json:"seen_at"`  // of the last one
 }
 

@@ -11,12 +11,13 @@ import (
 
 // Export is an export of the table to S3, full or a window.
 type Export struct {
-	// Address is where it lies: a directory, s3:// or gs:// of its folder. Every worker opens it.
+	// Address is its place: a directory, or the s3:// or gs:// address of its folder. Every worker
+	// opens it.
 	Address string `json:"address"`
 	ARN     string `json:"arn"`
 	// From is the beginning of a window, on the service's clock; zero for a full export.
 	From time.Time `json:"from,omitzero"`
-	// At is the time that it shows, on the service's clock: the end of a window.
+	// At is the time of its content, on the service's clock: the end of a window.
 	At time.Time `json:"at"`
 }
 
@@ -53,7 +54,7 @@ func (l Load) ImagesAt() time.Time {
 // behind it, or windows alone. One that is asked for and not sealed yet becomes that.
 func (s *TableState) AskExport(at time.Time, approved bool, exports ...Export) error {
 	if n := len(exports); n < 1 || n > MaxExports {
-		return s.refuse("ask for a load", fmt.Sprintf("it has %d exports", n), fmt.Sprintf("name at most %d, or request a newer full export", MaxExports))
+		return s.refuse("request a load", fmt.Sprintf("it has %d exports", n), fmt.Sprintf("name at most %d, or request a newer full export", MaxExports))
 	}
 	if err := s.AskLoad(at, approved); err != nil {
 		return err

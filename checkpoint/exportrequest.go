@@ -15,21 +15,22 @@ import (
 // restart asks the same with the same token, which gives the same export. Times are on the service's
 // clock.
 type ExportRequest struct {
-	// To is where it goes, s3://BUCKET or s3://BUCKET/PREFIX, or with serial 0 and failed where one lies that was refused; "" if none is wished for.
+	// To is the destination, s3://BUCKET or s3://BUCKET/PREFIX; with serial 0 and failed, the place
+	// of a refused export; "" if none is requested.
 	To string `json:"to,omitempty"`
-	// NotBefore is what point-in-time recovery reached back to when it was wished for.
+	// NotBefore is the earliest time of point-in-time recovery when the export was requested.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// Serial is the number of the attempt, which no two of a table share; 0 before the first.
+	// Serial is the number of the attempt, unique within a table; 0 before the first.
 	Serial uint32 `json:"serial,omitempty"`
-	// Attempts is how many there were for this wish.
+	// Attempts is the number of attempts for this request.
 	Attempts int `json:"attempts,omitempty"`
-	// Generation is that of the attempt, At the whole second that its export is to show.
+	// Generation is that of the attempt, At the whole second of its export's content.
 	Generation uint32    `json:"generation,omitempty"`
 	At         time.Time `json:"at,omitzero"`
-	// ARN is the export's, once the service has taken the request.
+	// ARN is the export's, once the service has accepted the request.
 	ARN string `json:"arn,omitempty"`
-	// Failed is why there is none. Nothing is asked again until an operator does: a load that asks
-	// without end costs without end (H106).
+	// Failed is why there is no export. Only an operator requests again, because endless requests
+	// would cost without end (H106).
 	Failed string `json:"failed,omitempty"`
 }
 
@@ -86,7 +87,7 @@ func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error 
 	r := &s.Load.Request
 	switch {
 	case s.Stage() != StageAsked || !r.Wanted():
-		return s.refuseYet(step, "none is wanted any more", "read the table's record again")
+		return s.refuseYet(step, "the export is no longer requested", "read the table's record again")
 	case s.Generation != generation:
 		return s.refuseYet(step, "another generation has begun", "request one for that generation")
 	case r.Serial == serial && r.Generation == generation && r.At.Equal(at):
@@ -102,7 +103,7 @@ func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error 
 // ofAttempt refuses what is said of another attempt than the current one.
 func (s *TableState) ofAttempt(step string, serial uint32) error {
 	if r := s.Load.Request; s.Stage() != StageAsked || !r.Wanted() || r.Serial != serial {
-		return s.refuseYet(step, "another export is wanted meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another export was requested meanwhile", "read the table's record again")
 	}
 	return nil
 }

@@ -25,17 +25,17 @@ type Mapping struct {
 // (H102).
 type Former struct {
 	Hash string `json:"hash"`
-	// Text is what it can be made from again. It is "" if it was replaced before the ledger kept
-	// that, or is too long: then nobody can find what it wrote.
+	// Text is its source text. It is "" if it is too long, or was replaced before the ledger
+	// recorded it; then its rows and columns cannot be found.
 	Text   string   `json:"text,omitempty"`
 	Tables []string `json:"targets,omitempty"`
 	// Generation is the last that began under it; At is when it was replaced, on the worker's clock.
 	Generation uint32    `json:"generation"`
 	At         time.Time `json:"at,omitzero"`
-	// Gone are those of its target tables that did not exist any more when they were to be swept.
+	// Gone are those of its target tables that no longer existed when the sweep began.
 	Gone []string `json:"gone,omitempty"`
-	// Contested says that something of it stands where other items may have cells by now, and was
-	// left there.
+	// Contested reports that cells of it remain, because other items may now have cells in the same
+	// places.
 	Contested bool `json:"contested,omitempty"`
 }
 

@@ -9,14 +9,14 @@ import (
 // Halt is what a cutover says to those that write rows of a table: it is read with every proof of a
 // right, so that after the fence is raised nobody proves one.
 type Halt struct {
-	// Attempt is the cutover that halted the table last, and On whether it still does.
+	// Attempt is the cutover that last halted the table, and On whether it still does.
 	Attempt uint32 `json:"attempt,omitempty"`
 	On      bool   `json:"on,omitempty"`
-	// Over is the last attempt that was cancelled: a driver of it that slept halts nothing any more.
+	// Over is the last attempt that was cancelled, so that a delayed driver of it halts nothing.
 	Over uint32 `json:"over,omitempty"`
-	// Switched tells that the application has left the source. It is never taken back.
+	// Switched reports that the application no longer uses the source. It is never reset.
 	Switched bool `json:"switched,omitempty"`
-	// Done tells that the watch is over: no worker ever begins again.
+	// Done reports that the watch is over: no worker ever starts again.
 	Done bool `json:"done,omitempty"`
 }
 

@@ -18,9 +18,9 @@ type About struct {
 type Heartbeat struct {
 	// WrittenAt is when the row was last written, renewals included, on the writer's clock.
 	WrittenAt time.Time `json:"written_at,omitzero"`
-	// Holder is who holds the lease; zero if nobody does.
+	// Holder is the process that holds the lease; zero if none does.
 	Holder About `json:"holder,omitzero"`
-	// Trouble is what keeps the holder from getting on; zero if nothing does.
+	// Trouble is the step that the holder is retrying; zero if none.
 	Trouble Trouble `json:"trouble,omitzero"`
 	// ClockOffset is how many seconds the holder's clock is ahead of the source's; 0 while that is less than ClockTolerance.
 	ClockOffset float64 `json:"clock_offset,omitempty"`
@@ -28,18 +28,18 @@ type Heartbeat struct {
 
 // Trouble is a step that fails and is repeated.
 type Trouble struct {
-	Step  string    `json:"step"`  // what is tried, in fixed words
+	Step  string    `json:"step"`  // the step, in fixed words
 	Cause string    `json:"cause"` // why it fails, in fixed words: no item data
 	Since time.Time `json:"since"` // of the first failure in a row, on the holder's clock
-	// Throttled tells that a service asks for fewer requests.
+	// Throttled reports that a service asks for fewer requests.
 	Throttled bool `json:"throttled,omitempty"`
 }
 
 // Pace is how a load gets on.
 type Pace struct {
 	At   time.Time `json:"at"`             // when it was taken
-	Rate float64   `json:"rate,omitempty"` // items a second over the last minutes; 0 if it cannot be told yet
-	// Throttled is the time that the keeper's process waited for limits, by reason.
+	Rate float64   `json:"rate,omitempty"` // items a second over the last minutes; 0 if not known yet
+	// Throttled is the time that the coordinator's process waited for limits, by reason.
 	Throttled []Throttled `json:"throttled,omitempty"`
 }
 

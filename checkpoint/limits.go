@@ -14,8 +14,8 @@ type Limits struct {
 	RowsPerSecond *float64 `json:"rows_per_second,omitempty"`
 	// Read is how much of the source's read capacity all workers together consume.
 	Read *ReadLimit `json:"read,omitempty"`
-	// TargetCPU is the share of its CPU, 0.7 for 70 %, above which the target is given time; 0: it
-	// is not watched.
+	// TargetCPU is the share of the target's CPU above which loads wait, 0.7 for 70 %; 0: not
+	// watched.
 	TargetCPU *float64 `json:"target_cpu,omitempty"`
 	// ChangedAt is when an operator set them, on the operator's clock.
 	ChangedAt time.Time `json:"changed_at,omitzero"`

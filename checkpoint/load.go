@@ -24,37 +24,36 @@ const (
 // Load is the copy of the items that the table holds, and the sweep after it: the last one that was
 // asked for. It is sealed, with its plan, before a part of it is leased (H98).
 type Load struct {
-	// Generation is the one that the load asserts; 0 while it is asked for and not sealed.
+	// Generation is the one that the load asserts; 0 while the load is requested but not sealed.
 	Generation uint32 `json:"generation,omitempty"`
 	// Number rises with every load of the table, for as long as the ledger lives.
 	Number uint32 `json:"number,omitempty"`
-	// Before is the latest generation that a load before this one began in; 0: none, or not noted.
+	// Before is the latest generation in which an earlier load began; 0: none, or not recorded.
 	Before uint32 `json:"before,omitempty"`
-	// Parts is into how many parts the plan divides the source; 0 while the load is not sealed.
+	// Parts is the number of parts of the plan; 0 while the load is not sealed.
 	Parts  int    `json:"parts,omitempty"`
 	Source string `json:"source,omitempty"` // the name of its kind, such as scan or export
-	// Export is copied in place of a scan, and Windows behind it, in this order. They and all that is
-	// copied with them are one load.
+	// Export is copied instead of a scan, then Windows in their order, all in one load.
 	Export  Export   `json:"export,omitzero"`
 	Windows []Export `json:"windows,omitempty"`
-	// Request is the export that is asked for first, until the load is sealed.
+	// Request is the export that is requested first, until the load is sealed.
 	Request ExportRequest `json:"request,omitzero"`
-	// TableID is that of the source table when the load began: one that was created anew has
-	// another.
+	// TableID is that of the source table when the load began; a recreated table has another.
 	TableID string    `json:"table_id,omitempty"`
 	AskedAt time.Time `json:"asked_at,omitzero"`
-	// StartedAt is on the service's clock: no item is scanned before.
+	// StartedAt is on the service's clock; no item is scanned earlier.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	DoneAt    time.Time `json:"done_at,omitzero"`  // when every part was copied
-	SweptAt   time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write, or the last was over
+	SweptAt   time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write, or the last pass ended
 	Items     int64     `json:"items,omitempty"`
 	Bytes     int64     `json:"bytes,omitempty"`
 	Units     float64   `json:"units,omitempty"` // read capacity units consumed
-	// Estimate and EstimateBytes are the service's own counts when the load began, hours old.
+	// Estimate and EstimateBytes are the service's counts when the load began; they may be hours
+	// old.
 	Estimate      int64 `json:"estimate,omitempty"`
 	EstimateBytes int64 `json:"estimate_bytes,omitempty"`
-	// Paused is why no part is leased; "" if the load runs. It outlives the load: what paused it
-	// has to resume it.
+	// Paused is why no part is leased; "" if the load runs. It outlives the load, because the one
+	// that paused it must resume it.
 	Paused string `json:"paused,omitempty"`
 	Sweep  Sweep  `json:"sweep,omitzero"`
 }

@@ -37,15 +37,15 @@ type Part struct {
 	Generation uint32 `json:"generation"`
 	Number     uint32 `json:"number"` // of the load
 	Phase      Phase  `json:"phase"`
-	// Index is 0 to Total-1: a part means nothing under another division.
+	// Index is 0 to Total-1; a part is valid only for its Total.
 	Index int       `json:"index"`
 	Total int       `json:"total"`
 	State PartState `json:"state"`
-	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if
-	// nobody does.
+	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if none
+	// does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
-	// Begun is when it was first leased, on the clock of who did; for people.
+	// Begun is when it was first leased, on the worker's clock; for people.
 	Begun time.Time `json:"begun,omitzero"`
 	PartProgress
 	Heartbeat
@@ -56,17 +56,17 @@ type Part struct {
 
 // PartProgress is how far a part has come.
 type PartProgress struct {
-	// Position is where it goes on, in the source's own form; nil before the first page and after
-	// the last. It holds keys.
+	// Position is where the next page begins, in the source's own form; nil before the first page
+	// and after the last. It has keys.
 	Position json.RawMessage `json:"position,omitempty"`
-	// Items are durable. Those that are read again after a crash count again.
+	// Items are durable. Items that are read again after a crash count again.
 	Items int64   `json:"items,omitempty"`
 	Bytes int64   `json:"bytes,omitempty"`
 	Units float64 `json:"units,omitempty"` // read capacity units consumed
-	Rate  float64 `json:"rate,omitempty"`  // items a second over the last minutes; 0 while nobody works on it
+	Rate  float64 `json:"rate,omitempty"`  // items a second over the last minutes; 0 while no worker copies it
 	Counts
-	// Compared is what a part of a verify came to, and Kept are the names of what it keeps in rows of
-	// their own: pieces of sums, and findings.
+	// Compared is the result of a part of a verify. Kept are the names of its further rows: pieces
+	// of sums, and findings.
 	Compared VerifyCounts `json:"compared,omitzero"`
 	Kept     []string     `json:"kept,omitempty"`
 }

@@ -11,8 +11,8 @@ import (
 type Sampled struct {
 	At       time.Time `json:"at,omitzero"`        // of the last comparison, on the service's clock
 	Compared int64     `json:"compared,omitempty"` // rows, ever
-	// Differing is how many rows are known to differ: found by a comparison, and not found equal by
-	// a later one.
+	// Differing is how many rows are known to differ: a comparison found them, and no later one
+	// found them equal.
 	Differing int `json:"differing,omitempty"`
 }
 

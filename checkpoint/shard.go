@@ -44,11 +44,13 @@ type Shard struct {
 	Parent    string `json:"parent,omitempty"`
 	State     State  `json:"state"`
 	Hop       uint32 `json:"hop"`
-	// Generation is what changes read under the current epoch are stamped with.
+	// Generation is that of changes read under the current epoch.
 	Generation uint32 `json:"generation"`
-	// Began is the generation in which the row was made; 0 if a version wrote it that did not say.
+	// Began is the generation in which the row was created; 0 if an old version of the program
+	// created it.
 	Began uint32 `json:"began,omitempty"`
-	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if nobody does.
+	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if none
+	// does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
 	// Position is the checkpoint: everything up to it is applied. EventTime is the latest event time among that, CellTime the
@@ -56,53 +58,60 @@ type Shard struct {
 	Position  cdc.SequenceNumber `json:"position,omitzero"`
 	EventTime time.Time          `json:"event_time,omitzero"`
 	CellTime  time.Time          `json:"cell_time,omitzero"`
-	// CoveredTo is an event time: every change of the shard's ancestors up to then is applied, and so is every change of its
-	// lineage. A seek at the horizon is judged by it (H75), because the horizon never fails for what was trimmed. It is set when
-	// the shard is first leased, from what its parent Covers; zero for a root.
+	// CoveredTo is an event time: every change of the shard's ancestors up to then is applied, and
+	// so is every change of its lineage. A seek at the horizon is judged by it (H75), because a
+	// read at the horizon never fails, even if changes were trimmed. It is set when the shard is
+	// first leased, from its parent; zero for a root.
 	CoveredTo time.Time `json:"covered_to,omitzero"`
-	// Inherited tells that the shard was first leased with its parent's row at hand, whose lineage it goes on with: it is no root, though the row of
-	// its parent is removed one day.
+	// Inherited reports that the parent's row existed when the shard was first leased. The shard
+	// continues that lineage, even after the row of its parent is removed.
 	Inherited bool `json:"inherited,omitempty"`
 	// FirstRead is the service's time of the first read of the shard that succeeded.
 	FirstRead time.Time `json:"first_read,omitzero"`
-	// AppliedTo is the service's time up to which empty pages prove that nothing follows the position; zero if none do. See PositionTime.
+	// AppliedTo is the service's time up to which empty pages prove that no change follows the
+	// position; zero if none do. See PositionTime.
 	AppliedTo time.Time `json:"applied_to,omitzero"`
-	// ReadAt is when the last read was sent whose outcome is covered by this record; for people and for the lag.
+	// ReadAt is when the last read was sent whose outcome this record covers; for people and for
+	// the lag.
 	ReadAt time.Time `json:"read_at,omitzero"`
-	// CaughtUp tells that this read gave an empty page.
+	// CaughtUp reports that this read returned an empty page.
 	CaughtUp bool `json:"caught_up,omitempty"`
-	// DoneAt is when the shard was finished, on the service's clock, because a reopened shard and children of a gap are covered up to it; zero if no
-	// answer had told the time.
+	// DoneAt is when the shard was finished, on the service's clock, because a reopened shard and
+	// children of a gap are covered up to it; zero if no answer had a time.
 	DoneAt time.Time `json:"done_at,omitzero"`
-	// EndedAt is when the last page of a shard that is still reading was applied for the first of two times, on the service's clock; zero before
-	// that, and without dual writes. Its children may be read then (Ended); what is left is to settle.
+	// EndedAt is when the last page of the shard was applied once under dual writes, on the
+	// service's clock; zero before that, and without dual writes. Its children may be read then
+	// (Ended), while the shard settles.
 	EndedAt time.Time `json:"ended_at,omitzero"`
-	// Settling is what was applied beyond the position for the first of two times.
+	// Settling are changes beyond the position that were applied once and will be written a second
+	// time.
 	Settling Settling `json:"settling,omitzero"`
-	// Sighted is what a cutover looks for.
+	// Sighted are the facts of the shard that a cutover needs.
 	Sighted Sighted `json:"sighted,omitzero"`
 	// Reopened is how often a gap was declared and the shard reopened since a page of it was last applied.
 	Reopened int `json:"reopened,omitempty"`
-	// Dropping tells that the shard's lineage has had nothing but changes from before the cut: the table's (start: now), or its own.
+	// Dropping reports that all changes of the shard's lineage so far are from before the cut: the
+	// table's (start: now), or its own.
 	Dropping bool `json:"dropping,omitempty"`
-	// Cut is the time of a gap in the shard's lineage, or below a parent that was never listed, less Slack. The load after that gap covers
-	// what came before, and some of it may be trimmed without a further gap: the rest would outrank the load.
+	// Cut is the time of a gap in the shard's lineage, or of a parent that was never listed, less
+	// Slack. The load after that gap covers earlier changes. Some of them may be trimmed without a
+	// further gap, and the rest would outrank the load.
 	Cut time.Time `json:"cut,omitzero"`
-	// Applied is how many changes lie at or before the position since the shard's row began, Rate how many a second were applied of
-	// late. Both are for people.
+	// Applied is how many changes were applied since the shard's row was created, Rate how many a
+	// second recently. Both are for people.
 	Applied uint64  `json:"applied,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
-	// Apply is the mode under which the shard was last leased. NumberedFrom is how many of Applied
-	// come before the first message of the generation in a mode that publishes: they have no number
-	// in it.
+	// Apply is the mode in which the shard was last leased. NumberedFrom is how many of Applied
+	// precede the first message of the generation in a mode that publishes; they have no number in
+	// it.
 	Apply        Mode   `json:"apply,omitempty"`
 	NumberedFrom uint64 `json:"numbered_from,omitempty"`
-	// Announced is what may be published of a shard that has no position yet.
+	// Announced are the changes that may be published of a shard that has no position yet.
 	Announced Announced `json:"announced,omitzero"`
 	Heartbeat
 	Loss   Loss   `json:"loss,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Noted tells that whoever raised the generation counted what this gap lost.
+	// Noted reports that the process that raised the generation counted the loss of this gap.
 	Noted bool `json:"noted,omitempty"`
 
 	// Counter is the row's counter when it was read.
@@ -152,7 +161,7 @@ func (s *Shard) Ended() bool {
 	return s.State == Done || s.State == Reading && !s.EndedAt.IsZero()
 }
 
-// EndTime is when that was; zero if no answer had told the time.
+// EndTime is when that was; zero if no answer had a time.
 func (s *Shard) EndTime() time.Time {
 	if s.EndedAt.IsZero() {
 		return s.DoneAt

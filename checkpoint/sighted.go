@@ -7,12 +7,13 @@ import (
 
 // Sighted is what a cutover looks for in a shard.
 type Sighted struct {
-	// Canary is the attempt of which a canary was read, and whose every change before is applied.
+	// Canary is the attempt whose canary was read; every earlier change is applied.
 	Canary uint32 `json:"canary,omitempty"`
-	// Canaries says which canaries of that attempt were read: bit n, in hexadecimal, for canary n.
+	// Canaries are the canaries of that attempt that were read: bit n, in hexadecimal, for canary
+	// n.
 	Canaries string `json:"canaries,omitempty"`
-	// WrittenAt is when the last change was made that is neither a canary nor a removal by time to
-	// live, and Written a hash of its key.
+	// WrittenAt is the time of the last change that is neither a canary nor a removal by time to
+	// live. Written is a hash of its key.
 	WrittenAt time.Time `json:"written_at,omitzero"`
 	Written   string    `json:"written,omitempty"`
 	// BehindAt is when the shard was last further behind than the configuration's bound, on the

@@ -11,16 +11,16 @@ import (
 // Sweep removes or puts again what a copy cannot reach: rows of a generation before. It goes over
 // all rows pass by pass, until a pass writes nothing.
 type Sweep struct {
-	// Pass is the one that runs or ran last. Pass 0 counts and writes nothing.
+	// Pass is the current or last one. Pass 0 counts and writes nothing.
 	Pass int `json:"pass,omitempty"`
-	// Parts is into how many parts the pass is divided; 0 while none runs.
+	// Parts is the number of parts of the pass; 0 while none runs.
 	Parts int `json:"parts,omitempty"`
-	// Approved says that an operator allows sweeps of a target that was not made by us; Waiting,
-	// that one waits for that.
+	// Approved reports that an operator allows sweeps of a target that replicator did not create;
+	// Waiting, that a sweep waits for that approval.
 	Approved bool      `json:"approved,omitempty"`
 	Waiting  bool      `json:"waiting,omitempty"`
 	BegunAt  time.Time `json:"begun_at,omitzero"`
-	// Ranges are what the parts of every pass are, in this order.
+	// Ranges are the ranges of rows of the parts of every pass, in order.
 	Ranges []SweepRange `json:"ranges,omitempty"`
 	Counts
 }
@@ -37,11 +37,11 @@ type SweepRange struct {
 // last complete pass, Put and Removed of all passes but pass 0, whose counts stand there until pass
 // 1 begins.
 type Counts struct {
-	Seen        int64 `json:"seen,omitempty"` // rows of ours of a generation before
+	Seen        int64 `json:"seen,omitempty"` // rows that replicator wrote in an earlier generation
 	Put         int64 `json:"put,omitempty"`
 	Removed     int64 `json:"removed,omitempty"`
-	Left        int64 `json:"left,omitempty"`        // without an item, and kept: the time to live may have removed it
-	Unexplained int64 `json:"unexplained,omitempty"` // rows of ours whose item no mapping finds
+	Left        int64 `json:"left,omitempty"`        // rows without an item that were kept, because time to live may have removed it
+	Unexplained int64 `json:"unexplained,omitempty"` // rows that replicator wrote but no mapping explains
 }
 
 // NextPass is the pass of the sweep that begins next: the first of a target that was not made by us
@@ -90,7 +90,7 @@ func (s *TableState) BeginSweep(generation, number uint32, pass int, ranges []Sw
 }
 
 func (s *TableState) approve() string {
-	return "look at its counts in replicator status, then replicator backfill resume --table " + s.Source + " --yes"
+	return "check its counts with replicator backfill status, then: replicator backfill resume --table " + s.Source + " --yes"
 }
 
 // ApproveSweep allows the sweep of a target that was not made by us, for this load and those after
@@ -121,7 +121,7 @@ const unexplained = "the sweep left rows of this migration that no mapping expla
 // the one before is not known; contested, if other items have cells where it wrote.
 const (
 	formerMapping = "loaded and swept under the present mapping; rows of the former mapping may still exist"
-	contested     = "loaded and swept under both mappings; rows of the former one were left where other items may have cells by now"
+	contested     = "loaded and swept under both mappings; rows of the former one remain where other items may now have cells"
 )
 
 // CompletePass notes that every part of a pass is done. One that has written nothing is the last,

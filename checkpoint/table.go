@@ -25,64 +25,65 @@ type TableState struct {
 	// Generation rises whenever continuity is broken. Adopted is the last one that every unfinished shard carries.
 	Generation uint32 `json:"generation"`
 	Adopted    uint32 `json:"adopted"`
-	// AdoptedAt is when that was, on the service's clock; zero if no answer had told the time.
+	// AdoptedAt is when that was, on the service's clock; zero if no answer had a time.
 	AdoptedAt time.Time `json:"adopted_at,omitzero"`
 	// Listed is the generation in which the stream was first listed completely; 0: not yet. Nothing is read before.
 	Listed uint32 `json:"listed,omitempty"`
-	// StreamEnded tells that the stream was found disabled and that this was declared.
+	// StreamEnded reports that the stream was found disabled and the gap declared.
 	StreamEnded bool   `json:"stream_ended,omitempty"`
 	MappingHash string `json:"mapping_hash,omitempty"`
-	// Mapping is what the present mapping can be made from again, and Targets are its target tables;
-	// empty if that was not kept. Former are those before it of which rows may still be there.
+	// Mapping is the source text of the current mapping, and Targets are its target tables; empty
+	// if unknown. Former are earlier mappings whose rows may still exist.
 	Mapping string   `json:"mapping,omitempty"`
 	Targets []string `json:"targets,omitempty"`
 	Former  []Former `json:"former_mappings,omitempty"`
-	// Apply is what becomes of the table's changes; "" is direct.
+	// Apply is the mode in which changes are applied; "" is direct.
 	Apply Mode `json:"apply,omitempty"`
 	// NeedsLoad suspends the promise until the table is loaded again; Reason says why.
 	NeedsLoad bool          `json:"needs_load,omitempty"`
 	Reason    string        `json:"reason,omitempty"`
 	Gaps      []DeclaredGap `json:"gaps,omitempty"`
 	GapCount  int           `json:"gap_count,omitempty"`
-	// Base is the last generation that was loaded and swept; 0 before the first. What follows is
-	// since then.
+	// Base is the last generation that was loaded and swept; 0 before the first. The members after
+	// it count from then.
 	Base uint32 `json:"base,omitempty"`
-	// Kind is the widest kind of loss that has to be mended, "" if none has. LostFrom is the
-	// earliest event time at which a stream's loss begins: a field of its own, because the list of
-	// gaps is bounded.
+	// Kind is the widest kind of loss that needs repair, "" if none does. LostFrom is the earliest
+	// event time at which a stream's loss begins: a field of its own, because the list of gaps is
+	// bounded.
 	Kind     GapKind   `json:"kind,omitempty"`
 	LostFrom time.Time `json:"lost_from,omitzero"`
-	// Tries is how many loads were begun since Base; none of them has ended, or Base would be
-	// theirs.
+	// Tries is how many loads began since Base; none of them has completed, since that would raise
+	// Base.
 	Tries int  `json:"tries,omitempty"`
 	Load  Load `json:"load,omitzero"`
-	// ExportsAsked is how many exports DynamoDB was asked for, over all loads.
+	// ExportsAsked is how many exports were requested, over all loads.
 	ExportsAsked uint32 `json:"exports_asked,omitempty"`
-	// Limits are what an operator set for the loads of the table.
+	// Limits are those that an operator set for the loads of the table.
 	Limits Limits `json:"limits,omitzero"`
 	// Verify is the comparison with the target that runs or ran last.
 	Verify Verify `json:"verify,omitzero"`
-	// Sampled is the comparison of what was just applied.
+	// Sampled is the comparison of recently applied changes.
 	Sampled Sampled `json:"sampled,omitzero"`
-	// MadeByUs says that the target was created by this pipeline, or found empty, when the first
+	// MadeByUs reports that replicator created the target, or found it empty, when the first
 	// generation began.
 	MadeByUs bool `json:"made_by_us,omitempty"`
-	// AdoptRows is the operator's answer that the first generation may go into a target that holds
+	// AdoptRows is an operator's permission to write the first generation into a target that has
 	// rows.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
-	// Aside tells that the table, found by a pattern, cannot be followed for now; zero if it can.
+	// Aside reports that the table, found by a pattern, cannot be followed now; zero if it can.
 	Suspended Suspension `json:"aside,omitzero"`
-	// Halt is what a cutover says to whoever writes rows of the table.
+	// Halt is a cutover's request to all processes that write rows of the table.
 	Halt Halt `json:"halt,omitzero"`
-	// Pause is an operator's word that the table stands still.
+	// Pause is an operator's pause of the table.
 	Pause Pause `json:"pause,omitzero"`
-	// WitnessBeat mirrors the witness in the target.
+	// WitnessBeat is the counter that the witness row of the target must have.
 	WitnessBeat uint64 `json:"witness_beat,omitempty"`
-	// WitnessBeats mirror those in further target tables, by table.
+	// WitnessBeats are those of further target tables, by table.
 	WitnessBeats map[string]uint64 `json:"witness_beats,omitempty"`
 	// Cut is the event time before which changes are dropped (start: now); zero: none are.
 	Cut time.Time `json:"cut,omitzero"`
-	// Since is the event time at which a table that is not loaded began to be followed, where nothing is cut (start: trim_horizon).
+	// Since is the event time from which a table without a load is followed, if nothing is cut
+	// (start: trim_horizon).
 	Since time.Time `json:"since,omitzero"`
 	// Changed is when the record was last written, on the writer's clock; for people.
 	Changed time.Time `json:"changed,omitzero"`

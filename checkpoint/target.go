@@ -13,22 +13,20 @@ import (
 type Target struct {
 	header
 	Table string `json:"table"`
-	// Fence is the number under which rows of the table are written; 0: none was published yet, and
+	// Fence is the number under which rows of the table are written; 0: none was published yet, so
 	// nothing is written.
 	Fence uint64 `json:"fence,omitempty"`
-	// Last is the highest number that was ever tried, those of unknown outcome included. No number
-	// is tried twice.
+	// Last is the highest number ever tried, with any outcome. No number is tried twice.
 	Last uint64 `json:"last,omitempty"`
-	// Withheld says why no fence can be kept. Requests carry none then, and late ones are not
-	// refused.
+	// Withheld is why no fence can be raised. Then requests have none, and late ones are not
+	// rejected.
 	Withheld string `json:"withheld,omitempty"`
-	// Former are ledgers that were found lost, whose numbers are dropped with the next drop.
+	// Former are lost ledgers, whose fences are removed with the next drop.
 	Former []string `json:"former_ledgers,omitempty"`
-	// MadeByUs tells that the table was created by a worker, or found empty before the first
+	// MadeByUs reports that a worker created the table, or found it empty before the first
 	// generation.
 	MadeByUs bool `json:"made_by_us,omitempty"`
-	// AdoptRows is the operator's answer that first generations may go into the rows that the table
-	// holds.
+	// AdoptRows is an operator's permission to write first generations over the rows of the table.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
 	// Changed is when the record was last written, on the writer's clock; for people.
 	Changed time.Time `json:"changed,omitzero"`

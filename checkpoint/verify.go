@@ -21,25 +21,25 @@ func (p Phase) verifies() bool { return strings.HasPrefix(string(p), phaseVerify
 type Verify struct {
 	// Number rises with every verify of the table.
 	Number uint32 `json:"number,omitempty"`
-	// Phase is the one that runs, from 1, and Parts is into how many parts it is divided; both are 0
-	// once the verify is over.
+	// Phase is the current one, from 1, and Parts is its number of parts; both are 0 once the
+	// verify ended.
 	Phase int `json:"phase,omitempty"`
 	Parts int `json:"parts,omitempty"`
-	// Plan is how it compares, in its own form. It holds row keys and the key of its sums: it must
-	// not reach logs or errors.
+	// Plan is its plan, in its own form. It has row keys and the key of its sums, so it must not
+	// reach logs or errors.
 	Plan        json.RawMessage `json:"plan,omitempty"`
 	MappingHash string          `json:"mapping_hash,omitempty"` // of who planned it
 	BegunAt     time.Time       `json:"begun_at,omitzero"`      // on the service's clock
-	Estimate    int64           `json:"estimate,omitempty"`     // items, by the service's own count
-	// Differing is how many buckets the second phase looks at.
+	Estimate    int64           `json:"estimate,omitempty"`     // items, as counted by DynamoDB
+	// Differing is how many buckets the second phase compares.
 	Differing int `json:"differing,omitempty"`
-	// Sums are those of the phases that are over.
+	// Sums are those of the phases that ended.
 	Sums   VerifyCounts `json:"sums,omitzero"`
 	Paused string       `json:"paused,omitempty"`
-	// Cleaned: of verifies up to this number nothing is kept.
+	// Cleaned is the number up to which the rows of verifies are removed.
 	Cleaned uint32 `json:"cleaned,omitempty"`
-	// Result is that of the last verify that came to its end, which may be an earlier one, and Full
-	// that of the last one of all items.
+	// Result is that of the last completed verify, which may be an earlier one, and Full that of
+	// the last one of all items.
 	Result VerifyResult `json:"result,omitzero"`
 	Full   VerifyResult `json:"full,omitzero"`
 }
@@ -51,23 +51,23 @@ func (v Verify) Running() bool { return v.Phase > 0 }
 type VerifyCounts struct {
 	Items int64 `json:"items,omitempty"` // read of the source
 	Rows  int64 `json:"rows,omitempty"`  // read of the target
-	// Units are the read units that pages of the source cost, and Bytes their items' size by them;
-	// single items that are looked at again are not among them.
+	// Units are the read units of pages of the source, and Bytes the size of their items; reads of
+	// single items are not counted.
 	Units float64 `json:"units,omitempty"`
 	Bytes int64   `json:"bytes,omitempty"`
-	// Compared are rows that items map to and that were compared with theirs, one by one or by sums.
+	// Compared are rows of items that were compared, one by one or by sums.
 	Compared  int64 `json:"compared,omitempty"`
 	Missing   int64 `json:"missing,omitempty"`
 	Different int64 `json:"different,omitempty"`
 	Extra     int64 `json:"extra,omitempty"`
 	Foreign   int64 `json:"foreign,omitempty"`
-	// InFlight are rows that differed and moved on at every look; Kept, rows that live without an
-	// item because what the time to live removes stays.
+	// InFlight are rows that differed but changed between reads; Kept, rows without an item that
+	// expire: keep retains.
 	InFlight int64 `json:"in_flight,omitempty"`
 	Kept     int64 `json:"kept,omitempty"`
-	// Unmapped are items that the mapping parks, so that they have no row.
+	// Unmapped are items that cannot be mapped, so they have no row.
 	Unmapped int64 `json:"unmapped,omitempty"`
-	// LeftOut are findings beyond what is kept: counted, and not listed. They were looked at once.
+	// LeftOut are findings beyond the recorded ones: counted, not listed, and compared only once.
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
@@ -95,9 +95,9 @@ func (c VerifyCounts) Differing() int64 { return c.Missing + c.Different + c.Ext
 type VerifyResult struct {
 	Number  uint32    `json:"number,omitempty"`
 	Way     string    `json:"way,omitempty"`
-	Why     string    `json:"why,omitempty"`    // the way was chosen
-	Sample  float64   `json:"sample,omitempty"` // the share of the items; 0 is all
-	Since   time.Time `json:"since,omitzero"`   // only what was changed since; zero is always
+	Why     string    `json:"why,omitempty"`    // why this way was chosen
+	Sample  float64   `json:"sample,omitempty"` // the share of the items; 0: all
+	Since   time.Time `json:"since,omitzero"`   // only changes since then; zero: all
 	BegunAt time.Time `json:"begun_at,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitzero"` // zero if there is no result
 	// Generation is that of the table when the verify ended.
@@ -271,7 +271,7 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 	}
 	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.Verify.Number < v.Number { // another ledger: no record is to be made in it
-			return s.refuseYet("note what is removed", "the ledger was replaced", "read the table's record again")
+			return s.refuseYet("record the removal", "the ledger was replaced", "read the table's record again")
 		}
 		s.Verify.Cleaned = max(s.Verify.Cleaned, v.Result.Number-1)
 		return nil

@@ -33,10 +33,10 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	advice := "the replicator brings it to Bigtable; do not repeat it"
+	advice := "replicator will write it to Bigtable; do not repeat it"
 	switch {
 	case errors.Is(e.Err, ErrConflict):
-		advice = "read the item anew"
+		advice = "read the item again"
 	case e.Repeat && e.DynamoDB == NotWritten:
 		advice = "a repeat is safe"
 	case e.Repeat:
@@ -54,16 +54,16 @@ func (e *Error) Unwrap() error { return e.Err }
 // Errors that callers may look for.
 var (
 	// ErrConflict: the item was changed, created or removed since it was read. Nothing was written.
-	ErrConflict = errors.New("the item has another number than it was read with")
+	ErrConflict = errors.New("the item's number has changed since it was read")
 	// ErrNumber: the item's version attribute is none.
 	ErrNumber = errors.New("the version attribute is not an integer from 0 to 99999999999999999999")
 	// ErrKey: Update was to change the primary key.
-	ErrKey = errors.New("the item has another primary key than it was read with")
+	ErrKey = errors.New("the item's primary key has changed since it was read")
 	// ErrUnmappable: the rules of the mapping make no row of the item; the replicator parks it.
 	ErrUnmappable = errors.New("the item cannot be mapped")
 	// ErrNotReady: the replicator has not written its witness row to the target table yet, or no
 	// number of the fence. It brings the write when it runs.
-	ErrNotReady = errors.New("the replicator is not ready for writes beside its own")
+	ErrNotReady = errors.New("replicator is not ready for writes of the application")
 	// ErrOvertaken: the item was changed while its row was to be written; the later write has it.
 	ErrOvertaken = errors.New("the item was changed meanwhile")
 )

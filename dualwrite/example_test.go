@@ -54,7 +54,7 @@ func ExampleError() {
 	switch {
 	case err == nil:
 	case errors.Is(err, dualwrite.ErrConflict):
-		fmt.Println("read the item anew, and put that")
+		fmt.Println("read the item again, and put that")
 	case errors.As(err, &failed) && failed.DynamoDB == dualwrite.Written:
 		fmt.Println("written; the row follows")
 	case errors.As(err, &failed) && failed.Repeat:
@@ -62,8 +62,8 @@ func ExampleError() {
 	}
 	fmt.Println(err)
 	// Output:
-	// read the item anew, and put that
-	// Put: DynamoDB: not written, Bigtable: not written; read the item anew: the item has another number than it was read with
+	// read the item again, and put that
+	// Put: DynamoDB: not written, Bigtable: not written; read the item again: the item's number has changed since it was read
 }
 
 func text(i attribute.Item, name string) string {

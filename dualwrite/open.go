@@ -25,8 +25,8 @@ func Open(ctx context.Context, file, table string) (w *Writer, err error) {
 	}
 	t, _ := cfg.Table(table)
 	if !cfg.DualWritten(t) {
-		return nil, &diag.Error{Code: diag.DualWritesImpossible, Pos: cfg.Where("dual_writes"), What: fmt.Sprintf("table %s is not written by its application too", table),
-			Cause: "the replicator would not expect what the application writes to Bigtable, and a late write would stay",
+		return nil, &diag.Error{Code: diag.DualWritesImpossible, Pos: cfg.Where("dual_writes"), What: fmt.Sprintf("dual writes are off for table %s", table),
+			Cause: "replicator would not expect the application's writes to Bigtable, so a late one would remain",
 			Fix:   "set dual_writes.version_attribute or dual_writes.settle, and start the workers with it first"}
 	}
 	source, err := preflight.ConnectSource(ctx, cfg)

@@ -128,7 +128,7 @@ func TestBothStoresAreWrittenAndSettled(t *testing.T) {
 // What is not written by its application too has no writer.
 func TestOpenRefusesOtherTables(t *testing.T) {
 	s := start(t, strings.Replace(ranked, "to: orders", "to: orders, dual_writes: off", 1))
-	for table, want := range map[string]string{"Orders": "not written by its application", "Others": "no source table"} {
+	for table, want := range map[string]string{"Orders": "dual writes are off", "Others": "no source table"} {
 		if _, err := dualwrite.Open(t.Context(), s.file, table); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", table, err)
 		}

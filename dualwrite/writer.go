@@ -103,7 +103,7 @@ func (w *Writer) write(ctx context.Context, op string, keys, read, image attribu
 		old = attribute.Item{}
 	}
 	if !known && !w.mapping.DependsOnKeyOnly() {
-		err := errors.New("DynamoDB's answer was lost, and with it the image before, which says what row the item leaves")
+		err := errors.New("DynamoDB's answer was lost, and with it the old image, which names the former row")
 		return change.Image, &Error{op, Written, NotWritten, false, err}
 	}
 	if change.Attribute != "" && change.Number == "" && !change.Image.Exists() {

@@ -98,7 +98,7 @@ func (p *parser) function() (predicate, error) {
 		return nil, err
 	}
 	if _, ok := comparator(p.peek()); ok || keyword(p.peek(), "BETWEEN") || keyword(p.peek(), "IN") {
-		return nil, p.fail(name, "it is true or false by itself; put NOT before it to turn it round", "The function is not allowed to be used this way in an expression; function: %s", name.text)
+		return nil, p.fail(name, "it is true or false by itself; put NOT before it to invert it", "The function is not allowed to be used this way in an expression; function: %s", name.text)
 	}
 	return call, nil
 }

@@ -111,23 +111,23 @@ func (c *Change) Version() transform.Version {
 type Body struct {
 	Schema      string          `json:"schema" desc:"replicator.change/v1" const:"replicator.change/v1"`
 	Table       string          `json:"table" desc:"source table"`
-	Event       string          `json:"event" desc:"what happened to the item; LOAD: nothing, a load has read it" enum:"INSERT,MODIFY,REMOVE,LOAD"`
-	Version     string          `json:"version" desc:"rank of the change in the history of its item: generation.hop.sequence.count at fixed widths. Compare as text; a lower one than the last seen of the item is old" pattern:"^[0-9]{8}\\.[0-9]{6}\\.[0-9]{40}\\.[0-9]{4}$"`
-	Time        string          `json:"time" desc:"when the change was made, floored to the second by DynamoDB, or when the load read the item; it orders nothing" format:"date-time"`
+	Event       string          `json:"event" desc:"change of the item; LOAD: no change, a load has read the item" enum:"INSERT,MODIFY,REMOVE,LOAD"`
+	Version     string          `json:"version" desc:"rank of the change in the history of its item: generation.hop.sequence.count at fixed widths. Compare as text; a version below the last one seen of the item is old" pattern:"^[0-9]{8}\\.[0-9]{6}\\.[0-9]{40}\\.[0-9]{4}$"`
+	Time        string          `json:"time" desc:"when the change was made, floored to the second by DynamoDB, or when the load read the item; do not order by it" format:"date-time"`
 	Keys        json.RawMessage `json:"keys" desc:"primary key, in DynamoDB JSON"`
-	Old         json.RawMessage `json:"old,omitempty" desc:"item before the change, in DynamoDB JSON; absent for an insert, where the stream carries none, and where images are omitted"`
-	New         json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, for LOAD of an item that is gone, and where images are omitted"`
-	Expired     bool            `json:"expired,omitempty" desc:"the time to live of DynamoDB removed the item"`
+	Old         json.RawMessage `json:"old,omitempty" desc:"item before the change, in DynamoDB JSON; absent for an insert, if the stream has none, and if images are omitted"`
+	New         json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, for LOAD of an item that no longer exists, and if images are omitted"`
+	Expired     bool            `json:"expired,omitempty" desc:"DynamoDB's time to live removed the item"`
 	Omitted     Omission        `json:"omitted,omitempty" desc:"why there are no images" enum:"before_start,too_large"`
-	Sequence    string          `json:"sequence" desc:"sequence number of the stream's record, a decimal number of up to 40 digits; numbers of different shards do not compare. For LOAD, the second of the read" pattern:"^[0-9]{1,40}$"`
+	Sequence    string          `json:"sequence" desc:"sequence number of the stream's record, a decimal number of up to 40 digits; numbers of different shards cannot be compared. For LOAD, the second of the read" pattern:"^[0-9]{1,40}$"`
 	Stream      string          `json:"stream" desc:"label of the stream"`
 	Shard       string          `json:"shard" desc:"shard of the stream; for LOAD, the load and its part"`
-	Number      uint64          `json:"number,omitempty" desc:"place of the message among those of (generation, stream, shard), without holes; absent for LOAD" min:"1"`
+	Number      uint64          `json:"number,omitempty" desc:"position of the message within (generation, stream, shard), without gaps; absent for LOAD" min:"1"`
 	Generation  uint32          `json:"generation" desc:"raised whenever the continuity of the stream is broken" min:"1"`
 	Hop         uint32          `json:"hop" desc:"depth of the shard in its lineage"`
-	Ledger      string          `json:"ledger" desc:"id of the ledger of the pipeline that published the message"`
-	MappingHash string          `json:"mapping_hash" desc:"hash of the mapping under which the pipeline applies the change"`
-	CellTime    string          `json:"cell_time" desc:"latest time of the shard up to the change, by which cells are dated" format:"date-time"`
+	Ledger      string          `json:"ledger" desc:"id of the ledger of the migration that published the message"`
+	MappingHash string          `json:"mapping_hash" desc:"hash of the mapping with which the migration applies the change"`
+	CellTime    string          `json:"cell_time" desc:"latest time of the shard up to the change; the timestamp of cells" format:"date-time"`
 }
 
 // OrderingKey is the ordering key of an item's messages: a hash of the source table and of the

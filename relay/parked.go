@@ -29,14 +29,14 @@ func ParkedJSONSchema() []byte { return parkedSchema }
 type ParkedBody struct {
 	Schema   string          `json:"schema" desc:"replicator.parked/v1" const:"replicator.parked/v1"`
 	Table    string          `json:"table" desc:"source table"`
-	Ref      string          `json:"ref" desc:"name of the entry: table/hash of the key/version. replicator parked show and retry take it"`
+	Ref      string          `json:"ref" desc:"name of the entry: table/hash of the key/version. use it with replicator parked show and retry"`
 	Reason   string          `json:"reason" desc:"why the target cannot hold the item, without its data"`
 	Version  string          `json:"version" desc:"rank of the change in the history of its item, as in messages of changes. Compare as text" pattern:"^[0-9]{8}\\.[0-9]{6}\\.[0-9]{40}\\.[0-9]{4}$"`
-	Event    string          `json:"event" desc:"what happened to the item; INSERT and REMOVE for what a load found as well" enum:"INSERT,MODIFY,REMOVE"`
+	Event    string          `json:"event" desc:"change of the item; INSERT or REMOVE also for an item that a load found" enum:"INSERT,MODIFY,REMOVE"`
 	Time     string          `json:"time" desc:"when the change was made, or when the load read the item" format:"date-time"`
 	Keys     json.RawMessage `json:"keys" desc:"primary key, in DynamoDB JSON"`
-	Old      json.RawMessage `json:"old,omitempty" desc:"item before the change, in DynamoDB JSON; absent where there was none, and where images are omitted"`
-	New      json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, and where images are omitted"`
+	Old      json.RawMessage `json:"old,omitempty" desc:"item before the change, in DynamoDB JSON; absent if there was none, and if images are omitted"`
+	New      json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, and if images are omitted"`
 	Omitted  Omission        `json:"omitted,omitempty" desc:"why there are no images" enum:"too_large"`
 	Sequence string          `json:"sequence" desc:"sequence number of the stream's record; for a load, the second of its read" pattern:"^[0-9]{1,40}$"`
 }

@@ -162,7 +162,7 @@ const (
 	CollectsItems          // an age rule that was not declared collects cells of items that do not change; told, and no error
 )
 
-var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "an age rule would collect cells that must stay", "tombstones are kept for another time than configured",
+var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "an age rule would collect cells that must stay", "tombstones are not kept for the configured time",
 	"the garbage collection rule differs from the declared one", "the family has another kind of cells than configured", "an undeclared age rule collects cells of unchanged items"}
 
 // String describes the problem.

@@ -56,7 +56,7 @@ func Execute(ctx context.Context, stamps Stamps, table Table, rows Looker, m *tr
 			return applied, err
 		}
 	}
-	return false, &Error{Op: "CheckAndMutateRow", Reason: Unknown, Code: "Aborted", Text: "the row changed after every look"}
+	return false, &Error{Op: "CheckAndMutateRow", Reason: Unknown, Code: "Aborted", Text: "the row changed after every read"}
 }
 
 // pastSize is about how many bytes of a request are of former images.

@@ -73,7 +73,7 @@ func (r *refusals) restore(b *transform.Batch, i int) {
 
 // leave parks an item whose row cannot even be emptied: it goes on holding what it held.
 func (r *refusals) leave(b *transform.Batch, row *transform.RowMutation, failed error) error {
-	reason := "Bigtable refuses the row, which stays as it was: " + failed.Error()
+	reason := "Bigtable rejects the write, and the row is unchanged: " + failed.Error()
 	if r.o.OnBadItem == Stop {
 		return &BadItem{b.Source, reason}
 	}

@@ -31,7 +31,7 @@ func TestH38_ARowThatIsRefusedForEverIsParked(t *testing.T) {
 			removes bool // are refused too
 			rows    string
 			reason  string
-		}{{false, "a -full z", "Bigtable rejects the row: "}, {true, "a full z", "Bigtable refuses the row, which stays as it was: "}} {
+		}{{false, "a -full z", "Bigtable rejects the row: "}, {true, "a full z", "Bigtable rejects the write, and the row is unchanged: "}} {
 			table, parking := &scripted{Memory: memory()}, newLot()
 			before := fold("full")
 			w := sink.NewWriter(sink.Options{Table: table, Parking: parking})

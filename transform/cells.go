@@ -210,10 +210,10 @@ func (c *cells) append(cell Cell, from int, attr string) error {
 	}
 	// Not when all are made: names of members repeat that of what they are in, so that an item of 400 KB can become gigabytes.
 	if c.total += len(cell.Qualifier) + len(cell.Value); c.total > MaxRowBytes {
-		return unmappable("the item takes more than %d bytes, which is the most that can be written", MaxRowBytes)
+		return unmappable("the item takes more than %d bytes, the maximum of a write", MaxRowBytes)
 	}
 	if len(c.slab)-c.start >= MaxRowCells {
-		return unmappable("the item needs more than %d cells; Bigtable allows so many changes of a row at once", MaxRowCells)
+		return unmappable("the item needs more than %d cells; that is Bigtable's limit of changes of a row at once", MaxRowCells)
 	}
 	c.slab = append(c.slab, cell)
 	return nil

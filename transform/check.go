@@ -185,7 +185,7 @@ func (c *compiler) carriesNothing(w placed) Finding {
 
 func movesFinding(where at, field, name, what string) Finding {
 	return Finding{Problem: Moves, Warning: true, Rule: where.rule, Write: where.write, Field: field, Name: name, What: what,
-		Cause: "when the attribute changes, the item moves to another address; only the old image names the former one",
+		Cause: "when the attribute changes, the item moves to another row; only the old image names the former row",
 		Fix:   "use a stream with view type NEW_AND_OLD_IMAGES, or only attributes of the primary key"}
 }
 
@@ -397,7 +397,7 @@ func collide(a, b *Mapping) (Finding, bool) {
 						Cause: "items of two tables with the same row overwrite or delete each other",
 						Fix:   "begin their row keys with different literals or with a part of the table's name; or give each table its own target"}
 					if unnamed := defaultKeys(a, wa, b, wb); unnamed != "" {
-						f.Cause += "; the default row key of " + unnamed + " begins with an attribute, whose value may be anything"
+						f.Cause += "; the default row key of " + unnamed + " begins with an attribute, which can have any value"
 					}
 					return f, true
 				}

@@ -46,7 +46,7 @@ type Placement struct {
 	// Rule is the number of the rule that decides, from 0, and Name its name.
 	Rule int
 	Name string
-	// Ignored tells that the rule says not to copy the item.
+	// Ignored tells that the rule ignores the item.
 	Ignored bool
 	// Rows are what the item becomes. Version and At are not set.
 	Rows []RowMutation

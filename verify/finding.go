@@ -201,7 +201,7 @@ type Result struct {
 	Counts
 	// Unread names the parts that were not read to their end (V2); none of a result that is whole.
 	Unread []string `json:"unread,omitempty"`
-	// Blind says what a comparison of this scope cannot find.
+	// Blind says differences that a comparison of this scope cannot find.
 	Blind []string `json:"blind,omitempty"`
 	// Findings are those that were kept, by target table, row and share.
 	Findings []Finding `json:"-"`

@@ -48,13 +48,13 @@ const quietChanges = Buckets / 16
 func ChooseWay(scope Scope, changesPerSecond float64, items int64, itemsPerSecond float64) (way Way, why string) {
 	switch {
 	case !scope.Since.IsZero():
-		return Live, "rows that changed are looked up one by one"
+		return Live, "rows that changed are read one by one"
 	case scope.Sample > 0:
-		return Live, "rows of a sample are looked up one by one"
+		return Live, "rows of a sample are read one by one"
 	}
 	takes := float64(items) / max(itemsPerSecond, 1)
 	changes := changesPerSecond * takes
-	why = fmt.Sprintf("about %.0f changes/s, so %.0f while %d items are read", changesPerSecond, changes, items)
+	why = fmt.Sprintf("about %.0f changes/s, so about %.0f rows change while %d items are read", changesPerSecond, changes, items)
 	if changes > quietChanges {
 		return Live, why
 	}
@@ -145,7 +145,7 @@ func (s Scope) Blind() []string {
 	switch {
 	case !s.Since.IsZero():
 		return []string{
-			"items whose changes never reached the target, and rows that lost cells, because they have no cell of that time",
+			"items whose changes were never applied, and rows that lost cells, because they have no cell of that time",
 			"rows whose cells have artificial times: ttl with expire: gc, lists as cells, and cells of other writers",
 		}
 	case s.Sample > 0:

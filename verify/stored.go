@@ -89,7 +89,7 @@ func LoadPicked(ctx context.Context, l *checkpoint.Ledger, table checkpoint.Tabl
 		return nil, err
 	}
 	if len(data) != 1 {
-		return nil, fmt.Errorf("%w: the buckets of the verify are not there", checkpoint.ErrConflict)
+		return nil, fmt.Errorf("%w: the buckets of the verify are missing", checkpoint.ErrConflict)
 	}
 	picked := &Picked{}
 	return picked, picked.UnmarshalBinary(data[0].Data)

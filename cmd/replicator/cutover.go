@@ -259,7 +259,7 @@ func newFinalize(p *program) *cobra.Command {
 		Long: `After a cutover, remove replicator's metadata from the target tables, and list what to decommission.
 
 It removes the column families _cdc and _cdc_gone, those of the fence, and the view of the config,
-once the watch for missed writers is over. The application's own families stay.
+once the watch for late writers is over. The application's own families stay.
 
 The cutover's record stays in the state table, so that replicator run always refuses. Nothing is
 removed while a worker runs.`,

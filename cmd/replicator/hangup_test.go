@@ -54,7 +54,7 @@ func TestHangupReadsLimitsAgain(t *testing.T) {
 	configure("backfill: { max_rows_per_second: 1 }\n")
 	cmd, stderr, _ := launchRun(t, s, "-c", path)
 	lines := bufio.NewScanner(stderr)
-	if begun := everyRecord(t, lines, "copy started"); !said(begun, "copy started") {
+	if begun := everyRecord(t, lines, "started copy"); !said(begun, "started copy") {
 		t.Fatalf("no copy was started: %v", begun)
 	}
 	hangup := func(until string) map[string]any {
@@ -70,18 +70,18 @@ func TestHangupReadsLimitsAgain(t *testing.T) {
 	}
 
 	configure("backfill: { max_rows_per_second: many }\n")
-	hangup("the limits stay as they were")
+	hangup("keeping the current limits")
 
 	configure("backfill: { max_rows_per_second: 1, segments: 7 }\nsource: { poll: 2s }\n")
-	if r := hangup("only a restart puts in force"); r[admin.KeyKeys] != "backfill.segments, source.poll" {
+	if r := hangup("need a restart"); r[admin.KeyKeys] != "backfill.segments, source.poll" {
 		t.Errorf("named are %v", r[admin.KeyKeys])
 	}
 
 	configure("backfill: { max_rows_per_second: 100000 }\n")
-	if r := hangup("the limits were read again"); r[admin.KeyLimits] != "backfill.max_rows_per_second 100000" {
+	if r := hangup("reloaded limits"); r[admin.KeyLimits] != "backfill.max_rows_per_second 100000" {
 		t.Errorf("changed are %v", r[admin.KeyLimits])
 	}
-	if done := everyRecord(t, lines, "copy done"); !said(done, "copy done") {
+	if done := everyRecord(t, lines, "finished copy"); !said(done, "finished copy") {
 		t.Errorf("the copy does not go on at the new limit: %v", done)
 	}
 	stopInOrder(t, cmd)

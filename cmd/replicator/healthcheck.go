@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -86,7 +87,8 @@ func (p *program) healthcheck(ctx context.Context, address, path string) error {
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 	if response.StatusCode != http.StatusOK || err != nil {
-		no.Cause, no.Err = fmt.Sprintf("%s answers %d: %s", path, response.StatusCode, text), err
+		no.What = fmt.Sprintf("the process at %s answers %s with status %d", request.URL.Host, path, response.StatusCode)
+		no.Cause, no.Err = strings.TrimSpace(string(text)), err
 		return no
 	}
 	_, err = fmt.Fprintf(p.Stdout, "%s", text)

@@ -44,9 +44,10 @@ type lintReport struct {
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 	Findings diag.List `json:"findings"`
-	// DualWrites says of each table which of the two ways of dual writes it uses; null without dual_writes, or if the file does not load.
+	// DualWrites is the way of dual writes of each table; null without dual_writes, or if the file
+	// does not load.
 	DualWrites []config.DualWay `json:"dual_writes"`
-	// NotChecked is what only plan can check, since it needs one of the two ends.
+	// NotChecked are checks that only plan can do, because they need DynamoDB or Bigtable.
 	NotChecked []string `json:"not_checked"`
 }
 

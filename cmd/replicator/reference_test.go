@@ -57,7 +57,7 @@ func reference(title, text string) *strings.Builder {
 
 func referenceCLI(t *testing.T) string {
 	root := newRoot(process())
-	b := reference("Commands", "What `--help` prints, for every command. The global flags go with all of them and are shown once.")
+	b := reference("Commands", "What `--help` prints, for every command. All commands accept the global flags, which are shown once.")
 	for _, c := range all(root) {
 		if c.Hidden || c.HasParent() && c.Parent().Name() == "completion" {
 			continue
@@ -74,15 +74,15 @@ func referenceCLI(t *testing.T) string {
 }
 
 func referenceExitCodes(*testing.T) string {
-	b := reference("Exit statuses", "Local configuration and environment are 2, what a remote end refuses is 1. The codes are explained in [errors](../errors.md).")
+	b := reference("Exit statuses", "Errors of the local configuration and environment are 2, errors of remote services 1. The codes are explained in [errors](../errors.md).")
 	b.WriteString("\n| status | meaning | errors with this status |\n|---|---|---|\n")
 	for _, e := range []struct {
 		status  int
 		meaning string
 	}{
 		{diag.ExitDone, "done"}, {diag.ExitFailed, "failed"}, {diag.ExitUsage, "wrong usage, configuration or environment"},
-		{diag.ExitNo, "the answer is no: differences, parked items, a table that needs a load, something to be created"},
-		{diag.ExitTimeout, "timed out waiting"}, {diag.ExitInterrupted, "interrupted by a signal; a service that was asked to end ends with 0"},
+		{diag.ExitNo, "the answer is no: differences, parked items, a table that needs a load, resources to create"},
+		{diag.ExitTimeout, "timed out waiting"}, {diag.ExitInterrupted, "interrupted by a signal; a service that a signal stops ends with 0"},
 	} {
 		var codes []string
 		for _, entry := range diag.Entries() {
@@ -96,7 +96,7 @@ func referenceExitCodes(*testing.T) string {
 }
 
 func referencePermissions(*testing.T) string {
-	b := reference("Permissions", "Every operation that the program can send, and what it takes. `replicator plan --print-iam aws` and\n"+
+	b := reference("Permissions", "Every operation that the program can send, and its permission. `replicator plan --print-iam aws` and\n"+
 		"`replicator plan --print-iam gcp` print the least privileges for a configuration, offline; examples are in [deploy/policies](../../deploy/policies).")
 	b.WriteString("\n| service | operation | permission | when |\n|---|---|---|---|\n")
 	for _, o := range policy.Operations() {
@@ -106,9 +106,9 @@ func referencePermissions(*testing.T) string {
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", o.Service, o.Name, permission, o.Use)
 	}
-	b.WriteString("\nOperations of kms are sent by DynamoDB and S3, in the name of the identity that reads or exports. For the keys that AWS\n" +
-		"manages in your account (`aws/dynamodb`, `aws/s3`) nothing need be granted.\n\n" +
-		"A dead letter of `relay.subscription` needs two grants to Pub/Sub's own account,\n`service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com` of the subscription's project: `roles/pubsub.publisher` on\n" +
+	b.WriteString("\nDynamoDB and S3 send the operations of kms, in the name of the identity that reads or exports. For the keys that AWS\n" +
+		"manages in your account (`aws/dynamodb`, `aws/s3`) no grant is needed.\n\n" +
+		"A dead-letter topic of `relay.subscription` needs two grants to Pub/Sub's own account,\n`service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com` of the subscription's project: `roles/pubsub.publisher` on\n" +
 		"the dead-letter topic and `roles/pubsub.subscriber` on the subscription. Without them it stays empty.\n\nThe app profile must have single-cluster routing and allow single-row transactions.\n")
 	return b.String()
 }

@@ -72,14 +72,14 @@ var documents = []struct{ schema, command, declared, below string }{
 }
 
 func referenceJSON(t *testing.T) string {
-	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. What cannot be told is `null`. Later versions\n"+
-		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
+	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. Unknown values are `null`. Later versions\n"+
+		"of a form may add members but never remove one. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.\n\n"+
-		"Stderr has one JSON object a line then, unless it is a terminal or `log.format` is `text`. So it is with `log.format: json`, and, unless\n"+
-		"stderr is a terminal, for `run` and `relay`. With `-o json` an error has `severity`, `code`, `what`, `cause`, `fix` and `more`. All else is a\n"+
-		"record of the log, with `time`, `severity` and `message`; an error there has `code`, `cause`, `fix` and `more` besides. Of `run` and `relay`,\n"+
-		"records with `\"event\":\"probe\"` have `probe`, `ok` (null if it cannot be told), `detail` and perhaps `code`; those with\n"+
-		"`\"event\":\"progress\"` have `table`, `items` and `done`, and as far as they are known `estimate`, `items_per_second`, `eta_seconds`, `lag_seconds`,\n"+
+		"Then stderr has one JSON object a line, unless it is a terminal or `log.format` is `text`. The same holds with `log.format: json`, and, unless\n"+
+		"stderr is a terminal, for `run` and `relay`. With `-o json` an error has `severity`, `code`, `what`, `cause`, `fix` and `more`. Every other line is a\n"+
+		"record of the log, with `time`, `severity` and `message`; an error there also has `code`, `cause`, `fix` and `more`. Of `run` and `relay`,\n"+
+		"records with `\"event\":\"probe\"` have `probe`, `ok` (null if unknown), `detail` and perhaps `code`; those with\n"+
+		"`\"event\":\"progress\"` have `table`, `items` and `done`, and, if known, `estimate`, `items_per_second`, `eta_seconds`, `lag_seconds`,\n"+
 		"`headroom_seconds`, `throttled` and, at the end, `took_seconds`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
 	for _, in := range []string{"build", "comparison", "config", "cost", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "standing", "starter", "status", "switchover", "worker"} {
@@ -100,7 +100,7 @@ func referenceJSON(t *testing.T) string {
 		fmt.Fprintf(b, "\n## %s\n\n`%s`\n", d.schema, d.command)
 		found := declared.entries(t, name, "json", d.below)
 		if d.schema == "replicator.parked_item/v1" {
-			found = append(found, entry{path: "key", kind: "text", meaning: "the item's primary key, in an encoding of our own"},
+			found = append(found, entry{path: "key", kind: "text", meaning: "the item's primary key, in replicator's encoding"},
 				entry{path: "change", kind: "section", meaning: "the parked change with its images, in DynamoDB's JSON"})
 		}
 		writeEntries(b, found)
@@ -136,28 +136,28 @@ func TestEveryDocumentIsInTheReference(t *testing.T) {
 }
 
 func referenceStateTable(t *testing.T) string {
-	b := reference("State table", "The ledger lies in `state.table` of the target instance (`replicator_state`), so that any worker can go on with what another began. Every\n"+
+	b := reference("State table", "The ledger is in `state.table` of the target instance (`replicator_state`), so that any worker can continue the work of another. Every\n"+
 		"key begins with `name` of the configuration. A row of the ledger is one JSON record in the family `ledger`; `cbt read replicator_state` shows it.\n"+
-		"Nobody else may write it: records are changed by compare-and-set on their member `n`.\n\n"+
+		"No other program may write it, because records are changed by compare-and-set on their member `n`.\n\n"+
 		"| key | record | written by |\n|---|---|---|\n"+
-		"| `<name>/pipeline` | the ledger itself | whoever is first |\n"+
-		"| `<name>/table/<source table>` | a source table | anyone, by compare-and-set |\n"+
-		"| `<name>/target/<target table>` | a target table: the fence's number | anyone, by compare-and-set |\n"+
+		"| `<name>/pipeline` | the ledger itself | the first process |\n"+
+		"| `<name>/table/<source table>` | a source table | any process, by compare-and-set |\n"+
+		"| `<name>/target/<target table>` | a target table: the fence's number | any process, by compare-and-set |\n"+
 		"| `<name>/shard/<source table>/<stream label>/<shard>` | a shard | the holder of its lease |\n"+
 		"| `<name>/part/<source table>/<generation>/<load>/<phase>/<part>` | a part of a load | the holder of its lease |\n"+
-		"| `<name>/sampled/<source table>` | rows that comparisons of what was just applied know to differ; it holds keys | workers |\n"+
+		"| `<name>/sampled/<source table>` | rows that differed after recently applied changes; it has keys | workers |\n"+
 		"| `<name>/applied/<source table>/<process>` | messages of a topic that a process has applied, until they are merged | that process |\n"+
-		"| `<name>/merged/<source table>/<stream label>/<shard>` | messages of a topic that are applied | the keeper |\n"+
-		"| `<name>/deadletter` | what stands in the dead letter; there is none while nothing does | appliers |\n"+
-		"| `<name>/keeper/<source table>` | who looks after the table, and the progress of its copy | that worker |\n"+
+		"| `<name>/merged/<source table>/<stream label>/<shard>` | messages of a topic that are applied | the coordinator |\n"+
+		"| `<name>/deadletter` | messages in the dead-letter topic; absent while there are none | appliers |\n"+
+		"| `<name>/keeper/<source table>` | the coordinator of the table, and the progress of its copy | that worker |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
 		"In each target table, `_cdc:v` holds the version of a live row and `_cdc_gone:v` that of a removed item, and one row per source table, whose key\n"+
-		"no item can have, witnesses that ledger and table belong together. Every write names first the family `_cdc_w<ledger>_<fence>`, which keeps no\n"+
-		"cell: once it is dropped, whatever still names it is refused. A version is `generation.hop.sequence.count` at fixed widths of 8, 6, 40\n"+
-		"and 4 digits; hop 0 is a load, its sequence the second of its read.")
+		"no item can have, witnesses that ledger and table belong together. The first mutation of every write names the family `_cdc_w<ledger>_<fence>`, which keeps no\n"+
+		"cell: once it is dropped, Bigtable rejects requests that name it. A version is `generation.hop.sequence.count` at fixed widths of 8, 6, 40\n"+
+		"and 4 digits; hop 0 is a load; its sequence is the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead letter", "deadLetterRow"}, {"The keeper", "keeperRecord"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "keeperRecord"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

@@ -91,7 +91,7 @@ func eachLineIsADocument(t *testing.T, log string, flags ...string) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewScanner(stderr)
-	parts := []string{"DynamoDB us-east-1 at EMULATOR", "✓ table Orders", admin.ListeningMessage, "reads the shard", "copy done", "Orders  1 item copied"}
+	parts := []string{"DynamoDB us-east-1 at EMULATOR", "✓ table Orders", admin.ListeningMessage, "acquired shard", "finished copy", "Orders  1 item copied"}
 	begun := everyRecord(t, lines, parts...)
 	for _, part := range parts {
 		if !said(begun, part) {
@@ -272,7 +272,7 @@ func TestMissingCredentialsAreRetriedWhileRunning(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewScanner(stderr)
-	if !said(everyRecord(t, lines, "reads the shard"), "reads the shard") {
+	if !said(everyRecord(t, lines, "acquired shard"), "acquired shard") {
 		t.Fatal("it did not begin")
 	}
 	missing.Store(true)
@@ -283,7 +283,7 @@ func TestMissingCredentialsAreRetriedWhileRunning(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if after := everyRecord(t, lines); !said(after, "repeats a step") {
+	if after := everyRecord(t, lines); !said(after, "retrying") {
 		t.Errorf("no repeat is told: %v", after)
 	}
 	_ = cmd.Wait() // its outcome is the exit status

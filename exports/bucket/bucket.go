@@ -45,7 +45,7 @@ func Parse(address string) (Place, error) {
 	}
 	p := Place{Scheme: Scheme(scheme)}
 	if p.Scheme != S3 && p.Scheme != CloudStorage {
-		return Place{}, fmt.Errorf("there are exports in directories, s3:// and gs://, and none in %s://", scheme)
+		return Place{}, fmt.Errorf("exports are read from directories, s3:// and gs://, not from %s://", scheme)
 	}
 	bucket, key, _ := strings.Cut(rest, "/")
 	p.Bucket = bucket

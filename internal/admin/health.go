@@ -95,7 +95,7 @@ func live(f Facts, now time.Time) Verdict {
 		last = f.Started
 	}
 	age := now.Sub(last)
-	return Verdict{{Name: "loop", OK: age <= liveWithin, Text: fmt.Sprintf("last turn %s ago", round(age))}}
+	return Verdict{{Name: "loop", OK: age <= liveWithin, Text: fmt.Sprintf("last pass %s ago", round(age))}}
 }
 
 // Ready tells whether the process does its part: both ends were reached, the ledger still is, and what it reads makes progress. A write that does
@@ -150,7 +150,7 @@ func (t *TableFacts) polls(now time.Time) Check {
 		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("no shards here; the last was released %s ago, last progress %s ago", round(now.Sub(t.GivenUp)), round(age))
 	case !t.Unlisted.IsZero():
 		age := now.Sub(t.Unlisted)
-		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("the stream was not listed completely yet, seen for %s", round(age))
+		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("the stream has had no complete listing for %s", round(age))
 	case !t.Childless.IsZero():
 		c.OK, c.Text = false, fmt.Sprintf("a shard ended %s ago, and its children were not listed yet", round(now.Sub(t.Childless)))
 	}

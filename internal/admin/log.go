@@ -40,7 +40,7 @@ const (
 	// Of records for programs: KeyEvent is probe or progress. Unknown figures are left out.
 	KeyEvent    = "event"
 	KeyProbe    = "probe"            // the dependency that was asked
-	KeyOK       = "ok"               // true, false, or null if it cannot be told
+	KeyOK       = "ok"               // true, false, or null if unknown
 	KeyDetail   = "detail"           // what it answered
 	KeyRate     = "items_per_second" // over the last five minutes
 	KeyETA      = "eta_seconds"      // until a copy is done

@@ -74,12 +74,12 @@ func NewMetrics(build Build) *Metrics {
 	m.phase = gauge("replicator_migration_phase", "1 for the migration's current phase, 0 for the others.", "phase")
 	m.state = gauge("replicator_state", "1 for the migration's current state, 0 for the others.", "state")
 	m.ready = gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.")
-	m.strays = gauge("replicator_cutover_strays", "Changes made in the source after a cutover had frozen it, by missed writers.")
+	m.strays = gauge("replicator_cutover_strays", "Changes in the source after a cutover froze it, by late writers.")
 	for _, g := range Gauges {
 		m.gauges[g.Name] = gauge(g.Name, g.Help, table)
 	}
 	m.lag = gauge("replicator_source_lag_seconds",
-		"Age of the last applied change while there are more, otherwise the time since the last empty page. The largest value of the shards read here.", table)
+		"Age of the last applied change while unread changes remain, otherwise the time since the last empty page. The largest value of the shards read here.", table)
 	m.clockOffset = gauge("replicator_clock_offset_seconds",
 		"How far this host's clock is ahead of DynamoDB's, by the Date of its last answer.")
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
@@ -87,7 +87,7 @@ func NewMetrics(build Build) *Metrics {
 		"1 from a loss of changes or a mapping change until the table is loaded and swept, else 0.", table)
 	m.seeking = gauge("replicator_discovery_failing", "1 while tables of patterns cannot be listed or described, so that new tables are not followed. 0 after a complete listing.")
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
-	m.applied = counter("replicator_changes_applied_total", "Changes that were written to the target, refused as stale, or parked.", table, "event")
+	m.applied = counter("replicator_changes_applied_total", "Changes that were written to the target, rejected as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping ignores, in changes and in the copy.", table, "rule")
 	m.conflicts = register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "replicator_dual_write_conflict_delay_seconds",
@@ -97,7 +97,7 @@ func NewMetrics(build Build) *Metrics {
 	}, []string{table, "winner"}))
 	m.compared = counter("replicator_verify_rows_compared_total", "Rows of the target that this process compared with their items.", table)
 	m.mismatched = gauge("replicator_verify_mismatched_rows",
-		"Rows known to differ from their items, until a fresh comparison finds them equal. Found by the last verify and by comparisons of recent changes.", table)
+		"Rows known to differ from their items, until a later comparison finds them equal. Found by the last verify and by comparisons of recent changes.", table)
 	m.copied = counter("replicator_backfill_items_copied_total", "Items that the load has written.", table)
 	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table, by DynamoDB's count, which is hours old.", table)
 	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -113,7 +113,7 @@ func NewMetrics(build Build) *Metrics {
 	m.behind = gauge("replicator_relay_behind_messages", "Published messages that are not confirmed as applied, over all shards and appliers.", table)
 	m.topicLag = gauge("replicator_relay_lag_seconds", "Age of the last change before the oldest message that is not confirmed as applied. 0 if all are.", table)
 	m.topicHeadroom = gauge("replicator_relay_retention_headroom_seconds", "Minimum time left until the subscription drops messages that are not applied.", table)
-	m.deadLetter = gauge("replicator_relay_dead_letter_messages", "Minimum number of messages in the dead letter of the subscription.", table)
+	m.deadLetter = gauge("replicator_relay_dead_letter_messages", "Minimum number of messages in the dead-letter topic of the subscription.", table)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -183,10 +183,10 @@ func TestReferenceOfMetrics(t *testing.T) {
 
 const metricsHead = `# Metrics
 
-What every process tells Prometheus on /metrics, besides the metrics of the Go runtime and of the process. Written from the program by
-"go test ./internal/admin -update". A series appears with its first value: what is not known is absent, and not zero.
+Metrics of every process at /metrics, besides those of the Go runtime and of the process. Generated from the program by
+"go test ./internal/admin -update". A series appears with its first value; an unknown value is absent, not zero.
 
-No label holds a shard or a key, so that the number of series stays bounded. The alerts in deploy/monitoring rest on these names.
+No label has a shard or a key, so the number of series stays bounded. The alerts in deploy/monitoring use these names.
 
 | metric | type | labels | what |
 |---|---|---|---|

@@ -56,7 +56,7 @@ func TestEndpoints(t *testing.T) {
 	o.Health.Looked("Orders", false)
 	expect("GET", "/readyz", 200, "polls Orders: ok: no shards here\n")
 	now = now.Add(time.Hour)
-	expect("GET", "/healthz", 503, "loop: not ok: last turn 1h0m0s ago\n")
+	expect("GET", "/healthz", 503, "loop: not ok: last pass 1h0m0s ago\n")
 	expect("GET", "/readyz", 503, "ledger: not ok: last read 1h0m0s ago\n")
 	o.Health.Tick()
 	expect("HEAD", "/healthz", 200)

@@ -23,7 +23,7 @@ func (a *appliers) watchDeadLetter(ctx context.Context) error {
 	}
 	for {
 		if err := a.lookIntoDeadLetter(ctx); err != nil && ctx.Err() == nil {
-			a.Retrier.Events.Retry("", "look into the dead letter", deadLetterEach, err)
+			a.Retrier.Events.Retry("", "read the dead-letter subscription", deadLetterEach, err)
 		}
 		if err := task.Sleep(ctx, deadLetterEach); err != nil {
 			return nil

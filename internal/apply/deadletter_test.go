@@ -28,7 +28,7 @@ func TestTheDeadLetterIsLeftAsItIs(t *testing.T) {
 		}
 		dead.fails, s.failed = errors.New("away"), nil
 		s.applies(10 * time.Second)
-		if !slices.Equal(s.failed, []string{"look into the dead letter"}) {
+		if !slices.Equal(s.failed, []string{"read the dead-letter subscription"}) {
 			t.Errorf("told %q", s.failed)
 		}
 		dead.fails, dead.slow, s.failed = nil, true, nil

@@ -77,7 +77,7 @@ func (a *appliers) extend(ctx context.Context) error {
 		}
 		if err := a.Subscription.Extend(ctx, ids, heldFor); err != nil {
 			a.held.again(ids)
-			a.Retrier.Events.Retry("", "extend deadlines", extendFirst, err) // what comes again is refused as stale
+			a.Retrier.Events.Retry("", "extend deadlines (ModifyAckDeadline)", extendFirst, err) // what comes again is refused as stale
 		}
 	}
 	return nil

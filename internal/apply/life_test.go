@@ -365,7 +365,7 @@ func TestOnlyWhatIsHeldIsExtended(t *testing.T) {
 		extended := &extending{scene: s, fails: 2}
 		s.Subscription = extended
 		s.applies(5 * time.Minute)
-		if n := len(extended.ids); n < 3 || n > 4 || !s.noted(1) || !slices.Equal(s.failed, []string{"extend deadlines", "extend deadlines"}) {
+		if n := len(extended.ids); n < 3 || n > 4 || !s.noted(1) || !slices.Equal(s.failed, []string{"extend deadlines (ModifyAckDeadline)", "extend deadlines (ModifyAckDeadline)"}) {
 			t.Errorf("extended %d times, %q, failed %q", n, s.told, s.failed)
 		}
 	})

@@ -147,7 +147,7 @@ func (a *appliers) run(life engine.Lifecycle) error {
 		pulling.Go("settle", func(work context.Context) error { return a.end(a.assertDue(life.Within(work))) })
 	}
 	side := task.NewGroup(beside, 0)
-	side.Go("watch the dead letter", a.watchDeadLetter)
+	side.Go("watch the dead-letter topic", a.watchDeadLetter)
 	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
 	side.Go("acknowledge", func(ctx context.Context) error {
 		for task.Sleep(ctx, a.Timing.Commit) == nil {
@@ -249,7 +249,7 @@ func (a *appliers) durable(d ...done) {
 
 // errPoison is reported for a message that cannot be read, or is of a table that this process has
 // no mapping for.
-var errPoison = errors.New("a message cannot be applied here, and is given back")
+var errPoison = errors.New("this process cannot apply the message, so it is nacked")
 
 // refuse gives a message back, so that the subscription's dead letter takes it in the end.
 func (a *appliers) refuse(ctx context.Context, d relay.Delivery, table string, err error) error {
@@ -281,7 +281,7 @@ func (a *appliers) settle(life engine.Lifecycle) error {
 		}
 	}
 	for _, source := range slices.Sorted(maps.Keys(noted)) {
-		err := a.tables[source].Retry(life.Finishing(), "note what is applied", func(ctx context.Context) error {
+		err := a.tables[source].Retry(life.Finishing(), "record what is applied", func(ctx context.Context) error {
 			return a.Ledger.NoteApplied(ctx, source, noted[source])
 		})
 		if err != nil {

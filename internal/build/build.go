@@ -12,7 +12,7 @@ import (
 // Info says which program this is.
 type Info struct {
 	Schema   string `json:"schema"`   // replicator.version/v1
-	Version  string `json:"version"`  // "unknown build" if nothing was recorded
+	Version  string `json:"version"`  // "unknown build" if unknown
 	Revision string `json:"revision"` // commit, with "+changes" if the tree was modified; "unknown" if it was not recorded
 	Date     string `json:"date"`     // of the commit, RFC 3339; "unknown" if it was not recorded
 	Go       string `json:"go"`

@@ -49,7 +49,7 @@ type Document struct {
 	Schema string    `json:"schema"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
-	// PricesDate and Currency are those of the list prices by which Spent is money.
+	// PricesDate and Currency are those of the list prices of Spent.
 	PricesDate string              `json:"prices_date"`
 	Currency   string              `json:"currency"`
 	Tables     []Table             `json:"tables"`
@@ -61,10 +61,10 @@ type Table struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 	State  string `json:"state"`
-	// Progress is null unless a verify is under way, and Result unless one came to its end.
+	// Progress is null unless a verify is running, and Result unless one has completed.
 	Progress *Progress `json:"progress"`
 	Result   *Result   `json:"result"`
-	// Repair is what a repair did with what was found; null without one.
+	// Repair is the outcome of a repair; null without one.
 	Repair *repair.Document `json:"repair"`
 }
 
@@ -72,16 +72,16 @@ type Table struct {
 type Progress struct {
 	BegunAt *time.Time `json:"begun_at"`
 	Way     string     `json:"way"` // quiet or live
-	Why     string     `json:"why"` // it was chosen
+	Why     string     `json:"why"` // why this way was chosen
 	Phase   int        `json:"phase"`
 	Parts   Parts      `json:"parts"` // of the phase
 	Items   int64      `json:"items"` // read of the source so far
 	Rows    int64      `json:"rows"`  // and of the target
-	// Estimate is how many items there are by DynamoDB's own count, hours old.
+	// Estimate is DynamoDB's count of items, which may be hours old.
 	Estimate  *int64  `json:"estimate"`
 	Differing int64   `json:"differing"` // found so far
 	ReadUnits float64 `json:"read_units"`
-	// Spent is the money so far: reading the source, and what leaves AWS of it.
+	// Spent is the cost so far: reads of the source, and egress from AWS.
 	Spent      []cost.Line `json:"spent"`
 	ETASeconds *float64    `json:"eta_seconds"`
 }
@@ -96,14 +96,14 @@ type Parts struct {
 // Result is what a verify came to.
 type Result struct {
 	Clean bool `json:"clean"`
-	// Stale says that it is more than a day old, and says nothing of now.
+	// Stale reports that the result is more than a day old.
 	Stale     bool        `json:"stale"`
 	BegunAt   time.Time   `json:"begun_at"`
 	EndedAt   time.Time   `json:"ended_at"`
 	Way       string      `json:"way"`
 	Why       string      `json:"why"`
-	Sample    *float64    `json:"sample"` // the share of the items; null is all
-	Since     *time.Time  `json:"since"`  // only what was changed since; null is always
+	Sample    *float64    `json:"sample"` // the share of the items; null: all
+	Since     *time.Time  `json:"since"`  // only changes since then; null: all
 	Items     int64       `json:"items"`
 	Rows      int64       `json:"rows"`
 	Compared  int64       `json:"compared"`
@@ -117,7 +117,7 @@ type Result struct {
 	LeftOut   int64       `json:"left_out"`
 	ReadUnits float64     `json:"read_units"`
 	Spent     []cost.Line `json:"spent"`
-	Blind     []string    `json:"blind"`    // what a comparison of this scope cannot find
+	Blind     []string    `json:"blind"`    // differences that a comparison of this scope cannot find
 	Findings  []Finding   `json:"findings"` // the first thousand
 }
 
@@ -275,16 +275,16 @@ func (t *Table) progressText() string {
 func (t *Table) renderFindings(w io.Writer) {
 	r := t.Result
 	if r.Why != "" {
-		_, _ = fmt.Fprintf(w, "\n%s was compared the %s way: %s\n", t.Source, r.Way, r.Why)
+		_, _ = fmt.Fprintf(w, "\n%s: mode: %s (%s)\n", t.Source, modeText(verify.Way(r.Way)), r.Why)
 	}
 	for _, text := range r.Blind {
-		_, _ = fmt.Fprintf(w, "not found by it: %s\n", text)
+		_, _ = fmt.Fprintf(w, "this mode does not find: %s\n", text)
 	}
 	if r.Kept > 0 {
-		_, _ = fmt.Fprintf(w, "%s without an item may stay: expire: keep\n", terminal.Plural(int(r.Kept), "row"))
+		_, _ = fmt.Fprintf(w, "%s without an item may stay, because of expire: keep\n", terminal.Plural(int(r.Kept), "row"))
 	}
 	if r.Unmapped > 0 {
-		_, _ = fmt.Fprintf(w, "%s cannot be mapped, and should be parked: replicator parked list\n", terminal.Plural(int(r.Unmapped), "item"))
+		_, _ = fmt.Fprintf(w, "%s cannot be mapped; see them with replicator parked list\n", terminal.Plural(int(r.Unmapped), "item"))
 	}
 	for i, f := range r.Findings {
 		if i == mostShown {
@@ -299,6 +299,14 @@ func (t *Table) renderFindings(w io.Writer) {
 	if more := r.Missing + r.Different + r.Extra + r.Foreign - int64(min(len(r.Findings), mostShown)); more > 0 {
 		_, _ = fmt.Fprintf(w, "%s  and %s\n", t.Source, terminal.Plural(int(more), "more row"))
 	}
+}
+
+// modeText names a way of comparing by what it reads.
+func modeText(way verify.Way) string {
+	if way == verify.Quiet {
+		return "checksums"
+	}
+	return "page by page"
 }
 
 func (f Finding) details() string {

@@ -59,13 +59,13 @@ func next(t Table) (command, why string) {
 	case t.State == StatePaused:
 		return "verify resume", "the verify of " + t.Source + " is paused"
 	case t.State == StateRunning:
-		return "verify", "goes on with the verify of " + t.Source + ", and waits for it"
+		return "verify", "resumes the verify of " + t.Source + ", and waits for its end"
 	case r == nil || t.State == stateEnded:
-		return "verify", t.Source + " was never compared as a whole"
+		return "verify", t.Source + " was never compared completely"
 	case t.Repair != nil && !t.Repair.DryRun && t.Repair.Repaired > 0:
-		return "verify", "only a fresh comparison says that " + t.Source + " is clean by now"
+		return "verify", "confirms that " + t.Source + " is clean"
 	case t.Repair == nil && r.Missing+r.Different+r.Extra > 0:
-		return "verify --repair", "compares " + t.Source + " again, and mends what differs then"
+		return "verify --repair", "compares " + t.Source + " again and fixes differences"
 	case r.Stale:
 		return "verify", "the result of " + t.Source + " is more than a day old"
 	}
@@ -116,14 +116,14 @@ func (o *Operator) verdict() error {
 			if err := t.mended.Verdict(); err != nil {
 				found = append(found, asDiag(err))
 			} else if r.LeftOut > 0 {
-				found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(r.LeftOut), "row") + " of table " + t.config.From + " were left out of the repair",
-					Cause: "more rows differ than a comparison keeps", Fix: "give the same command again: it compares anew, and repairs the next ones"})
+				found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(r.LeftOut), "row") + " of table " + t.config.From + " were not repaired",
+					Cause: "more rows differ than one verify records", Fix: "repeat the command; it compares again and repairs the next rows"})
 			}
 			continue
 		}
 		if n := r.Differing(); n > 0 {
 			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "row") + " of table " + t.config.From + " differ from the source",
-				Cause: "they are listed above", Fix: "replicator explain --table " + t.config.From + " --key KEY says why one does"})
+				Cause: "they are listed above", Fix: "replicator explain --table " + t.config.From + " --key KEY explains one"})
 		}
 	}
 	return found.Err()

@@ -73,7 +73,7 @@ func TestVerdict(t *testing.T) {
 		"no difference": {checkpoint.VerifyCounts{InFlight: 1, Kept: 1, Unmapped: 1}, nil, ""},
 		"repaired":      {checkpoint.VerifyCounts{Missing: 2}, &repair.Document{Table: "Orders", Repaired: 2}, ""},
 		"not reached":   {checkpoint.VerifyCounts{Missing: 2}, &repair.Document{Table: "Orders", NotReached: 2}, "2 rows of table Orders could not be repaired"},
-		"left out":      {checkpoint.VerifyCounts{Missing: 9, LeftOut: 7}, &repair.Document{Table: "Orders", Repaired: 2}, "7 rows of table Orders were left out of the repair"},
+		"left out":      {checkpoint.VerifyCounts{Missing: 9, LeftOut: 7}, &repair.Document{Table: "Orders", Repaired: 2}, "7 rows of table Orders were not repaired"},
 		"both":          {checkpoint.VerifyCounts{Missing: 9, LeftOut: 7}, &repair.Document{Table: "Orders", NotReached: 2}, "2 rows of table Orders could not be repaired"},
 	} {
 		o := &Operator{tables: []table{{config: config.Table{From: "Orders"}, mended: c.mended,
@@ -158,7 +158,7 @@ func TestRender(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"Orders 32 rows differ, 30m ago full 0 0 30 0 0 2 0", "Parts not started yet - -", "Old ended - -", "Now running: phase 1 of 2, 0 of 2 parts - 7 8 - -",
-		"Orders was compared the quiet way: changes come in", "3 rows without an item may stay", "1 item cannot be mapped", "Orders and 12 more rows", "Orders cost 1000 read units,", "Now cost 10 read units,",
+		"Orders: mode: checksums (changes come in)", "3 rows without an item may stay", "1 item cannot be mapped", "Orders and 12 more rows", "Orders cost 1000 read units,", "Now cost 10 read units,",
 		"Next: replicator verify because"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, &out)

@@ -124,7 +124,7 @@ func (o *Operator) Steer(ctx context.Context, step string) error {
 		acted++
 	}
 	if acted == 0 {
-		return &diag.Error{Code: diag.VerifyRefused, What: "there is no verify to " + step, Cause: "none is under way", Fix: "begin one: replicator verify" + o.With}
+		return &diag.Error{Code: diag.VerifyRefused, What: "there is no verify to " + step, Cause: "no verify is running", Fix: "begin one with replicator verify" + o.With}
 	}
 	return o.write(o.judge(o.now(ctx)))
 }
@@ -204,7 +204,7 @@ func (o *Operator) findings(ctx context.Context) error {
 		}
 		found, err := verify.Findings(ctx, o.ledger, t.config.From, run.Result)
 		if err != nil {
-			return explain(ctx, "cannot read what a verify of table "+t.config.From+" found", err)
+			return explain(ctx, "cannot read the findings of the verify of table "+t.config.From, err)
 		}
 		t.list = found
 		if o.ShowValues {

@@ -83,7 +83,7 @@ func TestBeginning(t *testing.T) {
 			t.Errorf("%s: %+v", code, p)
 		}
 		d, code = s.begin(nil)
-		if code != "" || d.Tables[0].State != StateDone || s.Table("Orders").Verify.Number != 2 || s.stderr.String() != "Orders: goes on with the verify that is under way\n" {
+		if code != "" || d.Tables[0].State != StateDone || s.Table("Orders").Verify.Number != 2 || s.stderr.String() != "Orders: resumed the running verify\n" {
 			t.Errorf("%s: %s, %s", code, d.Tables[0].State, &s.stderr)
 		}
 		s.Change("Orders", func(state *checkpoint.TableState) { state.Generation = 0 })
@@ -95,7 +95,7 @@ func TestBeginning(t *testing.T) {
 
 // A verify that is paused or cancelled while the command waits has no result: an older one is none.
 func TestAVerifyThatDoesNotEnd(t *testing.T) {
-	for step, cause := range map[string]string{Pause: "it is paused", Cancel: "it was cancelled"} {
+	for step, cause := range map[string]string{Pause: "an operator paused it", Cancel: "it was cancelled"} {
 		playScene(t, func(s *scene) {
 			s.World.Go("steer", func(ctx context.Context) {
 				for s.Table("Orders").Verify.Number < 2 {

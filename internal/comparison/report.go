@@ -28,13 +28,13 @@ type line struct {
 	Kind    string   `json:"kind,omitempty"`
 	Target  string   `json:"target,omitempty"`
 	Row     string   `json:"row,omitempty"` // its key, quoted if it is no plain text
-	Key     string   `json:"key,omitempty"` // of the item, in DynamoDB's JSON; empty for what is nobody's
+	Key     string   `json:"key,omitempty"` // of the item, in DynamoDB's JSON; empty for foreign rows
 	KeyHash string   `json:"key_hash,omitempty"`
 	Version string   `json:"version,omitempty"` // that the row held
 	Columns []Column `json:"columns,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
-	// Listed are the lines of the table, LeftOut the differences without one; on the last line of a
-	// table only, as its result.
+	// Listed are the lines of the table, LeftOut the differences without a line; only on the last
+	// line of a table, like its result.
 	Listed  *int    `json:"listed,omitempty"`
 	LeftOut *int64  `json:"left_out,omitempty"`
 	Result  *Result `json:"result,omitempty"`
@@ -70,7 +70,7 @@ func (o *Operator) unwritten(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &diag.Error{Code: diag.Usage, What: "cannot write the report " + o.Report, Cause: err.Error(), Fix: "name a file in a directory that exists and that you may write to", Err: err}
+	return &diag.Error{Code: diag.Usage, What: "cannot write the report " + o.Report, Cause: err.Error(), Fix: "name a file in a directory that exists and is writable", Err: err}
 }
 
 // pageName is where the page of a report lies.

@@ -72,9 +72,9 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 	hash := o.Cfg.Hash(t.config)
 	switch {
 	case !t.found || t.state.Generation == 0:
-		return refuse("it is not followed yet", "start `replicator run`, and verify when `replicator status` shows the table")
+		return refuse("no worker has followed the table yet", "start `replicator run`, then verify once `replicator status` shows the table")
 	case t.state.Verify.Running():
-		_, _ = fmt.Fprintf(o.Stderr, "%s: goes on with the verify that is under way\n", t.config.From)
+		_, _ = fmt.Fprintf(o.Stderr, "%s: resumed the running verify\n", t.config.From)
 		return nil
 	}
 	var err error
@@ -129,7 +129,7 @@ func (o *Operator) work(ctx context.Context) error {
 		t := &o.tables[i]
 		switch v := t.state.Verify; {
 		case v.Running() && v.Paused != "":
-			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " does not go on", Cause: "it is paused",
+			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " is paused", Cause: "an operator paused it",
 				Fix: "replicator verify resume --table " + t.config.From + o.With})
 		case !v.Running() && v.Result.Number != v.Number:
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " has no result", Cause: "it was cancelled"})

@@ -208,7 +208,7 @@ type Cutover struct {
 	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover waits for approval, its hours and its gates
 	Deadlines      CutoverDeadlines `key:"deadlines"`                                        // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
 	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`    // time between the two equal listings of a stream that prove a drain
-	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long after the switch the stream is watched for missed writers
+	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long after the switch the stream is watched for late writers
 	Hooks          CutoverHooks     `key:"hooks"`                                            // hooks that stop, switch and release the application; all three or none
 }
 
@@ -238,10 +238,10 @@ type CutoverHooks struct {
 
 // Relay is the topic to which `replicator relay` publishes changes, and the subscription from which others apply them.
 type Relay struct {
-	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                // projects/PROJECT/topics/TOPIC
-	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"` // subscription of the topic for run --from pubsub; R1311 lists unsuitable settings
-	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead letter is not monitored"`   // subscription of the dead-letter topic; while it holds a message no table is in sync
-	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                  // message format: CloudEvents 1.0 in structured mode
+	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                    // projects/PROJECT/topics/TOPIC
+	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"`     // subscription of the topic for run --from pubsub; R1311 lists unsuitable settings
+	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead-letter topic is not monitored"` // subscription of the dead-letter topic; while it holds a message no table is in sync
+	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                      // message format: CloudEvents 1.0 in structured mode
 }
 
 // BadItem says what happens to an item that cannot be mapped or stored.

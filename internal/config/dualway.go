@@ -11,11 +11,11 @@ type DualWay struct {
 	Table string `json:"table"`
 	// Way is settle, version_attribute or off.
 	Way string `json:"way"`
-	// Means says what the way is, in one sentence.
+	// Means explains the way in one sentence.
 	Means string `json:"means"`
-	// ReadersSee is what readers of the target may see, and until when.
+	// ReadersSee are the states that readers of the target may see, and until when.
 	ReadersSee []string `json:"readers_may_see"`
-	// Refused is what the table's configuration must not have.
+	// Refused are the settings that the table's configuration must not have.
 	Refused []string `json:"refused"`
 }
 

@@ -144,7 +144,7 @@ func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 		b.spec.Families = []transform.Family{{Name: DataFamily, GC: transform.GC{Versions: 1}}}
 	}
 	if (t.TTL.Attribute == "") != (t.TTL.Expire == "") {
-		b.report(diag.MissingValue, ".ttl", 0, b.path+".ttl needs both attribute and expire", "what is done depends on both",
+		b.report(diag.MissingValue, ".ttl", 0, b.path+".ttl needs both attribute and expire", "the handling of expired items depends on both",
 			"write ttl: { attribute: expiresAt, expire: gc }")
 	}
 	for i := range t.Rules {

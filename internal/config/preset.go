@@ -28,7 +28,7 @@ func (b *specBuilder) preset() {
 				continue
 			}
 			if len(b.spec.Families) != 1 {
-				b.report(diag.RuleInvalid, ".preset", 0, fmt.Sprintf("preset %s writes one family, and %d are declared", t.Preset, len(b.spec.Families)),
+				b.report(diag.RuleInvalid, ".preset", 0, fmt.Sprintf("preset %s writes one family, but %d are declared", t.Preset, len(b.spec.Families)),
 					"the preset cannot choose one", "declare one family, or give each rule its columns")
 				return
 			}

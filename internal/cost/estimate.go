@@ -77,7 +77,7 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 		if t.ReadCapacity > 0 {
 			slower(float64(t.ReadCapacity)/units, "the table's provisioned read capacity, all of it")
 		} else {
-			slower(p.Rates["on_demand_reads"]/units, "what an on-demand table guarantees")
+			slower(p.Rates["on_demand_reads"]/units, "the guaranteed throughput of an on-demand table")
 		}
 		slower(t.ReadLimit/units, "backfill.max_read_capacity")
 	}
@@ -106,7 +106,7 @@ func (p Prices) nodesFor(rowsPerSecond float64, hdd bool) int {
 type Line struct {
 	What     string  `json:"what"`
 	Quantity string  `json:"quantity"`
-	Amount   float64 `json:"amount"` // in the table's currency
+	Amount   float64 `json:"amount"` // in the currency of the prices
 	Per      string  `json:"per"`    // once, day, month, million changes, idle shard-hour
 	Price    string  `json:"price"`  // the name of the unit price; empty where nothing is charged
 	Note     string  `json:"note,omitempty"`
@@ -155,11 +155,11 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 // messages is what changes cost on their way through a topic.
 func (p Prices) messages(t Table) Line {
 	images := 2 * float64(t.Bytes) / math.Max(float64(t.Items), 1) // the new and the old one
-	line := Line{What: "changes through Pub/Sub", Per: perMillionChanges, Price: "pubsub_tib", Note: "published; every subscription adds the same again"}
+	line := Line{What: "changes through Pub/Sub", Per: perMillionChanges, Price: "pubsub_tib", Note: "published; each subscription adds the same amount"}
 	bytes := million * (images*p.Rates["wire_factor"] + p.Rates["message_bytes"])
 	if t.Applied {
 		bytes *= 2
-		line.Note = "published, and pulled to be applied; every other subscription adds half again"
+		line.Note = "published, and pulled by appliers; each further subscription adds half of it"
 	}
 	line.Quantity, line.Amount = size(bytes), bytes/tib*p.Prices["pubsub_tib"].Price
 	return line

@@ -23,7 +23,7 @@ var builtin []byte
 
 // Price is a unit price and where it is from.
 type Price struct {
-	Price  float64 `yaml:"price" json:"price"` // in the table's currency
+	Price  float64 `yaml:"price" json:"price"` // in the currency of the prices
 	Source string  `yaml:"source" json:"source"`
 }
 
@@ -57,7 +57,7 @@ func Override(content []byte) (Prices, error) {
 		return Prices{}, fmt.Errorf("another currency (%s) needs all prices: %s", over.Currency, strings.Join(slices.Sorted(maps.Keys(base.Prices)), ", "))
 	}
 	if over.Date == "" {
-		return Prices{}, errors.New("date is missing: write the date of the prices, as 2026-11-21")
+		return Prices{}, errors.New("date is missing: write the date of the prices, such as 2026-11-21")
 	}
 	base.Date = over.Date
 	if over.Currency != "" {

@@ -191,7 +191,7 @@ func TestTheSourceTellsTheTime(t *testing.T) {
 		s.driver.Ledger = unheard
 		s.start(plan())
 		got := s.driveFor(time.Minute)
-		if got.Step != checkpoint.CutoverRequested || len(s.failed) == 0 || !strings.Contains(s.failed[0], "the source does not tell its time") {
+		if got.Step != checkpoint.CutoverRequested || len(s.failed) == 0 || !strings.Contains(s.failed[0], "the source's answer has no time") {
 			t.Errorf("%s: %q", got.Step, s.failed)
 		}
 		s.Source.Fail = nil

@@ -175,13 +175,13 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 	case t.unseen > 0:
 		return nil, fmt.Sprintf("%d of %d canaries are not read yet", t.unseen, t.all)
 	case len(left) > 0:
-		return nil, fmt.Sprintf("%d of its shards are not proved to be applied, %s first", len(left), left[0])
+		return nil, fmt.Sprintf("%d of its shards are not proved to be applied; the first is %s", len(left), left[0])
 	case f.State.Apply == checkpoint.Topic && behind > 0:
-		return nil, fmt.Sprintf("of %d shards messages are not applied yet", behind)
+		return nil, fmt.Sprintf("messages of %d shards are not applied yet", behind)
 	case len(checkpoint.Unfollowed(f.State, f.Shards, time.Time{})) > 0:
 		return nil, "the children of a shard that ended are not listed yet"
 	case !t.equal:
-		return nil, fmt.Sprintf("two equal listings of the stream, %s apart, are not there yet", spell(s.Lists))
+		return nil, fmt.Sprintf("two equal listings of the stream, %s apart, are needed", spell(s.Lists))
 	}
 	return proofs, ""
 }
@@ -190,7 +190,7 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 func (t *drainedTable) how(c checkpoint.Cutover, sh *checkpoint.Shard, s Settings) string {
 	switch {
 	case sh.State == checkpoint.Done && t.ended[sh.ID]:
-		return "done, and two equal listings after that"
+		return "done, then two equal listings"
 	case sh.State != checkpoint.Reading || !sh.EndedAt.IsZero() || sh.Settling.Changes > 0 || sh.Owner == "":
 		return ""
 	case sh.Sighted.Canary == c.Attempt:
@@ -230,7 +230,7 @@ func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, e
 				if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Stray(stray); return nil }); err != nil {
 					return "", err
 				}
-				return fmt.Sprintf("somebody still writes: item %s of table %s was changed at %s, after the freeze", stray.Key, source, at.UTC().Format(time.RFC3339)), nil
+				return fmt.Sprintf("the application still writes: item %s of table %s was changed at %s, after the freeze", stray.Key, source, at.UTC().Format(time.RFC3339)), nil
 			}
 		}
 	}

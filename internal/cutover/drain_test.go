@@ -102,9 +102,9 @@ func TestWhatADrainWaitsFor(t *testing.T) {
 	for want, change := range map[string]func(f *Figures, d *drainedTable){
 		"":                                 func(*Figures, *drainedTable) {},
 		"1 of 2 canaries are not read yet": func(_ *Figures, d *drainedTable) { d.all = 2 },
-		"1 of its shards are not proved to be applied, s first": func(f *Figures, _ *drainedTable) { f.Shards[0].Owner = "" },
-		"1 of its shards are not proved to be applied, t first": func(_ *Figures, d *drainedTable) { d.listed["t"] = true },
-		"of 1 shards messages are not applied yet": func(f *Figures, _ *drainedTable) {
+		"1 of its shards are not proved to be applied; the first is s": func(f *Figures, _ *drainedTable) { f.Shards[0].Owner = "" },
+		"1 of its shards are not proved to be applied; the first is t": func(_ *Figures, d *drainedTable) { d.listed["t"] = true },
+		"messages of 1 shards are not applied yet": func(f *Figures, _ *drainedTable) {
 			f.State.Apply = checkpoint.Topic
 			f.Shards[0].Apply, f.Shards[0].Applied, f.Shards[0].Generation = checkpoint.Topic, 7, 5
 		},
@@ -121,7 +121,7 @@ func TestWhatADrainWaitsFor(t *testing.T) {
 			f.Shards = append(f.Shards, checkpoint.Shard{ID: "parent", Label: "l", State: checkpoint.Done})
 			d.ended["parent"] = true
 		},
-		"two equal listings of the stream, 2m apart, are not there yet": func(_ *Figures, d *drainedTable) { d.equal = false },
+		"two equal listings of the stream, 2m apart, are needed": func(_ *Figures, d *drainedTable) { d.equal = false },
 	} {
 		f := ready()
 		f.Shards[0].Sighted.See(3, 0)

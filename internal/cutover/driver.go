@@ -82,7 +82,7 @@ func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Set
 		return err
 	}
 	g := task.NewGroup(seat.Context(), 0)
-	g.Go("renew the driver's seat", func(context.Context) error { return seat.Keep() })
+	g.Go("renew the driver's lease", func(context.Context) error { return seat.Keep() })
 	g.Go("drive", func(ctx context.Context) error {
 		defer seat.Abandon()
 		v := &drive{Driver: d, settings: settings, seat: seat}
@@ -183,14 +183,14 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 		return true, ignoreMoved(err)
 	}
 	if !known && c.Step != checkpoint.CutoverCancelling && c.Step != checkpoint.CutoverSwitching {
-		return true, errors.New("the source does not tell its time")
+		return true, errors.New("the source's answer has no time")
 	}
 	return true, ignoreMoved(v.step(ctx, c, now))
 }
 
 func orNothing(trouble string) string {
 	if trouble == "" {
-		return "it did not come to its end"
+		return "it did not complete"
 	}
 	return trouble
 }
@@ -255,7 +255,7 @@ func (v *drive) advance(ctx context.Context, c checkpoint.Cutover, now time.Time
 // request waits for approval, hours and gates.
 func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if c.Expired(now) {
-		return v.cancel(ctx, c, now, "nobody approved it, or it was not ready, in time")
+		return v.cancel(ctx, c, now, "it expired before it was approved and ready")
 	}
 	if !c.Due(now) {
 		return nil
@@ -266,7 +266,7 @@ func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time
 			return err
 		}
 		if open := Open(gates); len(open) > 0 {
-			return v.trouble(ctx, c, "waits for gate %s of table %s: %s", open[0].Name, open[0].Table, "not ready")
+			return v.trouble(ctx, c, "waiting for gate %s of table %s: %s", open[0].Name, open[0].Table, "not ready")
 		}
 	}
 	return v.advance(ctx, c, now, nil)
@@ -382,7 +382,7 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 			return err
 		}
 		if withheld != "" && !overrides(c, GateFence) {
-			return v.cancel(ctx, c, now, "late writes to %s cannot be refused: %s", target, withheld)
+			return v.cancel(ctx, c, now, "late writes to %s cannot be rejected: %s", target, withheld)
 		}
 	}
 	if c.Rehearse {
@@ -391,7 +391,7 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if now, known := v.now(ctx, c, false); known {
 		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.FencedAt = now })
 	}
-	return errors.New("the source does not tell its time")
+	return errors.New("the source's answer has no time")
 }
 
 func overrides(c checkpoint.Cutover, gate string) bool {
@@ -419,7 +419,7 @@ func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.T
 	case HookRefused:
 		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(false, "the hook", now) })
 	default:
-		err = v.trouble(ctx, c, "hook %s did not answer: whether the application has switched is not known: %s", Switch, output)
+		err = v.trouble(ctx, c, "hook %s did not answer, so replicator does not know whether the application has switched: %s", Switch, output)
 	}
 	return err
 }
@@ -441,7 +441,7 @@ func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time
 		}
 	}
 	if err := v.resume(ctx, c); err != nil { // in any case: an application that goes on by itself is followed
-		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the tables cannot go on: %v", err)))
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the tables cannot resume: %v", err)))
 	}
 	if trouble != "" {
 		return v.trouble(ctx, c, "%s", trouble)

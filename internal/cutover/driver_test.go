@@ -112,7 +112,7 @@ func TestARequestWaits(t *testing.T) {
 				s.Change("Orders", func(st *checkpoint.TableState) { st.NeedsLoad = true }) // so that checks end it
 				got := s.drive(settled)
 				if c.begins == 0 {
-					s.expect(got, checkpoint.CutoverCancelled, "nobody approved it, or it was not ready, in time")
+					s.expect(got, checkpoint.CutoverCancelled, "it expired before it was approved and ready")
 					if after := got.EndedAt.Sub(kit.Begin); after < 10*time.Minute || after > 11*time.Minute {
 						t.Errorf("it expired after %s", after)
 					}
@@ -138,7 +138,7 @@ func TestGatesOfAnAttempt(t *testing.T) {
 	}{
 		"ends":            {reason: "gate parked of table Parts is not ready: 1"},
 		"waits":           {whenReady: true, heals: true},
-		"waits in vain":   {whenReady: true, reason: "nobody approved it, or it was not ready, in time"},
+		"waits in vain":   {whenReady: true, reason: "it expired before it was approved and ready"},
 		"another's":       {overrides: []checkpoint.CutoverOverride{lag}, reason: "gate parked"},
 		"passed by force": {overrides: []checkpoint.CutoverOverride{lag, {Gate: GateParked, Reason: "known"}}},
 	} {
@@ -150,7 +150,7 @@ func TestGatesOfAnAttempt(t *testing.T) {
 				s.start(p)
 				if c.whenReady {
 					got := s.driveFor(time.Minute)
-					if got.Step != checkpoint.CutoverRequested || got.Trouble != "waits for gate parked of table Parts: not ready" {
+					if got.Step != checkpoint.CutoverRequested || got.Trouble != "waiting for gate parked of table Parts: not ready" {
 						t.Errorf("%s: %s", got.Step, got.Trouble)
 					}
 				}
@@ -221,7 +221,7 @@ func TestDeadlines(t *testing.T) {
 			s.Change("Parts", func(st *checkpoint.TableState) {
 				s.Must(st.BeginVerify(2, checkpoint.VerifyPlan{Plan: []byte("1"), Phase: 1, Parts: 1}))
 			})
-		}, 8 * time.Minute, "verify took more than 8m: table Parts: another verify is under way"},
+		}, 8 * time.Minute, "verify took more than 8m: table Parts: another verify is running"},
 		"fence": {func(s *scene) { s.Target.Refuse = func(string) error { return errAway } }, 4 * time.Minute, "fence took more than 4m"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestAnswersOfTheSwitch(t *testing.T) {
 				if c.operator != "" {
 					s.drive(at(checkpoint.CutoverSwitching))
 					got := s.driveFor(3 * time.Minute)
-					if got.Step != checkpoint.CutoverSwitching || n < 30 || !strings.Contains(got.Trouble, "whether the application has switched is not known: as said") {
+					if got.Step != checkpoint.CutoverSwitching || n < 30 || !strings.Contains(got.Trouble, "replicator does not know whether the application has switched: as said") {
 						t.Errorf("after three minutes: %s, %d calls, %s", got.Step, n, got.Trouble)
 					}
 					if s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("no", s.Now()) }) == nil {
@@ -361,7 +361,7 @@ func TestAFenceThatIsWithheld(t *testing.T) {
 			if overridden {
 				s.expect(got, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
 			} else {
-				s.expect(got, checkpoint.CutoverCancelled, "late writes to orders cannot be refused: the permission bigtable.tables.update is missing", FreezeWrites, UnfreezeWrites)
+				s.expect(got, checkpoint.CutoverCancelled, "late writes to orders cannot be rejected: the permission bigtable.tables.update is missing", FreezeWrites, UnfreezeWrites)
 			}
 		})
 	}
@@ -414,7 +414,7 @@ func TestWhatEndsADrain(t *testing.T) {
 			s.Sleep(5 * time.Second)
 			s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Step = step; return nil }))
 			got := s.drive(settled)
-			if !strings.HasPrefix(got.Reason, "somebody still writes: item hash of table Parts was changed at ") || got.Strays != 1 || got.Stragglers[0].Table != "Parts" || !got.Stragglers[0].At.After(got.FrozenAt) {
+			if !strings.HasPrefix(got.Reason, "the application still writes: item hash of table Parts was changed at ") || got.Strays != 1 || got.Stragglers[0].Table != "Parts" || !got.Stragglers[0].At.After(got.FrozenAt) {
 				t.Errorf("at %s: %s: %q, %+v", step, got.Step, got.Reason, got.Stragglers)
 			}
 			if way := steps(got); strings.Contains(way, "verify") == (step == checkpoint.CutoverDrain) || strings.Contains(way, "fence") || len(got.Fences) > 0 {

@@ -114,13 +114,13 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 	copied, why, cure := f.copied(now)
 	verified, verdict := f.verified(r.VerifyWithin, now)
 	parked := "replicator parked list --table " + source
-	fenced, withheld := true, "late writes are refused"
+	fenced, withheld := true, "late writes are rejected"
 	for _, t := range f.Targets {
 		switch {
 		case t.Withheld != "":
-			fenced, withheld = false, "late writes to "+t.Table+" are not refused: "+t.Withheld
+			fenced, withheld = false, "late writes to "+t.Table+" are not rejected: "+t.Withheld
 		case t.Fence == 0:
-			fenced, withheld = false, "table "+t.Table+" has no number yet"
+			fenced, withheld = false, "table "+t.Table+" has no fence yet"
 		}
 	}
 	lagging, lag := f.lag(r, now)
@@ -132,7 +132,7 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		gate(GateFull, standing.VerifiedInFull(f.State, now), resultText(f.State.Verify.Full, now), "replicator verify --full --table "+source),
 		gate(GateParked, f.Found && f.Parked <= r.ParkedAtMost, fmt.Sprint(f.Parked), parked),
 		gate(GateHeadroom, roomy, headroom, "replicator status --table "+source+" --shards"),
-		gate(GateFence, f.Found && fenced, withheld, "grant bigtable.tables.update to the workers, and lift the table's protection"),
+		gate(GateFence, f.Found && fenced, withheld, "grant bigtable.tables.update to the workers, and remove the table's deletion protection"),
 	}
 }
 
@@ -184,7 +184,7 @@ func (f Figures) lag(r Ready, now time.Time) (bool, string) {
 		reached := s.PositionTime()
 		switch {
 		case s.State != checkpoint.Reading || s.Owner == "" || reached.IsZero():
-			return false, "nobody reads shard " + s.ID
+			return false, "no worker reads shard " + s.ID
 		case now.Sub(reached) > r.LagBelow+r.Grace && s.Settling.Changes == 0:
 			return false, "shard " + s.ID + " is " + spell(now.Sub(reached).Round(time.Second)) + " behind"
 		}

@@ -232,7 +232,7 @@ func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Ou
 		takes += s.slow
 	}
 	if task.Sleep(ctx, takes) != nil {
-		return "it ran out of time and was killed", cutover.HookUnknown
+		return "it exceeded its time limit and was killed", cutover.HookUnknown
 	}
 	return output, outcome
 }

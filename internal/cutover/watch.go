@@ -29,7 +29,7 @@ func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		number := c.Finals[source]
 		if number == 0 || s.Verify.Number != number || !s.Verify.Running() && s.Verify.Result.Number != number { // or cancelled
 			if s.Verify.Running() {
-				return v.trouble(ctx, c, "table %s: another verify is under way", source)
+				return v.trouble(ctx, c, "table %s: another verify is running", source)
 			}
 			if number, err = v.Verifier.Begin(ctx, s); err != nil {
 				return err
@@ -47,7 +47,7 @@ func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time)
 			return err
 		}
 		if s.Verify.Running() {
-			return v.trouble(ctx, c, "table %s: the final verify is under way", source)
+			return v.trouble(ctx, c, "table %s: the final verify is running", source)
 		}
 		result := s.Verify.Result
 		if ok, why := finally(s, result, now); !ok && !overrides(c, GateVerify) {
@@ -64,11 +64,11 @@ func finally(s checkpoint.TableState, result checkpoint.VerifyResult, now time.T
 	case standing.Lost(s):
 		return false, "needs a load: " + s.Reason
 	case result.Generation != s.Generation || !result.Clean():
-		return false, "the final verify says: " + result.Verdict(now)
+		return false, "result of the final verify: " + result.Verdict(now)
 	case s.Sampled.Differing > 0:
 		return false, "rows of a sample differ"
 	case !standing.VerifiedInFull(s, now):
-		return false, "the last full verify says: " + resultText(s.Verify.Full, now)
+		return false, "result of the last full verify: " + resultText(s.Verify.Full, now)
 	}
 	return true, ""
 }
@@ -111,7 +111,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	}
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 		if failed != nil {
-			c.Note(now, "the streams could not be read at the end of the watch: what was written since is not known")
+			c.Note(now, "the streams could not be read at the end of the watch; later writes are unknown")
 		}
 		return c.Watched(now)
 	})
@@ -182,7 +182,7 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) e
 }
 
 // errUnread tells that a look has not come to the end of what the stream holds.
-var errUnread = errors.New("the stream holds more than one look reads")
+var errUnread = errors.New("the stream has more changes than one read returns")
 
 // pagesALook bounds what one look reads of a shard.
 const pagesALook = 20
@@ -236,7 +236,7 @@ func (v *drive) alarm(ctx context.Context, c checkpoint.Cutover, source string, 
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 		for _, s := range strays {
 			if c.Stray(s) {
-				c.Note(s.At, "somebody still writes to table "+s.Table+": item "+s.Key)
+				c.Note(s.At, "writes after the switch to table "+s.Table+": item "+s.Key)
 			}
 		}
 		return nil

@@ -23,13 +23,13 @@ func TestFinalVerify(t *testing.T) {
 	}{
 		"clean":               {func(s *checkpoint.TableState) {}, ""},
 		"needs a load":        {func(s *checkpoint.TableState) { s.NeedsLoad, s.Reason = true, "a gap" }, "needs a load: a gap"},
-		"differs":             {func(s *checkpoint.TableState) { s.Verify.Result.Extra = 2 }, "the final verify says: 2 rows differ, 30m ago"},
-		"of another":          {func(s *checkpoint.TableState) { s.Verify.Result.Generation = 4 }, "the final verify says: clean, 30m ago"},
+		"differs":             {func(s *checkpoint.TableState) { s.Verify.Result.Extra = 2 }, "result of the final verify: 2 rows differ, 30m ago"},
+		"of another":          {func(s *checkpoint.TableState) { s.Verify.Result.Generation = 4 }, "result of the final verify: clean, 30m ago"},
 		"a sample differs":    {func(s *checkpoint.TableState) { s.Sampled.Differing = 1 }, "rows of a sample differ"},
-		"no full one":         {func(s *checkpoint.TableState) { s.Verify.Full = checkpoint.VerifyResult{} }, "the last full verify says: never"},
-		"the full one":        {func(s *checkpoint.TableState) { s.Verify.Full.Missing = 1 }, "the last full verify says: 1 row differs, 30m ago"},
-		"a stale full one":    {func(s *checkpoint.TableState) { s.Verify.Full.EndedAt = noon.Add(-25 * time.Hour) }, "the last full verify says: stale: clean, 25h ago"},
-		"an earlier full one": {func(s *checkpoint.TableState) { s.Verify.Full.Generation = 4 }, "the last full verify says: clean, 30m ago"},
+		"no full one":         {func(s *checkpoint.TableState) { s.Verify.Full = checkpoint.VerifyResult{} }, "result of the last full verify: never"},
+		"the full one":        {func(s *checkpoint.TableState) { s.Verify.Full.Missing = 1 }, "result of the last full verify: 1 row differs, 30m ago"},
+		"a stale full one":    {func(s *checkpoint.TableState) { s.Verify.Full.EndedAt = noon.Add(-25 * time.Hour) }, "result of the last full verify: stale: clean, 25h ago"},
+		"an earlier full one": {func(s *checkpoint.TableState) { s.Verify.Full.Generation = 4 }, "result of the last full verify: clean, 30m ago"},
 	} {
 		s := ready().State
 		c.change(&s)
@@ -50,11 +50,11 @@ func TestTheStepVerify(t *testing.T) {
 			}
 			return r
 		}
-		s.expect(s.play(plan()), checkpoint.CutoverCancelled, "table Parts: the final verify says: 3 rows differ of the changed rows", FreezeWrites, UnfreezeWrites)
+		s.expect(s.play(plan()), checkpoint.CutoverCancelled, "table Parts: result of the final verify: 3 rows differ of the changed rows", FreezeWrites, UnfreezeWrites)
 	})
 	playScene(t, func(s *scene) {
 		s.start(plan())
-		s.drive(func(c checkpoint.Cutover) bool { return strings.Contains(c.Trouble, "the final verify is under way") })
+		s.drive(func(c checkpoint.Cutover) bool { return strings.Contains(c.Trouble, "the final verify is running") })
 		_, err := s.Ledger.CancelVerify(s.Ctx, "Orders")
 		s.Must(err)
 		c := s.drive(settled)
@@ -87,7 +87,7 @@ func TestTheWatch(t *testing.T) {
 		if c.Step != checkpoint.CutoverWatching || c.Strays != 2 || len(c.Stragglers) != 2 || c.Stragglers[0].Table != "Parts" || c.Stragglers[0].Key == c.Stragglers[1].Key {
 			t.Errorf("%s: %d strays, %+v", c.Step, c.Strays, c.Stragglers)
 		}
-		if n := len(c.Timeline); c.Timeline[n-1].Text != "somebody still writes to table Parts: item "+c.Stragglers[1].Key {
+		if n := len(c.Timeline); c.Timeline[n-1].Text != "writes after the switch to table Parts: item "+c.Stragglers[1].Key {
 			t.Errorf("the timeline ends with %+v", c.Timeline[n-1])
 		}
 		if left := len(s.Source.Items["Orders"]); left != 1 {

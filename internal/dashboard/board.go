@@ -122,7 +122,7 @@ func (b *Board) Page() http.Handler {
 // errTooMany and errClosed are why no stream begins.
 var (
 	errTooMany = errors.New("too many pages are open")
-	errClosed  = errors.New("the process ends")
+	errClosed  = errors.New("the process is stopping")
 )
 
 func (b *Board) join() error {

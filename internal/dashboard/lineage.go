@@ -203,7 +203,7 @@ func shortOf(name string, most int) string {
 func unreadOf(m *status.Document, t *status.Table) state {
 	switch {
 	case m.Left():
-		return state{"read no more", "○", "soft"}
+		return state{"no longer read", "○", "soft"}
 	case t.Paused != nil:
 		return state{"paused", "‖", "soft"}
 	}
@@ -219,7 +219,7 @@ func stateOf(s *status.Shard, unread state) state {
 	case why == status.WhySilent:
 		return state{s.State + ", worker silent", "✗", "bad"}
 	case why == status.WhyTrouble:
-		return state{s.State + ", a step fails", "✗", "bad"}
+		return state{s.State + ", retrying", "✗", "bad"}
 	case why == status.WhyNobody:
 		return unread
 	case why == status.WhyChildren:

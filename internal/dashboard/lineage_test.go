@@ -45,7 +45,7 @@ func TestLineageIsDrawn(t *testing.T) {
 	for _, c := range []struct {
 		of         *status.Table
 		step, want string
-	}{{&status.Table{}, "", "□ waiting for a worker"}, {paused, "", "‖ paused"}, {paused, "done", "○ read no more"}} {
+	}{{&status.Table{}, "", "□ waiting for a worker"}, {paused, "", "‖ paused"}, {paused, "done", "○ no longer read"}} {
 		m.Cutover.Step = c.step
 		if got := drawn(drawingOf([][]status.Shard{held}, unreadOf(m, c.of))); !slices.Equal(got, []string{"0/0 " + c.want + " a"}) {
 			t.Errorf("got %q, want %s", got, c.want)

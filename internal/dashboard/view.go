@@ -101,7 +101,7 @@ var phaseWords = map[string]string{"prepare": "Plan", "copy": "Copy and stream",
 // gateWords are the gates of a cutover as people read them.
 var gateWords = map[string]string{
 	cutover.GateCopy: "copy complete", cutover.GateLag: "lag held", cutover.GateVerify: "verify clean", cutover.GateFull: "full verify clean",
-	cutover.GateParked: "parked items", cutover.GateHeadroom: "headroom", cutover.GateFence: "late writes refused",
+	cutover.GateParked: "parked items", cutover.GateHeadroom: "headroom", cutover.GateFence: "late writes rejected",
 }
 
 // cutoverSteps are the steps of a cutover in their order, and stepWords how people read them.
@@ -300,7 +300,7 @@ func gatesOf(m *status.Document) (out []gate) {
 			}
 		}
 		if more > 0 {
-			g.Figures = append(g.Figures, fmt.Sprintf("and %d tables more", more))
+			g.Figures = append(g.Figures, fmt.Sprintf("and %d more tables", more))
 		}
 		out = append(out, g)
 	}

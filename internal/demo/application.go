@@ -58,7 +58,7 @@ type applicationCounts struct {
 // String is the counts in one line.
 func (a *Application) String() string {
 	c := &a.counts
-	return fmt.Sprintf("%d changes in DynamoDB, %d refused for their condition; of the writes to Bigtable %d came late, %d never, %d deleted a whole row",
+	return fmt.Sprintf("%d changes in DynamoDB, %d rejected by their condition; of the writes to Bigtable, %d came late, %d were lost, %d deleted a whole row",
 		c.Changes.Load(), c.Refused.Load(), c.Late.Load(), c.Missing.Load(), c.RowsDeleted.Load())
 }
 

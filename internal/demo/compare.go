@@ -45,7 +45,7 @@ func compare(ctx context.Context, from source, to verify.Target, table string) (
 		return Comparison{}, err
 	}
 	v := &verify.Comparison{Mapping: mapping, Source: from, Target: to, Owned: true}
-	plan, err := v.NewPlan(ctx, verify.Quiet, "nobody writes", description.Bytes, []byte(description.ID))
+	plan, err := v.NewPlan(ctx, verify.Quiet, "nothing writes", description.Bytes, []byte(description.ID))
 	if err != nil {
 		return Comparison{}, err
 	}
@@ -95,7 +95,7 @@ type Verdict struct {
 	Schema      string       `json:"schema"`
 	Identical   bool         `json:"identical"`
 	Items       int          `json:"items"`       // in the source
-	Tombstones  int          `json:"tombstones"`  // rows of the target that hold nothing but a tombstone
+	Tombstones  int          `json:"tombstones"`  // rows of the target that hold only a tombstone
 	Differences []Difference `json:"differences"` // rows in which the stores differ
 }
 

@@ -22,7 +22,7 @@ import (
 const (
 	// cutoverLimit is how long each part of a cutover may take.
 	cutoverLimit = 2 * time.Minute
-	// missedFor is how long missed writers are watched for: a day of a demo.
+	// missedFor is how long late writers are watched for: a day of a demo.
 	missedFor = 5 * time.Second
 )
 
@@ -76,10 +76,10 @@ func (s *site) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	case name == cutover.UnfreezeWrites && s.process == nil && !s.switched:
 		err = s.start()
 	case name == cutover.Switch && s.process != nil:
-		err = errors.New("the application still writes the source")
+		err = errors.New("the application still writes to the source")
 	case name == cutover.Switch && !s.switched:
 		s.switched = true
-		s.d.say("the application is switched: what is started from here on has Bigtable alone")
+		s.d.say("the application is switched: servers started from now on use only Bigtable")
 	}
 	if err != nil {
 		http.Error(answer, err.Error(), http.StatusInternalServerError)
@@ -138,7 +138,7 @@ func (s *site) open() error {
 
 // beforeLive compares both stores as an operator does before the day.
 func (d *demo) beforeLive(ctx context.Context) error {
-	d.say("replicator verify: a cutover needs one that is clean and recent")
+	d.say("replicator verify: a cutover needs a clean and recent result")
 	return d.operate(ctx, "verify")
 }
 
@@ -151,19 +151,19 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 	if err := d.begin(ctx); err != nil {
 		return c, err
 	}
-	d.say("for %s longer the stream is watched for writers that were missed; then the canaries are removed", missedFor)
+	d.say("the stream is watched for late writers for %s; then the canaries are removed", missedFor)
 	for _, w := range d.running() {
 		select {
 		case <-w.exited:
 		case <-time.After(cutoverLimit):
-			return c, fmt.Errorf("worker %s has not ended %s after the switch", w.name, cutoverLimit)
+			return c, fmt.Errorf("worker %s has not stopped %s after the switch", w.name, cutoverLimit)
 		case <-ctx.Done():
 			return c, context.Cause(ctx)
 		}
 		if status := w.cmd.ProcessState.ExitCode(); status != diag.ExitNo {
 			return c, fmt.Errorf("worker %s ended with exit status %d; the end of its log:\n%s", w.name, status, tail(w.log, 15))
 		}
-		d.say("worker %s has ended by itself: the tables are cut over (%s)", w.name, diag.CutOver)
+		d.say("worker %s has stopped by itself: the tables are cut over (%s)", w.name, diag.CutOver)
 	}
 	// Before finalize, which removes the versions.
 	if c, err = d.compare(ctx); err != nil {

@@ -123,7 +123,7 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	defer closing()
 	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
 	if o.DualWrites {
-		d.say("dual_writes.settle is %s: every change is asserted once more, so long after it was applied", settleTime)
+		d.say("dual_writes.settle is %s: every change is written a second time, that long after it was applied", settleTime)
 	}
 	if o.Relay {
 		d.say("embedded Pub/Sub on %s: the workers publish every change to topic changes, and apply it", d.services.pubsub.Addr)
@@ -263,7 +263,7 @@ func (d *demo) until(ctx context.Context, limit time.Duration, what string, each
 		}
 		if time.Now().After(deadline) {
 			last := d.all()[len(d.all())-1]
-			return fmt.Errorf("%s: not within %s; the end of worker %s's log:\n%s", what, limit, last.name, tail(last.log, 15))
+			return fmt.Errorf("%s took more than %s; the end of worker %s's log:\n%s", what, limit, last.name, tail(last.log, 15))
 		}
 		if each != nil && time.Since(told) >= time.Second {
 			told = time.Now()
@@ -295,7 +295,7 @@ func (d *demo) copy(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began).Seconds()
-	d.say("copy done: %d items in %.1f s (%.0f items/s, workers' start included); both workers follow the stream now", d.Items, took, float64(d.Items)/took)
+	d.say("finished copy: %d items in %.1f s (%.0f items/s, workers' start included); both workers follow the stream now", d.Items, took, float64(d.Items)/took)
 	return nil
 }
 
@@ -375,7 +375,7 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 			d.say("not drained after %s", drainLimit)
 			break
 		}
-		d.say("%d rows are still behind", len(c.Differences))
+		d.say("%d rows still differ", len(c.Differences))
 		select {
 		case <-ctx.Done():
 			return Comparison{}, context.Cause(ctx)
@@ -390,7 +390,7 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 	if err != nil {
 		return c, err
 	}
-	d.say("%d items in the source, each in its row; %d rows of removed items hold nothing but a tombstone", c.Items, c.Tombstones)
+	d.say("%d items in the source, each in its row; %d rows of removed items hold only a tombstone", c.Items, c.Tombstones)
 	return c, nil
 }
 
@@ -444,7 +444,7 @@ func (d *demo) serve(ctx context.Context) error {
 			if err := d.stopAll(); err != nil {
 				d.say("%v", err)
 			}
-			d.say("the page and the services end; their data is gone")
+			d.say("the page and the services stop; their data is lost")
 			return nil
 		case w.cmd.ProcessState.ExitCode() != diag.ExitTimeout:
 			return w.unexpected()

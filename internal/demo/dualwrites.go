@@ -34,7 +34,7 @@ func (d *demo) application(ctx context.Context, lasts time.Duration) *exec.Cmd {
 
 // describeApplication says who writes.
 func (d *demo) describeApplication(c *exec.Cmd) {
-	d.say("application: process %d; %d servers race for items, with clocks up to %s ahead and behind, and write Bigtable up to %s after DynamoDB",
+	d.say("application: process %d; %d servers write the same items, with clocks up to %s ahead or behind, and write to Bigtable up to %s after DynamoDB",
 		c.Process.Pid, servers, clockSkew, giveUp)
 }
 

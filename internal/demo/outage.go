@@ -37,7 +37,7 @@ func (d *demo) outage(ctx context.Context, app *workload) error {
 	if err != nil {
 		return err
 	}
-	d.say("outage: all workers are stopped, and the application still writes and deletes")
+	d.say("outage: all workers are stopped, while the application still writes and deletes")
 	if err := app.run(ctx, d.outageTime()/2); err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ func (d *demo) forget(ctx context.Context, held int64) error {
 	if err := d.services.dynamo.TrimTo(tableName, d.services.dynamo.Now()); err != nil {
 		return err
 	}
-	d.say("as after 24 hours, the stream drops what it held: %d changes that no worker has read are lost", now-held)
+	d.say("the stream drops its changes, as after 24 hours: %d unread changes are lost", now-held)
 	c, err := d.compare(ctx)
 	if err != nil {
 		return err
 	}
-	d.say("%s; nothing in the stream leads to them any more", c.damage())
+	d.say("%s; the stream no longer has their changes", c.damage())
 	return nil
 }
 
@@ -109,13 +109,13 @@ func (d *demo) mend(ctx context.Context) error {
 	}
 	began := time.Now()
 	var m mending
-	if err := d.until(ctx, mendLimit+d.copyLimit(), "mending the gap", nil, func() bool {
+	if err := d.until(ctx, mendLimit+d.copyLimit(), "repairing the gap", nil, func() bool {
 		t, ok := d.load(ctx)
 		return ok && m.step(t, d.say)
 	}); err != nil {
 		return err
 	}
-	d.say("mended in %.0f s without a command: on_gap is load", time.Since(began).Seconds())
+	d.say("repaired in %.0f s without a command, because on_gap is load", time.Since(began).Seconds())
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (m *mending) step(t loadState, say func(format string, args ...any)) (over 
 		m.declared = true
 		from := ""
 		if t.LostFrom != nil { // with what clocks may differ by
-			from = ": of changes since " + t.LostFrom.Local().Format(time.TimeOnly) + " some may be lost"
+			from = ": changes since " + t.LostFrom.Local().Format(time.TimeOnly) + " may be lost"
 		}
 		say("the workers declare a gap%s", from)
 	}
@@ -170,7 +170,7 @@ func (m *mending) step(t loadState, say func(format string, args ...any)) (over 
 	}
 	if t.State == "copying" && !m.loading {
 		m.loading = true
-		say("load %d has begun by itself: %d parts, shared by both workers", t.Load.Number, t.Load.Parts.Total)
+		say("load %d started by itself: %d parts, shared by both workers", t.Load.Number, t.Load.Parts.Total)
 	}
 	if !m.sweeping && (t.State == "sweeping" || t.State == "done") {
 		m.sweeping = true
@@ -179,6 +179,6 @@ func (m *mending) step(t loadState, say func(format string, args ...any)) (over 
 	if t.LoadNeeded || t.State != "done" {
 		return false
 	}
-	say("swept: %d rows of items that are gone were removed, %d were written again", t.Load.Sweep.Removed, t.Load.Sweep.Put)
+	say("swept: %d orphan rows were removed, %d rows were written again", t.Load.Sweep.Removed, t.Load.Sweep.Put)
 	return true
 }

@@ -30,7 +30,7 @@ func TestMendingIsToldStepByStep(t *testing.T) {
 			t.Errorf("over %v after %s", over, document)
 		}
 	}
-	for i, want := range []string{"declare a gap: of changes since", "load 2 has begun by itself: 16 parts", "loaded: 40 items", "swept: 7 rows of items that are gone were removed, 1 were written again"} {
+	for i, want := range []string{"declare a gap: changes since", "load 2 started by itself: 16 parts", "loaded: 40 items", "swept: 7 orphan rows were removed, 1 rows were written again"} {
 		if i >= len(said) || !strings.Contains(said[i], want) {
 			t.Errorf("not told: %s\n%s", want, strings.Join(said, "\n"))
 		}

@@ -41,7 +41,7 @@ To use replicator on this migration, paste this into another shell, in an empty 
 		{executable + " status", "show the state of the migration"},
 		{executable + " preview --sample 3", "show three items and the cells that they become"},
 		{follow, "start a second worker, which shares the work"},
-		{fmt.Sprintf(`curl -X POST %s/_control/shards -d '{"table":%q}'`, s.endpoint, tableName), "list the shards of the stream; " + s.endpoint + "/_control/ lists what else can be done to them"},
+		{fmt.Sprintf(`curl -X POST %s/_control/shards -d '{"table":%q}'`, s.endpoint, tableName), "list the shards of the stream; " + s.endpoint + "/_control/ lists other actions on shards"},
 	} {
 		fmt.Fprintf(&b, "# %s\n%s\n", line.does, line.command)
 	}

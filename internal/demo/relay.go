@@ -92,9 +92,9 @@ func (d *demo) relayed(ctx context.Context) error {
 		}
 	}
 	if wrong > 0 || len(c.items) == 0 {
-		return fmt.Errorf("a consumer of the topic has %d of %d items otherwise than the source", wrong, len(c.items))
+		return fmt.Errorf("a consumer of the topic has %d of %d items that differ from the source", wrong, len(c.items))
 	}
-	d.say("topic: %d messages, %d of them published again after the kill; a consumer that keeps the highest version of each of %d items has what the source has",
+	d.say("topic: %d messages, %d of them published again after the kill; a consumer that keeps the highest version of each of %d items has the source's content",
 		c.messages, c.repeated, len(c.items))
 	return nil
 }

@@ -46,7 +46,7 @@ func (d *demo) lateListings(context.Context) error {
 	if err := d.services.dynamo.DelayListing(tableName, late, late); err != nil {
 		return err
 	}
-	d.say("from now on the stream lists new shards %s late", late)
+	d.say("the stream now lists new shards %s late", late)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (d *demo) crash(ctx context.Context) error {
 		}
 	}
 	victim.kill()
-	d.say("worker %s, which holds %s, is killed (SIGKILL); the other one takes over when they have expired", victim.name, terminal.Plural(int(most), "lease"))
+	d.say("worker %s, which holds %s, is killed (SIGKILL); the other worker takes over when the leases end", victim.name, terminal.Plural(int(most), "lease"))
 	return nil
 }
 

@@ -30,7 +30,7 @@ type scene struct {
 	Target
 	Source
 	store   *checkpointtest.Memory
-	cluster string // where the app profile leads
+	cluster string // the cluster to which the app profile routes
 	stream  string // of every source table
 	calls   []string
 	env     map[string]string

@@ -35,8 +35,8 @@ func IsAny(err error, targets ...error) bool {
 
 // ErrHalted ends the work on a table, or an attempt to apply a message; it passes if the cutover is
 // cancelled, or the table resumed.
-var ErrHalted = errors.New("the table is halted by a cutover, or paused by an operator")
+var ErrHalted = errors.New("a cutover halted the table, or an operator paused it")
 
 // ErrTimeless is why something waits for another answer: coverage rests on the service's clock
 // alone (H64).
-var ErrTimeless = &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("the answer does not say when it was given: does a proxy remove its Date header?")}
+var ErrTimeless = &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("the answer has no Date header; check whether a proxy removes it")}

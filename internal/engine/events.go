@@ -86,7 +86,7 @@ type Leases string
 
 // The kinds of leases.
 const (
-	OfKeeper Leases = "keeping the table"
+	OfKeeper Leases = "coordinating the table"
 	OfShards Leases = "reading its shards"
 )
 

@@ -138,7 +138,7 @@ func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 // Former are the earlier mappings whose rows a generation may meet. The record may be older than
 // the lease that the generation is of.
 func (f *Fencing) Former(life Lifecycle, state checkpoint.TableState, generation uint32) (all []sink.Former, err error) {
-	err = f.Retry(life, "read what former mappings wrote", func(ctx context.Context) (err error) {
+	err = f.Retry(life, "read the former mappings (ReadRows)", func(ctx context.Context) (err error) {
 		if state.Generation < generation {
 			if state, _, err = f.Common.Ledger.Table(ctx, f.Source); err != nil {
 				return err

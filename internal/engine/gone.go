@@ -38,7 +38,7 @@ func Suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, sour
 	return err
 }
 
-var ErrGone = errors.New("the table does not exist any more")
+var ErrGone = errors.New("the table no longer exists")
 
 // Gone tells from a description, or the lack of it, whether a table was dropped or is about to be.
 func Gone(d backfill.Description, err error) bool {

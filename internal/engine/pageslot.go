@@ -19,7 +19,7 @@ const Patience = 5 * time.Second
 
 // ErrPutBack ends the repetition of a page that gives its place to another shard's. It is read
 // again.
-var ErrPutBack = errors.New("the page gives its place to those that wait")
+var ErrPutBack = errors.New("the page released its slot for waiting shards")
 
 const (
 	// SettleBytes is how much the pages and messages that wait to be settled may take, over all tables

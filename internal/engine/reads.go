@@ -136,7 +136,7 @@ func (d stoppableDatabase) Get(ctx context.Context, table string, key attribute.
 // Read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not
 // found) is returned.
 func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, slot *PageSlot) (page cdc.Page, sent time.Time, err error) {
-	err = r.Retry(life, "read a shard", func(ctx context.Context) (err error) {
+	err = r.Retry(life, "read a shard (GetRecords)", func(ctx context.Context) (err error) {
 		if err = slot.take(ctx); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func (e *StreamError) Error() string {
 	if e.View == "" {
 		return fmt.Sprintf("table %s has no enabled stream", e.Table)
 	}
-	return fmt.Sprintf("the stream of table %s carries %s, which does not give every row and its removal", e.Table, e.View)
+	return fmt.Sprintf("the stream of table %s has view type %s, which does not give every row and its removal", e.Table, e.View)
 }
 
 // CheckStream tells whether the table's stream is enabled and carries what the mapping needs (H62).
@@ -42,7 +42,7 @@ func CheckStream(d backfill.Description, keyOnly bool) error {
 type KeyError struct{ Table string }
 
 func (e *KeyError) Error() string {
-	return fmt.Sprintf("table %s has another primary key than when this process first saw it", e.Table)
+	return fmt.Sprintf("the primary key of table %s has changed since this process started", e.Table)
 }
 
 // CheckKey fails with a *KeyError if a mapping was made for another key than that of the table that
@@ -64,7 +64,7 @@ type SourceError struct {
 }
 
 func (e *SourceError) Error() string {
-	return fmt.Sprintf("table %s is in another account or region than the one that is followed: its stream is %s, and %s is followed", e.Table, e.Found, e.Followed)
+	return fmt.Sprintf("table %s is in another account or region: its stream is %s, but replicator follows %s", e.Table, e.Found, e.Followed)
 }
 
 // CheckSource fails with a *SourceError if the table that was described is in another partition,
@@ -93,5 +93,5 @@ func owner(arn string) string {
 type RowsError struct{ Table, Target string }
 
 func (e *RowsError) Error() string {
-	return fmt.Sprintf("target table %s holds rows, and nothing says that they are of table %s", e.Target, e.Table)
+	return fmt.Sprintf("target table %s has rows, and nothing shows that they come from table %s", e.Target, e.Table)
 }

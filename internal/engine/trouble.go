@@ -58,7 +58,7 @@ func causeOf(err error) string {
 	case errors.As(err, &hole):
 		return hole.Reason
 	case errors.Is(err, cdc.ErrChecksum):
-		return "DynamoDB: an answer does not have its checksum; does a proxy change answers?"
+		return "DynamoDB: an answer has a wrong checksum; check whether a proxy changes answers"
 	case errors.As(err, &record):
 		return quoting("malformed record", record.Error())
 	case errors.As(err, &read):
@@ -68,11 +68,11 @@ func causeOf(err error) string {
 	case errors.As(err, &topic):
 		return quoting("Pub/Sub: "+string(topic.Reason)+" ("+topic.Code+")", topic.Text)
 	case errors.Is(err, backfill.ErrProgress):
-		return "the ledger does not hold the progress of a copy that this version can read"
+		return "this version cannot read the progress of the copy in the ledger"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	}
-	return "failed; the worker's log says why"
+	return "failed; see the worker's log"
 }
 
 // mostQuoted is how much of a service's words is kept, in bytes: they are stored with the lease.

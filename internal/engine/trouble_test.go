@@ -125,7 +125,7 @@ func TestCausesQuoteServices(t *testing.T) {
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: secret}, "DynamoDB: denied", ""},
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unreadable, Err: &cdc.RecordError{Shard: "s1", Sequence: "77", Err: errors.New("attribute \"a\": empty set")}},
 			"malformed record: sequence number 77 of shard s1: attribute \"a\": empty set", ""},
-		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: fmt.Errorf("read: %w", cdc.ErrChecksum)}, "DynamoDB: an answer does not have its checksum; does a proxy change answers?", ""},
+		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: fmt.Errorf("read: %w", cdc.ErrChecksum)}, "DynamoDB: an answer has a wrong checksum; check whether a proxy changes answers", ""},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Throttled, Code: "ResourceExhausted"}, "Bigtable: throttled (ResourceExhausted)", limitTarget},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}, "Bigtable: outcome unknown (Unavailable)", ""},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied, Code: "PermissionDenied", Text: "missing permission bigtable.tables.mutateRows"},
@@ -136,7 +136,7 @@ func TestCausesQuoteServices(t *testing.T) {
 			"Pub/Sub: unavailable (FailedPrecondition): " + strings.Repeat("ü", 150) + "…", ""},
 		{&relay.Error{Op: "Pull", Reason: relay.Denied, Code: "PermissionDenied"}, "Pub/Sub: denied (PermissionDenied)", ""},
 		{context.DeadlineExceeded, "no answer in time", ""},
-		{secret, "failed; the worker's log says why", ""},
+		{secret, "failed; see the worker's log", ""},
 	} {
 		limit, is := limitOf(c.err)
 		if got := causeOf(c.err); got != c.cause || is != (c.limit != "") || is && limit != c.limit {

@@ -78,13 +78,13 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
-	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: "the target table was created anew or restored: rows are missing"}
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: "the target table was recreated or restored, so rows are missing"}
 	if state.Reason == checkpoint.ChangedMapping { // perhaps to another table, where nothing was before
-		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was created anew or restored"
+		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was recreated or restored"
 	}
 	if verdict == checkpoint.LedgerBehind {
 		gap.Kind = checkpoint.KindLedgerLost
-		gap.Reason = "the target was written under another ledger, or a later state of this one"
+		gap.Reason = "the target belongs to another ledger, or to a later state of this one"
 	}
 	now := task.Now(ctx)
 	err = w.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
@@ -95,7 +95,7 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	}
 	// Repeated by itself: a look at the witness would find the same again, and another generation
 	// would begin.
-	err = w.Retry(life, "make the target ready", func(ctx context.Context) error { return w.fencing.renewed(ctx, w.table(at), witness.Ledger) })
+	err = w.Retry(life, "prepare the target", func(ctx context.Context) error { return w.fencing.renewed(ctx, w.table(at), witness.Ledger) })
 	if err == nil {
 		err = w.fence(ctx, &at)
 	}

@@ -45,7 +45,7 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 	}
 }
 
-// What was found of a target is told as it was: whoever reads "created anew" looks for a restored
+// What was found of a target is told as it was: whoever reads "recreated" looks for a restored
 // table, and not for a second pipeline.
 func TestWhatTheWitnessTold(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
@@ -61,6 +61,6 @@ func TestWhatTheWitnessTold(t *testing.T) {
 		}
 		reason("")
 		target.Clear()
-		reason("created anew or restored")
+		reason("recreated or restored")
 	})
 }

@@ -20,7 +20,7 @@ import (
 // for all, it takes it back.
 
 // ErrYield is why a worker gives up a lease that it still holds.
-var ErrYield = errors.New("left to another worker, because the source does not answer this one")
+var ErrYield = errors.New("released for another worker, because DynamoDB does not answer this one")
 
 // YieldBackoff is how long a worker leaves alone what it gave up. In each pass all others look for
 // what is free.

@@ -45,7 +45,7 @@ type Document struct {
 	Versions          []string  `json:"versions"`             // of the workers that are known
 	StartedBy         string    `json:"started_by,omitempty"` // process
 	KeepFallback      bool      `json:"keep_fallback"`
-	Lossy             []string  `json:"lossy"` // what stands against a way back
+	Lossy             []string  `json:"lossy"` // why a fallback would lose data
 
 	BegunAt       *time.Time `json:"begun_at"`
 	FreezeBegunAt *time.Time `json:"freeze_begun_at"`
@@ -55,12 +55,12 @@ type Document struct {
 	UnfrozenAt    *time.Time `json:"unfrozen_at"`
 	EndedAt       *time.Time `json:"ended_at"`
 	FrozenSeconds float64    `json:"frozen_seconds"` // that the application was without writes
-	WatchSeconds  float64    `json:"watch_seconds"`  // after the switch, for writers that were missed
+	WatchSeconds  float64    `json:"watch_seconds"`  // after the switch, for late writers
 
-	Gates      []checkpoint.CutoverGate      `json:"gates"`     // as they were when the checks were passed
-	Overrides  []checkpoint.CutoverOverride  `json:"overrides"` // gates that an operator decided to pass, with his reason
+	Gates      []checkpoint.CutoverGate      `json:"gates"`     // at the end of the checks
+	Overrides  []checkpoint.CutoverOverride  `json:"overrides"` // gates that an operator passed, with the reason
 	Tables     []Table                       `json:"tables"`
-	Fences     []Fence                       `json:"fences"` // by target, the first number that nobody wrote under
+	Fences     []Fence                       `json:"fences"` // by target, the first number that no process wrote under
 	Timeline   []checkpoint.CutoverEvent     `json:"timeline"`
 	Hooks      []checkpoint.CutoverHook      `json:"hooks"`      // calls, with token, times, outcome and the end of the output
 	Strays     int                           `json:"strays"`     // changes of the source after the freeze
@@ -76,7 +76,7 @@ type Table struct {
 	Loaded      uint32   `json:"loaded_generation"`
 	MappingHash string   `json:"mapping_hash"`
 	Gaps        []Gap    `json:"gaps"`
-	GapCount    int      `json:"gap_count"` // of which the list holds the last ones
+	GapCount    int      `json:"gap_count"` // the list has the last of them
 	Parked      []string `json:"parked"`    // refs: table, hash of the key, version
 	// Verified is the last full comparison before the switch.
 	Verified *Verified `json:"verified"`
@@ -118,7 +118,7 @@ type Shard struct {
 	Position string     `json:"position,omitempty"` // sequence number of the last change that was applied
 	Latest   *time.Time `json:"latest_change"`      // event time of that
 	Applied  uint64     `json:"applied"`
-	Proof    string     `json:"proof"` // how it is known that nothing was left; "" if it is not
+	Proof    string     `json:"proof"` // how it was proved that no change was left; "" if it was not
 	Proved   string     `json:"proved_position,omitempty"`
 }
 

@@ -142,9 +142,9 @@ func (d *Document) Events() (events []Event) {
 func (d *Document) Verdict() string {
 	switch d.Step {
 	case "watching":
-		return "The application has switched. Replicator still watches for missed writers."
+		return "The application has switched. replicator still watches for late writers."
 	case "done":
-		return "The application has switched, and the watch for missed writers is over."
+		return "The application has switched, and the watch for late writers is over."
 	case "cancelled":
 		return "The cutover was cancelled: " + d.Reason
 	case "rehearsed":

@@ -35,7 +35,7 @@ const (
 
 // Clusters are those of the target.
 type Clusters interface {
-	// Cluster is where the app profile leads now; "" if it is unknown.
+	// Cluster is the cluster to which the app profile routes now; "" if it is unknown.
 	Cluster(ctx context.Context) (string, error)
 	// Exists reports whether the instance has the cluster. Where that cannot be told, it has.
 	Exists(ctx context.Context, cluster string) (bool, error)
@@ -95,9 +95,9 @@ func within[T any](ctx context.Context, d time.Duration, question func(context.C
 	return answer, err
 }
 
-// Run fails over from the cluster of the ledger to the one where the app profile leads. It may be
-// repeated: what was done stays done, and the ledger is moved last, so that nobody works until all
-// is ready.
+// Run fails over from the cluster of the ledger to the one the cluster to which the app profile
+// routes. It may be repeated: what was done stays done, and the ledger is moved last, so that
+// nobody works until all is ready.
 func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Plan) (Result, error) {
 	r, err := where(ctx, ledger, clusters)
 	if err != nil || r.Outcome == Nothing {
@@ -122,7 +122,7 @@ func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Pl
 	if _, err := outcome(ctx, ledger, p.StoppedFirst, exists, r.From); err != nil { // before anybody waits
 		return r, err
 	}
-	tell("waiting %s to see that nothing writes the ledger", p.Still)
+	tell("waiting %s to check that nothing writes to the ledger", p.Still)
 	if err := still(ctx, ledger, p.Still); err != nil {
 		return r, err
 	}
@@ -167,7 +167,8 @@ func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Pl
 	return r, err
 }
 
-// where compares the cluster of the ledger with the one where the app profile leads.
+// where compares the cluster of the ledger with the one the cluster to which the app profile
+// routes.
 func where(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters) (Result, error) {
 	from, err := ask(ctx, ledger.Cluster)
 	if err != nil {
@@ -199,7 +200,7 @@ func still(ctx context.Context, ledger *checkpoint.Ledger, long time.Duration) e
 		return err
 	}
 	if writers := after.Since(before); len(writers) > 0 {
-		return &RefusedError{"the ledger is still written, by " + strings.Join(writers, ", "), "stop every worker and every other command of the migration; then run the command again"}
+		return &RefusedError{"the ledger is still written by " + strings.Join(writers, ", "), "stop every worker and every other command of the migration; then run the command again"}
 	}
 	return nil
 }
@@ -219,7 +220,7 @@ func outcome(ctx context.Context, ledger *checkpoint.Ledger, stoppedFirst, exist
 		return "", err
 	}
 	if len(a.Held) > 0 {
-		return "", &RefusedError{"leases are still held by " + strings.Join(a.Held, ", ") + ", so not every worker stopped in order", cure}
+		return "", &RefusedError{"leases are still held by " + strings.Join(a.Held, ", ") + ", so not every worker stopped cleanly", cure}
 	}
 	return Positions, nil
 }

@@ -185,7 +185,7 @@ func TestH46_AFailoverIsRefused(t *testing.T) {
 			}
 		}},
 		{"the profile leads back", "routed elsewhere meanwhile", failover.Plan{}, func(w *world) { w.instance.during = func() { w.instance.leads = "one" } }},
-		{"somebody writes", "is still written, by worker1", failover.Plan{}, func(w *world) {
+		{"somebody writes", "is still written by worker1", failover.Plan{}, func(w *world) {
 			w.world.Go("worker", func(ctx context.Context) {
 				if task.Sleep(ctx, still/2) == nil {
 					keep(w)

@@ -52,7 +52,7 @@ func (a *Assigner) Assign(life engine.Lifecycle, finish func()) error {
 	waits := FirstLook(a.Events.Waits)
 	for !life.Draining() && held.Life.Work.Err() == nil {
 		var v engine.View
-		err := a.Retry(held.Life.Finishing(), "look at the ledger", func(ctx context.Context) (err error) {
+		err := a.Retry(held.Life.Finishing(), "read the ledger (ReadRows)", func(ctx context.Context) (err error) {
 			v, err = a.attempt(ctx)
 			return err
 		})
@@ -155,7 +155,7 @@ func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, v en
 	case engine.Fatal(err):
 		return err
 	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence): // which the keeper is about to raise
-		a.Events.Retry(a.Source, "take a lease", a.Timing.Pass, err)
+		a.Events.Retry(a.Source, "acquire a lease", a.Timing.Pass, err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (a *Assigner) takeOver(mine *engine.Holdings, held []checkpoint.Available, 
 	// Who cannot reach the source, or may not read it, must not take shards from one that can.
 	at := cdc.Position{After: chosen.Shard.Position}
 	if _, err := a.open(chosen.Shard.StreamARN).Seek(ctx, chosen.Shard.ID, at); err != nil {
-		a.Events.Retry(a.Source, "take a shard over", a.Timing.Pass, err)
+		a.Events.Retry(a.Source, "take over a shard", a.Timing.Pass, err)
 		return false, nil
 	}
 	counts[busiest]--

@@ -50,7 +50,7 @@ func judge(ctx context.Context, output string, status int, err error) (string, c
 	case status == 0 && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
 		return output, cutover.HookDone
 	case ctx.Err() != nil:
-		why = "it ran out of time and was killed"
+		why = "it exceeded its time limit and was killed"
 	case status == stale:
 		why = fmt.Sprintf("exit status %d: its token is too old, or the result of an earlier call is unknown", status)
 	case status > 0 && status < foreign:

@@ -117,7 +117,7 @@ func TestH110_TheDeadlineKillsTheWholeGroup(t *testing.T) {
 	}()
 	output, outcome := h.Call(ctx, freeze)
 	<-ended
-	if outcome != cutover.HookUnknown || output != "it ran out of time and was killed: so far" {
+	if outcome != cutover.HookUnknown || output != "it exceeded its time limit and was killed: so far" {
 		t.Errorf("%s: %q", outcome, output)
 	}
 	if output, outcome := h.Call(ctx, freeze); outcome != cutover.HookUnknown || !strings.Contains(output, "not called") {
@@ -139,8 +139,8 @@ func TestEndedCommandsPromiseNothing(t *testing.T) {
 		output  string
 	}{
 		{t.Context(), 0, nil, cutover.HookDone, "said"}, {t.Context(), 0, exec.ErrWaitDelay, cutover.HookDone, "said"}, {ended, 0, nil, cutover.HookDone, "said"},
-		{t.Context(), 0, broken, cutover.HookUnknown, "broken pipe: said"}, {ended, 3, broken, cutover.HookUnknown, "it ran out of time and was killed: said"},
-		{ended, 75, broken, cutover.HookUnknown, "it ran out of time and was killed: said"}, {ended, -1, broken, cutover.HookUnknown, "it ran out of time and was killed: said"},
+		{t.Context(), 0, broken, cutover.HookUnknown, "broken pipe: said"}, {ended, 3, broken, cutover.HookUnknown, "it exceeded its time limit and was killed: said"},
+		{ended, 75, broken, cutover.HookUnknown, "it exceeded its time limit and was killed: said"}, {ended, -1, broken, cutover.HookUnknown, "it exceeded its time limit and was killed: said"},
 		{t.Context(), 1, broken, cutover.HookRefused, "exit status 1: said"}, {t.Context(), -1, broken, cutover.HookUnknown, "broken pipe: said"},
 	} {
 		if output, outcome := judge(c.ctx, "said", c.status, c.err); outcome != c.outcome || output != c.output {

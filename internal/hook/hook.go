@@ -96,7 +96,7 @@ func (h *Hooks) Call(ctx context.Context, call cutover.Call) (output string, out
 	hook := h.hooks[call.Hook]
 	switch {
 	case ctx.Err() != nil:
-		return "it was not called, because no time was left", cutover.HookUnknown
+		return "it was not called, because the deadline had passed", cutover.HookUnknown
 	case hook.URL != nil:
 		return h.post(ctx, hook.URL, call)
 	case len(hook.Command) > 0:

@@ -43,10 +43,9 @@ type explainedRow struct {
 	Wanted    bool          `json:"wanted"` // the item maps to it now
 	Live      *heldVersion  `json:"live"`
 	Tombstone *heldVersion  `json:"tombstone"`
-	Cells     int           `json:"cells"` // that the target holds of the item
+	Cells     int           `json:"cells"` // cells of the item in the target
 	Differs   []differingAt `json:"differences"`
-	// Equal tells that the row is as it should be: alive with the item's cells, or without anything
-	// of it.
+	// Equal reports that the row equals the item: its cells, or no cell if it has none.
 	Equal bool `json:"equal"`
 }
 
@@ -74,8 +73,8 @@ type differingAt struct {
 // DynamoDB lets it be known.
 type explainedShard struct {
 	Carried *string `json:"carried"` // the shard that the live version or the tombstone came from
-	AtHop   int     `json:"at_hop"`  // how many shards of the ledger it could have been
-	Next    *string `json:"next"`    // the shard that would bring the next change, if only one is open
+	AtHop   int     `json:"at_hop"`  // how many shards of the ledger may have carried it
+	Next    *string `json:"next"`    // the shard of the next change, if only one is open
 	Open    int     `json:"open"`    // how many are
 }
 

@@ -20,7 +20,7 @@ type Preview struct {
 	Source     string       `json:"source"`
 	Rule       rule         `json:"rule"`
 	Rows       []previewRow `json:"rows"`
-	Ignored    bool         `json:"ignored"` // the rule says not to copy the item
+	Ignored    bool         `json:"ignored"` // the rule ignores the item
 	OnDelete   string       `json:"on_delete"`
 	Unmappable *string      `json:"unmappable"` // why the item would be parked; null if it can be mapped
 }

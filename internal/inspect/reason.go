@@ -30,11 +30,11 @@ const (
 func reasonOf(f itemFindings, v itemVerdict) *likelyReason {
 	switch v.State {
 	case itemParked, itemUnmappable:
-		return &likelyReason{reasonParked, "the item, or a change of it, cannot be stored; once it was tried, replicator parked list shows it"}
+		return &likelyReason{reasonParked, "the item, or a change of it, cannot be stored; after the first attempt, replicator parked list shows it"}
 	case itemNeedsLoad:
 		return &likelyReason{reasonGap, "the table lost changes, perhaps one of this item; a load repairs all of them"}
 	case itemBehind, itemNotCopied, itemNotStarted:
-		return &likelyReason{reasonInFlight, "the copy or the stream still has to bring what the row lacks"}
+		return &likelyReason{reasonInFlight, "the copy or the stream will still write the missing parts of the row"}
 	case itemExpired:
 		return &likelyReason{reasonCollected, "the item has expired, and garbage collection removes its cells"}
 	case itemDifferent:
@@ -66,9 +66,9 @@ func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	case held.ByApplication():
 		return &likelyReason{reasonInFlight, "the application itself wrote the row; its stream record will follow"}
 	case held != "" && held.Count() == transform.CountTimestamped:
-		return &likelyReason{reasonInFlight, "the row's change was applied once, and is still to be asserted exactly"}
+		return &likelyReason{reasonInFlight, "the row's change was applied once, and will be written a second time (dual_writes)"}
 	case !present && cells > 0 && (held == "" || gone >= live):
-		return &likelyReason{reasonPhantom, "the source does not hold the item, and another program wrote the cells: an application's write to the target succeeded, and its write to the source failed or was undone"}
+		return &likelyReason{reasonPhantom, "the source has no such item, but another program wrote the cells: an application's write to the target succeeded, and its write to the source failed or was undone"}
 	case r.want.Remove:
 		return &likelyReason{reasonForeign, "the item was removed or moved, and another program restored its former row"}
 	case held == "" && cells == 0:
@@ -78,7 +78,7 @@ func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	case len(differences) > 0 && !slices.ContainsFunc(differences, func(d sink.Difference) bool { return !collected(d) }):
 		return &likelyReason{reasonCollected, "the missing cells belong to a family with an age rule"}
 	case gone >= live:
-		return &likelyReason{reasonForeign, "the row has a tombstone, which no change after it takes back"}
+		return &likelyReason{reasonForeign, "the row has a tombstone, and no later change replaces it"}
 	}
 	return &likelyReason{reasonForeign, "another program changed cells of the item; the cells' times show when"}
 }

@@ -52,13 +52,13 @@ func (e *Explanation) Render(w io.Writer) error {
 func (r *explainedRow) held() string {
 	var parts []string
 	if r.Live != nil {
-		parts = append(parts, fmt.Sprintf("alive with %s, %s", terminal.Plural(r.Cells, "cell"), r.Live))
+		parts = append(parts, fmt.Sprintf("live with %s, %s", terminal.Plural(r.Cells, "cell"), r.Live))
 	}
 	if r.Tombstone != nil {
 		parts = append(parts, fmt.Sprintf("removed, %s, tombstone written at %s", r.Tombstone, r.Tombstone.WrittenAt.Format(time.RFC3339)))
 	}
 	if len(parts) == 0 && r.Cells > 0 {
-		parts = append(parts, fmt.Sprintf("%s without a version of replicator", terminal.Plural(r.Cells, "cell")))
+		parts = append(parts, fmt.Sprintf("%s without replicator's version", terminal.Plural(r.Cells, "cell")))
 	}
 	if len(parts) == 0 {
 		return "row not found"

@@ -133,7 +133,7 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 		case f.present:
 			return say(itemParked, "parked: %s; it can be stored now: replicator parked retry %s/%s", reason, f.status.Source, sink.HashOf(f.parked[n-1].Key)), 0
 		}
-		return say(itemParked, "parked: %s; the source no longer holds it: replicator parked retry resolves it", reason), 0
+		return say(itemParked, "parked: %s; the source no longer has it; replicator parked retry resolves it", reason), 0
 	}
 	switch {
 	case f.status.Generation == nil:
@@ -143,7 +143,7 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	case f.present && f.held() == "" && f.status.Copy.State != "done":
 		return say(itemNotCopied, "not copied yet: the copy is %s", strings.ReplaceAll(f.status.Copy.State, "_", " ")), 0
 	case f.collected():
-		return say(itemExpired, "expired: its time to live is over, and garbage collection removes its cells; the source still holds the item"), 0
+		return say(itemExpired, "expired: its time to live is over, and garbage collection removes its cells; the source still has the item"), 0
 	case f.status.LoadNeeded:
 		return say(itemNeedsLoad, "different, and the table needs a load: %s", status.OrDash(f.status.NeedsLoadReason)), 0
 	case f.kept():
@@ -169,13 +169,13 @@ const secondLook = 2 * time.Second
 // judgeKept is the verdict on an item whose rows live without it. Only the stream says whether it
 // expired: where all of that is applied, a removal of another kind would have taken the rows.
 func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
-	const unsure = "kept, if the item expired: expire: keep keeps its row. If it was deleted otherwise, the delete is still to come"
+	const unsure = "kept, if the item expired, because of expire: keep. If it was deleted, the delete is not applied yet"
 	if f.leases == 0 || f.status.LagSeconds == nil {
 		return itemVerdict{itemKept, unsure}, 0
 	}
 	again := status.AsDuration(*f.status.LagSeconds) + secondLook
 	if f.status.LagEstimated {
-		return itemVerdict{itemKept, "kept: the item is no longer in the source, and expire: keep keeps the rows of expired items"}, again
+		return itemVerdict{itemKept, "kept: the item is no longer in the source, but expire: keep retains rows of expired items"}, again
 	}
 	return itemVerdict{itemKept, unsure}, again
 }
@@ -184,7 +184,7 @@ func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 func (f *itemFindings) judgeEqual() itemVerdict {
 	switch {
 	case f.present && f.ignored && f.moves:
-		return itemVerdict{itemIgnored, "ignored: the rule does not copy the item. If another rule matched before, a row may be left; the key does not show where"}
+		return itemVerdict{itemIgnored, "ignored: the rule does not copy the item. If another rule matched earlier, a former row may remain; the key does not show where"}
 	case f.present && f.ignored:
 		return itemVerdict{itemIgnored, "ignored: the rule does not copy the item"}
 	case f.present:
@@ -197,5 +197,5 @@ func (f *itemFindings) judgeEqual() itemVerdict {
 			return itemVerdict{itemRemoved, "removed: the tombstone was written at " + time.UnixMicro(at).UTC().Format(time.RFC3339)}
 		}
 	}
-	return itemVerdict{itemAbsent, "absent: neither side has the item, and there is no tombstone of it"}
+	return itemVerdict{itemAbsent, "absent: neither DynamoDB nor Bigtable has the item, and it has no tombstone"}
 }

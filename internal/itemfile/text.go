@@ -167,7 +167,7 @@ func (d *decoder) unit() (rune, error) {
 }
 
 func (d *decoder) damaged() error {
-	return &FormatError{fmt.Sprintf("it is damaged: it begins as %s, but not all of it is valid", d.name), "write the file again, in UTF-8"}
+	return &FormatError{fmt.Sprintf("it is damaged: it begins as %s, but contains invalid text", d.name), "write the file again, in UTF-8"}
 }
 
 // jsonText is JSON without what tools leave in it: byte order marks between values, as files have

@@ -397,7 +397,7 @@ func TestAPartThatCannotBeTakenIsPassedOver(t *testing.T) {
 				return nil
 			}
 			k.check(k.run(ctx, time.Minute, 0, nil))
-			if told := len(k.told) == 2 && k.told[0] == "take a part to count"; told != c.told || !c.told && len(k.told) > 0 || !k.done(ctx, 3) || refused != 2 {
+			if told := len(k.told) == 2 && k.told[0] == "acquire a part to count"; told != c.told || !c.told && len(k.told) > 0 || !k.done(ctx, 3) || refused != 2 {
 				t.Errorf("%v: told %q, %+v", c.err, k.told, k.parts(ctx))
 			}
 		})

@@ -28,7 +28,7 @@ func (s *phaseLoop) take(state checkpoint.TableState, part checkpoint.Part) erro
 	case engine.Fatal(err):
 		return err
 	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence):
-		s.Events.Retry(s.Source, "take a part to "+s.Verb, s.Timing.Pass, err)
+		s.Events.Retry(s.Source, "acquire a part to "+s.Verb, s.Timing.Pass, err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Failover lets a migration go on in the cluster where the app profile leads now.
+// Failover lets a migration go on in the cluster the cluster to which the app profile routes now.
 type Failover struct {
 	*terminal.Console
 	Cfg     *config.Config
@@ -36,7 +36,7 @@ type Failover struct {
 type FailedOver struct {
 	Schema  string `json:"schema"`
 	From    string `json:"from"` // the ledger's cluster before
-	To      string `json:"to"`   // where the app profile leads
+	To      string `json:"to"`   // the cluster to which the app profile routes
 	Outcome string `json:"outcome" doc:"nothing: both use the same cluster; positions: every table resumes from its checkpoints; loads: every table is loaded again"`
 	DryRun  bool   `json:"dry_run"`
 	// Loads are the source tables that are loaded again.
@@ -46,10 +46,10 @@ type FailedOver struct {
 // Run fails over.
 func (o *Failover) Run(ctx context.Context) error {
 	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
-		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or leave it out", lease))
+		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or remove the flag", lease))
 	}
 	if !o.Yes && !o.DryRun && o.Confirm == nil {
-		return diag.BadUsage("replicator failover asks before it begins, but there is no terminal", "add --yes")
+		return diag.BadUsage("replicator failover needs confirmation, but there is no terminal", "add --yes")
 	}
 	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: "failover", Allowed: o.Allowed, With: o.With})
 	if err != nil {
@@ -77,7 +77,7 @@ func (o *Failover) Run(ctx context.Context) error {
 // still takes cannot be seen from here.
 func (o *Failover) question() string {
 	if o.StoppedFirst {
-		return "Had every worker stopped before the app profile was routed elsewhere? Every table will resume from its checkpoints."
+		return "Did every worker stop before the app profile was rerouted? Every table will resume from its checkpoints."
 	}
 	return "Is every worker stopped? Every table will be loaded again, because rows may be missing in this cluster."
 }
@@ -110,7 +110,7 @@ func (d FailedOver) render(w io.Writer, with string) error {
 	if d.DryRun {
 		will = "the migration would use cluster"
 	}
-	text := fmt.Sprintf("%s %s, no longer %s; ", will, d.To, d.From)
+	text := fmt.Sprintf("%s %s instead of %s; ", will, d.To, d.From)
 	if d.Outcome == string(failover.Positions) {
 		text += "every table resumes from its checkpoints"
 	} else {

@@ -30,7 +30,7 @@ type scene struct {
 	store   *checkpointtest.Memory
 	cfg     *config.Config
 	ledger  *checkpoint.Ledger
-	cluster string // where the app profile leads
+	cluster string // the cluster to which the app profile routes
 	exists  bool   // the cluster of before
 	copied  []string
 	out     bytes.Buffer
@@ -221,7 +221,7 @@ func TestAFailoverLoadsEverything(t *testing.T) {
 		if waited := s.world.Elapsed(); waited != s.cfg.State.Lease+pipeline.NoticeTime {
 			t.Errorf("it waited %s", waited)
 		}
-		if got := s.out.String(); got != "the migration uses cluster c2, no longer c1; 1 table must be loaded again\n"+
+		if got := s.out.String(); got != "the migration uses cluster c2 instead of c1; 1 table must be loaded again\n"+
 			"start the workers: replicator run -c f; then: replicator backfill start --repair-gap -c f\n" {
 			t.Errorf("%q", got)
 		}
@@ -244,10 +244,10 @@ func TestAFailoverKeepsPositions(t *testing.T) {
 		if err := o.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if len(asked) != 1 || !strings.HasPrefix(asked[0], "Had every worker stopped before") || s.world.Elapsed() != s.cfg.State.Lease {
+		if len(asked) != 1 || !strings.HasPrefix(asked[0], "Did every worker stop before") || s.world.Elapsed() != s.cfg.State.Lease {
 			t.Errorf("asked %q, waited %s", asked, s.world.Elapsed())
 		}
-		if got := s.out.String(); got != "the migration uses cluster c2, no longer c1; every table resumes from its checkpoints\nstart the workers: replicator run -c f\n" ||
+		if got := s.out.String(); got != "the migration uses cluster c2 instead of c1; every table resumes from its checkpoints\nstart the workers: replicator run -c f\n" ||
 			s.state(ctx).Generation != 7 {
 			t.Errorf("%q", got)
 		}
@@ -275,7 +275,7 @@ func TestAFailoverIsRehearsed(t *testing.T) {
 				t.Errorf("a rehearsal moved the ledger to %s: %v", cluster, err)
 			}
 			if output == "" {
-				if s.out.String() != "the migration would use cluster c2, no longer c1; 1 table must be loaded again\n" {
+				if s.out.String() != "the migration would use cluster c2 instead of c1; 1 table must be loaded again\n" {
 					t.Errorf("%q", &s.out)
 				}
 				continue

@@ -44,7 +44,7 @@ type Operator struct {
 // Pause lets the table stand still: no worker reads its stream, copies, sweeps or verifies it.
 func (o *Operator) Pause(ctx context.Context) error {
 	if len(o.Reason) > mostReason {
-		return diag.BadUsage(fmt.Sprintf("--reason has %d bytes", len(o.Reason)), fmt.Sprintf("give at most %d bytes: it is kept in the ledger and shown by status", mostReason))
+		return diag.BadUsage(fmt.Sprintf("--reason has %d bytes", len(o.Reason)), fmt.Sprintf("give at most %d bytes: the ledger stores it, and status shows it", mostReason))
 	}
 	return o.pull(ctx, "pause", func(ctx context.Context, m *desk.Migration) (checkpoint.TableState, error) {
 		return m.Ledger.PauseTable(ctx, o.Table, o.Reason, m.Now(ctx))
@@ -98,7 +98,7 @@ func (o *Operator) write(s checkpoint.TableState) error {
 	}
 	text := o.Table + ": resumed"
 	if d.Paused {
-		text = fmt.Sprintf("%s: paused since %s; workers stop within seconds. The stream keeps changes for 24 hours only, so resume in time: replicator resume --table %s%s", o.Table, d.Since.Format(time.RFC3339), o.Table, o.With)
+		text = fmt.Sprintf("%s: paused since %s; workers stop within seconds. The stream keeps changes for only 24 hours; resume in time: replicator resume --table %s%s", o.Table, d.Since.Format(time.RFC3339), o.Table, o.With)
 	}
 	_, err := fmt.Fprintln(o.Stdout, text)
 	return err

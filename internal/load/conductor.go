@@ -335,12 +335,12 @@ func (c *Conductor) sameTable(life engine.Lifecycle, state checkpoint.TableState
 	if err != nil || d.ID == state.Load.TableID || state.Load.TableID == "" || d.ID == "" {
 		return err
 	}
-	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindCreatedAnew, Reason: "the source table was created anew while it was loaded"}
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindCreatedAnew, Reason: "the source table was recreated during its load"}
 	return cmp.Or(c.Raise(life, state.Generation, gap, nil), errRaised)
 }
 
 // errRaised is why a load that has read everything is not complete after all.
-var errRaised = fmt.Errorf("while the table was loaded: %w", sink.ErrFenced)
+var errRaised = fmt.Errorf("during the load of the table: %w", sink.ErrFenced)
 
 // sweep ends the pass that runs, if all of its parts are done, or begins the next.
 func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) error {

@@ -50,7 +50,7 @@ func (s *loadScene) archived(ctx context.Context, n int, at time.Time) (o *expor
 	return o, e
 }
 
-// TestALoadOfAnExport: files are its parts, images are of the time that it shows, so that a newer
+// TestALoadOfAnExport: files are its parts, images are of the time of its content, so that a newer
 // change keeps its row, and the sweep finds what is in no file.
 func TestALoadOfAnExport(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
@@ -98,7 +98,7 @@ func TestH105_OldExportsAreRefused(t *testing.T) {
 		"another table": {time.Hour, func(_ context.Context, s *loadScene, _ *exportstest.Objects, _ *exports.Export) { s.shop.id = "second" }, "another table of the same name"},
 		"exchanged": {time.Hour, func(ctx context.Context, s *loadScene, o *exportstest.Objects, e *exports.Export) {
 			s.check(o.Full(exportstest.Table{ARN: shopARN, ID: s.shop.id}, "1", e.At.Add(time.Second), nil))
-		}, "not the export that was asked for"},
+		}, "not the requested export"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loads(t, func(ctx context.Context, s *loadScene) {
@@ -143,7 +143,7 @@ func TestH105_TheAgeOfAnExportIsOfTheSourcesClock(t *testing.T) {
 			s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, now.Add(-9*24*time.Hour) })
 			s.exported(ctx, 12, now.Add(-age))
 			s.check(s.work(ctx, time.Minute, true))
-			if got := len(s.live(ctx)); got != live || (live == 0) != strings.Contains(strings.Join(failures, "\n"), "old, and images of loads may be 4h0m0s old") {
+			if got := len(s.live(ctx)); got != live || (live == 0) != strings.Contains(strings.Join(failures, "\n"), "old, but a load takes images of at most 4h0m0s") {
 				t.Errorf("%s old: %d rows, %q", age, got, failures)
 			}
 		})

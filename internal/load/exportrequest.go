@@ -51,7 +51,7 @@ func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (n
 		}
 		return exportReport, ""
 	case r.Attempts >= checkpoint.MaxTries:
-		return exportEnds, fmt.Sprintf("%d exports were asked for, and each was overtaken by a gap or grew too old", r.Attempts)
+		return exportEnds, fmt.Sprintf("%d exports were requested, but each became too old or came before a new gap", r.Attempts)
 	}
 	at := now.Truncate(time.Second)
 	if at.Before(r.NotBefore) || checkpoint.AdmissibleExport(v.State, v.Shards, at, now, late) != nil {
@@ -170,7 +170,7 @@ func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest
 	}
 	e := images.Records()[0]
 	if e.ARN != r.ARN {
-		return c.giveUp(ctx, r, "at "+address+" lies another export")
+		return c.giveUp(ctx, r, "at "+address+" is another export")
 	}
 	_, err = c.Ledger.FinishExport(ctx, c.Source, r.Serial, checkpoint.Export{Address: address, ARN: e.ARN, At: e.At})
 	c.wake.Signal()

@@ -172,7 +172,7 @@ func TestH106_AnExportOfBeforeARaiseIsAskedForAgain(t *testing.T) {
 		}
 		s.raised(ctx)
 		state := s.conducts(ctx, 3*time.Hour)
-		if len(a.orders) != 3 || !strings.Contains(state.Load.Request.Failed, "3 exports were asked for") || state.Stage() != checkpoint.StageAsked {
+		if len(a.orders) != 3 || !strings.Contains(state.Load.Request.Failed, "3 exports were requested") || state.Stage() != checkpoint.StageAsked {
 			t.Errorf("%d exports, %+v", len(a.orders), state.Load)
 		}
 		// An operator may ask once more; it is another export, not one of those.

@@ -155,9 +155,9 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 		return checkpoint.PartProgress{}, fmt.Errorf("%w: no range for part %d of the sweep", checkpoint.ErrConflict, part.Index)
 	}
 	at, from := state.Load.Sweep.Ranges[part.Index], backfill.SweepProgress{}
-	err := l.Retry(life, "read how far the sweep is", func(context.Context) error { // a trouble of the lease until somebody mends it
+	err := l.Retry(life, "read the progress of the sweep", func(context.Context) error { // a trouble of the lease until somebody mends it
 		if part.Position != nil && json.Unmarshal(part.Position, &from) != nil {
-			return fmt.Errorf("%w: the position of part %d of the sweep is none", backfill.ErrProgress, part.Index) // without what it holds
+			return fmt.Errorf("%w: the position of part %d of the sweep is invalid", backfill.ErrProgress, part.Index) // without what it holds
 		}
 		return nil
 	})
@@ -234,7 +234,7 @@ func sweeping(m *transform.Mapping, former []sink.Former, table string, state ch
 // hear waits for the source's time, if no answer has shown it yet: a worker may begin with a sweep,
 // whose versions and cells are dated by it, and its own clock may be ahead by hours (H64).
 func (l *Loader) hear(life engine.Lifecycle) error {
-	return l.Retry(life, "ask for the source's time", func(ctx context.Context) error {
+	return l.Retry(life, "read the source's time (DescribeTable)", func(ctx context.Context) error {
 		if !l.Ledger.ServiceTime(ctx).IsZero() {
 			return nil
 		}

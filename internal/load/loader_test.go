@@ -142,7 +142,7 @@ func TestAPositionThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 			if len(told) < 60 || len(told) > 400 || !strings.Contains(fmt.Sprint(told), "position") || strings.Contains(fmt.Sprint(told), secret) || s.shop.reads > 0 {
 				t.Errorf("sweeping %v: told %d times, %d pages were read", sweeping, len(told), s.shop.reads)
 			}
-			if len(held) != 1 || held[0].Owner != "w" || held[0].Epoch != 2 || !strings.Contains(held[0].Trouble.Cause, "progress of a copy") || held[0].Items != 3 {
+			if len(held) != 1 || held[0].Owner != "w" || held[0].Epoch != 2 || !strings.Contains(held[0].Trouble.Cause, "progress of the copy") || held[0].Items != 3 {
 				t.Errorf("sweeping %v: %+v", sweeping, held)
 			}
 		})

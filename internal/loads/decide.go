@@ -76,7 +76,7 @@ func (r Request) decide(t TableInput) Decided {
 		return d
 	}
 	if !t.Found || s.Generation == 0 {
-		return is(actionRefused, "it is not followed yet: start `replicator run`, which copies it by itself")
+		return is(actionRefused, "the table is not followed yet; `replicator run` follows and copies it")
 	}
 	switch r.Action {
 	case ActionStart:
@@ -84,20 +84,20 @@ func (r Request) decide(t TableInput) Decided {
 	case ActionPause:
 		switch {
 		case !standing.LoadOf(s, false).UnderWay:
-			return is(actionNone, "no load is under way")
+			return is(actionNone, "no load is running")
 		case s.Load.Paused == checkpoint.PausedByOperator:
-			return is(actionNone, "it is paused already")
+			return is(actionNone, "the load is paused already")
 		}
-		return is(ActionPause, "workers finish the pages that they hold, and take no further part; changes go on being applied")
+		return is(ActionPause, "paused: workers finish their current pages and start no new part; changes are still applied")
 	case ActionResume:
 		return r.resume(s, is)
 	case ActionRedo:
-		return is(ActionRedo, "a new generation begins, in which everything is loaded again; the table is not in sync until that and its sweep are over")
+		return is(ActionRedo, "everything is loaded again in a new generation; the table is not in sync until the load and its sweep are complete")
 	case ActionThrottle:
 		if r.Reset {
-			return is(ActionThrottle, "the limits of the configuration are in force again")
+			return is(ActionThrottle, "the limits of the configuration apply again")
 		}
-		return is(ActionThrottle, "workers read the limits within seconds; they stay until they are changed, or reset")
+		return is(ActionThrottle, "workers apply the limits within seconds; they stay until changed or reset")
 	}
 	return is(actionRefused, "no such request")
 }
@@ -113,23 +113,23 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	}
 	switch load := standing.LoadOf(s, false); {
 	case load.State == standing.LoadAsked && r.replaces(s.Load):
-		return is(ActionStart, "it takes the place of the load that was asked for%s", from)
+		return is(ActionStart, "it replaces the load that was requested before%s", from)
 	case load.State == standing.LoadAsked:
-		return is(actionNone, "a load is asked for already, and begins once a worker has planned it")
+		return is(actionNone, "a load is requested already; it begins once a worker has planned it")
 	case load.UnderWay:
-		return is(actionNone, "load %d is under way", s.Load.Number)
+		return is(actionNone, "load %d is running", s.Load.Number)
 	case load.Needed && load.State == standing.LoadDone:
-		return is(actionRefused, "%s; another load of this generation would find the same: begin a new one with %s", s.Reason, redo)
+		return is(actionRefused, "%s; another load of this generation would find the same; begin a new generation with %s", s.Reason, redo)
 	case load.Needed:
 		return is(ActionStart, "%s%s", lost(s), from)
 	case load.State == standing.LoadDone && r.Repair:
-		return is(actionNone, "it is in order")
+		return is(actionNone, "nothing to load")
 	case load.State == standing.LoadDone:
-		return is(actionRefused, "it is in order; to load everything again all the same: %s", redo)
+		return is(actionRefused, "nothing to load; force with %s", redo)
 	case r.Repair:
-		return is(actionNone, "nothing was lost; its first load begins with `replicator backfill start`")
+		return is(actionNone, "no change was lost; begin its first load with `replicator backfill start`")
 	}
-	return is(ActionStart, "its existing items were not copied yet%s", from)
+	return is(ActionStart, "its existing items are not copied yet%s", from)
 }
 
 // replaces reports whether the request is for another source than the load that was asked for.
@@ -147,18 +147,18 @@ func (r Request) resume(s checkpoint.TableState, is func(action, format string, 
 	load := standing.LoadOf(s, false)
 	switch {
 	case load.State == standing.LoadApproval && !r.Approve:
-		return is(actionRefused, "the sweep waits for your answer: it would put %s and remove %s; %s would stay unexplained. Say so with --yes", rows(s.Load.Sweep.Put),
+		return is(actionRefused, "the sweep waits for approval: it would write %s and remove %s, and leave %s unexplained; approve it with --yes", rows(s.Load.Sweep.Put),
 			rows(s.Load.Sweep.Removed), rows(s.Load.Sweep.Unexplained))
 	case load.State == standing.LoadApproval:
-		return is(ActionResume, "the sweep begins; it puts %s and removes %s, or what is due by then", rows(s.Load.Sweep.Put), rows(s.Load.Sweep.Removed))
+		return is(ActionResume, "the sweep begins; it writes about %s and removes about %s", rows(s.Load.Sweep.Put), rows(s.Load.Sweep.Removed))
 	case s.Load.Paused != "":
-		return is(ActionResume, "%s until now", pausedText(s.Load.Paused))
+		return is(ActionResume, "%s so far", pausedText(s.Load.Paused))
 	case !load.UnderWay:
-		return is(actionNone, "no load is under way")
+		return is(actionNone, "no load is running")
 	case r.Approve && !s.Load.Sweep.Approved:
-		return is(ActionResume, "the sweep after the copy is allowed")
+		return is(ActionResume, "the sweep after the copy is approved")
 	}
-	return is(actionNone, "it is not paused")
+	return is(actionNone, "the load is not paused")
 }
 
 func rows(n int64) string { return terminal.Plural(int(n), "row") }
@@ -176,7 +176,7 @@ func (in *Input) decideAll(r Request) []Decided {
 }
 
 // asked is the reason of the gap that a redo declares.
-const asked = "an operator asked for everything to be loaded again"
+const asked = "an operator requested a load of everything"
 
 // carryOut carries the decisions out, in the ledger, and reads it again. What another operator or a
 // worker has done meanwhile may refuse a step, which is the error then.
@@ -231,7 +231,7 @@ func explain(ctx context.Context, what string, err error) error {
 	case errors.As(err, &refused):
 		return &diag.Error{Code: diag.LoadRefused, What: what, Cause: refused.Reason, Fix: refused.Cure, Err: err}
 	case errors.Is(err, checkpoint.ErrRaised):
-		return &diag.Error{Code: diag.LoadRefused, What: what, Cause: "a gap was declared meanwhile", Fix: "look at `replicator backfill status`, and ask again", Err: err}
+		return &diag.Error{Code: diag.LoadRefused, What: what, Cause: "a gap was declared meanwhile", Fix: "check `replicator backfill status`, then repeat the command", Err: err}
 	}
 	return preflight.ReadingFailed(ctx, what, err)
 }
@@ -246,7 +246,7 @@ func refused(decided []Decided, all bool) error {
 			acts++
 		}
 		if d.Action == actionRefused {
-			found = append(found, &diag.Error{Code: diag.LoadRefused, What: "nothing is done for table " + d.Source, Cause: d.Why})
+			found = append(found, &diag.Error{Code: diag.LoadRefused, What: "nothing was done for table " + d.Source, Cause: d.Why})
 		}
 	}
 	if all && acts > 0 {

@@ -16,7 +16,7 @@ type Document struct {
 	Schema string    `json:"schema"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
-	// DryRun says that nothing was changed: decided is what would be.
+	// DryRun reports that nothing was changed; decided is what would be done.
 	DryRun  bool      `json:"dry_run"`
 	Decided []Decided `json:"decided"`
 	Tables  []Table   `json:"tables"`
@@ -31,7 +31,7 @@ type Decided struct {
 	Source string `json:"source"`
 	Action string `json:"action"` // start, pause, resume, redo, throttle, none, refused
 	Why    string `json:"why"`
-	// Estimate is null unless the command was asked what it would do.
+	// Estimate is null unless the command ran with --dry-run or began a load.
 	Estimate *Estimate `json:"estimate"`
 }
 
@@ -57,11 +57,12 @@ type Table struct {
 	Paused          *string            `json:"paused"` // why no part is leased: operator, headroom, …
 	Needed          bool               `json:"needs_load"`
 	NeedsLoadReason *string            `json:"needs_load_reason"`
-	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
+	// LossKind is the widest kind of loss that needs repair. LostFrom is an event time before which
 	// the stream lost nothing.
 	LossKind *string    `json:"loss_kind"`
 	LostFrom *time.Time `json:"lost_from"`
-	// WindowsBy is the latest time at which windows of incremental exports may begin that mend it; null if nothing but a copy does.
+	// WindowsBy is the latest beginning of windows of incremental exports that can repair it; null
+	// if only a copy can.
 	WindowsBy *time.Time `json:"windows_by"`
 	Tries     int        `json:"tries"` // loads that began since the last one that ended
 	Load      *Load      `json:"load"`
@@ -81,12 +82,12 @@ type Load struct {
 	Bytes         int64      `json:"bytes"`
 	Estimate      *int64     `json:"estimate"` // as DynamoDB counted them when it began, hours old
 	EstimateBytes *int64     `json:"estimate_bytes"`
-	// ItemsPerSecond is over the last five minutes. ETASeconds is null unless a minute and a
-	// hundredth of the items are behind it.
+	// ItemsPerSecond is over the last five minutes. ETASeconds is null until a minute has passed
+	// and 1 % of the items are copied.
 	ItemsPerSecond *float64 `json:"items_per_second"`
 	ETASeconds     *float64 `json:"eta_seconds"`
 	ReadUnits      float64  `json:"read_units"` // consumed so far
-	// Spent is the money so far, at list prices.
+	// Spent is the cost so far, at list prices.
 	Spent  []cost.Line `json:"spent"`
 	Slowed []string    `json:"slowed"` // why it is not faster
 	Sweep  Sweep       `json:"sweep"`

@@ -52,13 +52,13 @@ func sweepText(t TableInput) string {
 	counts := s.Load.Sweep.Counts
 	switch {
 	case standing.LoadOf(s, false).FirstIntoOwn:
-		return "none: the target was made by this program, and this is its first load"
+		return "none, because replicator created the target and this is its first load"
 	case s.Load.Sweep.Waiting:
-		return fmt.Sprintf("put %s, remove %s, as counted by the load before", rows(counts.Put), rows(counts.Removed))
+		return fmt.Sprintf("write %s, remove %s, as counted by the previous load", rows(counts.Put), rows(counts.Removed))
 	case s.MadeByUs, s.Load.Sweep.Approved:
-		return "rows that the copy does not reach are compared with the source, and put again or removed"
+		return "rows that the copy does not write are compared with the source, then written again or removed"
 	case t.Config.Owned:
-		return "rows that the copy does not reach, and rows without a version, are counted first; then it waits for `replicator backfill resume --yes`"
+		return "counts rows that the copy does not write and rows without a version, then waits for `replicator backfill resume --yes`"
 	}
-	return "rows of this table that the copy does not reach are counted first; then it waits for `replicator backfill resume --yes`"
+	return "counts rows of this table that the copy does not write, then waits for `replicator backfill resume --yes`"
 }

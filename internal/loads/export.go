@@ -50,7 +50,7 @@ func (e *named) String() string {
 // for then.
 func (o *Operator) readImages(ctx context.Context, m *desk.Migration, in *Input, r Request) (*named, error) {
 	if len(r.From) > checkpoint.MaxExports {
-		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, and a load has %d at the most", len(r.From), checkpoint.MaxExports), "ask for a full export of a later time, and name that with the windows behind it")
+		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, but a load takes at most %d", len(r.From), checkpoint.MaxExports), "request a full export of a later time, and name it with the windows after it")
 	}
 	if err := m.Connect(ctx); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (x Examiner) read(ctx context.Context, t config.Table, names []string, repa
 	if err != nil {
 		var fault *source.Fault
 		if errors.As(err, &fault) && windows && !alone {
-			fault.Fix += "; if windows alone are to mend a gap, add --repair-gap"
+			fault.Fix += "; to repair a gap with windows alone, add --repair-gap"
 		}
 		return nil, d, preflight.ImagesFailed(strings.Join(names, ", "), err)
 	}
@@ -161,7 +161,7 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 		return refused
 	}
 	if most := ImageAge(x.Cfg) / 2; d.At.Sub(checkpoint.Aged(first.At, t.State.AdoptedAt)) > most {
-		return Unfit(first.Address, d, fmt.Sprintf("it is of %s, and with this state.tombstone_age it may be %s old at the most", first.At.UTC().Format(time.RFC3339), most))
+		return Unfit(first.Address, d, fmt.Sprintf("it is of %s, but with this state.tombstone_age it may be at most %s old", first.At.UTC().Format(time.RFC3339), most))
 	}
 	return nil
 }
@@ -172,16 +172,16 @@ func (o *Operator) mends(ctx context.Context, from sourceEnd, state checkpoint.T
 	if load := standing.LoadOf(state, false); !load.Needed || load.State == standing.LoadDone {
 		return nil
 	}
-	copied := "copy everything in place of windows: replicator backfill start --repair-gap --table " + state.Source + ", or name a full export of now"
-	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot mend the gap of table " + state.Source + " by windows", Fix: copied}
+	copied := "copy everything instead of windows: replicator backfill start --repair-gap --table " + state.Source + ", or name a new full export"
+	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot repair the gap of table " + state.Source + " with windows", Fix: copied}
 	err := checkpoint.MendsFrom(state, first.From)
 	if err != nil && checkpoint.Mendable(state) == nil {
-		refused.Fix = fmt.Sprintf("ask for a window from %s to %s, and name it too; or %s", state.WindowsBy().Format(time.RFC3339), first.From.UTC().Format(time.RFC3339), copied)
+		refused.Fix = fmt.Sprintf("request a window from %s to %s, and name it too; or %s", state.WindowsBy().Format(time.RFC3339), first.From.UTC().Format(time.RFC3339), copied)
 	}
 	if err == nil {
 		var recovery backfill.Recovery
 		if recovery, err = from.Recovery(ctx, state.Source); err != nil {
-			return preflight.ExplainSource("cannot look whether the backups of table "+state.Source+" were on all the time", state.Source, err)
+			return preflight.ExplainSource("cannot check whether point-in-time recovery of table "+state.Source+" was on all the time", state.Source, err)
 		}
 		if !recovery.On {
 			recovery.From = time.Time{}

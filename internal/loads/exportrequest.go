@@ -39,11 +39,11 @@ func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Inp
 	table := in.Tables[0].Config.From
 	recovery, err := m.From.Recovery(ctx, table)
 	if err != nil {
-		return nil, preflight.ExplainSource("cannot look whether table "+table+" can be exported", table, err)
+		return nil, preflight.ExplainSource("cannot check whether table "+table+" can be exported", table, err)
 	}
 	if !recovery.On {
-		return nil, &diag.Error{Code: diag.LoadRefused, What: "cannot ask for an export of table " + table,
-			Cause: "its point-in-time recovery is off, and DynamoDB exports no table without it", Fix: "turn it on, and ask again: " + preflight.RecoveryCommand(table)}
+		return nil, &diag.Error{Code: diag.LoadRefused, What: "cannot request an export of table " + table,
+			Cause: "its point-in-time recovery is off, and DynamoDB exports only tables that have it", Fix: "turn it on, then repeat the command: " + preflight.RecoveryCommand(table)}
 	}
 	return &requested{checkpoint.ExportRequest{To: to, NotBefore: recovery.From}, cost.Default().Export(m.Tables[0].Description.Bytes)}, nil
 }
@@ -59,11 +59,11 @@ func exportText(l checkpoint.Load) string {
 	case r.Failed != "":
 		return "there is no export: " + r.Failed
 	case r.ARN != "":
-		return fmt.Sprintf("an export as of %s is under way: %s", r.At.Format(time.RFC3339), r.ARN)
+		return fmt.Sprintf("an export as of %s is running: %s", r.At.Format(time.RFC3339), r.ARN)
 	case r.Serial > 0:
-		return fmt.Sprintf("DynamoDB is asked for an export as of %s to %s", r.At.Format(time.RFC3339), r.To)
+		return fmt.Sprintf("an export as of %s to %s is being requested from DynamoDB", r.At.Format(time.RFC3339), r.To)
 	}
-	return "an export to " + r.To + " is asked for once the stream is read from its beginning"
+	return "an export to " + r.To + " is requested once the stream is read from its beginning"
 }
 
 // CopiedFrom says what a load copies that is not over; "" if it scans.

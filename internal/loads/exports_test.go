@@ -75,16 +75,16 @@ func TestExportsAreRefused(t *testing.T) {
 		"there is none": {day, nil, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true}, "there is none", "name another"},
 		"no place":      {day, nil, Request{From: []string{"ftp://x"}}, backfill.ExportReport{JSON: true}, "cannot load the export ftp://x", ""},
 		"of before the generation": {day, map[string]archived{at + "full": full(noon.Add(-2 * day))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true},
-			"is too old for this generation, which began at 2026-11-23T12:00:00Z", "ask for a current export: aws dynamodb export-table-to-point-in-time --table-arn " + ordersARN + " --s3-bucket BUCKET"},
+			"is too old for this generation, which began at 2026-11-23T12:00:00Z", "request a current export: aws dynamodb export-table-to-point-in-time --table-arn " + ordersARN + " --s3-bucket BUCKET"},
 		"before a window": {day, map[string]archived{at + "full": full(noon.Add(-3 * day)), at + "w": window(noon.Add(-3*day), noon.Add(-2*day))},
-			Request{From: []string{at + "full", at + "w"}}, backfill.ExportReport{JSON: true}, "is too old for this generation", "ask for a window from 2026-11-22T12:00:00Z on"},
+			Request{From: []string{at + "full", at + "w"}}, backfill.ExportReport{JSON: true}, "is too old for this generation", "request a window that begins at 2026-11-22T12:00:00Z"},
 		"too old": {7 * day, map[string]archived{at + "full": full(noon.Add(-6*day - time.Second))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true},
-			"it may be 144h0m0s old at the most", "ask for a current export"},
+			"it may be at most 144h0m0s old", "request a current export"},
 		"in part": {day, map[string]archived{at + "full": full(noon.Add(-time.Hour))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true, Part: "a filter"},
 			"the export has a filter", "export the whole table"},
 		"windows alone": {day, map[string]archived{at + "w": window(noon.Add(-2*time.Hour), noon)}, Request{From: []string{at + "w"}}, backfill.ExportReport{JSON: true},
-			"no full export comes before it", "if windows alone are to mend a gap, add --repair-gap"},
-		"many": {day, nil, Request{From: make([]string, checkpoint.MaxExports+1)}, backfill.ExportReport{JSON: true}, "exports are named", "ask for a full export"},
+			"no full export comes before it", "to repair a gap with windows alone, add --repair-gap"},
+		"many": {day, nil, Request{From: make([]string, checkpoint.MaxExports+1)}, backfill.ExportReport{JSON: true}, "exports are named", "request a full export"},
 	} {
 		play(t, "{}", func(ctx context.Context, s *scene) {
 			s.begin(ctx)
@@ -118,10 +118,10 @@ func TestWindowsMendAGap(t *testing.T) {
 		fix      string
 	}{
 		"in time":          {30 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "", ""},
-		"too late":         {20 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "changes may be lost since 2026-11-23T10:59:54Z", "ask for a window from "},
-		"backups are off":  {30 * time.Hour, 7, backfill.Recovery{From: noon.Add(-72 * time.Hour)}, "point-in-time recovery of the table is off", "copy everything in place of windows"},
-		"backups were off": {30 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-29 * time.Hour)}, "holds nothing from before", "copy everything in place of windows"},
-		"never loaded":     {30 * time.Hour, 0, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "never loaded as a whole", "copy everything in place of windows"},
+		"too late":         {20 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "changes may be lost since 2026-11-23T10:59:54Z", "request a window from "},
+		"backups are off":  {30 * time.Hour, 7, backfill.Recovery{From: noon.Add(-72 * time.Hour)}, "point-in-time recovery of the table is off", "copy everything instead of windows"},
+		"backups were off": {30 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-29 * time.Hour)}, "holds nothing from before", "copy everything instead of windows"},
+		"never loaded":     {30 * time.Hour, 0, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "never loaded as a whole", "copy everything instead of windows"},
 	} {
 		play(t, "{}", func(ctx context.Context, s *scene) {
 			s.begin(ctx)
@@ -236,7 +236,7 @@ func TestSourcesThatDoNotGoTogether(t *testing.T) {
 		"--request-export needs one table":     {"Orders", Request{Wish: true}},
 		"--whole-export needs an existing":     {"Orders", Request{Whole: true}},
 		"takes one --export, and several":      {"Orders", Request{From: two, Wish: true}},
-		"DynamoDB exports to S3, and \"gs://b": {"Orders", Request{From: []string{"gs://b"}, Wish: true}},
+		"DynamoDB exports to S3, but \"gs://b": {"Orders", Request{From: []string{"gs://b"}, Wish: true}},
 		"":                                     {"Orders", Request{From: two, Whole: true}},
 	} {
 		if err := c.request.Check(c.table); text == "" && err != nil || text != "" && (!diag.Has(err, diag.Usage) || !strings.Contains(err.Error(), text)) {

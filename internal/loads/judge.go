@@ -110,7 +110,7 @@ func next(s checkpoint.TableState, again bool) (command, why string) {
 	case s.Generation == 0:
 	case load.State == standing.LoadApproval:
 		c := s.Load.Sweep.Counts
-		return "backfill resume --table TABLE --yes", fmt.Sprintf("the sweep would put %s and remove %s of a target that was not made by this program, and waits for your answer",
+		return "backfill resume --table TABLE --yes", fmt.Sprintf("the sweep waits for approval: it would write %s and remove %s in a target that replicator did not create",
 			terminal.Plural(int(c.Put), "row"), terminal.Plural(int(c.Removed), "row"))
 	case NoExport(s) != "":
 		return againText(s), NoExport(s)
@@ -121,7 +121,7 @@ func next(s checkpoint.TableState, again bool) (command, why string) {
 	case load.Needed && load.State == standing.LoadDone:
 		return "backfill redo --table TABLE", s.Reason
 	case load.Needed && s.Tries >= checkpoint.MaxTries:
-		return "backfill start --repair-gap --table TABLE", fmt.Sprintf("%s; %d loads did not end, so that the next one is yours to ask for", lost(s), s.Tries)
+		return "backfill start --repair-gap --table TABLE", fmt.Sprintf("%s; %d loads did not complete, so an operator must request the next one", lost(s), s.Tries)
 	case load.Waits != "":
 		return "backfill start --repair-gap --table TABLE", lost(s)
 	}

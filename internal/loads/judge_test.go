@@ -79,10 +79,10 @@ func TestLimitsOfFlags(t *testing.T) {
 		asked Asked
 		want  string
 	}{
-		{Asked{}, "limits (set at 2026-11-24T12:00:00Z): 5000 rows a second and process; 25% of the provisioned read capacity; waits while the target's CPU is above 70%"},
+		{Asked{}, "limits (set at 2026-11-24T12:00:00Z): 5000 rows a second in each process; 25% of the provisioned read capacity; waits while the target's CPU is above 70%"},
 		{Asked{MaxRowsPerSecond: "1", MaxReadCapacity: "12.345%", PauseAboveTargetCPU: "99%"},
-			"limits (set at 2026-11-24T12:00:00Z): 1 rows a second and process; 12.345% of the provisioned read capacity; waits while the target's CPU is above 99%"},
-		{Asked{MaxReadCapacity: "40.5"}, "limits (set at 2026-11-24T12:00:00Z): 5000 rows a second and process; 40.5 read units a second; waits while the target's CPU is above 70%"},
+			"limits (set at 2026-11-24T12:00:00Z): 1 rows a second in each process; 12.345% of the provisioned read capacity; waits while the target's CPU is above 99%"},
+		{Asked{MaxReadCapacity: "40.5"}, "limits (set at 2026-11-24T12:00:00Z): 5000 rows a second in each process; 40.5 read units a second; waits while the target's CPU is above 70%"},
 		{Asked{MaxRowsPerSecond: "none", MaxReadCapacity: "none", PauseAboveTargetCPU: "none"}, ""},
 	} {
 		limits, err := c.asked.Limits()

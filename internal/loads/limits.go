@@ -45,7 +45,7 @@ func (a Asked) Limits() (checkpoint.Limits, error) {
 	if a.MaxRowsPerSecond != "" {
 		rows, err := strconv.ParseUint(a.MaxRowsPerSecond, 10, 31)
 		if err != nil && a.MaxRowsPerSecond != none {
-			return l, diag.BadUsage("--max-rows-per-second is no number", "give rows a second, or none")
+			return l, diag.BadUsage("--max-rows-per-second is not a number", "give rows a second, or none")
 		}
 		limit := float64(rows)
 		l.RowsPerSecond = &limit

@@ -122,7 +122,7 @@ func TestDecisions(t *testing.T) {
 		"paused":    {state(paused, true), actionNone, actionNone, actionNone, ActionResume, ActionResume, false, "paused by an operator"},
 		"crowded":   {state(crowded, true), actionNone, actionNone, ActionPause, ActionResume, ActionResume, false, ""},
 		"sweeping":  {state(sweeping, true), actionNone, actionNone, ActionPause, actionNone, ActionResume, false, ""},
-		"waiting":   {state(waiting, true), actionNone, actionNone, ActionPause, actionRefused, ActionResume, false, "waits for your answer"},
+		"waiting":   {state(waiting, true), actionNone, actionNone, ActionPause, actionRefused, ActionResume, false, "waits for approval"},
 		"in order":  {state(over, false), actionRefused, actionNone, actionNone, actionNone, actionNone, true, ""},
 		"left over": {state(over, true), actionRefused, actionRefused, actionNone, actionNone, actionNone, false, "needs a load"},
 	} {
@@ -156,7 +156,7 @@ func TestDecisions(t *testing.T) {
 	}
 	gap.Tries = checkpoint.MaxTries
 	step, ok := Next(gap, true, "")
-	if _, stuck := ended(gap, true); !ok || !strings.Contains(stuck, "3 loads did not finish") || !strings.Contains(step.Why, "3 loads did not end") {
+	if _, stuck := ended(gap, true); !ok || !strings.Contains(stuck, "3 loads did not finish") || !strings.Contains(step.Why, "3 loads did not complete") {
 		t.Error("after three loads that did not end nobody asks for the fourth: ", stuck, step)
 	}
 }

@@ -285,7 +285,7 @@ func TestRefusedForOneAndForAll(t *testing.T) {
 			t.Errorf("%+v", state.Load)
 		}
 		o := s.operator("")
-		if err := o.Steer(ctx, Request{Action: ActionStart, Repair: true}); err != nil || o.document(t).Decided[1].Why != "it is in order" {
+		if err := o.Steer(ctx, Request{Action: ActionStart, Repair: true}); err != nil || o.document(t).Decided[1].Why != "nothing to load" {
 			t.Errorf("nothing to do is no refusal: %v", err)
 		}
 	})
@@ -322,7 +322,7 @@ func TestASweepIsAskedFirst(t *testing.T) {
 		}
 		o = s.operator("Orders")
 		s.check(o.Steer(ctx, resume))
-		if len(o.asked) != 1 || o.asked[0] != "Sweep the target of table Orders? It puts 3 rows and removes 2 rows." || s.state(ctx).Load.Sweep.Waiting {
+		if len(o.asked) != 1 || o.asked[0] != "Sweep the target of table Orders? The sweep writes 3 rows and removes 2 rows." || s.state(ctx).Load.Sweep.Waiting {
 			t.Errorf("asked %q", o.asked)
 		}
 	})

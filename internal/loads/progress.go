@@ -95,7 +95,7 @@ func pausedText(why string) string {
 	case checkpoint.PausedByOperator:
 		return "paused by an operator"
 	case checkpoint.PausedForHeadroom:
-		return "paused: the stream is close to dropping changes that are not applied"
+		return "paused: the stream will soon drop unapplied changes"
 	}
 	return "paused: " + strings.ReplaceAll(why, "_", " ")
 }

@@ -51,7 +51,7 @@ func (d *Document) render(w io.Writer) error {
 
 // actionText says what was done, or would be.
 func (d *Document) actionText(action string) string {
-	done := map[string]string{ActionStart: "asked for a load", ActionPause: "paused", ActionResume: "resumed", ActionRedo: "asked for a load in a new generation",
+	done := map[string]string{ActionStart: "load requested", ActionPause: "paused", ActionResume: "resumed", ActionRedo: "load requested in a new generation",
 		ActionThrottle: "limits set", actionNone: "nothing to do", actionRefused: "refused"}
 	if d.DryRun && action != actionNone && action != actionRefused {
 		return "would " + action
@@ -62,7 +62,7 @@ func (d *Document) actionText(action string) string {
 func (d *Document) estimate(w io.Writer, e *Estimate) {
 	_, _ = fmt.Fprintf(w, "  %s of %s in %s", terminal.Plural(int(e.Items), "item"), cost.Size(e.Bytes), terminal.Plural(e.Parts, "part"))
 	if e.Seconds != nil {
-		_, _ = fmt.Fprintf(w, ", about %s by one worker, limited by %s", backfill.FormatDuration(time.Duration(*e.Seconds*float64(time.Second))), e.LimitedBy)
+		_, _ = fmt.Fprintf(w, ", about %s with one worker, limited by %s", backfill.FormatDuration(time.Duration(*e.Seconds*float64(time.Second))), e.LimitedBy)
 	}
 	_, _ = fmt.Fprintln(w)
 	for _, line := range e.Cost {
@@ -92,7 +92,7 @@ func (t Table) stateText() string {
 	case t.State == standing.LoadNotStarted && t.Needed:
 		text = "needed"
 	case t.State == standing.LoadDone && t.Needed:
-		text = "done, and another is needed"
+		text = "done, but another is needed"
 	case t.State == standing.LoadSweeping && t.Load.Sweep.Pass != nil:
 		text = fmt.Sprintf("sweeping, pass %d", *t.Load.Sweep.Pass)
 	}
@@ -160,17 +160,17 @@ func (d *Document) notes() []string {
 			add("%s: changes since %s may be lost", t.Source, t.LostFrom.Format(time.RFC3339))
 		}
 		if t.WindowsBy != nil && t.State == standing.LoadNotStarted {
-			add("%s: instead of a copy, windows of incremental exports mend it that begin at %s or before", t.Source, t.WindowsBy.Format(time.RFC3339))
+			add("%s: instead of a copy, windows of incremental exports that begin at %s or earlier can repair it", t.Source, t.WindowsBy.Format(time.RFC3339))
 		}
 		if t.Load != nil {
 			if t.Load.copiedFrom != "" {
 				add("%s is copied %s", t.Source, t.Load.copiedFrom)
 			}
 			for _, why := range t.Load.Slowed {
-				add("%s is slowed: %s", t.Source, why)
+				add("%s is slow: %s", t.Source, why)
 			}
 			if s := t.Load.Sweep; s.Pass != nil {
-				add("%s: sweep, pass %d: %s seen, %d put, %d removed, %d unexplained", t.Source, *s.Pass, rows(s.Seen), s.Put, s.Removed, s.Unexplained)
+				add("%s: sweep, pass %d: %s read, %d written, %d removed, %d unexplained", t.Source, *s.Pass, rows(s.Seen), s.Put, s.Removed, s.Unexplained)
 			}
 		}
 		if text := t.Limits.String(); text != "" {
@@ -178,7 +178,7 @@ func (d *Document) notes() []string {
 		}
 	}
 	if len(notes) > 0 || len(d.Tables) > 0 {
-		add("Money: list prices of %s; reading costs nothing where capacity is provisioned.", d.PricesDate)
+		add("Costs are list prices of %s; reading provisioned capacity costs nothing extra.", d.PricesDate)
 	}
 	return notes
 }
@@ -187,7 +187,7 @@ func (d *Document) notes() []string {
 func (l Limits) String() string {
 	var out []string
 	if l.MaxRowsPerSecond != nil {
-		out = append(out, number(*l.MaxRowsPerSecond)+" rows a second and process")
+		out = append(out, number(*l.MaxRowsPerSecond)+" rows a second in each process")
 	}
 	if c := l.MaxReadCapacity; c != nil {
 		text := *c + " read units a second"

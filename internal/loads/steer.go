@@ -52,7 +52,7 @@ func (o *Operator) Show(ctx context.Context) error {
 func (o *Operator) Steer(ctx context.Context, r Request) error {
 	r.Approve = o.Yes
 	if r.Action == ActionRedo && !o.Yes && !o.DryRun && o.Confirm == nil {
-		return diag.BadUsage("replicator backfill redo asks before it begins, and there is no terminal", "add --yes")
+		return diag.BadUsage("replicator backfill redo needs confirmation, but there is no terminal", "add --yes")
 	}
 	m, in, err := o.open(ctx, r.command())
 	if err != nil {
@@ -163,17 +163,17 @@ func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved 
 		question := ""
 		switch {
 		case r.Action == ActionRedo && t.Found:
-			question = fmt.Sprintf("Load everything of table %s again? It is not in sync until that is over.", t.Config.From)
+			question = fmt.Sprintf("Load all of table %s again? The table is not in sync until the load and its sweep are complete.", t.Config.From)
 		case r.Action == ActionResume && standing.LoadOf(t.State, false).State == standing.LoadApproval:
 			c := t.State.Load.Sweep.Counts
-			question = fmt.Sprintf("Sweep the target of table %s? It puts %s and removes %s.", t.Config.From, rows(c.Put), rows(c.Removed))
+			question = fmt.Sprintf("Sweep the target of table %s? The sweep writes %s and removes %s.", t.Config.From, rows(c.Put), rows(c.Removed))
 			approved = true
 		}
 		if question == "" {
 			continue
 		}
 		if o.Confirm == nil {
-			return false, diag.BadUsage("the sweep of table "+t.Config.From+" waits for an answer, and there is no terminal", "look at `replicator backfill status`, and add --yes")
+			return false, diag.BadUsage("the sweep of table "+t.Config.From+" needs confirmation, but there is no terminal", "check `replicator backfill status`, then add --yes")
 		}
 		if err := o.Confirm(ctx, question); err != nil {
 			return false, err

@@ -20,7 +20,7 @@ func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 	load := standing.LoadOf(s, again)
 	switch {
 	case load.State == standing.LoadApproval:
-		return false, "the sweep waits for your answer"
+		return false, "the sweep waits for approval"
 	case s.Load.Paused == checkpoint.PausedByOperator && load.UnderWay:
 		return false, pausedText(s.Load.Paused)
 	case NoExport(s) != "":
@@ -35,7 +35,7 @@ func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 // that all loads are.
 func (in *Input) verdict(with string) (over bool, err error) {
 	if in.ledger == nil {
-		return false, &diag.Error{Code: diag.LoadWaits, What: "no load goes on", Cause: "the migration has not begun", Fix: "replicator run" + with}
+		return false, &diag.Error{Code: diag.LoadWaits, What: "no load is running", Cause: "the migration has not begun", Fix: "replicator run" + with}
 	}
 	var found diag.List
 	over = true
@@ -49,7 +49,7 @@ func (in *Input) verdict(with string) (over bool, err error) {
 		if step, ok := Next(t.State, in.again(), with); ok {
 			fix = step.Command
 		}
-		found = append(found, &diag.Error{Code: diag.LoadWaits, What: "the load of table " + t.Config.From + " does not go on", Cause: stuck, Fix: fix})
+		found = append(found, &diag.Error{Code: diag.LoadWaits, What: "the load of table " + t.Config.From + " waits", Cause: stuck, Fix: fix})
 	}
 	return over, found.Err()
 }

@@ -21,7 +21,7 @@ type Result struct {
 	Path string `json:"path"`
 	// Result is ok, differs, updated or refused: the example or its configuration cannot be used.
 	Result string  `json:"result"`
-	Diff   *string `json:"diff"`  // from what is expected (-) to what it became (+); null if they are the same
+	Diff   *string `json:"diff"`  // expected lines (-) and actual lines (+); null if they are the same
 	Error  *string `json:"error"` // why it is refused, or null
 
 	err error

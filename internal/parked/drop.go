@@ -29,7 +29,7 @@ func (d *Decision) Drop(ctx context.Context, yes bool) error {
 		if failed != nil {
 			break
 		}
-		d.Log.Warn("a parked item is dropped", admin.KeyTable, record.Source, admin.KeyParked, string(record.Ref), admin.KeyReason, record.Reason)
+		d.Log.Warn("dropped parked item", admin.KeyTable, record.Source, admin.KeyParked, string(record.Ref), admin.KeyReason, record.Reason)
 		dropped = append(dropped, EntryOf(record.Ref, record.Parked))
 	}
 	return errors.Join(d.writeDropped(dropped), failed)

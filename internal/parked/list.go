@@ -35,7 +35,7 @@ type Entry struct {
 	Table   string    `json:"table"`
 	KeyHash string    `json:"key_hash"`
 	Version string    `json:"version"`
-	Event   string    `json:"event"` // INSERT, MODIFY or REMOVE; of a loaded item, the one the load stands for
+	Event   string    `json:"event"` // INSERT, MODIFY or REMOVE; for a loaded item, the event that the load represents
 	Time    time.Time `json:"time"`  // of the change
 	Reason  string    `json:"reason"`
 }

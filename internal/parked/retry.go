@@ -46,7 +46,7 @@ type retried struct {
 	Table   string  `json:"table"`
 	KeyHash string  `json:"key_hash"`
 	Outcome string  `json:"outcome"`
-	Records int     `json:"records"` // that the item had parked
+	Records int     `json:"records"` // parked records of the item
 	Written int     `json:"rows_written"`
 	Reason  *string `json:"reason"` // why it is still parked
 }
@@ -122,7 +122,7 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 		if err := d.Lot.Remove(limited, record.Ref); err != nil {
 			return result, Explain(limited, d.Cfg, err)
 		}
-		d.Log.Info("a parked item is resolved by a retry", admin.KeyTable, record.Source, admin.KeyParked, string(record.Ref))
+		d.Log.Info("resolved parked item by a retry", admin.KeyTable, record.Source, admin.KeyParked, string(record.Ref))
 	}
 	return result, nil
 }
@@ -157,7 +157,7 @@ func (d *Decision) writeRetried(results []retried, chosen int) error {
 	if len(results) == 0 {
 		return nil
 	}
-	words := map[string]string{outcomeStored: "stored as it is now", outcomeRemoved: "gone in the source", outcomeParked: "still parked", outcomeChanged: "still parked"}
+	words := map[string]string{outcomeStored: "stored with its current content", outcomeRemoved: "removed from the source", outcomeParked: "still parked", outcomeChanged: "still parked"}
 	tab := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
 	for _, r := range results {
 		_, _ = fmt.Fprintf(tab, "%s/%s\t%s", r.Table, r.KeyHash, words[r.Outcome])

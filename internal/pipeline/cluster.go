@@ -32,7 +32,7 @@ type clusterWatch struct {
 // answer.
 func (w *clusterWatch) run(life engine.Lifecycle) error {
 	for !life.Draining() {
-		err := w.Retry(life, "ask for the cluster of the target", w.check)
+		err := w.Retry(life, "read the cluster of the target", w.check)
 		if err != nil && !life.Draining() {
 			return w.End(err)
 		}

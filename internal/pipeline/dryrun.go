@@ -84,7 +84,7 @@ func newRehearsal(o *engine.Options, spec engine.Spec) *rehearsal {
 }
 
 func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err error) {
-	err = r.Retry(engine.Until(ctx), "describe the table", func(ctx context.Context) error {
+	err = r.Retry(engine.Until(ctx), "describe the table (DescribeTable)", func(ctx context.Context) error {
 		d, err = r.database.Describe(ctx, r.Source)
 		return err
 	})

@@ -48,7 +48,7 @@ func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) er
 
 // standing reads the table's record.
 func (t *table) standing(life engine.Lifecycle) (state checkpoint.TableState, err error) {
-	err = t.Retry(life, "look whether the table is halted", func(ctx context.Context) (err error) {
+	err = t.Retry(life, "check whether the table is halted", func(ctx context.Context) (err error) {
 		t.Events.Tick()
 		state, _, err = t.Ledger.Table(ctx, t.Source)
 		return err
@@ -66,7 +66,7 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 	g := task.NewGroup(life.Work, 0)
 	watching, watched := context.WithCancel(drain)
 	defer watched()
-	g.Go("look for a cutover", func(context.Context) error {
+	g.Go("check for a cutover", func(context.Context) error {
 		for task.Sleep(watching, t.Timing.Pass) == nil {
 			if state, _, err := t.Ledger.Table(watching, t.Source); err == nil && state.Stopped() {
 				stop(engine.ErrHalted)

@@ -82,7 +82,7 @@ func (j *joining) admit(life engine.Lifecycle) error {
 		if j.joined.Has(r.Table) {
 			continue // it has a keeper, who looks for himself
 		}
-		err := j.Retry(life, "set a table aside", func(ctx context.Context) error {
+		err := j.Retry(life, "suspend a table", func(ctx context.Context) error {
 			return engine.Suspend(ctx, j.Ledger, j.Events, r.Table, r.Reason)
 		})
 		if err != nil {

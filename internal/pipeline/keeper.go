@@ -43,7 +43,7 @@ func (k *keeper) seek(life engine.Lifecycle) error {
 	waits := follow.FirstLook(k.Events.Waits)
 	for !life.Draining() && life.Work.Err() == nil {
 		var lease checkpoint.KeeperLease
-		err := k.Retry(life.Finishing(), "look at the keeper's seat", func(ctx context.Context) (err error) {
+		err := k.Retry(life.Finishing(), "read the coordinator lease", func(ctx context.Context) (err error) {
 			lease, err = k.Ledger.KeeperLease(ctx, k.Source)
 			return err
 		})
@@ -60,7 +60,7 @@ func (k *keeper) seek(life engine.Lifecycle) error {
 					return err
 				}
 			case !errors.Is(err, checkpoint.ErrTaken):
-				k.Events.Retry(k.Source, "take the keeper's seat", k.Timing.Pass, err)
+				k.Events.Retry(k.Source, "acquire the coordinator lease", k.Timing.Pass, err)
 			}
 		} else {
 			waits(k.Source, engine.OfKeeper, 1, k.Ledger.Lease())
@@ -77,14 +77,14 @@ func (k *keeper) serve(life engine.Lifecycle, lease *checkpoint.Keeper) (rest ti
 	rest = k.Timing.Pass
 	k.Events.KeeperTaken(k.Source, lease.Epoch())
 	g := task.NewGroup(lease.Context(), 0)
-	g.Go("renew the seat", func(context.Context) error { return lease.Keep() })
+	g.Go("renew the coordinator lease", func(context.Context) error { return lease.Keep() })
 	g.Go("keep", func(ctx context.Context) error {
 		defer lease.Abandon()
 		loading := task.NewGroup(ctx, 0)
 		notes := &engine.Notes{Tell: lease.Note}
 		loading.Go("conduct loads", func(ctx context.Context) error { return k.conductor.Run(life.Within(ctx).Noting(notes.Slot(0)), lease) })
 		if k.Mode == checkpoint.Topic {
-			loading.Go("merge what is applied", func(ctx context.Context) error { return k.merge(life.Within(ctx)) })
+			loading.Go("merge the applied positions", func(ctx context.Context) error { return k.merge(life.Within(ctx)) })
 		}
 		work := loading.Context()
 		err := k.reconciler.Run(life.Within(work).Noting(k.outages.Noting(work, "", notes.Slot(1))).Yielding(k.Timing.Yield))
@@ -117,7 +117,7 @@ func (k *keeper) serve(life engine.Lifecycle, lease *checkpoint.Keeper) (rest ti
 func (k *keeper) merge(life engine.Lifecycle) error {
 	looked := task.Mono(life.Work)
 	for !life.Draining() && life.Work.Err() == nil {
-		err := k.Retry(life, "merge what is applied", func(ctx context.Context) error { return k.Ledger.MergeApplied(ctx, k.Source) })
+		err := k.Retry(life, "merge the applied positions", func(ctx context.Context) error { return k.Ledger.MergeApplied(ctx, k.Source) })
 		if now := task.Mono(life.Work); err == nil && now-looked >= k.Timing.List {
 			looked = now
 			err = k.expire(life)
@@ -155,7 +155,7 @@ func (k *keeper) suspendFor(life engine.Lifecycle, err error) bool {
 	if !yes {
 		return false
 	}
-	err = k.Retry(life, "set the table aside", func(ctx context.Context) error {
+	err = k.Retry(life, "suspend the table", func(ctx context.Context) error {
 		return engine.Suspend(ctx, k.Ledger, k.Events, k.Source, reason)
 	})
 	k.tracker.SetSuspended(err == nil)
@@ -177,9 +177,9 @@ func (k *keeper) unfollowable(ctx context.Context, err error) (string, bool) {
 	case errors.As(err, &stream):
 		return "the stream's view type " + stream.View + " does not give every row and its removal", true
 	case errors.As(err, &rows):
-		return "its target table " + rows.Target + " holds rows; if they may be written over, replicator run --adopt-rows, once", true
+		return "its target table " + rows.Target + " has rows; to allow overwriting them, use replicator run --adopt-rows once", true
 	case errors.As(err, &key):
-		return "the table has another primary key than when it joined; restart the workers", true
+		return "the primary key of the table has changed since it joined; restart the workers", true
 	case errors.Is(err, engine.ErrGone):
 		return engine.GoneReason, true
 	case cdc.Is(err, cdc.NotFound) && engine.Gone(k.database.Describe(ctx, k.Source)):

@@ -12,7 +12,7 @@ func TestATableOfAPatternWaitsForTheAnswer(t *testing.T) {
 	for _, joined := range []bool{true, false} {
 		k := &keeper{joined: joined}
 		why, aside := k.unfollowable(t.Context(), &engine.RowsError{Table: "Orders2026", Target: "orders"})
-		if aside != joined || joined && !strings.Contains(why, "target table orders holds rows; if they may be written over, replicator run --adopt-rows") {
+		if aside != joined || joined && !strings.Contains(why, "target table orders has rows; to allow overwriting them, use replicator run --adopt-rows") {
 			t.Errorf("joined %t: %t, %q", joined, aside, why)
 		}
 	}

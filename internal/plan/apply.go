@@ -18,7 +18,7 @@ func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error
 	switch {
 	case in.question.Apply && known == nil && refused != nil:
 		known = refused
-		_, _ = fmt.Fprintln(in.Out, "\nnothing was created: a run would be refused, as the warnings say")
+		_, _ = fmt.Fprintln(in.Out, "\nnothing was created: a run would be refused; see the warnings")
 	case in.question.Apply && known == nil:
 		failed = in.apply(ctx, d)
 	case in.question.Apply:

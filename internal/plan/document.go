@@ -57,23 +57,24 @@ type Table struct {
 	Sampled    int            `json:"sampled"`
 	RowKeys    []string       `json:"row_keys"`            // ten of the sample
 	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason
-	Unmapped   []string       `json:"unmapped_attributes"` // of the sample, that reach no cell
+	Unmapped   []string       `json:"unmapped_attributes"` // of the sample, that are written to no cell
 	Copy       Copy           `json:"copy"`
-	// Export is what the first load copies in place of a scan; null if it scans, or the export cannot be read.
+	// Export is the export that the first load copies instead of a scan; null if it scans, or the
+	// export cannot be read.
 	Export *Export `json:"export"`
 	// DualWrites is null without dual_writes.
 	DualWrites *config.DualWay `json:"dual_writes"`
 	Cost       []cost.Line     `json:"cost"`
-	// MappingChange is null unless the ledger holds another mapping.
+	// MappingChange is null unless the ledger has another mapping.
 	MappingChange *MappingChange `json:"mapping_change"`
-	// NoWayBack says why, after a cutover, items could not be made of rows again; empty: they could.
+	// NoWayBack is why rows could not be copied back to items after a cutover; empty: they could.
 	NoWayBack []string `json:"no_way_back"`
 }
 
 // Export is one that the configuration names.
 type Export struct {
 	Address string    `json:"address"`
-	At      time.Time `json:"at"` // the time that it shows
+	At      time.Time `json:"at"` // the time of its content
 	Items   int64     `json:"items"`
 	Files   int       `json:"files"`
 }

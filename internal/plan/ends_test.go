@@ -134,10 +134,10 @@ func TestAppProfile(t *testing.T) {
 		"fit":        {func(*scene) {}, "single cluster c1, single-row transactions", false, false, 3},
 		"autoscaled": {func(s *scene) { s.clusters[0].MaxNodes = 9 }, "single cluster c1", false, false, 9},
 		"elsewhere":  {func(s *scene) { s.clusters[0].Name = "c2" }, "single cluster c1", false, false, 0},
-		"missing":    {func(s *scene) { s.profileErr = missing }, "does not exist; it would be created", false, true, 3},
+		"missing":    {func(s *scene) { s.profileErr = missing }, "does not exist; would be created", false, true, 3},
 		"a choice": {func(s *scene) { s.profileErr, s.clusters = missing, append(s.clusters, sink.Cluster{Name: "c2"}) }, "choose one of the clusters c1, c2: gcloud bigtable app-profiles create cdc --instance=i",
 			true, false, 0},
-		"no clusters":      {func(s *scene) { s.profileErr, s.clusters, s.note = missing, nil, "not allowed" }, "the clusters are unknown: not allowed", true, false, 0},
+		"no clusters":      {func(s *scene) { s.profileErr, s.clusters, s.note = missing, nil, "not allowed" }, "the clusters cannot be listed: not allowed", true, false, 0},
 		"clusters failed":  {func(s *scene) { s.profileErr, s.clusterErr = missing, errors.New("x") }, "neither app profile cdc nor the clusters of instance i can be found", true, false, 0},
 		"unfit":            {func(s *scene) { s.profileErr = &sink.ProfileError{Problem: sink.MultiCluster, Profile: "cdc"} }, "cannot use app profile cdc", true, false, 0},
 		"the default":      {func(s *scene) { s.profileErr, s.in.Cfg.Target.AppProfile = missing, "default" }, "cannot use app profile default", true, false, 0},
@@ -208,14 +208,14 @@ func TestTargetTables(t *testing.T) {
 		creates []string // kind name
 		warns   []string
 	}{
-		"there":       {func(*scene) {}, "✓ target table orders  there, as it should be", nil, nil},
-		"no table":    {func(s *scene) { s.lacks = sink.Lacks{Table: true, View: true} }, "does not exist; it would be created", []string{"table replicator_state ", "table orders mapped"}, nil},
-		"no families": {func(s *scene) { s.lacks = sink.Lacks{Families: []sink.FamilySpec{family}} }, "incomplete; what is missing would be created", []string{"family replicator_state:d ", "family orders:d "}, nil},
+		"there":       {func(*scene) {}, "✓ target table orders  exists, schema OK", nil, nil},
+		"no table":    {func(s *scene) { s.lacks = sink.Lacks{Table: true, View: true} }, "does not exist; would be created", []string{"table replicator_state ", "table orders mapped"}, nil},
+		"no families": {func(s *scene) { s.lacks = sink.Lacks{Families: []sink.FamilySpec{family}} }, "incomplete; the missing parts would be created", []string{"family replicator_state:d ", "family orders:d "}, nil},
 		"no view":     {func(s *scene) { s.lacks = sink.Lacks{View: true} }, "incomplete", []string{"view replicator_state: ", "view orders:mapped "}, nil},
 		"unfit":       {func(s *scene) { s.lacksErr = &sink.Error{Reason: sink.Permanent, Code: "PermissionDenied", Text: "x"} }, "✗ target table orders", nil, nil},
-		"protected":   {func(s *scene) { s.lacks = sink.Lacks{Protected: true} }, "there, as it should be", nil, []string{diag.FenceWithheld}},
+		"protected":   {func(s *scene) { s.lacks = sink.Lacks{Protected: true} }, "exists, schema OK", nil, []string{diag.FenceWithheld}},
 		"no views":    {func(s *scene) { s.lacks = sink.Lacks{NoViews: true} }, "the service does not know authorized views", nil, nil},
-		"other view":  {func(s *scene) { s.view = []string{"a"} }, "there, as it should be", nil, []string{diag.ViewDiffers}},
+		"other view":  {func(s *scene) { s.view = []string{"a"} }, "exists, schema OK", nil, []string{diag.ViewDiffers}},
 		"ageing": {func(s *scene) {
 			s.lacks = sink.Lacks{Ageing: []*sink.SchemaError{{Problem: sink.CollectsItems, Table: "orders", Family: "d"}}}
 		}, "✓ target table orders  there;", nil,
@@ -321,7 +321,7 @@ func TestExpiryAndRecovery(t *testing.T) {
 		"as it should be": {func(s *scene) { s.expires, s.recovery.On = "ttl", true }, "ttl", "on", nil},
 		"off":             {func(*scene) {}, "off", "off", []string{diag.ExpiryDiffers, diag.RecoveryOff}},
 		"another":         {func(s *scene) { s.expires, s.recovery.On = "until", true }, "until", "on", []string{diag.ExpiryDiffers}},
-		"denied":          {func(s *scene) { s.asked = denied }, "unknown", "unknown: this identity may not ask, which takes dynamodb:DescribeContinuousBackups", nil},
+		"denied":          {func(s *scene) { s.asked = denied }, "unknown", "unknown: this identity lacks dynamodb:DescribeContinuousBackups", nil},
 	} {
 		s := newScene(t, "")
 		out := s.orders()

@@ -24,14 +24,14 @@ func (in *Input) export(ctx context.Context, out *sourceTable) (string, error) {
 	e, d, err := x.Read(ctx, out.found.Config)
 	if loads.Refusal(err) != "" {
 		_ = errors.As(err, &out.refused)
-		return "", preflight.Untold("it would be refused, as the warnings say")
+		return "", preflight.Untold("it would be refused; see the warnings")
 	}
 	if err != nil {
 		return "", err
 	}
 	out.Export = &Export{Address: e.Address, At: e.At, Items: e.Items, Files: e.Parts}
 	if d.At.Sub(e.At) > cdc.Retention {
-		out.refuse(d, "it is of "+e.At.Format(time.RFC3339)+", and the stream keeps changes for 24 hours only: those between the two would be missing")
+		out.refuse(d, "it is of "+e.At.Format(time.RFC3339)+", but the stream keeps changes for only 24 hours; the changes between them would be missing")
 	}
 	return fmt.Sprintf("as of %s: %s in %s", e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Parts, "file")), nil
 }

@@ -19,8 +19,8 @@ import (
 // MappingChange is what it takes to go from the mapping that the ledger holds to that of the
 // configuration.
 type MappingChange struct {
-	// Kept is false if the ledger holds nothing by which the former mapping could be made again:
-	// what it alone wrote stays, and the table stays marked. Then nothing else is known.
+	// Kept is false if the ledger does not have the former mapping. Then rows and columns that only
+	// it wrote remain, the table stays marked, and nothing else is known.
 	Kept          bool     `json:"former_kept"`
 	NewTables     []string `json:"new_tables"`
 	FormerTables  []string `json:"former_tables"` // emptied of rows of this pipeline
@@ -28,9 +28,9 @@ type MappingChange struct {
 	FormerColumns []string `json:"former_columns"` // removed
 	RowKeys       bool     `json:"row_keys_change"`
 	Sampled       int      `json:"sampled"`
-	Moved         int      `json:"moved"`        // of the sampled items: those that get another row
+	Moved         int      `json:"moved"`        // sampled items that move to another row
 	Swept         []string `json:"swept_tables"` // once the items are copied again
-	// Unattributed are families in which it may not be clear whose former cells are.
+	// Unattributed are families whose former cells may belong to other items.
 	Unattributed []string `json:"unattributed_families"`
 }
 
@@ -79,12 +79,12 @@ func places(m *transform.Mapping, item attribute.Item) []string {
 
 // lines are the change for people.
 func (c *MappingChange) lines(items int64) [][2]string {
-	all := [][2]string{{"mapping", "changes: a new generation begins, about " + backfill.Counted(float64(items), "item") + " will be copied again"}}
+	all := [][2]string{{"mapping", "changed: a new generation begins; about " + backfill.Counted(float64(items), "item") + " will be copied again"}}
 	add := func(name, format string, args ...any) {
 		all = append(all, [2]string{name, fmt.Sprintf(format, args...)})
 	}
 	if !c.Kept {
-		add("", "the ledger has kept nothing of the former mapping: rows and columns that it alone wrote stay, and the table stays marked")
+		add("", "the ledger does not have the former mapping; rows and columns that only it wrote remain, and the table stays marked")
 		return all
 	}
 	add("", "then %s swept", strings.Join(c.Swept, " and ")+map[bool]string{true: " is", false: " are"}[len(c.Swept) == 1])
@@ -94,16 +94,16 @@ func (c *MappingChange) lines(items int64) [][2]string {
 		}
 	}
 	few("new tables", "", c.NewTables)
-	few("former tables", ": rows of this pipeline are removed", c.FormerTables)
+	few("former tables", ": replicator's rows are removed", c.FormerTables)
 	few("new columns", "", c.NewColumns)
 	few("former columns", ": removed", c.FormerColumns)
 	switch {
 	case c.RowKeys && c.Sampled > 0:
-		add("rows", "%d of %s get another row, and leave the former one", c.Moved, terminal.Plural(c.Sampled, "sampled item"))
+		add("rows", "%d of %s move to another row; their former rows are orphans", c.Moved, terminal.Plural(c.Sampled, "sampled item"))
 	case c.RowKeys:
-		add("rows", "items get another row, and leave the former one")
+		add("rows", "items move to another row; their former rows are orphans")
 	}
-	few("unattributed", ": cells of the former mapping may stand where other items have theirs now; they are left, and the table stays marked. Another family avoids that", c.Unattributed)
+	few("unattributed", ": cells of the former mapping may be where other items now have cells. They are not removed, and the table stays marked. Use another family to avoid this", c.Unattributed)
 	return all
 }
 

@@ -71,7 +71,7 @@ func writePlanTable(w io.Writer, t Table) {
 	}
 	row("items", "about %s, %s (DynamoDB's count, up to 6 hours old), %s", backfill.FormatCount(float64(t.Items)), cost.Size(t.Bytes), t.Billing)
 	if t.Key != "" {
-		row("encrypted by", "%s; if it is customer managed, reading takes kms:Decrypt and kms:DescribeKey on it", t.Key)
+		row("encrypted by", "%s; a customer managed key needs kms:Decrypt and kms:DescribeKey", t.Key)
 	}
 	if e := t.Export; e != nil {
 		row("copied from", "%s, as of %s: %s in %s", e.Address, e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Files, "file"))
@@ -100,9 +100,9 @@ func writePlanTable(w io.Writer, t Table) {
 	for i, why := range t.NoWayBack {
 		name := ""
 		if i == 0 {
-			name = "way back"
+			name = "fallback"
 		}
-		row(name, "not whole: %s", why)
+		row(name, "would lose data: %s", why)
 	}
 	_ = tab.Flush()
 }
@@ -119,7 +119,7 @@ func writeCost(w io.Writer, r *Document) {
 	if len(r.Tables) == 0 {
 		return
 	}
-	_, _ = fmt.Fprintf(w, "\nCost: an estimate in %s at list prices of %s (%s); --prices gives your own\n", r.Prices.Currency, r.Prices.Date, r.Prices.Regions)
+	_, _ = fmt.Fprintf(w, "\nCost: an estimate in %s at list prices of %s (%s); use --prices for your own prices\n", r.Prices.Currency, r.Prices.Date, r.Prices.Regions)
 	var text strings.Builder
 	tab := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	line := func(table string, l cost.Line) {
@@ -153,7 +153,7 @@ func writeCost(w io.Writer, r *Document) {
 			sums = append(sums, cost.Money(total.Amount)+" a "+per)
 		}
 	}
-	_, _ = fmt.Fprintf(w, "  in all about %s, besides what the changes cost\n", strings.Join(sums, ", "))
+	_, _ = fmt.Fprintf(w, "  total about %s, without per-change costs\n", strings.Join(sums, ", "))
 }
 
 func writeMissing(w io.Writer, m *MissingPrivileges) {

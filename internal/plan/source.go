@@ -71,13 +71,13 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 			out.items = s.Items
 			in.tryKey(ctx, &out, s.Items)
 			if rows, each := s.Wide(found.Description.Bytes); rows > 0 {
-				out.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s becomes few rows, of about %s each", t.From, cost.Size(each)),
+				out.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s maps to few rows, of about %s each", t.From, cost.Size(each)),
 					Cause: fmt.Sprintf("%s of a sample of %s share %s; Bigtable allows 256 MB in a row and recommends less than 100 MB", terminal.Plural(s.Sharing(), "item"),
 						terminal.Plural(len(s.Items), "item"), terminal.Plural(rows, "row"))})
 			}
 			if names := s.Unmapped(found); len(names) > 0 {
 				out.Unmapped = names
-				out.warn(&diag.Error{Code: diag.AttributesUnmapped, What: "attributes of table " + t.From + " reach no cell of the target",
+				out.warn(&diag.Error{Code: diag.AttributesUnmapped, What: "attributes of table " + t.From + " are written to no cell of the target",
 					Cause: strings.Join(names, ", ")})
 			}
 			return fmt.Sprintf("%s sampled", terminal.Plural(len(s.Items), "item")), nil
@@ -159,8 +159,8 @@ func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
 	case attr == t.TTL.Attribute:
 		return attr
 	}
-	e := &diag.Error{Code: diag.ExpiryDiffers, What: fmt.Sprintf("cells of table %s expire by %s, and its items do not", t.From, t.TTL.Attribute),
-		Cause: "the table's time to live is off", Fix: "turn it on for this attribute, or leave ttl out"}
+	e := &diag.Error{Code: diag.ExpiryDiffers, What: fmt.Sprintf("cells of table %s expire by %s, but its items do not", t.From, t.TTL.Attribute),
+		Cause: "the table's time to live is off", Fix: "turn it on for this attribute, or remove ttl"}
 	attributed := "off"
 	if attr != "" {
 		attributed = attr
@@ -177,14 +177,14 @@ func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error)
 	r, err := in.from.Recovery(ctx, table)
 	switch {
 	case cdc.Is(err, cdc.Denied):
-		return "", preflight.Untold("unknown: this identity may not ask, which takes dynamodb:DescribeContinuousBackups")
+		return "", preflight.Untold("unknown: this identity lacks dynamodb:DescribeContinuousBackups")
 	case err != nil:
 		return "", errors.Join(preflight.Untold("unknown: "+err.Error()), err) // asked again if that may help
 	case r.On:
 		return "on", nil
 	}
 	out.warn(&diag.Error{Code: diag.RecoveryOff, What: "point-in-time recovery of table " + table + " is off",
-		Cause: "what the stream loses could be mended only by a copy of the whole table, and the table cannot be exported", Fix: preflight.RecoveryCommand(table)})
+		Cause: "only a copy of the whole table could repair a gap, and the table cannot be exported", Fix: preflight.RecoveryCommand(table)})
 	return "off", nil
 }
 

@@ -103,7 +103,7 @@ func (in *Input) planProfile(clusters []sink.Cluster, note string, err error) (s
 		e := preflight.ExplainTarget("app profile "+name+" does not exist", err)
 		var known *diag.Error
 		if errors.As(e, &known) && note != "" {
-			known.Cause = "it was not found, and the clusters are unknown: " + note
+			known.Cause = "it does not exist, and the clusters cannot be listed: " + note
 		} else if known != nil && len(clusters) > 1 {
 			var names []string
 			for _, c := range clusters {
@@ -117,7 +117,7 @@ func (in *Input) planProfile(clusters []sink.Cluster, note string, err error) (s
 	in.profile = clusters[0].Name
 	in.cluster = cost.Cluster{Nodes: max(clusters[0].Nodes, clusters[0].MaxNodes), HDD: clusters[0].HDD}
 	in.create = append(in.create, Creation{Kind: "app_profile", Name: name, Cluster: in.profile})
-	return "does not exist; it would be created", nil
+	return "does not exist; would be created", nil
 }
 
 // examinePermissions asks what the identity may do on the instance, and holds that against what a
@@ -158,7 +158,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 		in.Ask(ctx, 2*preflight.ProbeTime, name, func(ctx context.Context) (string, error) {
 			lacks, err := in.to.Lacks(ctx, spec)
 			if err != nil {
-				return "", preflight.ExplainTarget(name+" is not as it must be", err)
+				return "", preflight.ExplainTarget(name+" has an unexpected schema", err)
 			}
 			if lacks.Table {
 				spec.SplitKeys = all.Splits(spec.Name)
@@ -167,7 +167,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 			}
 			text := in.addMissing(spec, lacks)
 			if lacks.Protected && spec.Name != in.Cfg.State.Table {
-				warn(&in.targets, withholds("table "+spec.Name, "the table is protected against deletion, and its families with it"))
+				warn(&in.targets, withholds("table "+spec.Name, "the table and its families are protected against deletion"))
 			}
 			for _, family := range lacks.Ageing {
 				warn(&in.targets, preflight.ExplainAgeing(family))
@@ -204,7 +204,7 @@ func (in *Input) examineRows(ctx context.Context) {
 		in.Ask(ctx, preflight.ProbeTime, "rows of the target", func(context.Context) (string, error) { return "", err })
 	}
 	for _, rows := range held {
-		warn(&in.targets, &diag.Error{Code: diag.TargetHoldsRows, What: "run will ask about table " + rows.Table + ": target table " + rows.Target + " holds rows", Cause: rows.Error()})
+		warn(&in.targets, &diag.Error{Code: diag.TargetHoldsRows, What: "run will refuse table " + rows.Table + ": target table " + rows.Target + " holds rows", Cause: rows.Error()})
 	}
 }
 
@@ -230,7 +230,7 @@ func (in *Input) examineLedger(ctx context.Context) error {
 	}
 	for i, t := range l.Tables {
 		if why := withheld(l.Inputs[i].Targets); why != "" {
-			warn(&in.targets, &diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes of table " + t.From + " are not refused", Cause: why})
+			warn(&in.targets, &diag.Error{Code: diag.FenceWithheld, What: "fence unavailable: late writes of table " + t.From + " are not rejected", Cause: why})
 		}
 		for n := range in.sources {
 			if s := &in.sources[n]; s.Source == t.From {
@@ -240,7 +240,7 @@ func (in *Input) examineLedger(ctx context.Context) error {
 		switch state := l.Inputs[i].State; {
 		case l.MappingDiffers(i):
 			warn(&in.targets, preflight.SuggestName(in.Cfg, &diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + status.DifferentMapping,
-				Cause: "rows that the former mapping wrote stay as they are until everything is loaded again and the rest is swept"}))
+				Cause: "rows of the former mapping stay until everything is loaded again and the sweep is complete"}))
 			for n := range in.sources {
 				if s := &in.sources[n]; s.Source == t.From {
 					s.MappingChange = changeOf(state, s.found.Mapping, s.items)
@@ -258,7 +258,7 @@ func (in *Input) examineLedger(ctx context.Context) error {
 
 // withholds warns that a run will have no fence.
 func withholds(target, why string) *diag.Error {
-	return &diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes to " + target + " would not be refused", Cause: why}
+	return &diag.Error{Code: diag.FenceWithheld, What: "fence unavailable: late writes to " + target + " would not be rejected", Cause: why}
 }
 
 // withheld is why one of the targets has no fence; "" if all have.
@@ -280,7 +280,7 @@ func (in *Input) examineCluster(ctx context.Context, ledger *checkpoint.Ledger) 
 	}
 	if kept != "" && kept != in.routed {
 		warn(&in.targets, &diag.Error{Code: diag.ClusterChanged, What: fmt.Sprintf("run refuses to write: app profile %s routes to cluster %s", in.Cfg.Target.AppProfile, in.routed),
-			Cause: "the ledger was kept in cluster " + kept + "; rows that were written there may be missing in the other one"})
+			Cause: "the ledger was kept in cluster " + kept + "; rows written there may be missing in the other cluster"})
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func (in *Input) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 	case len(l.Families) == 0 && !l.View && len(l.Ageing) > 0:
 		return "there"
 	case len(l.Families) == 0 && !l.View:
-		return "there, as it should be"
+		return "exists, schema OK"
 	default:
 		for _, f := range families(l.Families) {
 			in.create = append(in.create, Creation{Kind: "family", Name: spec.Name + ":" + f.Name, Families: []Family{f}})
@@ -317,9 +317,9 @@ func (in *Input) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 	}
 	in.missing = append(in.missing, preflight.Lacking{Spec: spec, Lacks: l})
 	if l.Table {
-		return "does not exist; it would be created"
+		return "does not exist; would be created"
 	}
-	return "incomplete; what is missing would be created"
+	return "incomplete; the missing parts would be created"
 }
 
 // checkView warns if a view that exists shows something else than the mapping writes.
@@ -329,10 +329,10 @@ func (in *Input) checkView(ctx context.Context, spec sink.TableSpec, l sink.Lack
 	}
 	view, err := preflight.AskTarget(ctx, func(ctx context.Context) (sink.View, error) { return in.to.View(ctx, spec.Name, spec.View) })
 	if err != nil {
-		return preflight.ExplainTarget("cannot look at view "+spec.View+" of table "+spec.Name, err)
+		return preflight.ExplainTarget("cannot describe view "+spec.View+" of table "+spec.Name, err)
 	}
 	if want := slices.Sorted(slices.Values(spec.MappedFamilies())); !slices.Equal(want, view.Families) {
-		warn(&in.targets, &diag.Error{Code: diag.ViewDiffers, What: fmt.Sprintf("view %s of table %s shows other families than the mapping writes", spec.View, spec.Name),
+		warn(&in.targets, &diag.Error{Code: diag.ViewDiffers, What: fmt.Sprintf("the families of view %s of table %s differ from those of the mapping", spec.View, spec.Name),
 			Cause: fmt.Sprintf("it shows %s; the mapping writes %s", strings.Join(view.Families, ", "), strings.Join(want, ", "))})
 	}
 	return nil

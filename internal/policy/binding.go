@@ -128,7 +128,7 @@ func besides(cfg *config.Config) []Predefined {
 	out.subscription(subscriber, "relay.subscription", cfg.Relay.Subscription, "pubsub.subscriptions.consume")
 	out.subscription(subscriber, "relay.dead_letter", cfg.Relay.DeadLetter, "pubsub.subscriptions.consume")
 	if cfg.Relay.DeadLetter != "" && cfg.Relay.Subscription != "" {
-		const key = "the dead letter, to which Pub/Sub itself moves messages,"
+		const key = "the dead-letter topic, to which Pub/Sub itself moves messages,"
 		out.add(Predefined{publisher, []string{"pubsub.topics.publish"}, key, forwardingMember, Resource{topicKind, deadLetterTopic}})
 		out.add(Predefined{subscriber, []string{"pubsub.subscriptions.consume"}, key, forwardingMember, Resource{subscriptionKind, cfg.Relay.Subscription}})
 	}

@@ -30,7 +30,7 @@ func GoogleAdditions(cfg *config.Config) []Addition {
 	}
 	additions = append(additions, Addition{"`backfill start --export gs://BUCKET/FOLDER`", permissions([]string{"storage"}, Importing), "the bucket (roles/storage.objectViewer)"})
 	if cfg.Relay.Subscription != "" && cfg.Relay.DeadLetter == "" {
-		const when = "a dead letter of relay.subscription, for " + forwardingMember
+		const when = "a dead-letter topic of relay.subscription, for " + forwardingMember
 		additions = append(additions,
 			Addition{when, []string{"pubsub.topics.publish"}, "the dead-letter topic (roles/pubsub.publisher)"},
 			Addition{when, []string{"pubsub.subscriptions.consume"}, "the subscription (roles/pubsub.subscriber)"})

@@ -265,7 +265,7 @@ func TestTopicsAreGranted(t *testing.T) {
 		"gcloud pubsub subscriptions add-iam-policy-binding projects/p/subscriptions/appliers --member=serviceAccount:EMAIL --role=roles/pubsub.",
 		"gcloud pubsub subscriptions add-iam-policy-binding projects/p/subscriptions/dead --member=serviceAccount:EMAIL --role=roles/pubsub."
 	const agent = " --member=serviceAccount:service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com --role=roles/pubsub."
-	const moves = " # the dead letter, to which Pub/Sub itself moves messages,"
+	const moves = " # the dead-letter topic, to which Pub/Sub itself moves messages,"
 	looks := []string{topic + "viewer # relay.pubsub_topic", apply + "viewer # relay.subscription", dead + "viewer # relay.dead_letter"}
 	want := append(slices.Clone(looks), topic+"publisher # relay.pubsub_topic", apply+"subscriber # relay.subscription", dead+"subscriber # relay.dead_letter",
 		"gcloud pubsub topics add-iam-policy-binding DEAD_LETTER_TOPIC"+agent+"publisher"+moves,

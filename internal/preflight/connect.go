@@ -320,7 +320,7 @@ func (t *Target) ReadRows(ctx context.Context, table string, r sink.Range, f fun
 	return t.Data.ReadRows(ctx, table, r, f)
 }
 
-// Cluster is where the app profile leads now; "" if it does not say.
+// Cluster is the cluster to which the app profile routes now; "" if it does not say.
 func (t *Target) Cluster(ctx context.Context) (string, error) {
 	profile, err := t.Admin.Profile(ctx)
 	return profile.Cluster, err

@@ -72,7 +72,7 @@ func (p *Prober) cutOver(ctx context.Context) bool {
 // lacks is what is missing of the target's tables; an error if something is there and unfit, or missing and not to be created.
 func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 	var missing []Lacking
-	what := "the tables of " + TargetName(p.Cfg) + " are not as they must be"
+	what := "the tables of " + TargetName(p.Cfg) + " have an unexpected schema"
 	for _, spec := range Specs(p.Cfg) {
 		if !p.Cfg.Target.CreateMissing {
 			made, err := askAgain(ctx, func(ctx context.Context) (sink.Made, error) {
@@ -119,14 +119,14 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 	default:
 		var left []string
 		if missing, left = p.mayMake(missing); len(left) > 0 {
-			notes = append(notes, "left to the tables' coordinators, because the ledger shows earlier writes: "+strings.Join(left, ", "))
+			notes = append(notes, "not created here, because the ledger shows earlier writes; the tables' coordinators handle them: "+strings.Join(left, ", "))
 		}
 		notes = append(notes, p.split(ctx, missing)...)
 		var all sink.Made
 		for _, m := range missing {
 			made, err := p.Target.Create(ctx, m.Spec)
 			if err != nil {
-				return "", ExplainTarget("the tables of "+TargetName(p.Cfg)+" are not as they must be", err)
+				return "", ExplainTarget("the tables of "+TargetName(p.Cfg)+" have an unexpected schema", err)
 			}
 			all.Tables, all.Families, all.Views = append(all.Tables, made.Tables...), append(all.Families, made.Families...), append(all.Views, made.Views...)
 		}

@@ -96,7 +96,7 @@ type Prober struct {
 // Answer is what a dependency has answered to a probe.
 type Answer struct {
 	Name   string      `json:"name"`
-	OK     *bool       `json:"ok"` // null if it cannot be told
+	OK     *bool       `json:"ok"` // null if unknown
 	Detail string      `json:"detail,omitempty"`
 	Error  *diag.Error `json:"error,omitempty"`
 }

@@ -43,12 +43,12 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 		{f.Transformed, fault{"it transforms messages, so appliers would not get them as published", update(name, "--clear-message-transforms")}},
 		{f.Retention < cdc.Retention, fault{"it keeps messages for " + kept + " only, and messages that appliers cannot write in that time are lost",
 			update(name, "--message-retention-duration=7d")}},
-		{f.Retention+margin > cfg.State.TombstoneAge, fault{fmt.Sprintf("it keeps messages for %s, and tombstones are kept for %s. They must be kept at least %s longer than messages, or a late message brings an item back",
+		{f.Retention+margin > cfg.State.TombstoneAge, fault{fmt.Sprintf("it keeps messages for %s, and tombstones are kept for %s. Tombstones must be kept at least %s longer than messages, or a late message could restore a removed item",
 			kept, remembered, config.FormatDuration(margin)),
 			"raise state.tombstone_age to " + config.FormatDuration(f.Retention+margin) + ", or keep messages for a shorter time"}},
-		{f.DeadLetter != "" && f.Attempts < leastAttempts, fault{fmt.Sprintf("its dead letter takes a message after %d delivery attempts, and restarts use up attempts: %d are needed",
+		{f.DeadLetter != "" && f.Attempts < leastAttempts, fault{fmt.Sprintf("its dead-letter topic gets a message after %d delivery attempts, but restarts use attempts too; at least %d are needed",
 			f.Attempts, leastAttempts), update(name, "--dead-letter-topic="+f.DeadLetter+" "+manyAttempts)}},
-		{f.DeadLetter != "" && !f.BacksOff, fault{"it has a dead letter but no retry policy, so its delivery attempts are used up within seconds",
+		{f.DeadLetter != "" && !f.BacksOff, fault{"it has a dead-letter topic but no retry policy, so all delivery attempts are used within seconds",
 			update(name, backsOff)}},
 	}...))
 }
@@ -58,10 +58,10 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.DeadLetter
 	return first(append([]setting{
-		{deadTopic == "", fault{subscriptionName(cfg) + " has no dead letter", "add one: " + update(cfg.Relay.Subscription,
+		{deadTopic == "", fault{subscriptionName(cfg) + " has no dead-letter topic", "add one: " + update(cfg.Relay.Subscription,
 			"--dead-letter-topic="+f.Topic+" "+manyAttempts+" "+backsOff)}},
-		{f.Topic != deadTopic, fault{"it belongs to topic " + f.Topic + ", but the dead letter is " + deadTopic, "name a subscription of " + deadTopic}},
-		{f.DeadLetter != "", fault{"it has a dead letter itself, which would take messages away", update(name, "--clear-dead-letter-policy")}},
+		{f.Topic != deadTopic, fault{"it belongs to topic " + f.Topic + ", but the dead-letter topic is " + deadTopic, "name a subscription of " + deadTopic}},
+		{f.DeadLetter != "", fault{"it has its own dead-letter topic, which would remove messages", update(name, "--clear-dead-letter-policy")}},
 	}, unpulled(name, f)...))
 }
 

@@ -55,11 +55,11 @@ func TestASubscriptionThatCannotServe(t *testing.T) {
 		cause, fix string
 	}{
 		"fit":            {"projects/p/topics/dead", func(*relay.SubscriptionFacts) {}, "", ""},
-		"no dead letter": {"", func(*relay.SubscriptionFacts) {}, "s has no dead letter", "update " + name + " --dead-letter-topic=projects/p/topics/dead --max-delivery-attempts=100"},
-		"other topic":    {"projects/p/topics/other", func(*relay.SubscriptionFacts) {}, "the dead letter is projects/p/topics/other", "name a subscription of"},
+		"no dead letter": {"", func(*relay.SubscriptionFacts) {}, "s has no dead-letter topic", "update " + name + " --dead-letter-topic=projects/p/topics/dead --max-delivery-attempts=100"},
+		"other topic":    {"projects/p/topics/other", func(*relay.SubscriptionFacts) {}, "the dead-letter topic is projects/p/topics/other", "name a subscription of"},
 		"push":           {"projects/p/topics/dead", func(f *relay.SubscriptionFacts) { f.Delivers = relay.Pushed }, "pushes", "modify-push-config projects/p/subscriptions/dead"},
 		"filter":         {"projects/p/topics/dead", func(f *relay.SubscriptionFacts) { f.Filtered = true }, "a filter", "create"},
-		"chained":        {"projects/p/topics/dead", func(f *relay.SubscriptionFacts) { f.DeadLetter = "x" }, "a dead letter itself", "--clear-dead-letter-policy"},
+		"chained":        {"projects/p/topics/dead", func(f *relay.SubscriptionFacts) { f.DeadLetter = "x" }, "its own dead-letter topic", "--clear-dead-letter-policy"},
 	} {
 		f := relay.SubscriptionFacts{Topic: "projects/p/topics/dead", Retention: 7 * day}
 		c.change(&f)

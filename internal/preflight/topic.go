@@ -64,7 +64,7 @@ func (p *Prober) AskSubscription(ctx context.Context) {
 		p.Ask(ctx, ProbeTime, "subscription "+subscriptionName(p.Cfg), p.subscription)
 	}
 	if p.Cfg.Relay.DeadLetter != "" && p.Subscription != nil {
-		p.Ask(ctx, ProbeTime, "dead letter "+shortName(p.Cfg.Relay.DeadLetter), p.deadLetter)
+		p.Ask(ctx, ProbeTime, "dead-letter topic "+shortName(p.Cfg.Relay.DeadLetter), p.deadLetter)
 	}
 }
 
@@ -82,9 +82,9 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 	detail = "keeps messages for " + config.FormatDuration(facts.Retention)
 	switch {
 	case facts.DeadLetter == "":
-		detail += "; no dead letter: unreadable messages are delivered again and again"
+		detail += "; no dead-letter topic, so unreadable messages are delivered again and again"
 	case p.Cfg.Relay.DeadLetter == "":
-		detail += "; its dead letter is not monitored (relay.dead_letter)"
+		detail += "; its dead-letter topic is not monitored (relay.dead_letter)"
 	}
 	return detail, nil
 }
@@ -110,7 +110,7 @@ func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscri
 // would show nothing, or what nobody need mind.
 func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	name := p.Cfg.Relay.DeadLetter
-	what := "cannot monitor the dead letter through " + name
+	what := "cannot monitor the dead-letter topic through " + name
 	var facts relay.SubscriptionFacts
 	if p.DeadLetter, facts, err = openSubscription(ctx, what, name); err != nil {
 		return "", err
@@ -148,7 +148,7 @@ func (p *Prober) appliedOnce() bool {
 	for _, t := range p.Cfg.Tables {
 		if p.Cfg.DualWritten(t) {
 			p.Failed = append(p.Failed, &diag.Error{Code: diag.DualWritesImpossible, What: "relay does not work with dual_writes", Pos: p.Cfg.Where("dual_writes"),
-				Cause: "a published change is applied once, and is not asserted again after the application's own write",
+				Cause: "a published change is written only once, so the application's own write could remain",
 				Fix:   "write dual_writes: off for table " + t.From + ", or use run without a relay"})
 			return false
 		}

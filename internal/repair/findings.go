@@ -38,7 +38,7 @@ type Document struct {
 	Findings int            `json:"findings"` // that there were to repair
 	Repaired int            `json:"repaired"` // in a dry run, those that would be
 	Outcomes []OutcomeCount `json:"outcomes"` // one for each that occurred
-	// NotReached are findings that a repair did not come to, because something failed before.
+	// NotReached are findings that the repair did not process, because of an earlier failure.
 	NotReached int   `json:"not_reached"`
 	Left       []Row `json:"left"` // those that were not repaired, at most 1,000
 }
@@ -48,13 +48,13 @@ type OutcomeCount struct {
 	Outcome string `json:"outcome"`
 	Rows    int    `json:"rows"`
 	Text    string `json:"text"` // one sentence
-	// Different: the rows are still not as they should be, and stay so until somebody acts.
+	// Different: the rows still differ, and only an operator can change that.
 	Different bool `json:"different"`
 }
 
 // Row is a finding that was left alone.
 type Row struct {
-	KeyHash string `json:"key_hash"` // of the item; empty for what is nobody's
+	KeyHash string `json:"key_hash"` // of the item; empty for foreign rows
 	RowHash string `json:"row_hash"`
 	Kind    string `json:"kind"` // of the difference, as verify names it
 	Outcome string `json:"outcome"`
@@ -71,7 +71,7 @@ var outcomes = []struct {
 	{sink.MovedOn, "changed since the comparison; the next comparison checks them", false},
 	{sink.Expired, "of expired items, which DynamoDB is about to remove", false},
 	{sink.KeptAlive, "of expired items, kept because of expire: keep", false},
-	{sink.InFlight, "in flight: not asserted for the second time yet", false},
+	{sink.InFlight, "in flight: not yet written a second time (dual_writes)", false},
 	{sink.Foreign, "not written by replicator, left alone; set owned: true if nothing else writes this table", true},
 	{sink.Unmappable, "of items that cannot be stored", true},
 	{sink.Exhausted, "repaired too often at the same version; the item's next change repairs it", true},
@@ -89,7 +89,7 @@ func Findings(ctx context.Context, r *sink.Repairer, found []verify.Finding, log
 	}
 	err := g.Wait()
 	d := document(r, found, results)
-	log.Info("a repair is over", admin.KeyTable, r.Mapping.Source, "findings", d.Findings, "repaired", d.Repaired, "not_reached", d.NotReached, "dry_run", d.DryRun)
+	log.Info("finished repair", admin.KeyTable, r.Mapping.Source, "findings", d.Findings, "repaired", d.Repaired, "not_reached", d.NotReached, "dry_run", d.DryRun)
 	if err != nil && ctx.Err() == nil {
 		err = Failed(ctx, "cannot repair an item of table "+r.Mapping.Source, r.Mapping.Source, err)
 	}

@@ -134,7 +134,7 @@ func Failed(ctx context.Context, what, table string, err error) error {
 	case errors.As(err, &unready):
 		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: unready.Error(), Err: err}
 	case errors.Is(err, sink.ErrNoFence):
-		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: "no worker has raised the target's fence yet", Fix: "start `replicator run`, and retry when it writes", Err: err}
+		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: "no worker has raised the target's fence yet", Fix: "start `replicator run`, then retry", Err: err}
 	case cdc.Is(err, cdc.NotFound), cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Throttled), cdc.Is(err, cdc.Unavailable), cdc.Is(err, cdc.Malformed):
 		return preflight.ExplainSource(what, table, err)
 	}

@@ -33,7 +33,7 @@ func Admissible(table checkpoint.TableState, shards []checkpoint.Shard, now time
 // come back, or the writer would put the image aside (H105). An age of 0 is no limit.
 func YoungEnough(noun string, at, now time.Time, most time.Duration) error {
 	if age := now.Sub(at); most > 0 && age > most {
-		return fmt.Errorf("the %s is %s old, and images of loads may be %s old at the most: ask for a new one", noun, age.Round(time.Hour), most)
+		return fmt.Errorf("the %s is %s old, but a load takes images of at most %s; request a new one", noun, age.Round(time.Hour), most)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ var export = &kind{
 	folder:   func(address string) string { return address },
 	reported: true,
 	again: func(d backfill.Description) string {
-		return "ask for a current export: " + exportCommand + d.ARN + " --s3-bucket BUCKET, and name that"
+		return "request a current export: " + exportCommand + d.ARN + " --s3-bucket BUCKET; then name it"
 	},
 	open: openExport,
 	fit:  chain,
@@ -42,7 +42,7 @@ const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
 
 // NextWindow says how to get the window that goes on where another one ends.
 func NextWindow(d backfill.Description, from time.Time) string {
-	return fmt.Sprintf("ask for a window from %s on, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",
+	return fmt.Sprintf("request a window that begins at %s, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",
 		from.Format(time.RFC3339), exportCommand, d.ARN, from.Unix(), exports.ViewNewAndOld)
 }
 

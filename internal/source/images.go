@@ -153,13 +153,13 @@ func (o *Opener) Open(ctx context.Context, load checkpoint.Load) (Images, error)
 		}
 		for i, is := range images.Records() {
 			if w := wanted[i]; is.ARN != w.ARN || !is.At.Equal(w.At) || !is.From.Equal(w.From) {
-				return Images{}, &Fault{Place: w.Address, What: "it is not the " + images.kind.noun + " that was asked for", Fix: "put " + w.ARN + " there again, or ask for the load again"}
+				return Images{}, &Fault{Place: w.Address, What: "it is not the requested " + images.kind.noun, Fix: "put " + w.ARN + " there again, or request the load again"}
 			}
 		}
 	}
 	if n := images.Size().Parts; n > 0 && load.Parts > 0 && load.Parts != n {
-		return Images{}, &Fault{Place: load.Export.Address, What: fmt.Sprintf("the %ss have %d files, and had %d when the load began", images.kind.noun, n, load.Parts),
-			Fix: "put them there again as they were"}
+		return Images{}, &Fault{Place: load.Export.Address, What: fmt.Sprintf("the %ss have %d files, but had %d when the load began", images.kind.noun, n, load.Parts),
+			Fix: "restore their files"}
 	}
 	o.mu.Lock()
 	o.known, o.of = images, wanted
@@ -190,7 +190,7 @@ func (o *Opener) Plan(ctx context.Context, load checkpoint.Load, of Wanted, adop
 	asked := load.Exports()
 	for i, r := range fitting.Records() {
 		if r.ARN != asked[i].ARN {
-			return checkpoint.Plan{}, &Fault{Place: load.Export.Address, What: "the " + images.kind.noun + "s were asked for in another order than that of their times", Fix: "ask for the load again"}
+			return checkpoint.Plan{}, &Fault{Place: load.Export.Address, What: "the " + images.kind.noun + "s are not named in the order of their times", Fix: "request the load again"}
 		}
 	}
 	if len(asked) > 0 {

@@ -131,10 +131,10 @@ func TestPlansAreRefused(t *testing.T) {
 		oldest time.Duration
 	}{
 		"":                                    {checkpoint.Load{Export: full, Windows: []checkpoint.Export{window}}, 3 * time.Hour},
-		"it is not the export that was asked": {checkpoint.Load{Export: checkpoint.Export{Address: "/e/full", ARN: full.ARN, At: noon.Add(1)}}, 0},
-		"in another order than":               {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later, window}}, 0},
+		"it is not the requested export":      {checkpoint.Load{Export: checkpoint.Export{Address: "/e/full", ARN: full.ARN, At: noon.Add(1)}}, 0},
+		"not named in the order":              {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later, window}}, 0},
 		"are in no export":                    {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later}}, 0},
-		"the exports have 2 files, and had 3": {checkpoint.Load{Export: full, Parts: 3}, 0},
+		"the exports have 2 files, but had 3": {checkpoint.Load{Export: full, Parts: 3}, 0},
 		"the export is 2h0m0s old":            {checkpoint.Load{Export: full}, time.Hour},
 	} {
 		o := Opener{From: archive(t)}

@@ -15,7 +15,7 @@ func Destination(address string) (string, error) {
 	rest, ok := strings.CutPrefix(address, "s3://")
 	bucket, prefix, _ := strings.Cut(rest, "/")
 	if !ok || bucket == "" {
-		return "", diag.BadUsage("DynamoDB exports to S3, and "+fmt.Sprintf("%q", address)+" names no bucket there", "write --export s3://BUCKET or s3://BUCKET/PREFIX")
+		return "", diag.BadUsage("DynamoDB exports to S3, but "+fmt.Sprintf("%q", address)+" names no bucket there", "write --export s3://BUCKET or s3://BUCKET/PREFIX")
 	}
 	if prefix = strings.TrimRight(prefix, "/"); prefix == "" {
 		return "s3://" + bucket, nil

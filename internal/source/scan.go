@@ -14,7 +14,7 @@ var scan = &kind{
 	check:  func(string) string { return "" },
 	parse:  func(string) (string, error) { return "", nil },
 	folder: func(string) string { return "" },
-	again:  func(backfill.Description) string { return "ask for the load again" },
+	again:  func(backfill.Description) string { return "request the load again" },
 	open:   func(_ context.Context, from Ends, _ string) (set, error) { return segments{from: from}, nil },
 	fit: func(sets []set, of Wanted) ([]set, error) {
 		table := sets[0].(segments)

@@ -219,7 +219,7 @@ func (j *judgement) sweeping() {
 	switch LoadOf(j.f.Table, j.f.LoadsAgain).State {
 	case LoadApproval:
 		c := l.Sweep.Counts
-		j.hold(Sweeping, approval, l.DoneAt, fmt.Sprintf("it would put %d and remove %d rows", c.Put, c.Removed))
+		j.hold(Sweeping, approval, l.DoneAt, fmt.Sprintf("it would write %d and remove %d rows", c.Put, c.Removed))
 	case LoadSweeping:
 		j.hold(Sweeping, pausedOr(l, ""), l.DoneAt, "")
 	}

@@ -1,4 +1,4 @@
-// Package standing judges where a table stands. Of makes one word of what the ledger holds, with
+// Package standing judges the state of a table. Of makes one word of what the ledger holds, with
 // the reasons, the time since when, and the next step. Every command, page and metric reads that
 // word, so that no two of them contradict each other. The package also owns the figures that the
 // word rests on: lag, headroom, the time up to which changes are applied, whether a process

@@ -14,8 +14,8 @@ import (
 type Document struct {
 	Schema string `json:"schema"` // replicator.init/v1
 	Config string `json:"config"` // the config file
-	// Tables are what was recognised of each: how many items were sampled, their types, why its
-	// keys are hot, the attribute of its time to live, and the pattern of a series.
+	// Tables are the facts found about each table: sampled items, their types, hot keys, the
+	// attribute of time to live, and the pattern of a series.
 	Tables []Recognised `json:"tables"`
 }
 

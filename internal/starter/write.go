@@ -22,11 +22,11 @@ type Proposal struct {
 type Recognised struct {
 	Table   string `json:"table"`
 	Sampled int    `json:"sampled"` // items
-	// Types are the types of items of a table that holds several, by the beginnings of their keys; empty if it does not look like one.
+	// Types are the types of items, if their keys show that the table has several; else empty.
 	Types      []string `json:"types"`
 	Hot        string   `json:"hot"`          // why new rows would go to one tablet; empty if they would not
 	TimeToLive string   `json:"time_to_live"` // the attribute, or empty
-	Series     string   `json:"series"`       // a pattern of names, if tables look like one that is cut by time
+	Series     string   `json:"series"`       // a pattern of names, if the tables look like one table split by time
 }
 
 // Propose writes a configuration for tables. Region may be "". A minimal one has no comments and no proposals.

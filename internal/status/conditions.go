@@ -32,7 +32,7 @@ type subject struct {
 
 // ofMigration are the conditions of the migration as a whole. All that hold are shown.
 var ofMigration = []condition{
-	{name: "the app profile leads elsewhere", holds: func(s subject) bool { return s.m.otherPlace != "" },
+	{name: "the app profile routes elsewhere", holds: func(s subject) bool { return s.m.otherPlace != "" },
 		next: leads("failover --dry-run", func(s subject) string { return s.m.otherPlace })},
 	{name: "cutover attempted", holds: func(s subject) bool {
 		c := s.m.Cutover
@@ -45,25 +45,25 @@ var ofCutover = []condition{
 	{name: "done", holds: func(s subject) bool {
 		return s.m.cutover.Step == checkpoint.CutoverDone && s.m.cutover.FinalizedAt.IsZero()
 	},
-		next: leads("finalize --dry-run", says("the application has left the source: what is ours can be removed from the target"))},
+		next: leads("finalize --dry-run", says("the application no longer uses the source; replicator's metadata can be removed from the target"))},
 	{name: "late writers", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverWatching && s.m.cutover.Strays > 0 },
-		next: leads("cutover status", says("somebody still writes to the source, after the switch"))},
+		next: leads("cutover status", says("there are writes to DynamoDB after the switch; find the writer"))},
 	{name: "waits for approval", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverRequested && !s.m.cutover.Approved },
-		next: leads("cutover approve", says("a cutover was requested, and waits for approval"))},
+		next: leads("cutover approve", says("a requested cutover waits for approval"))},
 	{name: "switching", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverSwitching },
-		next: leads("cutover status", says("the application is asked to switch: from here on there is no cancel"))},
-	{name: "under way", holds: func(s subject) bool { return s.m.cutover.Step.Active() },
-		next: leads("cutover status", func(s subject) string { return "a cutover is under way: " + string(s.m.cutover.Step) })},
+		next: leads("cutover status", says("the application is being switched; the cutover can no longer be cancelled"))},
+	{name: "running", holds: func(s subject) bool { return s.m.cutover.Step.Active() },
+		next: leads("cutover status", func(s subject) string { return "a cutover is running: " + string(s.m.cutover.Step) })},
 }
 
 // ofWork says whether there is a worker where there is work. The first that holds is shown.
 var ofWork = []condition{
 	{name: "not begun", holds: func(s subject) bool { return !s.m.started() && !s.m.begun }, next: leads("run", says(terminal.NotStarted))},
 	{name: "no table found", holds: func(s subject) bool { return !s.m.started() && len(s.m.Tables) == 0 },
-		next: leads("run", says("no table of the patterns was found yet"))},
+		next: leads("run", says("no table matches the patterns yet"))},
 	{name: "no table met", holds: func(s subject) bool { return !s.m.started() }, next: firstOfEach(ofUnmet)},
 	{name: "no worker", holds: func(s subject) bool { return s.m.unmanned() },
-		next: leads("run", says("no worker reads the stream, which keeps changes for 24 hours only"))},
+		next: leads("run", says("no worker reads the stream; the stream keeps changes for only 24 hours"))},
 	{name: "workers", holds: always, next: firstOfEach(ofReading)},
 }
 
@@ -72,7 +72,7 @@ var ofWork = []condition{
 var ofUnmet = []condition{
 	{name: "named", holds: func(s subject) bool { return s.t.group == "" }, next: leads("run", about(terminal.NotStarted))},
 	{name: "of a pattern", holds: always, next: leads("status", func(s subject) string {
-		return fmt.Sprintf("%s matches the pattern of %s, and no worker has found it yet: is it there, and in this region?", s.t.Source, s.t.group)
+		return fmt.Sprintf("%s matches the pattern %s, but no worker has found it yet; check that it exists in this region", s.t.Source, s.t.group)
 	})},
 }
 
@@ -80,13 +80,13 @@ var ofUnmet = []condition{
 // their leases, or nobody takes them. The first that holds is shown.
 var ofReading = []condition{
 	{name: "silent", holds: func(s subject) bool { return s.t.silent > 0 }, next: leads("run", func(s subject) string {
-		return fmt.Sprintf("%s: %s held by a worker that is silent; a running one takes over within moments", s.t.Source, terminal.Plural(s.t.silent, "shard"))
+		return fmt.Sprintf("%s: a silent worker holds %s; a running worker takes over within seconds", s.t.Source, terminal.Plural(s.t.silent, "shard"))
 	})},
-	{name: "nobody takes them", holds: func(s subject) bool { return s.t.waiting > 0 && s.t.Old }, next: leads("run", func(s subject) string {
-		return fmt.Sprintf("%s: no worker takes %s, and the stream is kept for 24 hours only", s.t.Source, terminal.Plural(s.t.waiting, "shard"))
+	{name: "not acquired", holds: func(s subject) bool { return s.t.waiting > 0 && s.t.Old }, next: leads("run", func(s subject) string {
+		return fmt.Sprintf("%s: no worker acquires %s; the stream keeps changes for only 24 hours", s.t.Source, terminal.Plural(s.t.waiting, "shard"))
 	})},
 	{name: "old", holds: func(s subject) bool { return s.t.Old && len(s.t.Troubles) == 0 }, next: leads(look, func(s subject) string {
-		return fmt.Sprintf("%s was last read %s ago, though its worker lives", s.t.Source, since(s.t.OldestReadAt, s.m.At))
+		return fmt.Sprintf("%s was last read %s ago, although its worker is running", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
 }
 
@@ -108,36 +108,36 @@ var ofNew = []condition{
 var ofTable = []condition{
 	{name: "state", holds: func(s subject) bool { return s.t.standsText() != "" }, lines: line(func(s subject) string { return s.t.standsText() })},
 	{name: "settling", holds: func(s subject) bool { return s.t.Settling > 0 }, lines: line(func(s subject) string {
-		return fmt.Sprintf("%s: %s applied once, to be asserted exactly after dual_writes.settle", s.t.Source, terminal.Plural(int(s.t.Settling), "change"))
+		return fmt.Sprintf("%s: %s applied once, to be written a second time after dual_writes.settle", s.t.Source, terminal.Plural(int(s.t.Settling), "change"))
 	})},
 	{name: "paused", holds: func(s subject) bool { return s.t.Paused != nil }, lines: line(pausedLine), next: leads("resume --table TABLE", func(s subject) string {
-		return fmt.Sprintf("%s: paused for %s; the stream keeps changes for 24 hours only", s.t.Source, since(&s.t.Paused.Since, s.m.At))
+		return fmt.Sprintf("%s: paused for %s; the stream keeps changes for only 24 hours", s.t.Source, since(&s.t.Paused.Since, s.m.At))
 	})},
 	{name: "needs a load", holds: func(s subject) bool { return s.t.LoadNeeded }, lines: line(loadLine)},
 	{name: "fence withheld", holds: func(s subject) bool { return s.t.FenceReason != nil }, lines: line(func(s subject) string {
-		return fmt.Sprintf("fence: withheld: %s: late writes are not refused: %s", s.t.Source, *s.t.FenceReason)
+		return fmt.Sprintf("Fence: %s: late writes are not rejected: %s", s.t.Source, *s.t.FenceReason)
 	})},
 	{name: "old", holds: func(s subject) bool { return s.t.Old }, lines: line(func(s subject) string {
-		return fmt.Sprintf("Old: %s was last read %s ago; nothing is known since", s.t.Source, since(s.t.OldestReadAt, s.m.At))
+		return fmt.Sprintf("Old: %s was last read %s ago; later changes are unknown", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
 	{name: "not listed", holds: func(s subject) bool { return s.t.stands.Unlisted }, lines: line(func(s subject) string {
-		return fmt.Sprintf("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", s.t.Source, since(s.t.OldestReadAt, s.m.At))
+		return fmt.Sprintf("Waiting: %s began %s ago; its shards are read after the first complete listing of its stream", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
 	{name: "load", holds: always, lines: loadLines},
 	{name: "throttled", holds: always, lines: throttledLines},
 	{name: "beyond retention", holds: func(s subject) bool { return s.t.outlived() }, next: leads(look, func(s subject) string {
-		return fmt.Sprintf("%s: not applied for %s, and the stream keeps changes for 24 hours: reading it again will show whether any were lost", s.t.Source,
+		return fmt.Sprintf("%s: changes have waited for %s, but the stream keeps them for only 24 hours; the next read shows whether any were lost", s.t.Source,
 			backfill.FormatDuration(cdc.Retention-AsDuration(*s.t.HeadroomSeconds)))
 	})},
 	{name: "little headroom", holds: func(s subject) bool { return s.t.headroomLittle() && !s.t.outlived() }, next: leads(look, func(s subject) string {
-		return fmt.Sprintf("%s: %s until the stream drops changes that are not applied", s.t.Source, seconds(s.t.HeadroomSeconds))
+		return fmt.Sprintf("%s: the stream drops unapplied changes in %s", s.t.Source, seconds(s.t.HeadroomSeconds))
 	})},
 	{name: "troubles", holds: always, lines: troubleLines, next: troubleSteps},
 	{name: "fence can be kept", holds: func(s subject) bool { return s.t.FenceReason != nil }, next: leads("plan --print-iam gcp", func(s subject) string {
-		return fmt.Sprintf("%s: late writes are not fenced: %s", s.t.Source, *s.t.FenceReason)
+		return fmt.Sprintf("%s: late writes are not rejected: %s", s.t.Source, *s.t.FenceReason)
 	})},
 	{name: "long gone", holds: func(s subject) bool { return s.t.LongGone && s.t.group == "" }, next: leads("lint", func(s subject) string {
-		return s.t.Source + " does not exist any more: take it out of the configuration, or create it again"
+		return s.t.Source + " no longer exists; remove it from the configuration, or create it again"
 	})},
 	{name: "load waits", holds: func(s subject) bool { return s.t.load != nil }, next: func(s subject) []standing.NextStep { return s.named(*s.t.load) }},
 	{name: "parked", holds: func(s subject) bool { return s.t.Parked > 0 }, next: leads("parked list --table TABLE", parkedWhy)},
@@ -271,7 +271,7 @@ func (m *Document) unmanned() bool {
 func cutoverLines(s subject) []string {
 	c, text := s.m.Cutover, ""
 	if c.FrozenSeconds > 0 {
-		text = "; writes stood still for " + backfill.FormatDuration(AsDuration(c.FrozenSeconds))
+		text = "; writes were frozen for " + backfill.FormatDuration(AsDuration(c.FrozenSeconds))
 	}
 	if c.Trouble != nil {
 		text += "; " + *c.Trouble
@@ -349,9 +349,9 @@ func clockSteps(s subject) (steps []standing.NextStep) {
 	for _, w := range s.m.Workers {
 		switch {
 		case w.ClockOffsetSeconds != nil:
-			add("the clock of worker %s is %s DynamoDB's: set it", w.ID, clock.Text(AsDuration(*w.ClockOffsetSeconds)))
+			add("the clock of worker %s is %s DynamoDB's; correct it", w.ID, clock.Text(AsDuration(*w.ClockOffsetSeconds)))
 		case w.HeartbeatAt != nil && w.HeartbeatAt.Sub(s.m.At) > s.m.lease:
-			add("the clock of worker %s is %s ahead of this machine's: one of the two is wrong, and lag and headroom with it", w.ID, backfill.FormatDuration(w.HeartbeatAt.Sub(s.m.At)))
+			add("the clock of worker %s is %s ahead of this machine's; one of them is wrong, so lag and headroom are wrong too", w.ID, backfill.FormatDuration(w.HeartbeatAt.Sub(s.m.At)))
 		}
 	}
 	return steps

@@ -41,25 +41,25 @@ func TestConditions(t *testing.T) {
 		next   string // without the flags
 		why    string // a part of it
 	}{
-		{"migration/the app profile leads elsewhere", func(m *Document, _ *Table) { m.otherPlace = "to c2" }, "", "failover --dry-run", "to c2"},
+		{"migration/the app profile routes elsewhere", func(m *Document, _ *Table) { m.otherPlace = "to c2" }, "", "failover --dry-run", "to c2"},
 		{"migration/cutover attempted", func(m *Document, _ *Table) {
 			m.Cutover = cutoverStatus{Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
-		}, "Cutover: attempt 2, drain; writes stood still for 4.0s; a shard", "", ""},
-		{"cutover/done", step(checkpoint.CutoverDone, nil), "", "finalize --dry-run", "left the source"},
-		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes to the source"},
+		}, "Cutover: attempt 2, drain; writes were frozen for 4.0s; a shard", "", ""},
+		{"cutover/done", step(checkpoint.CutoverDone, nil), "", "finalize --dry-run", "no longer uses the source"},
+		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes to DynamoDB after the switch"},
 		{"cutover/waits for approval", step(checkpoint.CutoverRequested, nil), "", "cutover approve", "waits for approval"},
-		{"cutover/switching", step(checkpoint.CutoverSwitching, nil), "", "cutover status", "asked to switch"},
-		{"cutover/under way", step(checkpoint.CutoverDrain, nil), "", "cutover status", "under way: drain"},
+		{"cutover/switching", step(checkpoint.CutoverSwitching, nil), "", "cutover status", "being switched"},
+		{"cutover/running", step(checkpoint.CutoverDrain, nil), "", "cutover status", "running: drain"},
 		{"work/not begun", func(_ *Document, t *Table) { t.Generation = nil }, "", "run", "not started yet"},
-		{"work/no table found", func(m *Document, _ *Table) { m.begun, m.Tables = true, nil }, "", "run", "no table of the patterns"},
+		{"work/no table found", func(m *Document, _ *Table) { m.begun, m.Tables = true, nil }, "", "run", "no table matches the patterns"},
 		{"work/no table met", unmet, "", "run", "Orders: not started yet"},
 		{"work/no worker", func(m *Document, _ *Table) { m.Leases, m.Workers = 0, nil }, "", "run", "no worker reads the stream"},
-		{"work/workers", func(_ *Document, t *Table) { t.silent = 2 }, "", "run", "Orders: 2 shards held"},
+		{"work/workers", func(_ *Document, t *Table) { t.silent = 2 }, "", "run", "Orders: a silent worker holds 2 shards"},
 		{"unmet/named", unmet, "", "run", "Orders: not started yet"},
-		{"unmet/of a pattern", func(_ *Document, t *Table) { t.group = "Log_*" }, "", "status", "matches the pattern of Log_*"},
-		{"reading/silent", func(_ *Document, t *Table) { t.silent = 1 }, "", "run", "Orders: 1 shard held"},
-		{"reading/nobody takes them", func(_ *Document, t *Table) { t.waiting, t.Old = 1, true }, "", "run", "no worker takes 1 shard"},
-		{"reading/old", func(_ *Document, t *Table) { t.Old = true }, "", "status --shards --table Orders", "though its worker lives"},
+		{"unmet/of a pattern", func(_ *Document, t *Table) { t.group = "Log_*" }, "", "status", "matches the pattern Log_*"},
+		{"reading/silent", func(_ *Document, t *Table) { t.silent = 1 }, "", "run", "Orders: a silent worker holds 1 shard"},
+		{"reading/not acquired", func(_ *Document, t *Table) { t.waiting, t.Old = 1, true }, "", "run", "no worker acquires 1 shard"},
+		{"reading/old", func(_ *Document, t *Table) { t.Old = true }, "", "status --shards --table Orders", "although its worker is running"},
 		{"workers/unknown tables", func(m *Document, t *Table) {
 			m.Tables = append(m.Tables, Table{Source: "Billing"})
 		}, "", "run", "Billing: not started yet; restart the workers"},
@@ -72,27 +72,27 @@ func TestConditions(t *testing.T) {
 		{"table/paused", func(_ *Document, t *Table) { t.Paused = &pausedStatus{at, text("a test")} }, "Orders is paused since 2026-11-02T11:59:00Z: a test",
 			"resume --table Orders", "Orders: paused for 1m00s"},
 		{"table/needs a load", func(_ *Document, t *Table) { t.LoadNeeded, t.LostFrom = true, &at }, "Orders needs a load: -; changes since 2026-11-02T11:59:00Z", "", ""},
-		{"table/fence withheld", func(_ *Document, t *Table) { t.FenceReason = text("denied") }, "fence: withheld: Orders", "", ""},
+		{"table/fence withheld", func(_ *Document, t *Table) { t.FenceReason = text("denied") }, "Fence: Orders", "", ""},
 		{"table/old", func(_ *Document, t *Table) { t.Old, t.OldestReadAt = true, &at }, "Old: Orders was last read 1m00s ago", "", ""},
-		{"table/not listed", func(_ *Document, t *Table) { t.stands.Unlisted = true }, "Waiting: Orders was begun", "", ""},
+		{"table/not listed", func(_ *Document, t *Table) { t.stands.Unlisted = true }, "Waiting: Orders began", "", ""},
 		{"table/load", func(_ *Document, t *Table) { t.copiedFrom = "from an export" }, "Load of Orders: from an export", "", ""},
 		{"table/throttled", func(_ *Document, t *Table) {
 			t.Throttled = []throttledStatus{{Reason: "reads", Seconds: 6, WindowSeconds: 3600}}
 		}, "Throttled: Orders: reads (6.0s of the last hour)", "", ""},
-		{"table/beyond retention", func(_ *Document, t *Table) { t.HeadroomSeconds = float(-time.Hour) }, "", "status --shards --table Orders", "not applied for 25h00m"},
-		{"table/little headroom", func(_ *Document, t *Table) { t.HeadroomSeconds = float(time.Hour) }, "", "status --shards --table Orders", "Orders: 1h00m until"},
+		{"table/beyond retention", func(_ *Document, t *Table) { t.HeadroomSeconds = float(-time.Hour) }, "", "status --shards --table Orders", "changes have waited for 25h00m"},
+		{"table/little headroom", func(_ *Document, t *Table) { t.HeadroomSeconds = float(time.Hour) }, "", "status --shards --table Orders", "Orders: the stream drops unapplied changes in 1h00m"},
 		{"table/troubles", func(_ *Document, t *Table) {
 			t.troubled(checkpoint.Trouble{Step: "read a shard", Cause: "denied", Since: at}, 2)
 		}, "Trouble: Orders: cannot read a shard (for 1m00s in 2 shards): denied", "status --shards --table Orders", "Orders: cannot read a shard"},
-		{"table/fence can be kept", func(_ *Document, t *Table) { t.FenceReason = text("denied") }, "", "plan --print-iam gcp", "Orders: late writes are not fenced: denied"},
-		{"table/long gone", func(_ *Document, t *Table) { t.LongGone = true }, "", "lint", "Orders does not exist any more"},
+		{"table/fence can be kept", func(_ *Document, t *Table) { t.FenceReason = text("denied") }, "", "plan --print-iam gcp", "Orders: late writes are not rejected: denied"},
+		{"table/long gone", func(_ *Document, t *Table) { t.LongGone = true }, "", "lint", "Orders no longer exists"},
 		{"table/load waits", func(_ *Document, t *Table) {
 			t.load = &standing.NextStep{Command: "replicator backfill redo --table Orders -c f", Why: "lost"}
 		}, "", "backfill redo --table Orders", "Orders: lost"},
 		{"table/parked", func(_ *Document, t *Table) { t.Parked = 1 }, "", "parked list --table Orders", "1 item needs a decision"},
 		{"table/differs", func(_ *Document, t *Table) {
 			t.stands = standing.Of(standing.Facts{Table: checkpoint.TableState{Sampled: checkpoint.Sampled{At: at, Differing: 1}}, Now: noon})
-		}, "", "verify --repair --table Orders", "Orders: rows of a sample differ: 1"},
+		}, "", "verify --repair --table Orders", "Orders: a sample found rows that differ: 1"},
 	} {
 		asked[c.name] = true
 		list, name, _ := strings.Cut(c.name, "/")

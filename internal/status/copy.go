@@ -22,7 +22,7 @@ type copyStatus struct {
 	State    string `json:"state"` // not_started, running, done
 	Items    *int64 `json:"items"`
 	Estimate *int64 `json:"estimate"` // as DynamoDB counted them, hours old
-	// ItemsPerSecond and ETASeconds are null unless the worker told them of late.
+	// ItemsPerSecond and ETASeconds are null unless the worker reported them recently.
 	ItemsPerSecond *float64   `json:"items_per_second"`
 	ETASeconds     *float64   `json:"eta_seconds"`
 	Started        *time.Time `json:"started_at"`

@@ -21,7 +21,7 @@ type cutoverStatus struct {
 	// FrozenSeconds is how long the application was, or has been, without writes.
 	FrozenSeconds float64 `json:"frozen_seconds"`
 	Trouble       *string `json:"trouble"` // what the step waits for, or failed with
-	Strays        int     `json:"strays"`  // changes of the source that were made after the freeze
+	Strays        int     `json:"strays"`  // changes of the source after the freeze
 }
 
 // gateStatus is one gate of a cutover, for one table.

@@ -41,7 +41,7 @@ type Document struct {
 	Source    string              `json:"source"`
 	Target    string              `json:"target"`
 	Emulator  bool                `json:"emulator"`
-	Workers   []workerStatus      `json:"workers"` // that hold a lease or keep a table
+	Workers   []workerStatus      `json:"workers"` // that hold a lease or coordinate a table
 	Leases    int                 `json:"leases"`
 	Tables    []Table             `json:"tables"`
 	Shards    []Shard             `json:"shards,omitempty"`
@@ -76,10 +76,11 @@ type workerStatus struct {
 	Host    *string  `json:"host"`
 	Version *string  `json:"version"`
 	Leases  int      `json:"leases"`
-	Keeps   []string `json:"keeps"` // source tables it looks after as a whole
+	Keeps   []string `json:"keeps"` // source tables of which it is the coordinator
 	// HeartbeatAt is when it last wrote to the ledger, by its own clock.
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
-	// Silent: the last sign of life is more than three leases old, and others took the work over.
+	// Silent: the last heartbeat is more than three leases old, so other workers take over its
+	// shards.
 	Silent bool `json:"silent"`
 	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than
 	// a minute.

@@ -180,7 +180,7 @@ func TestAStreamThatIsNeverListed(t *testing.T) {
 		if c.want.IsZero() != (got == nil) || got != nil && !got.Equal(c.want) || m.Tables[0].Old {
 			t.Errorf("%s: last read at %v, want %s; old: %t", c.name, got, c.want, m.Tables[0].Old)
 		}
-		if waiting := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "before its stream was listed") }); waiting != c.waiting {
+		if waiting := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "first complete listing") }); waiting != c.waiting {
 			t.Errorf("%s: %q", c.name, m.notes())
 		}
 	}

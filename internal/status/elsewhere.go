@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// lookWhere asks where the app profile leads. Where that cannot be told, nothing is said of it.
+// lookWhere asks the cluster to which the app profile routes. Where that cannot be told, nothing is
+// said of it.
 func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string, error)) {
 	if l.Ledger == nil {
 		return

@@ -44,7 +44,7 @@ func TestFiguresOfSeveralShards(t *testing.T) {
 	}
 }
 
-// The trouble of a keeper is over with its lease: whoever keeps the table next tells its own.
+// The trouble of a keeper is over with its lease: whoever became coordinator of table next tells its own.
 func TestTroublesEndWithTheLease(t *testing.T) {
 	lease := testConfig().State.Lease
 	for written, want := range map[time.Duration]int{3 * lease: 1, 3*lease + time.Millisecond: 0} {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 )
 
-// Whether late writes are refused stands in the document and, where they are not, in the text, with
+// Whether late writes are rejected stands in the document and, where they are not, in the text, with
 // the reason.
 func TestFenceIsTold(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
@@ -39,7 +39,7 @@ func TestFenceIsTold(t *testing.T) {
 			}
 			var shown bytes.Buffer
 			s.check(m.Render(&shown, false))
-			if told := strings.Contains(shown.String(), "fence: withheld: Orders: late writes are not refused: "+c.withheld); told != (c.withheld != "") {
+			if told := strings.Contains(shown.String(), "Fence: Orders: late writes are not rejected: "+c.withheld); told != (c.withheld != "") {
 				t.Errorf("%d: %s", i, shown.String())
 			}
 		}

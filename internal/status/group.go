@@ -92,7 +92,7 @@ func copiesText(tables []*Table) string {
 		}
 	}
 	if aside > 0 {
-		text += fmt.Sprintf(", %d set aside", aside)
+		text += fmt.Sprintf(", %d suspended", aside)
 	}
 	return text
 }

@@ -37,7 +37,7 @@ func TestTablesOfAPatternCollapse(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	m.Tables[1].Copy, m.Tables[1].Suspended = copyStatus{State: copyNotStarted}, "the table has no enabled stream"
-	if got, want := text(), "Log_*: 1 of 2 done, 1 set aside, lag 0.3s, headroom 19h26m, 40/s, 3 parked\n"+orders; got != want {
+	if got, want := text(), "Log_*: 1 of 2 done, 1 suspended, lag 0.3s, headroom 19h26m, 40/s, 3 parked\n"+orders; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	m.Tables = append(m.Tables[:1], m.Tables[2])

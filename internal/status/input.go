@@ -61,12 +61,12 @@ func (l *Input) TellMappings(m *Document) {
 	for i := range m.Tables {
 		if l.MappingDiffers(i) {
 			m.Tables[i].troubled(checkpoint.Trouble{Step: "run this configuration", Since: m.At, Cause: DifferentMapping + " (" + diag.MappingChanged +
-				"); run --accept-mapping-change takes it up, and then the table needs a load and a sweep"}, 0)
+				"); accept it with run --accept-mapping-change; the table then needs a load and a sweep"}, 0)
 		}
 	}
 }
 
-const DifferentMapping = "its mapping is not the one that the ledger was started with"
+const DifferentMapping = "its mapping differs from the one in the ledger"
 
 // MappingDiffers reports whether the ledger knows the table under another mapping.
 func (l *Input) MappingDiffers(i int) bool {

@@ -46,9 +46,9 @@ type Shard struct {
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
 	ChangesPerSecond *float64   `json:"changes_per_second"`
 	Changes          uint64     `json:"changes"`  // applied
-	Settling         uint64     `json:"settling"` // applied once, and to be asserted exactly under dual writes
+	Settling         uint64     `json:"settling"` // applied once, to be written a second time (dual_writes)
 	Old              bool       `json:"old"`      // it has an owner, and was last read more than three leases ago
-	Why              *whyStatus `json:"why"`      // it does not get on; null if it does, or is done and its children are known
+	Why              *whyStatus `json:"why"`      // why it makes no progress; null if it does, or is done and its children are known
 	Reason           *string    `json:"reason"`   // of a gap
 }
 
@@ -126,19 +126,19 @@ func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged 
 	}
 	switch {
 	case judged.Unfollowed:
-		return because(WhyChildren, "for its children to be listed, since it ended %s ago", backfill.FormatDuration(m.At.Sub(s.EndTime())))
+		return because(WhyChildren, "for a listing of its children; it ended %s ago", backfill.FormatDuration(m.At.Sub(s.EndTime())))
 	case s.State == checkpoint.Done:
 		return nil
 	case s.State == checkpoint.Gap && s.Reopenable(table):
-		return because(whyGap, "%s; what is left of it will be read", s.Reason)
+		return because(whyGap, "%s; the rest of the shard will be read", s.Reason)
 	case s.State == checkpoint.Gap:
 		return because(whyGap, "%s", s.Reason)
 	case s.Label != table.Label:
 		return because(whyReplaced, "the table has another stream now")
 	case table.Listed == 0:
-		return because(whyListing, "the stream was not listed as a whole yet")
+		return because(whyListing, "for the first complete listing of the stream")
 	case judged.Silent:
-		return because(WhySilent, "%s is silent for %s, its lease of %s is over: the next worker that looks takes it", s.Owner,
+		return because(WhySilent, "%s has been silent for %s, longer than its lease of %s; the next worker will acquire the shard", s.Owner,
 			backfill.FormatDuration(m.At.Sub(s.WrittenAt)), config.FormatDuration(m.lease))
 	case s.Owner != "" && s.Trouble != (checkpoint.Trouble{}):
 		return because(WhyTrouble, "cannot %s (for %s): %s", s.Trouble.Step, backfill.FormatDuration(max(0, m.At.Sub(s.Trouble.Since))), s.Trouble.Cause)
@@ -147,16 +147,16 @@ func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged 
 	case judged.Blocked != nil:
 		return because(WhyParent, "for its parent %s, which is %s", judged.Blocked.ID, stateText(judged.Blocked))
 	}
-	return because(WhyNobody, "for a worker: nobody has taken it")
+	return because(WhyNobody, "for a worker to acquire it")
 }
 
 // stateText is a shard's state in the words of a sentence.
 func stateText(s *checkpoint.Shard) string {
 	switch {
 	case s.State == checkpoint.Gap:
-		return "a gap that will be read on"
+		return "a gap that will be reopened"
 	case s.State == checkpoint.Reading && s.Owner == "":
-		return "half read, and held by nobody"
+		return "partly read, and without an owner"
 	}
 	return string(s.State)
 }

@@ -15,19 +15,19 @@ type Table struct {
 	Phase  string `json:"phase"`
 	Standing
 	NextSteps []standing.NextStep `json:"next_steps"` // of this table alone
-	// Apply is what becomes of changes: direct; both where they are published as well; topic where they
-	// are published, and written by other processes.
+	// Apply is the mode: direct; both if changes are also published; topic if changes are published
+	// and other processes write them.
 	Apply string `json:"apply"`
-	// Behind is how many messages are published and not known to be applied; null unless changes
-	// are applied from a topic.
+	// Behind is how many published messages are not confirmed as applied; null unless changes are
+	// applied from a topic.
 	Behind *uint64 `json:"behind"`
 	// Generation is null before the first start.
 	Generation      *uint32 `json:"generation"`
 	LoadNeeded      bool    `json:"needs_load"`
 	NeedsLoadReason *string `json:"needs_load_reason"`
-	Fence           *string `json:"fence"`        // "kept" or "withheld", which is: late writes are not refused; null before the first number
+	Fence           *string `json:"fence"`        // "kept", or "withheld": late writes are not rejected; null before the first number
 	FenceReason     *string `json:"fence_reason"` // why it is withheld
-	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
+	// LossKind is the widest kind of loss that needs repair. LostFrom is an event time before which
 	// the stream lost nothing.
 	LossKind         *string    `json:"loss_kind"`
 	LostFrom         *time.Time `json:"lost_from"`
@@ -37,13 +37,13 @@ type Table struct {
 	LagSeconds       *float64   `json:"lag_seconds"`
 	LagEstimated     bool       `json:"lag_estimated"` // the time since the stream was last found empty
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
-	HeadroomAtMost   bool       `json:"headroom_at_most"`   // it may be less: of some shards it cannot be told
-	ChangesPerSecond *float64   `json:"changes_per_second"` // null unless every shard that has an owner told it of late
+	HeadroomAtMost   bool       `json:"headroom_at_most"`   // it may be less, because it is unknown for some shards
+	ChangesPerSecond *float64   `json:"changes_per_second"` // null unless every shard that has an owner reported it recently
 	OldestReadAt     *time.Time `json:"oldest_read_at"`     // of the shards that could be read
-	Old              bool       `json:"old"`                // that is more than three leases ago
+	Old              bool       `json:"old"`                // the last read is more than three leases ago
 	Parked           int        `json:"parked"`
-	// Settling is how many changes were applied once and are to be asserted exactly under dual writes,
-	// over all shards. Until then their rows may hold what the application wrote.
+	// Settling is how many changes of all shards were applied once and will be written a second
+	// time (dual_writes). Until then their rows may have the application's values.
 	Settling  uint64            `json:"settling"`
 	Paused    *pausedStatus     `json:"paused"` // null unless an operator has paused it
 	Verify    *verifyStatus     `json:"verify"` // null before the first

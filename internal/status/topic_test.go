@@ -38,7 +38,7 @@ func TestFromTopic(t *testing.T) {
 		if table.Phase != c.phase || *table.Behind != c.behind || *table.TopicLag != c.lag || table.DeadLetter != c.dead {
 			t.Errorf("%s: %s, behind %d, %g s, %d dead", name, table.Phase, *table.Behind, *table.TopicLag, table.DeadLetter)
 		}
-		if told := len(table.Troubles) == 1 && strings.Contains(table.Troubles[0].Cause, "in the dead letter"); told != (c.dead > 0) {
+		if told := len(table.Troubles) == 1 && strings.Contains(table.Troubles[0].Cause, "in the dead-letter topic"); told != (c.dead > 0) {
 			t.Errorf("%s: troubles %+v", name, table.Troubles)
 		}
 	}

@@ -16,17 +16,17 @@ func (m *Document) Verdict() error {
 			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
 		}
 		if t.noExport != "" {
-			found = append(found, &diag.Error{Code: diag.LoadWaits, What: "the load of table " + t.Source + " does not go on", Cause: t.noExport, Fix: t.load.Command})
+			found = append(found, &diag.Error{Code: diag.LoadWaits, What: "the load of table " + t.Source + " waits", Cause: t.noExport, Fix: t.load.Command})
 		}
 		if t.Paused != nil {
 			found = append(found, &diag.Error{Code: diag.TablePaused, What: "table " + t.Source + " is paused", Fix: "replicator resume --table " + t.Source})
 		}
 		if t.Suspended != "" {
-			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.Suspended})
+			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is suspended", Cause: t.Suspended})
 		}
 		if t.Parked > 0 {
 			found = append(found, &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(t.Parked, "item") + " of table " + t.Source + " could not be stored",
-				Cause: "parked with their reasons; everything else is applied", Fix: "replicator parked list --table " + t.Source})
+				Cause: "they are parked with their reasons; all other changes are applied", Fix: "replicator parked list --table " + t.Source})
 		}
 	}
 	return found.Err()

@@ -12,15 +12,15 @@ import (
 // one came to.
 type verifyStatus struct {
 	State string `json:"state"` // never, running, paused, done, ended
-	// Verdict is the result in words; null if there is none, like what follows.
+	// Verdict is the result in words; null if there is none, like the members after it.
 	Verdict   *string    `json:"verdict"`
 	Clean     *bool      `json:"clean"`
 	Stale     *bool      `json:"stale"`     // more than a day old
 	Differing *int64     `json:"differing"` // rows
-	Sample    *float64   `json:"sample"`    // the share of the items; null is all
-	Since     *time.Time `json:"since"`     // only what was changed since; null is always
+	Sample    *float64   `json:"sample"`    // the share of the items; null: all
+	Since     *time.Time `json:"since"`     // only changes since then; null: all
 	EndedAt   *time.Time `json:"ended_at"`
-	// Sampled is the comparison of what was just applied; null if there was none.
+	// Sampled is the comparison of recently applied changes; null if there was none.
 	Sampled *sampledStatus `json:"sampled"`
 }
 
@@ -28,7 +28,7 @@ type verifyStatus struct {
 type sampledStatus struct {
 	At        time.Time `json:"at"`        // of the last one
 	Compared  int64     `json:"compared"`  // rows, ever
-	Differing int       `json:"differing"` // rows known to differ, until a fresh comparison finds them equal
+	Differing int       `json:"differing"` // rows known to differ, until a later comparison finds them equal
 }
 
 // verifyOf is how a table's verify stands; nil before the first.

@@ -23,7 +23,7 @@ type targetFinding struct {
 }
 
 // stepWitness is what fails where a target and the ledger do not belong together.
-const stepWitness = "find the witness in the target"
+const stepWitness = "read the witness in the target"
 
 // LookAtTargets asks the witnesses of tables that look in sync, and that nobody keeps, whether
 // ledger and target still belong together. Where a keeper lives, it does so each minute. The ledger
@@ -47,7 +47,7 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 			continue
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()
-		g.Go("look at the target of "+source, func(ctx context.Context) error {
+		g.Go("describe the target of "+source, func(ctx context.Context) error {
 			for j, t := range targets {
 				at := checkpoint.Place{Store: open(t.Table), Key: transform.WitnessKeyOf(source)}
 				if j > 0 {
@@ -73,12 +73,12 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 		return targetFinding{cause: "the target table does not exist: all rows are missing"}, true
 	case err != nil:
 		code := status.Code(err)
-		return targetFinding{cause: "it could not be looked at (" + code.String() + "): whether the target was lost or restored is not known",
+		return targetFinding{cause: "its description could not be read (" + code.String() + "); replicator does not know whether the target was lost or restored",
 			unknown: true, denied: code == codes.PermissionDenied}, true
 	case verdict == checkpoint.TargetLost:
-		return targetFinding{cause: "the target table was created anew or restored: rows are missing, and the next worker declares a gap"}, true
+		return targetFinding{cause: "the target table was recreated or restored, so rows are missing; the next worker declares a gap"}, true
 	case verdict == checkpoint.LedgerBehind:
-		return targetFinding{cause: "the target was written under another ledger, or a later state of this one: the next worker declares a gap"}, true
+		return targetFinding{cause: "the target belongs to another ledger, or to a later state of this one; the next worker declares a gap"}, true
 	}
 	return targetFinding{}, false
 }

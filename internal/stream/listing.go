@@ -15,7 +15,7 @@ func ListShards(life engine.Lifecycle, r *engine.Retrier, source cdc.Source, par
 	lister := cdc.NewLister(source, parent)
 	for done := false; !done; {
 		reached := lister.Pages()
-		err := r.Retry(life, "list the stream", func(ctx context.Context) (err error) {
+		err := r.Retry(life, "list the stream (DescribeStream)", func(ctx context.Context) (err error) {
 			for err == nil && !done && lister.Pages() <= reached {
 				done, err = lister.Next(ctx)
 			}

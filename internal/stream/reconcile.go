@@ -72,7 +72,7 @@ func (r *Reconciler) Run(life engine.Lifecycle) error {
 	r.fencing.See(0)
 	defer r.tracker.SetOver(false) // another keeper may find the table there again
 	for !life.Draining() {
-		err := r.Retry(life, "keep the table", func(ctx context.Context) error {
+		err := r.Retry(life, "coordinate the table", func(ctx context.Context) error {
 			if r.due(ctx) {
 				return r.fullPass(life)
 			}
@@ -131,7 +131,7 @@ func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 		func(ctx context.Context) error { return r.noteOpen(ctx, state) },
 	)
 	for _, step := range steps {
-		if err := r.Retry(life, "keep the table", step); err != nil {
+		if err := r.Retry(life, "coordinate the table", step); err != nil {
 			return err
 		}
 	}
@@ -296,7 +296,7 @@ func (r *Reconciler) overtaken(life engine.Lifecycle, state checkpoint.TableStat
 			continue
 		}
 		late[n.ID] = true
-		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: n.ID, Reason: "shard listed after what follows it was applied in an earlier generation"}
+		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: n.ID, Reason: "shard listed after its children were applied in an earlier generation"}
 		if noted(state, gap) {
 			continue
 		}
@@ -323,7 +323,7 @@ func (r *Reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[s
 
 // gapOf is the gap that an orphan is.
 func gapOf(o cdc.Orphan) checkpoint.DeclaredGap {
-	return checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+	return checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without a place in the lineage: " + o.Reason.String()}
 }
 
 func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
@@ -406,7 +406,7 @@ func (r *Reconciler) declare(life engine.Lifecycle, v engine.View) (engine.View,
 // giveUp declares gaps of shards whose descendants were applied in an earlier generation. All of them are lost before the generation
 // rises, so that none is read in it.
 func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) error {
-	const reason = "what follows the shard was applied in an earlier generation, before their lineage was known"
+	const reason = "its children were applied in an earlier generation, before their lineage was known"
 	var lost []checkpoint.Shard
 	for _, s := range outrun {
 		done, err := r.Ledger.GiveUp(life.Work, s, reason)

@@ -27,8 +27,8 @@ var Schema []byte
 // Document is where a cutover stands: the document of every `cutover` command with -o json. What is
 // unknown is null.
 type Document struct {
-	// Ready tells that every gate is ready or overridden, SafeToWrite that the application may write
-	// the target: nothing of ours is written there any more.
+	// Ready reports that every gate is ready or overridden. SafeToWrite reports that the
+	// application may write to the target, because replicator no longer does.
 	Ready       bool      `json:"ready"`
 	SafeToWrite bool      `json:"safe_to_write"`
 	Schema      string    `json:"schema"`
@@ -40,11 +40,11 @@ type Document struct {
 	Attempt  uint32     `json:"attempt"`
 	Rehearse bool       `json:"rehearsal"`
 	Approved bool       `json:"approved"`
-	Driver   *string    `json:"driver"` // who drives it; null: nobody
+	Driver   *string    `json:"driver"` // the process that drives it; null: none
 	Trouble  *string    `json:"trouble"`
 	Reason   *string    `json:"reason"` // why it was cancelled
 	// FrozenSeconds is how long the application was, or has been, without writes; FrozenAtLeast is
-	// what a freeze lasts at least.
+	// the minimum of a freeze.
 	FrozenSeconds float64                       `json:"frozen_seconds"`
 	FrozenAtLeast float64                       `json:"frozen_at_least_seconds"`
 	Gates         []checkpoint.CutoverGate      `json:"gates"`
@@ -119,9 +119,9 @@ func judge(in input, now time.Time) *Document {
 		step string
 		d    time.Duration
 	}{{"freeze", limits.Freeze}, {"drain", limits.Drain}, {"verify", limits.Verify}, {"fence", limits.Fence}} {
-		d.Deadlines = append(d.Deadlines, Deadline{l.step, l.d.Seconds(), "the cutover is cancelled: writes go on in the source, and the tables go on"})
+		d.Deadlines = append(d.Deadlines, Deadline{l.step, l.d.Seconds(), "the cutover is cancelled: the application writes to DynamoDB again, and the tables resume"})
 	}
-	d.Deadlines = append(d.Deadlines, Deadline{"switching", 0, "no deadline and no cancel: the hook is called until it answers, or `replicator cutover resolve` does"})
+	d.Deadlines = append(d.Deadlines, Deadline{"switching", 0, "no deadline and no cancel: the hook is called until it answers, or until `replicator cutover resolve` confirms the outcome"})
 	d.advise(c, in.with)
 	return d
 }
@@ -142,19 +142,19 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 	undriven := c.Step.Active() && d.Driver == nil
 	switch {
 	case undriven:
-		next("run", "nobody drives the cutover: a worker that can call the hooks has to run")
+		next("run", "no process drives the cutover; start a worker that can call the hooks")
 	case c.Step == checkpoint.CutoverRequested && !c.Approved:
 		next("cutover approve", "the cutover waits for approval until "+c.Expires.UTC().Format(time.RFC3339))
 	case c.Step == checkpoint.CutoverSwitching:
-		next("cutover resolve --switched yes|no", "if the hook does not answer, and you found out what became of the switch")
+		next("cutover resolve --switched yes|no", "use it if the hook does not answer, and you know whether the application has switched")
 	case c.Step.Cancellable():
-		next("cutover cancel", "as long as nothing is switched")
+		next("cutover cancel", "possible until the switch")
 	case c.Step == checkpoint.CutoverWatching && c.Strays > 0:
-		next("cutover status", "somebody still writes to the source: find out who, and whether what he wrote is missing")
+		next("cutover status", "writes to DynamoDB after the switch: find the writer and check Bigtable for the change")
 	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
-		next("finalize --dry-run", "the watch is over: what is ours can be removed from the target")
+		next("finalize --dry-run", "the watch for late writers is over; replicator's metadata can be removed from the target")
 	case c.Step.Over() && d.Ready:
-		next("cutover start --dry-run --keep-fallback yes", "rehearses everything but freeze and switch")
+		next("cutover start --dry-run --keep-fallback yes", "rehearse everything except freeze and switch")
 	}
 }
 
@@ -164,7 +164,7 @@ func titles(cfg *config.Config) map[string]string {
 	return map[string]string{
 		cutover.GateCopy: "copy complete", cutover.GateLag: "lag below " + config.FormatDuration(r.LagBelow), cutover.GateVerify: "verify clean within " + config.FormatDuration(r.VerifyWithin),
 		cutover.GateFull: "full verify within 1d", cutover.GateParked: fmt.Sprintf("parked items at most %d", r.ParkedAtMost),
-		cutover.GateHeadroom: "retention headroom > " + config.FormatDuration(r.Headroom), cutover.GateFence: "late writes refused",
+		cutover.GateHeadroom: "retention headroom > " + config.FormatDuration(r.Headroom), cutover.GateFence: "late writes rejected",
 	}
 }
 
@@ -229,13 +229,13 @@ func (d *Document) writeDeadlines(b *strings.Builder) {
 			limits = append(limits, l.Step+" "+config.FormatDuration(time.Duration(l.Seconds*float64(time.Second))))
 		}
 	}
-	fmt.Fprintf(b, "\ndeadlines: %s; at each the cutover is cancelled, and the application goes on\n", strings.Join(limits, ", "))
+	fmt.Fprintf(b, "\ndeadlines: %s; if one passes, the cutover is cancelled and the application resumes\n", strings.Join(limits, ", "))
 	if d.FrozenAtLeast > 0 {
-		fmt.Fprintf(b, "the freeze lasts %s at least: dual writes are settled (dual_writes.settle)\n", config.FormatDuration(time.Duration(d.FrozenAtLeast*float64(time.Second))))
+		fmt.Fprintf(b, "the freeze lasts at least %s, because dual writes are settled (dual_writes.settle)\n", config.FormatDuration(time.Duration(d.FrozenAtLeast*float64(time.Second))))
 	}
 	for _, t := range d.WayBack {
 		if !t.Possible {
-			fmt.Fprintf(b, "no way back for %s after the switch: %s\n", t.Table, strings.Join(t.Lost, "; "))
+			fmt.Fprintf(b, "no fallback for %s after the switch: %s\n", t.Table, strings.Join(t.Lost, "; "))
 		}
 	}
 }
@@ -253,7 +253,7 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 		fmt.Fprintf(b, ", for %s", backfill.FormatDuration(max(d.At.Sub(*d.StepAt), 0)))
 	}
 	if d.FrozenSeconds > 0 {
-		fmt.Fprintf(b, "; writes stood still for %s", backfill.FormatDuration(time.Duration(d.FrozenSeconds*float64(time.Second))))
+		fmt.Fprintf(b, "; writes were frozen for %s", backfill.FormatDuration(time.Duration(d.FrozenSeconds*float64(time.Second))))
 	}
 	fmt.Fprintln(b)
 	for _, line := range []struct {
@@ -265,10 +265,10 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 		}
 	}
 	if d.WatchUntil != nil {
-		fmt.Fprintf(b, "  watches for writers that were missed until %s\n", d.WatchUntil.Format(time.RFC3339))
+		fmt.Fprintf(b, "  watching for late writers until %s\n", d.WatchUntil.Format(time.RFC3339))
 	}
 	if d.Strays > 0 {
-		fmt.Fprintf(b, "  %s made after the freeze\n", terminal.Plural(d.Strays, "change"))
+		fmt.Fprintf(b, "  %s after the freeze\n", terminal.Plural(d.Strays, "change"))
 		for _, s := range d.Stragglers[:min(len(d.Stragglers), 5)] {
 			fmt.Fprintf(b, "    item %s of table %s, at %s\n", s.Key, s.Table, s.At.Format(time.RFC3339))
 		}

@@ -26,7 +26,7 @@ func Hooks(cfg *config.Config) (*hook.Hooks, error) {
 	for _, name := range cutover.HookNames {
 		text, key := cfg.Cutover.Hooks.ByStep()[name], "cutover.hooks."+name
 		if text == "" {
-			return nil, &diag.Error{Code: diag.MissingValue, What: key + " is missing", Cause: "without it a cutover could neither stop, switch nor release the application",
+			return nil, &diag.Error{Code: diag.MissingValue, What: key + " is missing", Cause: "a cutover needs it to freeze, switch or unfreeze the application",
 				Fix: "name an executable or an https:// address in the configuration"}
 		}
 		where := cfg.Where(key)

@@ -55,7 +55,7 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 		err = evidence.Write(dir, files)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return diag.BadUsage(dir+" is there already", "evidence is never written over: name another folder")
+		return diag.BadUsage(dir+" exists already", "evidence never overwrites a folder; name another folder")
 	}
 	if err != nil {
 		return &diag.Error{Code: diag.Internal, What: "cannot write the evidence", Err: err, Exit: diag.ExitFailed}

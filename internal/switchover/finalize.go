@@ -55,7 +55,7 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 	for _, table := range c.Targets {
 		families, err := o.ends().Target.ListFamilies(ctx, table)
 		if err != nil {
-			return explain(ctx, "cannot look at table "+table, err)
+			return explain(ctx, "cannot describe table "+table, err)
 		}
 		if view := o.Cfg.Target.View; view != "" && !f.KeepView {
 			d.Removed = append(d.Removed, Removal{table, "view", view})
@@ -84,7 +84,7 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 	}
 	switch {
 	case c.Step == checkpoint.CutoverWatching:
-		return refuse("writers that were missed are watched for until "+c.SwitchedAt.Add(c.WatchFor).UTC().Format("2006-01-02 15:04 MST"), "wait for the end of the watch: replicator cutover status")
+		return refuse("replicator is still watching for late writers until "+c.SwitchedAt.Add(c.WatchFor).UTC().Format("2006-01-02 15:04 MST"), "wait for the end of the watch; replicator cutover status shows it")
 	case c.Step != checkpoint.CutoverDone:
 		return refuse("the tables are not cut over", "see replicator cutover check")
 	}
@@ -94,7 +94,7 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 	}
 	for _, w := range in.Judge(o.Env, "", o.Now(ctx)).Workers {
 		if !w.Silent {
-			return refuse("worker "+w.ID+" is alive", "stop every worker, and take them out of their deployment; then: replicator finalize")
+			return refuse("worker "+w.ID+" is running", "stop every worker and remove them from their deployment; then: replicator finalize")
 		}
 	}
 	return nil
@@ -104,12 +104,12 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 	if !yes {
 		if o.Confirm == nil {
-			return diag.BadUsage("nobody can be asked whether what is ours may be removed", "give --yes, or --dry-run to see what it is")
+			return diag.BadUsage("finalize needs confirmation, but there is no terminal", "add --yes, or see what would be removed with --dry-run")
 		}
 		if err := d.render(o); err != nil {
 			return err
 		}
-		if err := o.Confirm(ctx, "Remove that? Readers of a view must read the table by then"); err != nil {
+		if err := o.Confirm(ctx, "Remove this? Readers of a view must read the table first"); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 			err = o.ends().Target.DropOwn(ctx, r.Table, r.Name)
 		}
 		if err != nil {
-			return preflight.ExplainTarget("cannot remove "+r.Kind+" "+r.Name+" of table "+r.Table+"; what was removed before is gone, and finalize may be repeated", err)
+			return preflight.ExplainTarget("cannot remove "+r.Kind+" "+r.Name+" of table "+r.Table+"; earlier removals are complete, and finalize can be repeated", err)
 		}
 	}
 	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Finalized(o.Now(ctx)) })
@@ -137,15 +137,15 @@ func (o *Operator) switchOff(c checkpoint.Cutover) (list []string) {
 	for _, t := range c.Tables {
 		keep := "back it up first: aws dynamodb create-backup --table-name " + t + " --backup-name before-removal"
 		if c.KeepFallback {
-			keep = "you chose to keep a fallback: not before you are sure"
+			keep = "you chose to keep a fallback; delete it only when you are sure"
 		}
 		list = append(list, "table "+t+" of DynamoDB; "+keep)
 	}
-	list = append(list, "the role and policy by which DynamoDB was read and canaries were written")
+	list = append(list, "the role and policy that read DynamoDB and wrote canaries")
 	if o.Cfg.Relay.Topic != "" {
 		list = append(list, "topic "+o.Cfg.Relay.Topic+" and its subscriptions")
 	}
-	return append(list, "the hooks of the cutover; the state table "+o.Cfg.State.Table+" stays: its record keeps a forgotten worker from writing")
+	return append(list, "the hooks of the cutover; the state table "+o.Cfg.State.Table+" stays: its record stops a forgotten worker from writing")
 }
 
 func (d *Finalized) render(o *Operator) error {
@@ -159,9 +159,9 @@ func (d *Finalized) render(o *Operator) error {
 		fmt.Fprintf(&b, "  - %s %s of table %s\n", r.Kind, r.Name, r.Table)
 	}
 	if len(d.Removed) == 0 {
-		fmt.Fprintln(&b, "  nothing: it is gone already")
+		fmt.Fprintln(&b, "  nothing: everything is removed already")
 	}
-	fmt.Fprintln(&b, "\nSwitch off yourself")
+	fmt.Fprintln(&b, "\nDecommission yourself")
 	for _, s := range d.SwitchOff {
 		fmt.Fprintln(&b, "  "+s)
 	}

@@ -124,7 +124,7 @@ func (o *Operator) Check(ctx context.Context) error {
 func (d *Document) verdict(with string) error {
 	if open := d.open(); len(open) > 0 {
 		return &diag.Error{Code: diag.CutoverNotReady, What: fmt.Sprintf("the cutover is not ready: %s of %s", terminal.Plural(len(open), "gate"), d.Name),
-			Cause: "they are shown above: " + fmt.Sprint(open), Fix: "run the commands beside them, then: replicator cutover check" + with}
+			Cause: "not met: " + fmt.Sprint(open), Fix: "run the command next to each, then: replicator cutover check" + with}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestACutoverByWorkers(t *testing.T) {
 		if c.Version != "1.2.3" || !strings.HasPrefix(c.CutoverPlan.By, "cutover-") || c.Hash == "" || !c.Approved || c.KeepFallback || !slices.Equal(c.Targets, []string{"orders", "parts"}) {
 			t.Errorf("%+v", c.CutoverPlan)
 		}
-		for _, said := range []string{"requested by cutover-", "drain       applying the last changes", "watching    switched, according to the hook", "writes stand still for "} {
+		for _, said := range []string{"requested by cutover-", "drain       applying the last changes", "watching    switched, according to the hook", "writes frozen for "} {
 			if !strings.Contains(s.stderr.String(), said) {
 				t.Errorf("%q is not said in\n%s", said, &s.stderr)
 			}
@@ -57,7 +57,7 @@ func TestACutoverByTheCommand(t *testing.T) {
 		if first := d.Hooks[0].Began.Sub(began); first < takeOverAfter {
 			t.Errorf("it drives after %s", first)
 		}
-		if !strings.Contains(s.stderr.String(), "no worker can drive the cutover: this process does") {
+		if !strings.Contains(s.stderr.String(), "no worker can drive the cutover, so this process does") {
 			t.Errorf("%s", &s.stderr)
 		}
 		s.nobodyDrives()
@@ -304,7 +304,7 @@ func TestHooksThatCannotBeCalled(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.hook = func(cutover.Call) (string, cutover.Outcome) { return "404", cutover.HookUnknown }
 		_, code := s.start(keep)
-		if c := s.Cutover(); code != diag.HookFailed || c.Step != checkpoint.CutoverCancelled || c.Reason != "no worker, and not the command, can call the hooks" || len(s.calls) > 0 {
+		if c := s.Cutover(); code != diag.HookFailed || c.Step != checkpoint.CutoverCancelled || c.Reason != "neither a worker nor this command can call the hooks" || len(s.calls) > 0 {
 			t.Errorf("%s: %s, %s", code, c.Step, c.Reason)
 		}
 	})
@@ -441,7 +441,7 @@ func TestSwitchOff(t *testing.T) {
 	no := strings.Join(o.switchOff(c), "\n")
 	c.KeepFallback = true
 	yes := strings.Join(o.switchOff(c), "\n")
-	if !strings.Contains(no, "create-backup --table-name Orders") || strings.Contains(yes, "create-backup") || !strings.Contains(yes, "not before you are sure") ||
+	if !strings.Contains(no, "create-backup --table-name Orders") || strings.Contains(yes, "create-backup") || !strings.Contains(yes, "delete it only when you are sure") ||
 		!strings.Contains(no, "StreamEnabled=false") || !strings.Contains(no, "topic projects/p/topics/changes") {
 		t.Errorf("%s\n\n%s", no, yes)
 	}

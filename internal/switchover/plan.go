@@ -32,13 +32,13 @@ type Request struct {
 func (r *Request) check() error {
 	switch {
 	case r.KeepFallback != "yes" && r.KeepFallback != "no":
-		return diag.BadUsage("--keep-fallback has no default", "give yes to keep the source's stream and items as they are until you decide, or no; `replicator plan` says by table whether a way back is possible at all")
+		return diag.BadUsage("--keep-fallback has no default", "give yes to keep the source's stream and items until you decide, or no; `replicator plan` shows for each table whether a fallback is possible")
 	case len(r.Overrides) > 0 && strings.TrimSpace(r.Reason) == "":
-		return diag.BadUsage("--override needs a --reason", "say why the gate may be passed: it goes into the evidence")
+		return diag.BadUsage("--override needs a --reason", "give the reason why the gate may be passed; the evidence records it")
 	case len(r.Overrides) == 0 && r.Reason != "":
-		return diag.BadUsage("--reason is for --override", "name the gate with --override, or leave --reason out")
+		return diag.BadUsage("--reason is for --override", "name the gate with --override, or remove --reason")
 	case r.Between != "" && !r.WhenReady:
-		return diag.BadUsage("--between is for --when-ready", "add --when-ready, or leave --between out")
+		return diag.BadUsage("--between is for --when-ready", "add --when-ready, or remove --between")
 	case r.Expires < 0:
 		return diag.BadUsage("--expires is not positive", "give a duration such as 15m")
 	}
@@ -60,7 +60,7 @@ func hours(text string) (from, to int, err error) {
 	begin, err1 := time.Parse("15:04", first)
 	end, err2 := time.Parse("15:04", last)
 	if !ok || err1 != nil || err2 != nil || begin.Equal(end) {
-		return 0, 0, diag.BadUsage("--between "+text+" is no time of the day", "write it like 02:00-04:00, in UTC")
+		return 0, 0, diag.BadUsage("--between "+text+" is not a time of day", "write it like 02:00-04:00, in UTC")
 	}
 	return begin.Hour()*60 + begin.Minute(), end.Hour()*60 + end.Minute(), nil
 }
@@ -93,7 +93,7 @@ func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time)
 	return p
 }
 
-// lossy says by table what stands against a way back.
+// lossy says by table why a fallback would lose data.
 func lossy(w []WayBack) (lines []string) {
 	for _, t := range w {
 		for _, why := range t.Lost {
@@ -119,8 +119,8 @@ func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Tab
 	if len(left) == 0 {
 		return nil
 	}
-	return &diag.Error{Code: diag.CutoverRefused, What: fmt.Sprintf("the ledger follows %s that this configuration does not have: %s", terminal.Plural(len(left), "table"), strings.Join(left, ", ")),
-		Cause: "all sources of a target are cut over together, and their rows may be in the same targets", Fix: "use the configuration of the workers"}
+	return &diag.Error{Code: diag.CutoverRefused, What: fmt.Sprintf("the ledger has %s that this configuration does not have: %s", terminal.Plural(len(left), "table"), strings.Join(left, ", ")),
+		Cause: "all tables of a migration are cut over together, because they may share targets", Fix: "use the configuration of the workers"}
 }
 
 // wayBack judges every table.

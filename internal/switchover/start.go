@@ -67,7 +67,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 	}
 	if !plan.Approved && !r.WhenReady {
 		if o.Confirm == nil {
-			return diag.BadUsage("nobody can be asked whether the application may be switched", "give --yes, or --when-ready and approve it later")
+			return diag.BadUsage("switching the application needs confirmation, but there is no terminal", "add --yes, or add --when-ready and approve later")
 		}
 		if err := o.Confirm(ctx, "Stop the application's writes, and switch it to "+strings.Join(plan.Targets, ", ")+"?"); err != nil {
 			return err
@@ -188,7 +188,7 @@ func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
 	switch {
 	case c.Step == checkpoint.CutoverCancelled && must:
 		return &diag.Error{Code: diag.CutoverCancelled, What: "the cutover of " + o.Cfg.Name + " was cancelled", Cause: c.Reason,
-			Fix: "when that is mended, start again; what happened: replicator cutover status" + o.With}
+			Fix: "fix the cause, then start again; replicator cutover status shows what happened" + o.With}
 	case outer.Err() != nil:
 		return terminal.Ended(outer)
 	}
@@ -243,7 +243,7 @@ func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 	f.told = task.Mono(ctx)
 	text := c.Trouble
 	if !c.FreezeBegunAt.IsZero() && c.UnfrozenAt.IsZero() && !c.Step.Switched() {
-		text = strings.TrimSuffix("writes stand still for "+config.FormatDuration(c.FrozenFor(f.Now(ctx)).Round(time.Second))+"; "+text, "; ")
+		text = strings.TrimSuffix("writes frozen for "+config.FormatDuration(c.FrozenFor(f.Now(ctx)).Round(time.Second))+"; "+text, "; ")
 	}
 	_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", f.Now(ctx).Format(time.TimeOnly), c.Step, text)
 }
@@ -262,13 +262,13 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	if f.hooks != nil {
 		if err := d.Probe(ctx, c.Tables); err != nil {
 			_, cancelled := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
-				return c.Cancel("no worker, and not the command, can call the hooks", f.Now(ctx))
+				return c.Cancel("neither a worker nor this command can call the hooks", f.Now(ctx))
 			})
 			return errors.Join(explain(ctx, "", err), cancelled)
 		}
 	}
 	f.drives, f.ended = true, task.NewEvent(ctx)
-	_, _ = fmt.Fprintln(f.Stderr, "no worker can drive the cutover: this process does, and must stay until it is over, the watch for missed writers included")
+	_, _ = fmt.Fprintln(f.Stderr, "no worker can drive the cutover, so this process does; it must run until the watch for late writers ends")
 	g.Go("drive the cutover", func(ctx context.Context) error {
 		defer f.ended.Set()
 		return d.Run(ctx, func(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step == checkpoint.CutoverDone })
@@ -285,7 +285,7 @@ func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool 
 	if f.settled == 0 {
 		f.settled = max(now, 1)
 		if c.Step.Cancellable() {
-			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application goes on")
+			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application resumes")
 			_, _ = f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
 		}
 	}

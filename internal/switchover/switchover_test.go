@@ -86,7 +86,7 @@ func TestFinalScope(t *testing.T) {
 	}
 }
 
-// The two booleans that scripts look at: ready only while none is under way and no gate is open,
+// The two booleans that scripts look at: ready only while no verify is running and no gate is open,
 // safe to write only once nothing of ours is written.
 func TestDocument(t *testing.T) {
 	cfg := parsed(t, "")
@@ -167,18 +167,18 @@ func TestRender(t *testing.T) {
 		not    []string
 	}{
 		"gates": {checkpoint.Cutover{}, gates, false, []string{"✓ copy complete                2 of 2 tables\n", "✗ lag below", "Orders: 9s   → replicator x -c f\n", "! parked items at most 0", "overridden: known",
-			"not ready: 1 check fails\n", "deadlines: freeze ", "the freeze lasts 1m at least", "no way back for Items after the switch: types; keys\n"}, []string{"attempt", "no way back for Orders", "✓ lag"}},
+			"not ready: 1 check fails\n", "deadlines: freeze ", "the freeze lasts at least 1m", "no fallback for Items after the switch: types; keys\n"}, []string{"attempt", "no fallback for Orders", "✓ lag"}},
 		"ready":    {checkpoint.Cutover{}, gates[:1], false, []string{"✓ copy complete                done\n", "ready\n"}, []string{"not ready"}},
 		"two fail": {checkpoint.Cutover{}, append(gates, gate(cutover.GateFull, "Items", "never", "", false)), false, []string{"not ready: 2 checks fail\n"}, nil},
 		"under way": {checkpoint.Cutover{Attempt: 2, Step: checkpoint.CutoverDrain, StepAt: noon.Add(-time.Minute), FreezeBegunAt: noon.Add(-2 * time.Minute), Trouble: "canaries"}, gates, false,
-			[]string{"cutover, attempt 2: drain, for 1m00s; writes stood still for 2m00s\n", "  waits: canaries\n", "replicator run -c f  nobody drives"}, []string{"deadlines", "cancelled:"}},
+			[]string{"cutover, attempt 2: drain, for 1m00s; writes were frozen for 2m00s\n", "  waits: canaries\n", "replicator run -c f  no process drives"}, []string{"deadlines", "cancelled:"}},
 		"cancelled": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverCancelled, Reason: "a gate"}, gates, false, []string{"attempt 1: cancelled", "  cancelled: a gate\n", "deadlines"}, nil},
 		"rehearsed": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverRehearsed, CutoverPlan: checkpoint.CutoverPlan{Rehearse: true}}, nil, false, []string{"rehearsal, attempt 1: rehearsed"}, nil},
 		"watching": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverWatching, SwitchedAt: noon, CutoverPlan: checkpoint.CutoverPlan{WatchFor: time.Hour}, Strays: 7,
 			Stragglers: []checkpoint.CutoverStraggler{{Table: "Orders", Key: "k1", At: noon}}, Timeline: []checkpoint.CutoverEvent{{At: noon, Step: "watching", Text: "switched"}},
 			Hooks:  []checkpoint.CutoverHook{{Name: "switch", Token: "1.7.2", Outcome: "done", Began: noon, Ended: noon.Add(time.Second), Output: "one\ntwo\n"}},
 			Proofs: []checkpoint.CutoverProof{{Table: "Orders", Shard: "s1", How: "a canary"}}}, nil, true,
-			[]string{"watches for writers that were missed until 2026-11-25T13:00:00Z\n", "7 changes made after the freeze\n", "item k1 of table Orders, at ", "2026-11-25T12:00:00Z  watching    switched\n",
+			[]string{"watching for late writers until 2026-11-25T13:00:00Z\n", "7 changes after the freeze\n", "item k1 of table Orders, at ", "2026-11-25T12:00:00Z  watching    switched\n",
 				"hook switch, token 1.7.2: done after 1.0s\n    one\n    two\n", "drained: Orders s1: a canary\n"}, nil},
 	} {
 		var out strings.Builder

@@ -57,5 +57,5 @@ func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) 
 	case "y", "yes":
 		return nil
 	}
-	return diag.BadUsage("not confirmed: nothing was changed", "answer y, or add --yes")
+	return diag.BadUsage("not confirmed; nothing was changed", "answer y, or add --yes")
 }

@@ -176,7 +176,7 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 	places := s.take()
 	owned := s.owned
 	var before []json.RawMessage
-	err := s.Retry(life, "look for what differs", func(ctx context.Context) error {
+	err := s.Retry(life, "read the rows that differ", func(ctx context.Context) error {
 		table, _, err := s.Ledger.Table(ctx, s.Source)
 		if err == nil && table.MappingHash == s.MappingHash {
 			before, err = s.Ledger.Mismatches(ctx, s.Source)
@@ -206,7 +206,7 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 	}
 	s.Events.Compared(s.Source, checked.Compared)
 	at := s.comparison.Now(ctx)
-	return s.Retry(life.Finishing(), "note what differs", func(ctx context.Context) error {
+	return s.Retry(life.Finishing(), "record the rows that differ", func(ctx context.Context) error {
 		_, err := s.Ledger.Sample(ctx, s.Source, at, checked.Compared, func(known []json.RawMessage) []json.RawMessage {
 			return merge(known, checked)
 		})

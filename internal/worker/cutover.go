@@ -23,7 +23,7 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger) error {
 	if w.Config.Cutover.Hooks.Given() {
 		called, err := switchover.Hooks(w.Config)
 		if err != nil {
-			w.Log.Warn("this process drives no cutover: its hooks cannot be called", admin.KeyError, err.Error())
+			w.Log.Warn("cannot drive cutovers: a hook cannot be called", admin.KeyError, err.Error())
 		} else {
 			hooks = called
 		}
@@ -39,7 +39,7 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger) error {
 			level := w.Log.Warn
 			var hook *cutover.HookError
 			if errors.As(err, &hook) {
-				level("a hook of the cutover cannot be called by this process", admin.KeyCode, diag.HookFailed, admin.KeyError, err.Error())
+				level("this process cannot call a hook of the cutover", admin.KeyCode, diag.HookFailed, admin.KeyError, err.Error())
 				return
 			}
 			level("cannot "+step, admin.KeyError, err.Error())

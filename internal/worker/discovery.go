@@ -114,8 +114,8 @@ const (
 
 // refuse tells why a table cannot be replicated: in full in the log, and in a line for the ledger.
 func (d *discovery) refuse(t config.Table, err error) engine.Refusal {
-	d.worker.Log.Warn("a table of a pattern cannot be replicated", admin.KeyTable, t.From, admin.KeyError, err.Error())
-	reason := "it cannot be described; the worker's log says why"
+	d.worker.Log.Warn("skipped table of a pattern", admin.KeyTable, t.From, admin.KeyError, err.Error())
+	reason := "DescribeTable failed; see the worker's log"
 	var found diag.List
 	switch {
 	case errors.As(err, &found) && len(found) > 0:

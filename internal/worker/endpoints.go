@@ -20,7 +20,7 @@ func (w *Worker) listen() (net.Listener, error) {
 		return l, err
 	}
 	_ = l.Close() // nobody has used it
-	return nil, diag.BadUsage("--pprof is for the loopback, and "+l.Addr().String()+" is more", "add --listen 127.0.0.1:0, or leave --pprof out")
+	return nil, diag.BadUsage("--pprof needs a loopback address, but "+l.Addr().String()+" is not one", "add --listen 127.0.0.1:0, or remove --pprof")
 }
 
 // listen takes the address of the configuration. A second worker on one machine finds the default
@@ -39,7 +39,7 @@ func listen(cfg *config.Config) (net.Listener, error) {
 	e := cannotListen(cfg.HTTP.Listen, err)
 	e.Pos = pos
 	if taken {
-		e.Fix = "give each worker on a machine its own, for example --listen 127.0.0.1:0 for any free port, or --listen off"
+		e.Fix = "give each worker on a machine its own address, such as --listen 127.0.0.1:0 for any free port, or --listen off"
 	}
 	return nil, e
 }
@@ -48,7 +48,7 @@ func listen(cfg *config.Config) (net.Listener, error) {
 func cannotListen(address string, err error) *diag.Error {
 	e := &diag.Error{Code: diag.CannotListen, What: "cannot listen on " + address, Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		e.Cause = "the address is taken, by another worker perhaps"
+		e.Cause = "the address is in use, perhaps by another worker"
 	}
 	return e
 }
@@ -59,7 +59,7 @@ func CheckListen(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		e := cannotListen(address, err)
-		e.Fix = "give another address, such as --listen 127.0.0.1:8081, or leave --listen out for any free port"
+		e.Fix = "give another address, such as --listen 127.0.0.1:8081, or remove --listen for any free port"
 		return e
 	}
 	return l.Close()
@@ -71,7 +71,7 @@ func movedTo(cfg *config.Config, address string) string {
 	if cfg.Where("http.listen") != (diag.Position{}) || address == cfg.HTTP.Listen {
 		return ""
 	}
-	return fmt.Sprintf("%s is taken, by another worker perhaps: health, metrics and status are at %s; choose an address with --listen or http.listen", cfg.HTTP.Listen, address)
+	return fmt.Sprintf("%s is in use, perhaps by another worker; serving health, metrics and status at %s instead (change it with --listen or http.listen)", cfg.HTTP.Listen, address)
 }
 
 // announce says where the endpoints are.
@@ -89,7 +89,7 @@ func (w *Worker) serve(ctx context.Context, listener net.Listener, o *observer) 
 		Status: func(ctx context.Context) (any, error) { return w.status(ctx) }})
 	err := admin.Serve(ctx, listener, handler, w.Log)
 	if err != nil {
-		w.Log.Error("the HTTP endpoints failed: the migration goes on, and nobody can see it there until a restart", admin.KeyError, err)
+		w.Log.Error("stopped serving HTTP after an error; the migration continues, but page, health and metrics are unavailable until a restart", admin.KeyError, err)
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
 	defer l.Close()
 	if got := l.Addr().String(); got == taken.Addr().String() || !strings.HasPrefix(got, "127.0.0.1:") {
 		t.Errorf("listens on %s", got)
-	} else if warned := movedTo(cfg, got); !strings.Contains(warned, got) || !strings.Contains(warned, cfg.HTTP.Listen+" is taken") {
+	} else if warned := movedTo(cfg, got); !strings.Contains(warned, got) || !strings.Contains(warned, cfg.HTTP.Listen+" is in use") {
 		t.Errorf("it warns %q", warned)
 	}
 	if warned := movedTo(cfg, cfg.HTTP.Listen); warned != "" {
@@ -79,7 +79,7 @@ func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	defer stop()
 	failure, ended := errors.New("too many open files"), make(chan error, 1)
 	go func() { ended <- w.replicate(ctx, refusing{failure}) }()
-	log.await(ctx, t, "the HTTP endpoints failed")
+	log.await(ctx, t, "stopped serving HTTP")
 	for number := range uint64(2) { // the first survey may have begun before they failed
 		parkedAndHealed(t, w, 1+2*number)
 		log.await(ctx, t, "resolved")
@@ -124,7 +124,7 @@ func TestCheckListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	for address, cause := range map[string]string{taken.Addr().String(): "is taken", "127.0.0.1": "missing port", "127.0.0.1:0": ""} {
+	for address, cause := range map[string]string{taken.Addr().String(): "is in use", "127.0.0.1": "missing port", "127.0.0.1:0": ""} {
 		err := CheckListen(address)
 		if diag.Has(err, diag.CannotListen) != (cause != "") || err != nil && !strings.Contains(err.Error(), cause) {
 			t.Errorf("%s: %v", address, err)

@@ -73,18 +73,20 @@ func (o *observer) events() engine.Events {
 	return engine.Events{
 		Tick: o.health.Tick,
 		KeeperTaken: func(table string, epoch uint64) {
-			o.goes("keeps the table", admin.KeyTable, table, admin.KeyEpoch, epoch)
+			o.goes("became coordinator of table", admin.KeyTable, table, admin.KeyEpoch, epoch)
 			o.feed.Publish(admin.Event{Kind: admin.EventKeeper, Table: table, Worker: o.worker, Epoch: epoch})
 		},
-		KeeperLeft: func(table string, err error) { o.left("no longer keeps the table", err, admin.KeyTable, table) },
+		KeeperLeft: func(table string, err error) {
+			o.left("stopped being coordinator of table", err, admin.KeyTable, table)
+		},
 		Waits: func(table string, of engine.Leases, leases int, wait time.Duration) {
-			o.goes("waits for leases of other workers; those that are not renewed in time it takes over",
+			o.goes("waiting as standby for leases of other workers",
 				admin.KeyTable, table, admin.KeyReason, string(of), admin.KeyLeases, leases, admin.KeyWait, wait.String())
 		},
 		ShardTaken: func(table, shard string, epoch uint64) {
 			o.health.ShardTaken(table)
 			o.metrics.LeaseTaken()
-			o.goes("reads the shard", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyEpoch, epoch)
+			o.goes("acquired shard", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyEpoch, epoch)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseTaken, Table: table, Shard: shard, Worker: o.worker, Epoch: epoch})
 		},
 		ShardLeft: func(table, shard string, err error) {
@@ -94,10 +96,10 @@ func (o *observer) events() engine.Events {
 				o.health.ShardLeft(table)
 			}
 			o.metrics.LeaseLeft()
-			o.left("no longer reads the shard", err, admin.KeyTable, table, admin.KeyShard, shard)
+			o.left("released shard", err, admin.KeyTable, table, admin.KeyShard, shard)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseLeft, Table: table, Shard: shard, Worker: o.worker, Reason: leftBecause(err)})
 		},
-		ShardDone:  func(table, shard string) { o.goes("shard is done", admin.KeyTable, table, admin.KeyShard, shard) },
+		ShardDone:  func(table, shard string) { o.goes("finished shard", admin.KeyTable, table, admin.KeyShard, shard) },
 		Ledger:     o.ledger,
 		PageRead:   func(table string, n engine.Tally) { o.metrics.Read(table, counts(n)) },
 		PageDone:   o.health.Polled,
@@ -113,13 +115,13 @@ func (o *observer) events() engine.Events {
 			o.metrics.Sought(err == nil)
 		},
 		Suspended: func(table, reason string) {
-			o.log.Warn("a table is set aside; the others go on", admin.KeyTable, table, admin.KeyReason, reason)
+			o.log.Warn("suspended table; other tables continue", admin.KeyTable, table, admin.KeyReason, reason)
 		},
 		Gap: func(table, shard, reason string) {
-			o.log.Error("changes are lost: the table needs a load", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyReason, reason)
+			o.log.Error("declared gap: changes are lost, and the table needs a load", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyReason, reason)
 		},
 		Raised: func(table string, generation uint32, reason string) {
-			o.log.Warn("a new generation begins", admin.KeyTable, table, admin.KeyGeneration, generation, admin.KeyReason, reason)
+			o.log.Warn("began new generation", admin.KeyTable, table, admin.KeyGeneration, generation, admin.KeyReason, reason)
 		},
 		Retry:       o.retry,
 		CopyStarted: o.copyStarted,
@@ -134,10 +136,10 @@ func (o *observer) events() engine.Events {
 // exporting tells what becomes of an export that was asked for.
 func (o *observer) exporting(table, arn, failed string) {
 	if failed != "" {
-		o.log.Error("there is no export, and the load waits: ask for another one, or for a scan, with `replicator backfill start`", admin.KeyTable, table, admin.KeyCause, failed)
+		o.log.Error("waiting for an export: the requested one failed; request another export or a scan with `replicator backfill start`", admin.KeyTable, table, admin.KeyCause, failed)
 		return
 	}
-	o.log.Info("an export was asked for, and is waited for", admin.KeyTable, table, "export", arn)
+	o.log.Info("waiting for the requested export (ExportTableToPointInTime)", admin.KeyTable, table, "export", arn)
 }
 
 // failing is a reason for which publishing the changes of a table fails.
@@ -160,14 +162,14 @@ func (o *observer) published(table string, done relay.Published) {
 	o.failing[why] = now
 	o.mu.Unlock()
 	if !told {
-		o.log.Warn("ordering keys were blocked by a failed publish, and are resumed with each attempt",
+		o.log.Warn("retrying Publish: a failed publish blocked ordering keys",
 			admin.KeyTable, table, admin.KeyItems, done.Blocked, admin.KeyCause, why.cause)
 	}
 }
 
 // joined expects another table, which a pattern found.
 func (o *observer) joined(table string) {
-	o.log.Info("a table joins", admin.KeyTable, table)
+	o.log.Info("joined table", admin.KeyTable, table)
 	o.health.SourceReached(table)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +187,7 @@ func (o *observer) writes() sink.Events {
 		Failed:    func(_, code string) { o.metrics.WriteFailed(code) },
 		Overtaken: o.metrics.Overtaken,
 		Parked: func(table, reason string) {
-			o.log.Warn("an item is parked", admin.KeyTable, table, admin.KeyReason, reason)
+			o.log.Warn("parked item", admin.KeyTable, table, admin.KeyReason, reason)
 		},
 	}
 }
@@ -218,11 +220,11 @@ func leftBecause(err error) string {
 	case err == nil || errors.Is(err, context.Canceled):
 		return "done or released"
 	case errors.Is(err, checkpoint.ErrLeaseLost):
-		return "lost: it was not renewed in time, another worker took its share, or the generation rose"
+		return "lost: not renewed in time, acquired by another worker, or a new generation began"
 	case errors.Is(err, engine.ErrYield):
-		return "left to another worker: the source does not answer this one"
+		return "released: DynamoDB does not answer this worker"
 	}
-	return "failed; the worker's log says why"
+	return "failed; see the worker's log"
 }
 
 // quietWait is the wait up to which a repeated step is nothing to report: throttles and lost
@@ -234,7 +236,7 @@ func (o *observer) retry(table, step string, wait time.Duration, err error) {
 	if wait >= quietWait {
 		level = slog.LevelWarn
 	}
-	o.log.Log(context.Background(), level, "repeats a step", admin.KeyTable, table, admin.KeyStep, step,
+	o.log.Log(context.Background(), level, "retrying", admin.KeyTable, table, admin.KeyStep, step,
 		admin.KeyWait, wait.Round(time.Millisecond).String(), admin.KeyError, err.Error())
 }
 
@@ -277,7 +279,7 @@ func (o *observer) notReading(table string) {
 
 func (o *observer) copyStarted(table string, estimate, done int64) {
 	o.metrics.Estimated(table, estimate)
-	o.goes("copy started", admin.KeyTable, table, admin.KeyEstimate, estimate, admin.KeyItems, done)
+	o.goes("started copy", admin.KeyTable, table, admin.KeyEstimate, estimate, admin.KeyItems, done)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c := o.copies[table]; c != nil {
@@ -297,7 +299,7 @@ func (o *observer) copied(table string, items int64) {
 }
 
 func (o *observer) copyDone(table string, items int64) {
-	o.log.Info("copy done", admin.KeyTable, table, admin.KeyItems, items)
+	o.log.Info("finished copy", admin.KeyTable, table, admin.KeyItems, items)
 	o.mu.Lock()
 	c := o.copies[table]
 	var report backfill.Report

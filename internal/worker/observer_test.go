@@ -54,7 +54,7 @@ func TestTheRateOfACopyThatStands(t *testing.T) {
 	})
 }
 
-// A copy that this process has left, because another one keeps the table now or a gap made it vain,
+// A copy that this process has left, because another one became coordinator of table now or a gap made it vain,
 // is drawn by it no more.
 func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestLeftBecauseOfAWrappedError(t *testing.T) {
 		part string
 	}{
 		{nil, "done"}, {fmt.Errorf("shard: %w", context.Canceled), "done"}, {fmt.Errorf("commit: %w", checkpoint.ErrLeaseLost), "lost"},
-		{fmt.Errorf("read: %w", engine.ErrYield), "another worker"}, {errors.New("anything"), "failed"},
+		{fmt.Errorf("read: %w", engine.ErrYield), "does not answer"}, {errors.New("anything"), "failed"},
 	} {
 		if got := leftBecause(c.err); !strings.Contains(got, c.part) {
 			t.Errorf("%v: %s", c.err, got)

@@ -130,7 +130,7 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 		r := monitor.Read(ctx, task.Now(ctx))
 		if !r.Known && !told {
 			told = true
-			w.Log.Warn("loads do not wait for the target's CPU: it cannot be told", "cause", r.Why)
+			w.Log.Warn("not limiting loads by the target's CPU: ReadMetrics failed", "cause", r.Why)
 		}
 		if !r.Above(above) {
 			return ""

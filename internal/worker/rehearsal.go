@@ -124,7 +124,7 @@ func total(counts map[string]int64) int64 {
 func rehearsalVerdict(reports []Rehearsal, aside []string) error {
 	var found diag.List
 	for _, name := range aside {
-		found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + name + " was not read, and would be set aside", Cause: "it is marked ✗ above"})
+		found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + name + " was not read, and would be suspended", Cause: "it is marked ✗ above"})
 	}
 	for _, r := range reports {
 		if n := total(r.Unmappable); n > 0 {

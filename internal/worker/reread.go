@@ -106,17 +106,17 @@ func (w *Worker) reread(ctx context.Context) {
 	}
 	if err != nil {
 		report.Records(w.Log, diag.Findings(err).WithFlags(w.Hints))
-		w.Log.Error("the configuration was not read again: the limits stay as they were")
+		w.Log.Error("keeping the current limits: the configuration cannot be read")
 		return
 	}
-	message := "the limits were read again"
+	message := "reloaded limits"
 	changed := w.limits.set(ctx, w.Config.Backfill, next.Backfill)
 	if len(changed) == 0 {
-		message = "the limits were read again, and none has changed"
+		message = "reloaded limits: none has changed"
 	}
 	w.Log.Info(message, admin.KeyLimits, strings.Join(changed, ", "))
 	if kept = needsRestart(kept); len(kept) > 0 {
-		w.Log.Warn("the configuration has changed in what only a restart puts in force", admin.KeyKeys, strings.Join(kept, ", "))
+		w.Log.Warn("ignoring changes of the configuration that need a restart", admin.KeyKeys, strings.Join(kept, ", "))
 	}
 }
 

@@ -60,11 +60,11 @@ func (b *blindness) note(err error, now time.Time) {
 	switch {
 	case err != nil && b.since.IsZero():
 		b.since = now
-		b.log.Warn("cannot read the ledger for the metrics: headroom and last poll are those of the last reading, or missing", admin.KeyError, err.Error())
+		b.log.Warn("failing to read the ledger for metrics (ReadRows); headroom and last poll are old or missing", admin.KeyError, err.Error())
 	case err != nil:
-		b.log.Debug("cannot read the ledger for the metrics", admin.KeyError, err.Error())
+		b.log.Debug("still failing to read the ledger for metrics (ReadRows)", admin.KeyError, err.Error())
 	case !b.since.IsZero():
-		b.log.Info("reads the ledger for the metrics again", admin.KeyTook, now.Sub(b.since).Round(time.Second).String())
+		b.log.Info("recovered: reading the ledger for metrics (ReadRows)", admin.KeyTook, now.Sub(b.since).Round(time.Second).String())
 		b.since = time.Time{}
 	}
 }

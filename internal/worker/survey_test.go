@@ -86,12 +86,12 @@ func TestSurveysThatFailAreToldOnce(t *testing.T) {
 		want string
 	}{
 		{nil, ""},
-		{preflight.ErrReadTime, `level=WARN msg="cannot read the ledger for the metrics: headroom and last poll are those of the last reading, or missing" error="no answer within 20s"`},
+		{preflight.ErrReadTime, `level=WARN msg="failing to read the ledger for metrics (ReadRows); headroom and last poll are old or missing" error="no answer within 20s"`},
 		{preflight.ErrReadTime, ""},
 		{errors.New("another"), ""},
-		{nil, `level=INFO msg="reads the ledger for the metrics again" took=15s`},
+		{nil, `level=INFO msg="recovered: reading the ledger for metrics (ReadRows)" took=15s`},
 		{nil, ""},
-		{errors.New("another"), `level=WARN msg="cannot read the ledger for the metrics: headroom and last poll are those of the last reading, or missing" error=another`},
+		{errors.New("another"), `level=WARN msg="failing to read the ledger for metrics (ReadRows); headroom and last poll are old or missing" error=another`},
 	} {
 		out.Reset()
 		b.note(c.err, now)

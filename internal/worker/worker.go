@@ -256,7 +256,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		cancel()
 	}
 	idle()
-	err = preflight.Explain("the migration cannot go on", err)
+	err = preflight.Explain("the migration has stopped", err)
 	if !unstopped() {
 		<-told
 	}
@@ -264,7 +264,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	o.board.Close()
 	end()
 	if sideErr := side.Wait(); err == nil && sideErr != nil {
-		err = &diag.Error{Code: diag.CannotListen, What: "the HTTP endpoints failed", Err: sideErr, Exit: diag.ExitFailed}
+		err = &diag.Error{Code: diag.CannotListen, What: "the HTTP server failed", Err: sideErr, Exit: diag.ExitFailed}
 	}
 	if err != nil {
 		return err
@@ -332,10 +332,10 @@ func (w *Worker) resolve(ctx context.Context, parking *sink.Parking) {
 	for source, m := range w.mappings() {
 		n, _, err := parking.Resolve(ctx, m, w.target.Data)
 		if err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot look after parked items", admin.KeyTable, source, admin.KeyError, err.Error())
+			w.Log.Warn("failed to resolve parked items", admin.KeyTable, source, admin.KeyError, err.Error())
 		}
 		if n > 0 {
-			w.Log.Info("parked items are resolved by later changes", admin.KeyTable, source, admin.KeyItems, n)
+			w.Log.Info("resolved parked items: later changes were applied", admin.KeyTable, source, admin.KeyItems, n)
 		}
 	}
 }

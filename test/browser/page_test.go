@@ -63,7 +63,7 @@ func TestWords(t *testing.T) {
 			"paused":  {"‖ paused", "c0de0002", "index rebuild, CHG-4711", "resume --table Billing"},
 			"parked":  {"✗ 12", "2 rows differ", "parked list"},
 			"cutover": {"◐ drain", "Attempt 2; the application was without writes for 12s", "○ switch"},
-			"done":    {"✓ Done", "gates are not asked any more", "read no more", "finalize --dry-run"},
+			"done":    {"✓ Done", "gates are not asked any more", "no longer read", "finalize --dry-run"},
 			"relay":   {"Appliers", "1240", "✗ 2"},
 		}[s.name] {
 			p.until(s.name+" shows "+want, fmt.Sprintf(`document.body.innerText.includes(%q)`, want))

@@ -59,7 +59,7 @@ var indexCases = []Case{
 		c.is("DeleteItem", on("indexed", `"sk":{"S":"1"}`), "")
 		c.indexShows(indexQuery("by-owner"), `"Items":[],"Count":0`)
 	}},
-	{"index/pages go on after index key and table key", gsi, func(c *run) {
+	{"index/pages continue after index key and table key", gsi, func(c *run) {
 		c.indexed(3)
 		c.indexShows(indexQuery("by-owner", `"Select":"COUNT"`), `"Count":3`)
 		key := `{` + partition + `,"sk":{"S":"1"},"owner":{"S":"$k"},"rank":{"N":"-1"}}`

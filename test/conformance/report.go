@@ -122,6 +122,6 @@ What AWS documents of DynamoDB and DynamoDB Streams, as cases that run against a
 AWS is known to give, and only their characteristic part is compared. What AWS itself answers was not looked at here;
 CONTRIBUTING.md says how to run the suite against it.
 
-In the answers, $ stands for the tables of the run and … for numbers that differ each time.
+In the answers, $ is the tables of the run, and … is a number that differs each time.
 
 `

@@ -49,7 +49,7 @@ var verdicts = map[string]map[string]verdict{
 		"stream/records with old images":                    writesWithoutEffect,
 		"stream/records with keys only":                     writesWithoutEffect,
 		"stream/writes without effect give no record":       writesWithoutEffect,
-		"stream/description":                                {documented, "An open shard has no ending sequence number, and the description has the KeySchema. dynoxide gives an end to a shard that goes on."},
+		"stream/description":                                {documented, "An open shard has no ending sequence number, and the description has the KeySchema. dynoxide gives an end to a shard that is still open."},
 		"stream/what is not there":                          {documented, "ResourceNotFoundException for a stream or shard that is not there, and an ARN has at least 37 characters. dynoxide looks at the table's name alone."},
 		"stream/child shards of an open shard":              {documented, "The filter CHILD_SHARDS gives the children of the shard. dynoxide does not know the filter and gives all shards."},
 		"iterator/Limit":                                    {documented, "Limit is from 1 to 1000. dynoxide takes any."},

@@ -85,7 +85,7 @@ func (s *site) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	case name == cutover.UnfreezeWrites:
 		err = s.start()
 	case s.writes:
-		err = errors.New("the application still writes the source")
+		err = errors.New("the application still writes to the source")
 	case !s.moved:
 		s.moved = true
 		err = errors.New("what becomes of the answer is not known")

@@ -248,7 +248,7 @@ func (w *world) begin() {
 	w.began, w.notes = time.Now(), nil
 }
 
-// equalLimit is how long the workers may take until the stores are equal once nobody writes and everything is healed: a lease, a
+// equalLimit is how long the workers may take until the stores are equal once nothing writes and everything is healed: a lease, a
 // request that is waited for in vain, and the work that was left undone.
 const equalLimit = 60 * time.Second
 
@@ -396,7 +396,7 @@ func (w *world) searchLogs() error {
 			return err
 		}
 		for what, message := range map[string]string{
-			"shards taken": `"severity":"INFO","message":"reads the shard"`, "leases lost": `"severity":"WARNING","message":"no longer reads the shard"`,
+			"shards taken": `"severity":"INFO","message":"acquired shard"`, "leases lost": `"severity":"WARNING","message":"released shard"`,
 		} {
 			w.counts[what] += bytes.Count(text, []byte(message))
 		}

@@ -143,7 +143,7 @@ func (l *leading) decide(ctx context.Context) {
 	}
 }
 
-// Cluster is where the app profile leads.
+// Cluster is the cluster to which the app profile routes.
 func (l *leading) Cluster(ctx context.Context) (string, error) { return l.whichCluster(ctx) }
 
 // Exists reports whether the former cluster is still there.

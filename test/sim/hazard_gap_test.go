@@ -53,8 +53,8 @@ func TestH20_EveryIteratorExpires(t *testing.T) {
 		s.put("k", "v")
 		s.sleep(20 * time.Minute)
 		s.inSync(2 * time.Minute)
-		if calls > 200 || s.Retries["read a shard"] == 0 || a.Over {
-			s.failf("%d reads, %d of them told of, in 20 minutes of expired iterators", calls, s.Retries["read a shard"])
+		if calls > 200 || s.Retries["read a shard (GetRecords)"] == 0 || a.Over {
+			s.failf("%d reads, %d of them told of, in 20 minutes of expired iterators", calls, s.Retries["read a shard (GetRecords)"])
 		}
 	})
 }

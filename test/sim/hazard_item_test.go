@@ -117,7 +117,7 @@ func TestH50_TargetTableMissing(t *testing.T) {
 			}
 		}
 		restore()
-		if calls > 16*60 || left > 0 || s.Retries["write"] == 0 || s.Retries["keep the table"] == 0 || s.Parked() > 0 || a.Over {
+		if calls > 16*60 || left > 0 || s.Retries["write"] == 0 || s.Retries["coordinate the table"] == 0 || s.Parked() > 0 || a.Over {
 			s.failf("%d attempts in 10 minutes, %d times a shard was left, retries %v, %d parked, ended %v", calls, left, s.Retries, s.Parked(), a.Over)
 		}
 		s.inSync(2 * time.Minute)

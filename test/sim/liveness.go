@@ -153,9 +153,9 @@ var reasons = []struct {
 	says  string
 	holds func(s *simulation) bool
 }{
-	{"created anew or restored", func(s *simulation) bool { return !s.targetLost().IsZero() }},
+	{"recreated or restored", func(s *simulation) bool { return !s.targetLost().IsZero() }},
 	{"another ledger", func(s *simulation) bool { return s.Migration.isSetBack() }},
-	{"app profile was led", func(s *simulation) bool { return s.failedOver }},
+	{"app profile was routed", func(s *simulation) bool { return s.failedOver }},
 	{"a new stream", func(s *simulation) bool { return len(s.Source.Streams) > 1 }},
 	{"stream is disabled", func(s *simulation) bool { return s.Source.Stream().Ended || len(s.Source.Streams) > 1 }},
 	{"stream is gone", func(s *simulation) bool { return s.Source.Stream().Ended || len(s.Source.Streams) > 1 }},

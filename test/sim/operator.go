@@ -134,7 +134,7 @@ func (h *hasty) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return h.Target.Apply(ctx, r)
 }
 
-// Cluster is where the app profile leads.
+// Cluster is the cluster to which the app profile routes.
 func (h *hasty) Cluster(ctx context.Context) (string, error) {
 	if !h.s.plan.clustered {
 		return "", nil

@@ -94,7 +94,7 @@ func TestH69_OneOfTwoTargetsIsLost(t *testing.T) {
 			s.failf("beats %d and %v", beats.WitnessBeat, beats.WitnessBeats)
 		}
 		s.Target.Create("second", "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
-		s.gap(5*time.Minute, "created anew or restored")
+		s.gap(5*time.Minute, "recreated or restored")
 		s.sleep(3 * time.Minute)
 		if after := s.State(); after.WitnessBeats["second"] <= beats.WitnessBeats["second"] || len(s.Gaps) != 1 {
 			s.failf("beats %d and %v, gaps %q", after.WitnessBeat, after.WitnessBeats, s.Gaps)
