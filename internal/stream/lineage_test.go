@@ -64,7 +64,7 @@ func TestWhatItsDescendantsOutranIsGivenUp(t *testing.T) {
 		}
 		rows := pass()
 		for _, id := range []string{"old", "late"} {
-			if s := rows[id]; s.State != checkpoint.Gap || s.Loss != checkpoint.Late || s.Epoch != 2 || s.DoneAt.IsZero() {
+			if s := rows[id]; s.State != checkpoint.Gap || s.Loss != checkpoint.Late || s.Epoch < 2 || s.DoneAt.IsZero() {
 				t.Errorf("%s is %+v", id, s)
 			}
 		}
