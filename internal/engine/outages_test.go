@@ -32,7 +32,7 @@ func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 		{failure(cdc.Denied), 30, 0},
 		{failure(cdc.Denied), 31, 1},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied}, 40, 0}, // of the target, which every lease needs anyway
-		{failure(cdc.Unreadable), 45, 0}, // the same for every worker: the shard stays, and status names the record
+		{failure(cdc.Unreadable), 45, 0},                                   // the same for every worker: the shard stays, and status names the record
 		{failure(cdc.Unreadable), 48, 0},
 		{failure(cdc.Unavailable), 50, 0},
 		{failure(cdc.Unavailable), 59, 9},
