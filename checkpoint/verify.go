@@ -61,7 +61,7 @@ type VerifyCounts struct {
 	Different int64 `json:"different,omitempty"`
 	Extra     int64 `json:"extra,omitempty"`
 	Foreign   int64 `json:"foreign,omitempty"`
-	// InFlight are rows that differed but changed between reads; Kept, rows without an item that
+	// InFlight are rows whose change was not applied at any read; Kept, rows without an item that
 	// expire: keep retains.
 	InFlight int64 `json:"in_flight,omitempty"`
 	Kept     int64 `json:"kept,omitempty"`
@@ -108,11 +108,11 @@ type VerifyResult struct {
 // VerifyStaleAfter is how old a result may be: an older one says nothing of now.
 const VerifyStaleAfter = 24 * time.Hour
 
-// Known reports whether there is a result, Clean whether nothing differed.
+// Known reports whether there is a result.
 func (r VerifyResult) Known() bool { return !r.EndedAt.IsZero() }
 
-// Clean reports whether there is a result by which nothing differed.
-func (r VerifyResult) Clean() bool { return r.Known() && r.Differing() == 0 }
+// Clean reports whether there is a result by which nothing differed or stayed in flight.
+func (r VerifyResult) Clean() bool { return r.Known() && r.Differing() == 0 && r.InFlight == 0 }
 
 // Stale reports whether the result is too old to say anything.
 func (r VerifyResult) Stale(now time.Time) bool { return now.Sub(r.EndedAt) > VerifyStaleAfter }
@@ -360,6 +360,10 @@ func (r VerifyResult) Verdict(now time.Time) string {
 		text = "1 row differs"
 	case n > 1:
 		text = fmt.Sprintf("%d rows differ", n)
+	case r.InFlight == 1:
+		text = "1 row in flight"
+	case r.InFlight > 1:
+		text = fmt.Sprintf("%d rows in flight", r.InFlight)
 	}
 	switch {
 	case !r.Since.IsZero():

@@ -31,10 +31,10 @@ func (c *Comparison) Check(ctx, drain context.Context, places ...Place) (Checked
 		for _, look := range looks {
 			r.at.Compared++
 			equal = append(equal, look.Place) // unless its second look says otherwise
-			if len(look.Findings) == 0 && !look.InFlight {
+			if !look.differs() {
 				continue
 			}
-			if err := r.suspect(ctx, candidate{look, everything}); err != nil {
+			if err := r.suspect(ctx, candidate{Look: look, wants: everything}); err != nil {
 				return Checked{}, err
 			}
 		}
@@ -46,5 +46,6 @@ func (c *Comparison) Check(ctx, drain context.Context, places ...Place) (Checked
 		return slices.ContainsFunc(r.found, func(f Finding) bool { return f.Table == p.Table && f.Row == p.Row }) ||
 			slices.ContainsFunc(r.moving, func(m candidate) bool { return m.Table == p.Table && m.Row == p.Row })
 	})
+	r.found = slices.DeleteFunc(r.found, func(f Finding) bool { return f.Kind == InFlight })
 	return Checked{r.at.Counts, r.found, equal}, nil
 }

@@ -70,7 +70,7 @@ type Place struct {
 	Keys       []attribute.Item
 }
 
-// Look is what one look at a row showed. At is before the first read.
+// Look is what one look at a row showed. At is after the last read.
 type Look struct {
 	Place
 	At time.Time
@@ -82,9 +82,6 @@ type Look struct {
 // alone proves nothing against a row that may be in flight (V1).
 func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) {
 	looks := make([]Look, len(places))
-	for i, p := range places {
-		looks[i] = Look{Place: p, At: c.now(ctx)}
-	}
 	rows, err := c.rows(ctx, places)
 	if err != nil {
 		return nil, err
@@ -110,6 +107,7 @@ func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) 
 	at := c.now(ctx)
 	for i, p := range places {
 		wanted, unmapped := items.wanted(p, asked[i], at)
+		looks[i] = Look{Place: p, At: at}
 		looks[i].Verdict = Judge(c.Mapping, p.Table, rows[i], shares[i], strangers[i], wanted, at)
 		looks[i].Unmapped = unmapped
 		for n := range looks[i].Findings {

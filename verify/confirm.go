@@ -45,17 +45,7 @@ const (
 type candidate struct {
 	Look
 	wants direction
-}
-
-// flies reports whether the row is in flight, as far as its pass looks.
-func (c candidate) flies() bool {
-	switch c.wants {
-	case forwards:
-		return c.InFlight
-	case everything:
-		return c.InFlight || c.Leaving
-	}
-	return c.Leaving
+	stays []Finding // in flight at the version of the look before
 }
 
 // suspect keeps a row for its second look (V1), as many as there is room for (V5).
@@ -71,8 +61,10 @@ func (r *working) suspect(ctx context.Context, c candidate) error {
 	if len(r.waiting) == 0 {
 		r.oldest = task.Mono(ctx)
 	}
-	for i := range c.Findings {
-		c.Findings[i].Columns = nil // the second look reads them again
+	for _, kept := range [][]Finding{c.Findings, c.pending} {
+		for i := range kept {
+			kept[i].Columns = nil // the second look reads them again
+		}
 	}
 	r.waiting = append(r.waiting, c)
 	if len(r.waiting) >= bounds.Candidates {
@@ -107,52 +99,86 @@ func (r *working) confirm(ctx context.Context) error {
 		}
 		waiting = again
 	}
-	r.at.InFlight += int64(len(waiting))
+	for _, c := range waiting {
+		for _, f := range c.stays {
+			f.Kind = InFlight
+			f.Reason = cmp.Or(f.Reason, "its change was not applied at any look")
+			r.keep(f)
+		}
+	}
 	r.moving = append(r.moving, waiting...)
 	return nil
 }
 
-// second compares two looks at a row. What differs at the version that it had, while its item is as
-// it was, is found; what moved on meanwhile is looked at again: a row that the first look saw newer
-// than its item may lack a change of after that.
+// second compares two looks at a row. Everything that was committed up to the end of the first one
+// is applied, and a row is read before its items: what differed at a version and still has it lost a
+// change, whatever its item did since. A row whose version rose has moved on, and is looked at again.
 func (r *working) second(before candidate, look Look) (next candidate, moved bool) {
-	next = candidate{look, before.wants}
+	next = candidate{Look: look, wants: before.wants}
 	r.narrow(&next.Verdict, before)
-	next.Findings = slices.DeleteFunc(next.Findings, func(f Finding) bool {
-		same := func(o Finding) bool {
-			return o.Owner == f.Owner && o.Version == f.Version && o.image == f.image && (o.Kind == Foreign) == (f.Kind == Foreign)
+	for _, was := range before.Findings {
+		now := look.heldBy(was.Owner)
+		i := slices.IndexFunc(next.Findings, func(f Finding) bool {
+			return f.Owner == was.Owner && (f.Kind == Foreign) == (was.Kind == Foreign)
+		})
+		switch {
+		case was.Kind == Foreign && i < 0, was.Kind != Foreign && now.version != was.Version:
+			continue
+		case i >= 0:
+			r.keep(next.Findings[i])
+			next.Findings = slices.Delete(next.Findings, i, i+1)
+		case now.image != was.image: // else a hand has put it right
+			r.keep(was)
 		}
-		if !slices.ContainsFunc(before.Findings, same) {
-			return false
+	}
+	for _, f := range next.pending {
+		same := func(was Finding) bool { return was.Owner == f.Owner && was.Version == f.Version }
+		if slices.ContainsFunc(before.pending, same) {
+			next.stays = append(next.stays, f)
 		}
-		count(&r.at.Counts, f.Kind)
-		if r.kept >= r.Bounds.orDefault().Findings {
-			r.at.LeftOut++
-		} else {
-			r.kept++
-			r.found = append(r.found, f)
-		}
-		return true
-	})
-	return next, len(next.Findings) > 0 || next.flies()
+	}
+	return next, next.differs()
 }
+
+// keep counts a finding, and keeps it if there is room (V5): without values, which would be as large
+// as the items.
+func (r *working) keep(f Finding) {
+	count(&r.at.Counts, f.Kind)
+	if r.kept >= r.Bounds.orDefault().Findings {
+		r.at.LeftOut++
+		return
+	}
+	for i := range f.Columns {
+		f.Columns[i].want, f.Columns[i].have = nil, nil
+	}
+	r.kept++
+	r.found = append(r.found, f)
+}
+
+// differs reports whether a look found anything, or what is in flight.
+func (v Verdict) differs() bool { return len(v.Findings)+len(v.pending) > 0 }
 
 // narrow leaves of a verdict what the pass looks for.
 func (r *working) narrow(v *Verdict, c candidate) {
-	v.Findings = slices.DeleteFunc(slices.Clone(v.Findings), func(f Finding) bool {
-		ofItem := f.Kind == Missing || f.Kind == Different
-		switch {
-		case c.wants == forwards:
-			return !ofItem || !slices.ContainsFunc(c.Keys, f.Keys.Equal)
-		case c.wants != everything && ofItem, c.wants == living && !f.lives(), c.wants == loose && f.lives():
-			return true
-		}
-		var items []attribute.Item
-		if f.Keys.Exists() {
-			items = append(items, f.Keys)
-		}
-		return !r.inSample(items, f.Table, f.Row)
-	})
+	for _, found := range []*[]Finding{&v.Findings, &v.pending} {
+		*found = slices.DeleteFunc(slices.Clone(*found), func(f Finding) bool { return !r.seeks(f, c) })
+	}
+}
+
+// seeks reports whether a finding is one that the pass of a candidate looks for.
+func (r *working) seeks(f Finding, c candidate) bool {
+	ofItem := f.Kind == Missing || f.Kind == Different
+	switch {
+	case c.wants == forwards:
+		return ofItem && slices.ContainsFunc(c.Keys, f.Keys.Equal)
+	case c.wants != everything && ofItem, c.wants == living && !f.lives(), c.wants == loose && f.lives():
+		return false
+	}
+	var items []attribute.Item
+	if f.Keys.Exists() {
+		items = append(items, f.Keys)
+	}
+	return r.inSample(items, f.Table, f.Row)
 }
 
 // settle waits until everything that was committed when the rows were first looked at is applied,

@@ -37,6 +37,9 @@ const (
 	Different Kind = "different" // the row lives, and cells that the item owns differ
 	Extra     Kind = "extra"     // the row holds an item that the source does not have, or has elsewhere
 	Foreign   Kind = "foreign"   // cells of managed families that nobody of ours wrote
+	// InFlight is a row that differs, and whose change was not applied at any look. It is not counted
+	// as differing, but a comparison that leaves one is not clean.
+	InFlight Kind = "in_flight"
 )
 
 // Finding is one row, or one item's share of a row, that is not as it should be. It holds keys:
@@ -184,6 +187,8 @@ func count(c *Counts, k Kind) {
 		c.Extra++
 	case Foreign:
 		c.Foreign++
+	case InFlight:
+		c.InFlight++
 	}
 }
 
@@ -207,8 +212,11 @@ type Result struct {
 	Findings []Finding `json:"-"`
 }
 
-// Clean reports whether everything in scope was read and is as it should be.
-func (r Result) Clean() bool { return !r.Ended.IsZero() && len(r.Unread) == 0 && r.Differing() == 0 }
+// Clean reports whether everything in scope was read and is as it should be. What stayed in flight
+// is not known to be.
+func (r Result) Clean() bool {
+	return !r.Ended.IsZero() && len(r.Unread) == 0 && r.Differing() == 0 && r.InFlight == 0
+}
 
 // Stale reports whether the result is too old to say anything of now.
 func (r Result) Stale(now time.Time) bool { return now.Sub(r.Ended) > StaleAfter }

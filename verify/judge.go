@@ -36,6 +36,27 @@ type Verdict struct {
 	Kept int
 	// Unmapped: an item that was looked at cannot be mapped.
 	Unmapped bool
+
+	pending []Finding // what differs at a version of count 0
+	held    []held
+}
+
+// held is what a look showed of an owner's share of a row: its version, live or gone, and a hash of
+// what its item puts there; "" if it puts nothing.
+type held struct {
+	owner   string
+	version transform.Version
+	image   string
+}
+
+// heldBy is what the row holds of an owner. Of one that it does not name, it holds nothing.
+func (v Verdict) heldBy(owner string) held {
+	for _, h := range v.held {
+		if h.owner == owner {
+			return h
+		}
+	}
+	return held{owner: owner}
 }
 
 // Judge compares a row with what all items that may have it put there. Shares and strangers are
@@ -53,6 +74,7 @@ func Judge(m *transform.Mapping, table string, row sink.Row, shares []sink.Share
 	if strangers == 0 {
 		j.rest(shares, wanted)
 	}
+	j.hold(shares, wanted)
 	return j.Verdict
 }
 
@@ -62,6 +84,25 @@ type judgement struct {
 	table string
 	row   sink.Row
 	at    time.Time
+}
+
+// hold notes what the row holds of every owner, so that another look can tell what became of it.
+func (j *judgement) hold(shares []sink.Share, wanted []Wanted) {
+	of := func(owner, image string) {
+		live, gone, _ := j.row.Versions(owner)
+		j.held = append(j.held, held{owner, max(live, gone), image})
+	}
+	for _, w := range wanted {
+		of(w.Owner, w.whole(j.m).hash())
+	}
+	for _, s := range shares {
+		if !slices.ContainsFunc(wanted, func(w Wanted) bool { return w.Owner == s.Owner }) {
+			of(s.Owner, "")
+		}
+	}
+	if len(j.held) == 0 {
+		of("", "")
+	}
 }
 
 // add adds a finding, or notes that the row is in flight.
@@ -78,6 +119,7 @@ func (j *judgement) add(f Finding) {
 		} else {
 			j.Leaving = true
 		}
+		j.pending = append(j.pending, f)
 		return
 	}
 	j.Findings = append(j.Findings, f)

@@ -102,33 +102,3 @@ func TestFindingsThatWaitAreBoundedByBytes(t *testing.T) {
 	const defect = "more than 32 MiB of items are kept"
 	known.Defect(t, 45, defect, known.Expect(source.last < source.first+32<<20, defect))
 }
-
-// A row that keeps its version while everything up to each look is applied has lost a change,
-// however often its item is written meanwhile. TestInFlightIsNotDifferent calls it in flight today.
-func TestALostRowOfAHotItemIsFound(t *testing.T) {
-	err := virtual.NewWorld(1, noon, false).Run(24*time.Hour, func(ctx context.Context) {
-		w := newWorld(t, mapping(t, nil, "{id} > d"))
-		w.load(noon, item("a", "v=1"))
-		w.source.put(item("a", "v=2"))
-		c, asked := w.comparison(), 0
-		c.Settle = time.Minute
-		c.Applied = func(context.Context, time.Time) (bool, error) {
-			asked++
-			w.source.put(item("a", "v="+strings.Repeat("y", asked)))
-			return true, nil
-		}
-		p, err := c.NewPlan(ctx, Quiet, "", 0, []byte("key"))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		result, err := c.Compare(ctx, p, 1)
-		if err != nil {
-			t.Error(err)
-		}
-		known.Defect(t, 45, "clean: true, 1 row in flight", known.Expect(result.Different == 1, "clean: %t, %d row in flight", result.Clean(), result.InFlight))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -77,7 +77,7 @@ func (w *Work) begin(ctx context.Context, from Progress) *working {
 	if r.buckets == nil && w.Picked != nil {
 		r.buckets = NewSums(w.Key)
 	}
-	r.kept = int(from.Differing() - from.LeftOut)
+	r.kept = int(from.Differing() + from.InFlight - from.LeftOut)
 	return r
 }
 
@@ -157,7 +157,8 @@ func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time
 	return nil
 }
 
-// forward compares the rows that items map to with what they put there.
+// forward compares the rows that items map to with what they put there. What differs is looked at
+// again at once: a page was read before its rows, which may be newer than its items.
 func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time) error {
 	places := make([]Place, len(wanted))
 	for i, w := range wanted {
@@ -167,11 +168,33 @@ func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time
 	if err != nil {
 		return err
 	}
+	var differ []Place
 	for i, w := range wanted {
 		j := judgement{m: r.Mapping, table: w.Table, row: rows[i], at: readAt}
 		j.wanted(w)
 		if len(j.Findings) > 0 || j.InFlight {
-			if err := r.suspect(ctx, candidate{Look: Look{places[i], readAt, j.Verdict}, wants: forwards}); err != nil {
+			differ = append(differ, places[i])
+		}
+	}
+	return r.look(ctx, differ, forwards)
+}
+
+// look takes first looks at rows, and keeps those that differ for their second one.
+func (r *working) look(ctx context.Context, places []Place, wants direction) error {
+	for batch := range slices.Chunk(places, r.Bounds.orDefault().PageRows) {
+		looks, err := r.Comparison.Look(ctx, batch...)
+		if err != nil {
+			return err
+		}
+		for _, look := range looks {
+			if wants != forwards {
+				r.at.Kept += int64(look.Kept)
+			}
+			c := candidate{Look: look, wants: wants}
+			if r.narrow(&c.Verdict, c); !c.differs() {
+				continue
+			}
+			if err := r.suspect(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -315,26 +338,7 @@ func (r *working) backward(ctx context.Context, places []Place) error {
 	case r.Addresses:
 		wants = living
 	}
-	most := r.Bounds.orDefault().PageRows
-	for len(places) > 0 {
-		n := min(most, len(places))
-		looks, err := r.Comparison.Look(ctx, places[:n]...)
-		if err != nil {
-			return err
-		}
-		for _, look := range looks {
-			r.at.Kept += int64(look.Kept)
-			c := candidate{Look: look, wants: wants}
-			if r.narrow(&c.Verdict, c); len(c.Findings) == 0 && !c.flies() {
-				continue
-			}
-			if err := r.suspect(ctx, c); err != nil {
-				return err
-			}
-		}
-		places = places[n:]
-	}
-	return nil
+	return r.look(ctx, places, wants)
 }
 
 // picked reports whether a row is in one of the buckets that are looked at.

@@ -294,9 +294,9 @@ func (t *Table) renderFindings(w io.Writer) {
 		if f.Key != nil {
 			name = *f.Key
 		}
-		_, _ = fmt.Fprintf(w, "%s  %s  %s/%s%s\n", t.Source, f.Kind, f.Target, name, f.details())
+		_, _ = fmt.Fprintf(w, "%s  %s  %s/%s%s\n", t.Source, strings.ReplaceAll(f.Kind, "_", " "), f.Target, name, f.details())
 	}
-	if more := r.Missing + r.Different + r.Extra + r.Foreign - int64(min(len(r.Findings), mostShown)); more > 0 {
+	if more := r.Missing + r.Different + r.Extra + r.Foreign + r.InFlight - int64(min(len(r.Findings), mostShown)); more > 0 {
 		_, _ = fmt.Fprintf(w, "%s  and %s\n", t.Source, terminal.Plural(int(more), "more row"))
 	}
 }
@@ -341,7 +341,7 @@ func (r *Result) verdict(now time.Time) string {
 
 func checkpointResult(r *Result) checkpoint.VerifyResult {
 	out := checkpoint.VerifyResult{EndedAt: r.EndedAt}
-	out.Missing, out.Different, out.Extra, out.Foreign = r.Missing, r.Different, r.Extra, r.Foreign
+	out.Missing, out.Different, out.Extra, out.Foreign, out.InFlight = r.Missing, r.Different, r.Extra, r.Foreign, r.InFlight
 	return out
 }
 

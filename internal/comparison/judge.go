@@ -66,6 +66,8 @@ func next(t Table) (command, why string) {
 		return "verify", "confirms that " + t.Source + " is clean"
 	case t.Repair == nil && r.Missing+r.Different+r.Extra > 0:
 		return "verify --repair", "compares " + t.Source + " again and fixes differences"
+	case r.InFlight > 0:
+		return "verify", "compares " + t.Source + " again: rows stayed in flight"
 	case r.Stale:
 		return "verify", "the result of " + t.Source + " is more than a day old"
 	}
@@ -106,12 +108,26 @@ func progressOf(s checkpoint.TableState, parts []checkpoint.Part, prices cost.Pr
 	return p
 }
 
+// judged reports whether the last verify that was begun has a result.
+func (t *table) judged() bool {
+	run := t.state.Verify
+	return !run.Running() && run.Result.Number == run.Number
+}
+
 // verdict is the error of results that are not clean; nil if all are.
 func (o *Operator) verdict() error {
 	var found diag.List
 	for i := range o.tables {
 		t := &o.tables[i]
 		r := t.state.Verify.Result
+		if !t.judged() {
+			continue
+		}
+		if n := r.InFlight; n > 0 {
+			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "row") + " of table " + t.config.From + " stayed in flight",
+				Cause: "their changes were not applied while the table was compared; they are listed above",
+				Fix:   "see replicator status, and compare again: replicator verify --table " + t.config.From + o.With})
+		}
 		if t.mended != nil {
 			if err := t.mended.Verdict(); err != nil {
 				found = append(found, asDiag(err))

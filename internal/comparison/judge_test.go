@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
@@ -60,7 +61,8 @@ func TestStatesAndNextSteps(t *testing.T) {
 	}
 }
 
-// What counts as differing: not what is in flight, kept or unmapped. Of a repair it is what it left.
+// What counts as differing: not what is kept or unmapped. What stays in flight is no clean result. Of a
+// repair it is what it left.
 func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		result checkpoint.VerifyCounts
@@ -70,14 +72,16 @@ func TestVerdict(t *testing.T) {
 		"clean":         {checkpoint.VerifyCounts{}, nil, ""},
 		"missing":       {checkpoint.VerifyCounts{Missing: 1}, nil, "1 row of table Orders differ from the source"},
 		"all kinds":     {checkpoint.VerifyCounts{Missing: 1, Different: 2, Extra: 3, Foreign: 4}, nil, "10 rows of table Orders differ from the source"},
-		"no difference": {checkpoint.VerifyCounts{InFlight: 1, Kept: 1, Unmapped: 1}, nil, ""},
+		"no difference": {checkpoint.VerifyCounts{Kept: 1, Unmapped: 1}, nil, ""},
+		"in flight":     {checkpoint.VerifyCounts{InFlight: 1}, nil, "1 row of table Orders stayed in flight"},
 		"repaired":      {checkpoint.VerifyCounts{Missing: 2}, &repair.Document{Table: "Orders", Repaired: 2}, ""},
 		"not reached":   {checkpoint.VerifyCounts{Missing: 2}, &repair.Document{Table: "Orders", NotReached: 2}, "2 rows of table Orders could not be repaired"},
 		"left out":      {checkpoint.VerifyCounts{Missing: 9, LeftOut: 7}, &repair.Document{Table: "Orders", Repaired: 2}, "7 rows of table Orders were not repaired"},
 		"both":          {checkpoint.VerifyCounts{Missing: 9, LeftOut: 7}, &repair.Document{Table: "Orders", NotReached: 2}, "2 rows of table Orders could not be repaired"},
 	} {
-		o := &Operator{tables: []table{{config: config.Table{From: "Orders"}, mended: c.mended,
-			state: checkpoint.TableState{Verify: checkpoint.Verify{Result: ended(func(r *checkpoint.VerifyResult) { r.VerifyCounts = c.result })}}}}}
+		result := ended(func(r *checkpoint.VerifyResult) { r.VerifyCounts = c.result })
+		o := &Operator{Console: &terminal.Console{}, tables: []table{{config: config.Table{From: "Orders"}, mended: c.mended,
+			state: checkpoint.TableState{Verify: checkpoint.Verify{Number: result.Number, Result: result}}}}}
 		err := o.verdict()
 		if (err == nil) != (c.what == "") || err != nil && (!diag.Has(err, diag.RowsDiffer) || !strings.Contains(err.Error(), c.what)) {
 			t.Errorf("%s: %v, want %q", name, err, c.what)

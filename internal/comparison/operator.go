@@ -66,6 +66,12 @@ type table struct {
 	mended  *repair.Document // nil: nothing was repaired
 }
 
+// lists reports whether the last verify kept rows that are named: that differ, or stayed in flight.
+func (t *table) lists() bool {
+	run := t.state.Verify
+	return !run.Running() && run.Result.Known() && !run.Result.Clean()
+}
+
 // patience is how long a command waits until earlier changes are applied, with nobody to apply
 // them perhaps.
 const patience = 2 * time.Minute
@@ -79,7 +85,7 @@ func (o *Operator) Show(ctx context.Context) error {
 	if o.ledger == nil {
 		return o.write(o.judge(o.now(ctx)))
 	}
-	lists := func(t table) bool { return !t.state.Verify.Running() && t.state.Verify.Result.Differing() > 0 }
+	lists := func(t table) bool { return t.lists() }
 	if slices.ContainsFunc(o.tables, lists) { // whose keys are named by the mapping, which the source's key is part of
 		if err := o.connect(ctx); err != nil {
 			return err
@@ -199,7 +205,7 @@ func (o *Operator) findings(ctx context.Context) error {
 	for i := range o.tables {
 		t := &o.tables[i]
 		run := t.state.Verify
-		if run.Running() || !run.Result.Known() || run.Result.Differing() == 0 || t.mapping == nil {
+		if !t.lists() || t.mapping == nil {
 			continue
 		}
 		found, err := verify.Findings(ctx, o.ledger, t.config.From, run.Result)
@@ -261,7 +267,7 @@ func explain(ctx context.Context, what string, err error) error {
 	case errors.As(err, &refused):
 		return &diag.Error{Code: diag.VerifyRefused, What: what, Cause: refused.Reason, Fix: refused.Cure, Err: err}
 	case errors.As(err, &late):
-		return &diag.Error{Code: diag.VerifyWaits, What: what, Cause: late.Error(), Err: err}
+		return &diag.Error{Code: diag.VerifyWaits, Exit: diag.ExitTimeout, What: what, Cause: late.Error(), Err: err}
 	}
 	if ctx.Err() != nil {
 		return terminal.Ended(ctx)

@@ -3,8 +3,10 @@ package comparison
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // repair mends what was found, table by table, and notes what became of it. It stops at the first
@@ -19,7 +21,8 @@ func (o *Operator) repair(ctx context.Context) error {
 	}
 	for i := range o.tables {
 		t := &o.tables[i]
-		if t.mapping == nil || len(t.list) == 0 {
+		differs := slices.DeleteFunc(slices.Clone(t.list), func(f verify.Finding) bool { return f.Kind == verify.InFlight })
+		if t.mapping == nil || len(differs) == 0 {
 			continue
 		}
 		r, err := repair.Of(ctx, o.Cfg, t.config, o.ends.source, o.ends.repair, "cannot repair rows of table "+t.config.From)
@@ -27,7 +30,7 @@ func (o *Operator) repair(ctx context.Context) error {
 			return err
 		}
 		r.DryRun = o.DryRun
-		d, err := repair.Findings(ctx, r, t.list, log)
+		d, err := repair.Findings(ctx, r, differs, log)
 		t.mended = &d
 		if err != nil {
 			return explain(ctx, "cannot repair rows of table "+t.config.From, err)

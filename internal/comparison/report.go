@@ -149,7 +149,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 		return r.verdict(at)
 	},
 	"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"total":  func(r *Result) int64 { return r.Missing + r.Different + r.Extra + r.Foreign },
+	"total":  func(r *Result) int64 { return r.Missing + r.Different + r.Extra + r.Foreign + r.InFlight },
 	"family": func(c Column) string { family, _, _ := strings.Cut(c.Column, ":"); return family },
 	"took":   func(r *Result) string { return r.EndedAt.Sub(r.BegunAt).Round(time.Second).String() },
 	"values": func(f Finding) bool { return f.Key != nil },

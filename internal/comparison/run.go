@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -27,7 +28,7 @@ const (
 )
 
 // Begin begins a verify of each table, or joins the one that is under way, and works on it until it
-// is over. It fails with RowsDiffer if rows differ.
+// is over. It fails with RowsDiffer if rows differ or stay in flight.
 func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.checkReport(); err != nil {
 		return err
@@ -45,23 +46,34 @@ func (o *Operator) Begin(ctx context.Context) error {
 			return explain(ctx, "cannot verify table "+o.tables[i].config.From, err)
 		}
 	}
-	if o.Waits {
-		if err := o.work(ctx); err != nil {
-			return err
-		}
-		if err := o.refresh(ctx); err != nil {
-			return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
-		}
-		if err := o.findings(ctx); err != nil {
-			return err
-		}
+	if !o.Waits {
+		return o.write(o.judge(o.now(ctx)))
 	}
-	failed := o.repair(ctx)
+	left := o.work(ctx)
+	if left != nil { // of tables that have ended the result is shown all the same
+		if diag.ExitCode(left) == diag.ExitInterrupted {
+			return left
+		}
+		reading, cancel := preflight.Reading(context.WithoutCancel(ctx))
+		defer cancel()
+		ctx = reading
+	}
+	if err := o.refresh(ctx); err != nil {
+		return errors.Join(left, explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err))
+	}
+	left = errors.Join(left, o.unfinished())
+	if err := o.findings(ctx); err != nil {
+		return errors.Join(left, err)
+	}
+	var mended error
+	if left == nil {
+		mended = o.repair(ctx)
+	}
 	d := o.judge(o.now(ctx))
-	if err := errors.Join(o.write(d), o.report(d), failed); err != nil || !o.Waits {
-		return err
+	if err := errors.Join(o.write(d), o.report(d), mended); err != nil {
+		return errors.Join(left, err)
 	}
-	return o.verdict()
+	return errors.Join(left, o.verdict())
 }
 
 // begin plans the verify of a table, unless one is under way.
@@ -88,6 +100,7 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 // work works on the parts of all tables until their verifies are over.
 func (o *Operator) work(ctx context.Context) error {
 	g := task.NewGroup(ctx, 0)
+	failed := make([]error, len(o.tables))
 	slots := &verify.Slots{}
 	for i := range o.tables {
 		t := &o.tables[i]
@@ -112,18 +125,21 @@ func (o *Operator) work(ctx context.Context) error {
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
 				Timing: engine.Timing{Pass: 500 * time.Millisecond},
 			})
-			return explain(ctx, "cannot verify table "+t.config.From, err)
+			failed[i] = explain(ctx, "cannot verify table "+t.config.From, err) // that of one ends no other
+			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
-		if ctx.Err() != nil {
-			return explain(ctx, "cannot verify", err)
-		}
-		return err
+		return explain(ctx, "cannot verify", err)
 	}
-	if err := o.refresh(ctx); err != nil {
-		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+	if ctx.Err() != nil {
+		return explain(ctx, "cannot verify", ctx.Err())
 	}
+	return errors.Join(failed...)
+}
+
+// unfinished says which verifies were left without a result by others than this process.
+func (o *Operator) unfinished() error {
 	var found diag.List
 	for i := range o.tables {
 		t := &o.tables[i]

@@ -266,12 +266,16 @@ func Findings(err error) List {
 
 // ExitCode returns the exit status for err: 0 for nil, 1 for an error that carries no Error. When err carries several, an
 // interruption goes first, then bad usage, failure, timeout, and last the answer "no", so that a script never takes a
-// run that could not answer for an answer.
+// run that could not answer for an answer. Rows that differ are an answer, whatever was not compared in time.
 func ExitCode(err error) int {
 	findings, foreign := collect(err)
-	seen := map[int]bool{}
+	seen, differs := map[int]bool{}, false
 	for _, e := range findings {
 		seen[e.exitStatus()] = true
+		differs = differs || e.Code == RowsDiffer && e.exitStatus() == ExitNo
+	}
+	if differs {
+		delete(seen, ExitTimeout)
 	}
 	if len(foreign) > 0 {
 		seen[ExitFailed] = true

@@ -182,7 +182,7 @@ func (s *simulation) verifyOnce(ctx context.Context, rng *rand.Rand) ([]verify.F
 
 // checkFound: what a verify found beside the load differs now, too, if its row is as it was then.
 func (s *simulation) checkFound(found []verify.Finding, result checkpoint.VerifyResult) {
-	if n := result.Differing() - result.LeftOut; int64(len(found)) != n {
+	if n := result.Differing() + result.InFlight - result.LeftOut; int64(len(found)) != n {
 		s.fail("I9", "a verify found %d rows, and keeps %d", n, len(found))
 	}
 	if s.targetLost().After(result.BegunAt) {
@@ -191,7 +191,7 @@ func (s *simulation) checkFound(found []verify.Finding, result checkpoint.Verify
 	wrong := s.wrongRows()
 	for _, f := range found {
 		row := s.Target.Row(f.Table, f.Row)
-		if held := heldBy(row, f.Owner); held != string(f.Version) || wrong[f.Table+"/"+f.Row] || s.doubtful(f.Table, f.Row) {
+		if held := heldBy(row, f.Owner); held != string(f.Version) || f.Kind == verify.InFlight || wrong[f.Table+"/"+f.Row] || s.doubtful(f.Table, f.Row) {
 			continue
 		}
 		if f.Keys.Exists() {
