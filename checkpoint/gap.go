@@ -248,7 +248,7 @@ func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applie
 		from = earlier(from, at)
 	}
 	for _, s := range Unapplied(table, shards, merged) {
-		at := appliedPrefix(&s, merged)
+		at := s.AppliedPrefix(merged)
 		if at.IsZero() {
 			return time.Time{}
 		}
@@ -257,9 +257,9 @@ func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applie
 	return from.UTC()
 }
 
-// appliedPrefix is an event time up to which everything that was published of the shard is applied,
+// AppliedPrefix is an event time up to which everything that was published of the shard is applied,
 // less Slack.
-func appliedPrefix(s *Shard, merged []Applied) time.Time {
+func (s *Shard) AppliedPrefix(merged []Applied) time.Time {
 	_, through := s.Behind(merged)
 	at := through.At
 	switch {

@@ -37,6 +37,10 @@ type Comparison struct {
 	// Applied says whether all that was committed up to a time has been applied; nil: everything
 	// always has, because nobody writes.
 	Applied Applied
+	// Unapplied, if not nil, is asked where that is not so. If nobody applies changes, it reads those
+	// that were committed up to that time at least, and says which places they concern: these are in
+	// flight, and others are judged. It is nil if somebody does, who is waited for.
+	Unapplied func(ctx context.Context, to time.Time) (waits func(Place) bool, err error)
 	// Patience is how long it may take until all is applied; a part fails with *NotApplied then. 0 is
 	// 15 minutes.
 	Patience time.Duration

@@ -78,8 +78,12 @@ func (r *working) confirm(ctx context.Context) error {
 	waiting := r.waiting
 	r.waiting = nil
 	for round := 0; len(waiting) > 0 && round < rounds; round++ {
-		if err := r.settle(ctx, waiting); err != nil {
+		waits, err := r.settle(ctx, waiting)
+		if err != nil {
 			return err
+		}
+		if waits != nil {
+			waiting = r.setAside(waiting, waits)
 		}
 		var again []candidate
 		for batch := range slices.Chunk(waiting, r.Bounds.orDefault().PageRows) {
@@ -108,6 +112,22 @@ func (r *working) confirm(ctx context.Context) error {
 	}
 	r.moving = append(r.moving, waiting...)
 	return nil
+}
+
+// setAside names the rows with changes that nobody applies, and gives the others.
+func (r *working) setAside(waiting []candidate, waits func(Place) bool) (others []candidate) {
+	for _, c := range waiting {
+		if !waits(c.Place) {
+			others = append(others, c)
+			continue
+		}
+		for _, f := range slices.Concat(c.Findings, c.pending) {
+			f.Kind, f.Reason = InFlight, "the stream has a change of it that is not applied, and no worker reads the stream"
+			r.keep(f)
+		}
+		r.moving = append(r.moving, c)
+	}
+	return others
 }
 
 // second compares two looks at a row. Everything that was committed up to the end of the first one
@@ -182,8 +202,8 @@ func (r *working) seeks(f Finding, c candidate) bool {
 }
 
 // settle waits until everything that was committed when the rows were first looked at is applied,
-// and for the time after that.
-func (r *working) settle(ctx context.Context, waiting []candidate) error {
+// and for the time after that. Where nobody applies it, it says which rows wait for changes.
+func (r *working) settle(ctx context.Context, waiting []candidate) (waits func(Place) bool, err error) {
 	var to time.Time
 	for _, c := range waiting {
 		if c.At.After(to) {
@@ -195,22 +215,27 @@ func (r *working) settle(ctx context.Context, waiting []candidate) error {
 		applied := false
 		err := r.retry(ctx, func(ctx context.Context) (err error) { applied, err = r.Applied(ctx, to); return err })
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if applied {
 			break
 		}
+		if r.Unapplied != nil {
+			if waits, err := r.Unapplied(ctx, to); err != nil || waits != nil {
+				return waits, err
+			}
+		}
 		if waited := task.Mono(ctx) - began; waited > cmp.Or(r.Patience, appliedWithin) {
-			return &NotApplied{to, waited}
+			return nil, &NotApplied{to, waited}
 		}
 		if err := r.sleep(ctx, appliedEvery); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if r.Settle > 0 {
-		return r.sleep(ctx, r.Settle)
+		return nil, r.sleep(ctx, r.Settle)
 	}
-	return nil
+	return nil, nil
 }
 
 // sleep waits, unless the part is to be left.

@@ -49,7 +49,7 @@ func TestRowsOfOneKeyInTwoTables(t *testing.T) {
 		return true, nil
 	}
 	w.apply(transform.Load(m, []attribute.Item{i}, 8, noon).Rows[1])
-	if got, err := c.Check(t.Context(), nil, places...); err != nil || len(got.Equal) != 1 || got.Equal[0].Table != "u" || got.InFlight != 1 {
+	if got, err := c.Check(t.Context(), nil, places...); err != nil || len(got.Equal) != 1 || got.Equal[0].Table != "u" || got.Differing() != 0 || got.InFlight != 0 {
 		t.Errorf("equal %+v, %+v, %v", got.Equal, got.Counts, err)
 	}
 }
@@ -95,7 +95,7 @@ func TestSamplesOfFindings(t *testing.T) {
 			}
 		}
 		v := Verdict{Findings: []Finding{{Kind: Extra, Keys: keys}, {Kind: Missing, Keys: keys}}}
-		r.narrow(&v, candidate{Look{Place: Place{Keys: []attribute.Item{keys}}}, forwards})
+		r.narrow(&v, candidate{Look: Look{Place: Place{Keys: []attribute.Item{keys}}}, wants: forwards})
 		if len(v.Findings) != 1 || v.Findings[0].Kind != Missing {
 			t.Errorf("forwards: %v", brief(v.Findings))
 		}

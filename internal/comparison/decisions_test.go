@@ -100,7 +100,7 @@ func TestWhoWaitsIsToldHowFarItIs(t *testing.T) {
 	playScene(t, func(s *scene) {
 		began := s.Now()
 		_, code := s.begin(func(o *Operator) {
-			o.reach = func(*desk.Migration) ends { return ends{slow{s.Source}, s.Target, s.Target} }
+			o.reach = func(*desk.Migration) ends { return ends{source: slow{s.Source}, target: s.Target, repair: s.Target} }
 		})
 		lines := strings.Split(strings.TrimSpace(s.stderr.String()), "\n")
 		if most := int(s.Now().Sub(began) / (10 * time.Second)); code != "" || len(lines) < 3 || len(lines) > most {

@@ -1,6 +1,7 @@
 package comparison
 
 import (
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
@@ -21,12 +22,14 @@ type ends struct {
 	source Source // nil before it was asked
 	target Target
 	repair repair.Target
+	stream func(arn string) cdc.Source // nil: a worker has to read it
 }
 
 // endsOf are those of a migration that a desk opened, with their clients.
 func endsOf(m *desk.Migration) (e ends) {
 	if m.Source != nil {
 		e.source = m.Source.Tables
+		e.stream = func(arn string) cdc.Source { return m.Source.Stream(arn) }
 	}
 	if m.Target != nil {
 		e.target, e.repair = m.Target.Data, m.Target

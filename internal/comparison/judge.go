@@ -30,7 +30,11 @@ func (o *Operator) judge(now time.Time) *Document {
 		}
 		out.Repair = t.mended
 		d.Tables = append(d.Tables, out)
-		if command, why := next(out); command != "" {
+		command, why := next(out)
+		if command == "verify --repair" && t.state.Apply == checkpoint.Topic { // appliers write the rows
+			command, why = "backfill redo", "loads all items of "+out.Source+" again; in mode topic no command repairs single rows"
+		}
+		if command != "" {
 			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
 		}
 	}

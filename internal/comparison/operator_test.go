@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
@@ -117,11 +119,40 @@ func TestAVerifyThatDoesNotEnd(t *testing.T) {
 		s.Sleep(time.Minute)
 		s.Damage("orders", "c", "", "", "")
 		began := s.Now()
-		if _, code := s.begin(func(o *Operator) { o.Patience = 90 * time.Second }); code != diag.VerifyWaits {
-			t.Errorf("without a worker: %q", code)
+		err := s.operator(func(o *Operator) { o.Patience = 90 * time.Second }).Begin(s.Ctx)
+		if !diag.Has(err, diag.VerifyWaits) || diag.ExitCode(err) != diag.ExitTimeout {
+			t.Errorf("without a worker: %v", err)
 		}
 		if took := s.Now().Sub(began); took < 90*time.Second || took > 3*time.Minute {
 			t.Errorf("it gave up after %s", took)
+		}
+	})
+}
+
+// Without a worker the stream is read to its tip: a row without a change in it is judged, another one
+// is in flight and named. The ledger's shards stay as they are.
+func TestAVerifyWithoutAWorker(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.StopWorker()
+		s.Sleep(10 * time.Minute)
+		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("late", "total=1")))
+		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("d", "total=new")))
+		s.Damage("orders", "c", "", "", "")
+		before, err := s.Ledger.Shards(s.Ctx, "Orders")
+		s.Must(err)
+		began := s.Now()
+		d, code := s.begin(func(o *Operator) {
+			o.reach = func(*desk.Migration) ends {
+				return ends{source: s.Source, target: s.Target, repair: s.Target, stream: s.Source.Open}
+			}
+		})
+		r := d.Tables[0].Result
+		if code != diag.RowsDiffer || r == nil || r.Clean || r.Missing != 1 || r.Different != 0 || r.InFlight != 2 || len(r.Findings) != 3 || s.Now().Sub(began) > 2*time.Minute {
+			t.Errorf("%s after %s: %+v", code, s.Now().Sub(began), r)
+		}
+		after, err := s.Ledger.Shards(s.Ctx, "Orders")
+		if s.Must(err); !reflect.DeepEqual(before, after) {
+			t.Errorf("the shards were %+v, and are %+v", before, after)
 		}
 	})
 }

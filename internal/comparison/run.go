@@ -120,7 +120,7 @@ func (o *Operator) work(ctx context.Context) error {
 		}
 		g.Go("verify "+t.config.From, func(ctx context.Context) error {
 			err := verify.Run(ctx, verify.Options{
-				Ledger: o.ledger, Database: o.ends.source, Rows: o.ends.target, Over: over, Patience: o.patience(), Slots: slots,
+				Ledger: o.ledger, Database: o.ends.source, Rows: o.ends.target, Open: o.ends.stream, Over: over, Patience: o.patience(), Slots: slots,
 				Table: engine.Spec{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Late: o.Cfg.Late(t.config), Owned: t.config.Owned,
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
 				Timing: engine.Timing{Pass: 500 * time.Millisecond},

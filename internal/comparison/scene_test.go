@@ -40,7 +40,7 @@ func (s *scene) operator(change func(o *Operator)) *Operator {
 	o := &Operator{
 		Console: &terminal.Console{Stdout: &s.stdout, Stderr: &s.stderr, Env: func(string) (string, bool) { return "", false }, Output: "json"},
 		Cfg:     s.Config, With: " -c f", Table: "Orders", Waits: true, Ends: opened.By(s.Migration),
-		reach: func(*desk.Migration) ends { return ends{s.Source, s.Target, s.Target} },
+		reach: func(*desk.Migration) ends { return ends{source: s.Source, target: s.Target, repair: s.Target} },
 	}
 	if change != nil {
 		change(o)

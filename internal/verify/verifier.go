@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -29,7 +31,9 @@ type Verifier struct {
 	loop     *job.Loop
 	rows     *backfill.Throttle // of the target
 	slots    *SumSlots
-	failed   func(err error) // a part failed in a way that no retry fixes; nil: it is taken again
+	tail     tail
+	open     func(streamARN string) cdc.Source // nil: a worker has to read the stream
+	failed   func(err error)                   // a part failed in a way that no retry fixes; nil: it is taken again
 }
 
 // verifySettings are what a configuration says of verifies.
@@ -69,7 +73,7 @@ func NewVerifier(s *engine.Table, target verify.Target, workers func() int, slot
 	v := &Verifier{
 		Common: s.Common, mapping: s.Mapping, database: s.Database, target: target,
 		settings: verifySettings{settle: spec.Settle, owned: spec.Owned, late: spec.Late},
-		rows:     backfill.NewThrottle(0), slots: slots,
+		rows:     backfill.NewThrottle(0), slots: slots, tail: tail{seed: maphash.MakeSeed()},
 	}
 	v.loop = job.New(s, kind{v}, job.Options{
 		Verb: "verify", AtOnce: max(min(spec.Segments, mostLooks), 1), Workers: workers, Wake: &s.Wake.Verifier,
@@ -83,9 +87,11 @@ type Options struct {
 	Ledger   *checkpoint.Ledger
 	Database engine.Database
 	Rows     verify.Target
-	Table    engine.Spec
-	Events   engine.Events
-	Timing   engine.Timing
+	// Open, if not nil, opens the stream, which is read to its tip while no worker reads it.
+	Open   func(streamARN string) cdc.Source
+	Table  engine.Spec
+	Events engine.Events
+	Timing engine.Timing
 	// Patience is how long a part waits until earlier changes are applied, and fails then; 0 is 15
 	// minutes.
 	Patience time.Duration
@@ -113,9 +119,13 @@ func Run(ctx context.Context, o Options) error {
 	halting, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
 	p := engine.NewWorker(&engine.Options{
-		Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(o.Ledger.Lease()),
+		Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Open: o.Open, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(o.Ledger.Lease()),
 	}, halt)
-	v := NewVerifier(engine.NewTable(p, o.Table), o.Rows, func() int { return 1 }, o.Slots.slots())
+	t := engine.NewTable(p, o.Table)
+	v := NewVerifier(t, o.Rows, func() int { return 1 }, o.Slots.slots())
+	if o.Open != nil {
+		v.open = t.Open
+	}
 	v.failed, v.settings.patience = halt, o.Patience
 	if o.Over == nil {
 		o.Over = func(state checkpoint.TableState) bool { return !state.Verify.Running() }
@@ -190,7 +200,7 @@ func (p phase) work(life engine.Lifecycle, state checkpoint.TableState, lease *c
 
 // comparison is the table's, with this worker's limits.
 func (v *Verifier) comparison(life engine.Lifecycle, state checkpoint.TableState, scope verify.Scope) *verify.Comparison {
-	return &verify.Comparison{
+	c := &verify.Comparison{
 		Mapping: v.mapping, Source: v.database, Target: v.target, Scope: scope, Settle: v.settings.settle, Patience: v.settings.patience, Now: v.now,
 		Owned:   v.settings.owned || state.MadeByUs,
 		Late:    v.settings.late,
@@ -213,17 +223,38 @@ func (v *Verifier) comparison(life engine.Lifecycle, state checkpoint.TableState
 			return err
 		},
 	}
+	if v.open != nil {
+		c.Unapplied = func(ctx context.Context, to time.Time) (func(verify.Place) bool, error) {
+			return v.unapplied(life.Within(ctx), to)
+		}
+	}
+	return c
 }
 
-// applied says whether what was committed up to a time is applied, by the table's shards.
+// applied says whether what was committed up to a time is applied, by the table's shards. In mode
+// topic that is what appliers have applied without a hole, not what is published.
 func (v *Verifier) applied(ctx context.Context, to time.Time) (bool, error) {
 	state, _, err := v.Ledger.Table(ctx, v.Source)
 	if err != nil || state.StreamEnded {
 		return state.StreamEnded, err // nothing more comes
 	}
 	shards, err := v.Ledger.Shards(ctx, v.Source)
+	if err != nil {
+		return false, err
+	}
 	at := standing.AppliedTo(state, shards)
-	return err == nil && !at.Before(to.Add(appliedSlack)), err
+	if state.Apply == checkpoint.Topic {
+		merged, err := v.Ledger.Merged(ctx, v.Source)
+		if err != nil {
+			return false, err
+		}
+		for _, s := range checkpoint.Unapplied(state, shards, merged) {
+			if through := s.AppliedPrefix(merged); through.Before(at) {
+				at = through
+			}
+		}
+	}
+	return !at.Before(to.Add(appliedSlack)), nil
 }
 
 // now is the service's time; this process's if no answer has shown it yet.

@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 	"internal/follow":   {"cdc", "transform", "checkpoint", "sink", "internal/canary", "internal/engine", "internal/fence", "internal/standing", "internal/task"},
 	"internal/job":      {"backfill", "checkpoint", "sink", "internal/engine", "internal/task"},
 	"internal/load":     {"attribute", "backfill", "cdc", "transform", "checkpoint", "sink", "internal/engine", "internal/fence", "internal/job", "internal/source", "internal/standing", "internal/task"},
-	"internal/verify":   {"attribute", "backfill", "transform", "checkpoint", "verify", "internal/engine", "internal/job", "internal/standing", "internal/task"},
+	"internal/verify":   {"attribute", "backfill", "cdc", "transform", "checkpoint", "verify", "internal/engine", "internal/job", "internal/standing", "internal/task"},
 	"internal/apply":    {"attribute", "cdc", "transform", "checkpoint", "relay", "sink", "internal/engine", "internal/fence", "internal/task"},
 	"internal/pipeline": {"backfill", "cdc", "transform", "checkpoint", "internal/engine", "internal/source", "internal/stream", "internal/follow", "internal/load", "internal/verify", "internal/apply", "internal/task"},
 	"expression":        {"attribute"},
