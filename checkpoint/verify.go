@@ -27,15 +27,19 @@ type Verify struct {
 	Parts int `json:"parts,omitempty"`
 	// Plan is its plan, in its own form. It has row keys and the key of its sums, so it must not
 	// reach logs or errors.
-	Plan        json.RawMessage `json:"plan,omitempty"`
-	MappingHash string          `json:"mapping_hash,omitempty"` // of who planned it
-	BegunAt     time.Time       `json:"begun_at,omitzero"`      // on the service's clock
-	Estimate    int64           `json:"estimate,omitempty"`     // items, as counted by DynamoDB
+	Plan json.RawMessage `json:"plan,omitempty"`
+	// Generation is that of the table when the verify began; 0 if a version wrote it that did not say.
+	Generation  uint32    `json:"generation,omitempty"`
+	MappingHash string    `json:"mapping_hash,omitempty"` // of who planned it
+	BegunAt     time.Time `json:"begun_at,omitzero"`      // on the service's clock
+	Estimate    int64     `json:"estimate,omitempty"`     // items, as counted by DynamoDB
 	// Differing is how many buckets the second phase compares.
 	Differing int `json:"differing,omitempty"`
 	// Sums are those of the phases that ended.
 	Sums   VerifyCounts `json:"sums,omitzero"`
 	Paused string       `json:"paused,omitempty"`
+	// Ended is why the last verify that began has no result, in fixed words; "" if an operator ended it.
+	Ended string `json:"ended,omitempty"`
 	// Cleaned is the number up to which the rows of verifies are removed.
 	Cleaned uint32 `json:"cleaned,omitempty"`
 	// Result is that of the last completed verify, which may be an earlier one, and Full that of
@@ -131,7 +135,7 @@ type VerifyPlan struct {
 func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	const step = "begin a verify"
 	begun := Verify{
-		Number: number, Phase: plan.Phase, Parts: plan.Parts, Plan: plan.Plan, MappingHash: plan.MappingHash, BegunAt: plan.BegunAt.UTC(),
+		Number: number, Phase: plan.Phase, Parts: plan.Parts, Plan: plan.Plan, Generation: s.Generation, MappingHash: plan.MappingHash, BegunAt: plan.BegunAt.UTC(),
 		Estimate: plan.Estimate, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full,
 	}
 	switch {
@@ -205,6 +209,35 @@ func (s *TableState) CancelVerify() error {
 	}
 	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
 	return nil
+}
+
+// VerifyOutdated is why a running verify can come to no result, in fixed words: what it was planned for
+// has changed, and no worker takes its parts. It is "" otherwise.
+func (s *TableState) VerifyOutdated() string {
+	switch v := s.Verify; {
+	case !v.Running():
+		return ""
+	case s.MappingHash != "" && v.MappingHash != s.MappingHash:
+		return "the mapping has changed since it began"
+	case v.Generation != 0 && v.Generation != s.Generation:
+		return "the table has begun a new generation since"
+	}
+	return ""
+}
+
+// EndOutdatedVerify ends a verify that is outdated, with its reason. It changes no other.
+func (l *Ledger) EndOutdatedVerify(ctx context.Context, source string) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error {
+		why := s.VerifyOutdated()
+		if why == "" {
+			return nil
+		}
+		if err := s.CancelVerify(); err != nil {
+			return err
+		}
+		s.Verify.Ended = why
+		return nil
+	})
 }
 
 func (l *Ledger) verifyPrefix(source string) string { return l.name + "/verify/" + source + "/" }

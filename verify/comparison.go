@@ -34,6 +34,8 @@ type Comparison struct {
 	// does not. Differences are explained by it.
 	Late  time.Duration
 	Scope Scope
+	// Generation is that of the ledger; 0: it is not known. Versions above it are explained.
+	Generation uint32
 	// Applied says whether all that was committed up to a time has been applied; nil: everything
 	// always has, because nobody writes.
 	Applied Applied
@@ -116,6 +118,7 @@ func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) 
 		looks[i].Unmapped = unmapped
 		for n := range looks[i].Findings {
 			looks[i].Findings[n].explain(c.Late)
+			looks[i].Findings[n].outrank(c.Generation)
 		}
 	}
 	return looks, nil

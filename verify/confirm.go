@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -169,7 +170,8 @@ func (r *working) keep(f Finding) {
 		return
 	}
 	for i := range f.Columns {
-		f.Columns[i].want, f.Columns[i].have = nil, nil
+		c := &f.Columns[i]
+		c.want, c.have, c.Qualifier = nil, nil, strings.Clone(c.Qualifier) // which may be a part of a large text
 	}
 	r.kept++
 	r.found = append(r.found, f)

@@ -30,3 +30,14 @@ func (f *Finding) explain(late time.Duration) {
 		f.Reason = "the application wrote the row " + later + ", or as a phantom, which DynamoDB refused"
 	}
 }
+
+// outrank explains a difference of a row whose version is above the ledger's generation: such a row
+// refuses every change and every repair. It is pure.
+func (f *Finding) outrank(generation uint32) {
+	v, err := transform.ParseVersion(string(f.Version))
+	if err != nil || generation == 0 || v.Generation() <= generation {
+		return
+	}
+	f.Reason = fmt.Sprintf("its version is of generation %d, and this ledger's is %d, so that the row refuses all changes: another pipeline wrote it, or the "+
+		"ledger was restored. Delete the row in Bigtable, then load the table again: replicator backfill redo", v.Generation(), generation)
+}

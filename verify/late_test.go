@@ -31,3 +31,18 @@ func TestH41_PhantomsAndLateWritesAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// A row whose version is above the ledger's generation is named with its cure: it refuses every change.
+func TestAVersionAboveTheLedgerIsExplained(t *testing.T) {
+	w := newWorld(t, mapping(t, nil, "{id} > d"))
+	w.load(noon, item("a", "v=1")) // of generation 7
+	w.source.put(item("a", "v=2"))
+	for generation, explained := range map[uint32]bool{0: false, 6: true, 7: false, 8: false} {
+		c := w.comparison()
+		c.Generation = generation
+		result, err := w.compare(c, Live)
+		if err != nil || len(result.Findings) != 1 || strings.Contains(result.Findings[0].Reason, "backfill redo") != explained {
+			t.Errorf("generation %d: %+v, %v", generation, result.Findings, err)
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -13,6 +12,8 @@ import (
 const (
 	// pieceBytes is how long what a part keeps in one row of the state table is at most.
 	pieceBytes = 7 << 20
+	// foundBytes is from where on findings go into another row.
+	foundBytes = 1 << 20
 	// Names of what a verify keeps in the ledger.
 	sumsData   = "sums/"
 	foundData  = "found/"
@@ -28,14 +29,33 @@ type Kept struct {
 	Part   checkpoint.Part
 }
 
-// Findings stores findings as the number-th of the part, and returns their name.
-func (k Kept) Findings(ctx context.Context, number int, found []Finding) (name string, err error) {
-	data, err := json.Marshal(found)
-	if err != nil {
-		return "", err
+// Findings stores findings as the number-th of the part, and returns the names of their cells, each of
+// which is bounded.
+func (k Kept) Findings(ctx context.Context, number int, found []Finding) (names []string, err error) {
+	var cell []json.RawMessage
+	bytes := 0
+	put := func() error {
+		data, err := json.Marshal(cell)
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("%s%s-%04d/%d-%06d.%03d", foundData, k.Part.Phase, k.Part.Index, k.Part.Epoch, number, len(names))
+		names, cell, bytes = append(names, name), nil, 0
+		return k.Ledger.PutVerifyData(ctx, k.Table, name, data)
 	}
-	name = fmt.Sprintf("%s%s-%04d/%d-%06d", foundData, k.Part.Phase, k.Part.Index, k.Part.Epoch, number)
-	return name, k.Ledger.PutVerifyData(ctx, k.Table, name, data)
+	for i, f := range found {
+		one, err := json.Marshal(f)
+		if err != nil {
+			return nil, err
+		}
+		cell, bytes = append(cell, one), bytes+len(one)
+		if bytes >= foundBytes || i == len(found)-1 {
+			if err := put(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return names, nil
 }
 
 // Sums stores the sums of a part, and returns the names of their pieces.
@@ -118,29 +138,40 @@ func Index(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableStat
 // Findings reads those of a table's last verify that came to its end, by target table, row and
 // share. They have no values (Column.Values).
 func Findings(ctx context.Context, l *checkpoint.Ledger, source string, result checkpoint.VerifyResult) ([]Finding, error) {
-	data, err := l.VerifyData(ctx, source, result.Number, foundData)
+	index, err := l.VerifyData(ctx, source, result.Number, indexData)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, d := range data {
-		if d.Name == indexData && json.Unmarshal(d.Data, &names) != nil {
+	r := Result{}
+	for _, d := range index {
+		var names []string
+		if json.Unmarshal(d.Data, &names) != nil {
 			return nil, fmt.Errorf("%w: the index of the findings of a verify", checkpoint.ErrConflict)
 		}
-	}
-	r := Result{}
-	for _, d := range data {
-		if !slices.Contains(names, d.Name) {
-			continue
+		for _, name := range names {
+			if r.Findings, err = appendFindings(ctx, l, source, result.Number, name, r.Findings); err != nil {
+				return nil, err
+			}
 		}
-		var found []Finding
-		if err := json.Unmarshal(d.Data, &found); err != nil {
-			return nil, err
-		}
-		r.Findings = append(r.Findings, found...)
 	}
 	r.sort()
 	return r.Findings, nil
+}
+
+// appendFindings reads one cell of findings.
+func appendFindings(ctx context.Context, l *checkpoint.Ledger, source string, number uint32, name string, to []Finding) ([]Finding, error) {
+	data, err := l.VerifyData(ctx, source, number, name)
+	for _, d := range data {
+		var found []Finding
+		if d.Name != name {
+			continue
+		}
+		if err := json.Unmarshal(d.Data, &found); err != nil {
+			return nil, err
+		}
+		to = append(to, found...)
+	}
+	return to, err
 }
 
 // ResultOf is a result as the ledger keeps it.

@@ -80,6 +80,32 @@ func TestH56_KeptSumsAreCombined(t *testing.T) {
 	}
 }
 
+// Findings go into as many cells as they need, none of which becomes large, and are read one by one.
+func TestCellsOfFindingsAreBounded(t *testing.T) {
+	l, table := keeping(t)
+	var found []Finding
+	for n := range 100 {
+		found = append(found, Finding{Table: "t", Row: name(n) + strings.Repeat("r", 30_000), Kind: Missing})
+	}
+	part := checkpoint.Part{Epoch: 1, Phase: "first"}
+	names, err := Kept{l, table, part}.Findings(t.Context(), 0, found)
+	if err != nil || len(names) != 4 {
+		t.Fatalf("%d cells, %v", len(names), err)
+	}
+	for _, name := range names {
+		if data, err := l.VerifyData(t.Context(), "S", 3, name); err != nil || len(data) != 1 || len(data[0].Data) > foundBytes+50_000 {
+			t.Errorf("%s: %d cells, %v", name, len(data), err)
+		}
+	}
+	part.Kept = names
+	if err := Index(t.Context(), l, table, []checkpoint.Part{part}); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := Findings(t.Context(), l, "S", checkpoint.VerifyResult{Number: 3}); err != nil || len(back) != 100 || back[99].Row != found[99].Row {
+		t.Errorf("%d are read, %v", len(back), err)
+	}
+}
+
 // H56: the findings of a verify are those that its parts' last owners named, in order.
 func TestH56_KeptFindings(t *testing.T) {
 	l, table := keeping(t)
@@ -89,11 +115,11 @@ func TestH56_KeptFindings(t *testing.T) {
 		for _, row := range rows {
 			found = append(found, Finding{Table: "t", Row: row, Kind: Missing})
 		}
-		name, err := Kept{l, table, part}.Findings(t.Context(), number, found)
+		names, err := Kept{l, table, part}.Findings(t.Context(), number, found)
 		if err != nil {
 			t.Fatal(err)
 		}
-		part.Kept = []string{"sums/0000/1-000", name}
+		part.Kept = append([]string{"sums/0000/1-000"}, names...)
 		return part
 	}
 	result := checkpoint.VerifyResult{Number: 3}

@@ -91,8 +91,8 @@ A table with few changes is compared by checksums, and only differing parts are 
 with many changes is compared page by page. The output shows the mode and its reason.
 
 In-flight changes are not reported: a differing row counts only if it still differs after earlier
-changes were applied. For that, workers must follow the table. Reads obey the limits of backfill and
-throttle.
+changes were applied. While no worker reads the stream, the command reads it to its end and writes
+nothing. Reads obey the limits of backfill and throttle.
 
 --repair writes missing and different rows, and removes orphan rows. It skips rows that changed
 meanwhile, and foreign rows unless the table is owned: true. Workers may keep running. Run verify
@@ -101,8 +101,8 @@ again to confirm.
 --report writes a file with one JSON line for each difference, with its key. Beside it, it writes an
 HTML page with hashes of keys. Values need --show-values.
 
-The exit status is 3 if rows differ, or still differ after a repair. status and verify status show
-the last result.`,
+The exit status is 1 if it cannot compare, 3 if rows differ or stay in flight, and 4 if a time limit
+passes first. status and verify status show the last result.`,
 		Example: `  replicator verify
   replicator verify --table Orders --sample 1%
   replicator verify --table Orders --changed-since 10m --show-values

@@ -129,10 +129,39 @@ func TestAVerifyThatDoesNotEnd(t *testing.T) {
 	})
 }
 
+// A verify of what has changed meanwhile ends with its reason, and cannot compare. The next one is
+// another.
+func TestAnOutdatedVerifyEnds(t *testing.T) {
+	for cause, change := range map[string]func(s *checkpoint.TableState){
+		"the table has begun a new generation since": func(s *checkpoint.TableState) { s.Generation++ },
+		"the mapping has changed since it began":     func(s *checkpoint.TableState) { s.MappingHash = "another" },
+	} {
+		playScene(t, func(s *scene) {
+			hash := s.Table("Orders").MappingHash
+			s.World.Go("change", func(ctx context.Context) {
+				for !s.Table("Orders").Verify.Running() {
+					s.Sleep(time.Millisecond)
+				}
+				s.Change("Orders", change)
+			})
+			s.Damage("orders", "c", "", "", "") // so that it waits for a second look
+			err := s.operator(nil).Begin(s.Ctx)
+			if !diag.Has(err, diag.VerifyWaits) || !strings.Contains(err.Error(), cause) || diag.ExitCode(err) != diag.ExitFailed || s.Table("Orders").Verify.Running() {
+				t.Errorf("%s: %v", cause, err)
+			}
+			s.Change("Orders", func(state *checkpoint.TableState) { state.MappingHash = hash })
+			if d, code := s.begin(nil); code != diag.RowsDiffer || d.Tables[0].Result.Missing != 1 {
+				t.Errorf("after %s: %q", cause, code)
+			}
+		})
+	}
+}
+
 // Without a worker the stream is read to its tip: a row without a change in it is judged, another one
 // is in flight and named. The ledger's shards stay as they are.
 func TestAVerifyWithoutAWorker(t *testing.T) {
 	playScene(t, func(s *scene) {
+		s.Sleep(time.Minute)
 		s.StopWorker()
 		s.Sleep(10 * time.Minute)
 		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("late", "total=1")))

@@ -82,6 +82,13 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 		return &checkpoint.LoadError{Table: t.config.From, Step: "verify", Reason: cause, Cure: fix}
 	}
 	hash := o.Cfg.Hash(t.config)
+	if why := t.state.VerifyOutdated(); why != "" {
+		_, _ = fmt.Fprintf(o.Stderr, "%s: ended the running verify: %s\n", t.config.From, why)
+		var err error
+		if t.state, err = o.ledger.EndOutdatedVerify(ctx, t.config.From); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !t.found || t.state.Generation == 0:
 		return refuse("no worker has followed the table yet", "start `replicator run`, then verify once `replicator status` shows the table")
@@ -147,6 +154,9 @@ func (o *Operator) unfinished() error {
 		case v.Running() && v.Paused != "":
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " is paused", Cause: "an operator paused it",
 				Fix: "replicator verify resume --table " + t.config.From + o.With})
+		case !v.Running() && v.Result.Number != v.Number && v.Ended != "":
+			found = append(found, &diag.Error{Code: diag.VerifyWaits, Exit: diag.ExitFailed, What: "the verify of table " + t.config.From + " has no result", Cause: v.Ended,
+				Fix: "begin another: replicator verify --table " + t.config.From + o.With})
 		case !v.Running() && v.Result.Number != v.Number:
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " has no result", Cause: "it was cancelled"})
 		}

@@ -22,6 +22,9 @@ func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part,
 		}
 	}
 	state, _, err := k.Ledger.Table(ctx, k.Source)
+	if err == nil && state.VerifyOutdated() != "" {
+		state, err = k.Ledger.EndOutdatedVerify(ctx, k.Source)
+	}
 	run := state.Verify
 	if err != nil || !run.Running() || run.Paused != "" || state.Suspended.Reason != "" || run.MappingHash != k.MappingHash {
 		return state, checkpoint.Part{}, err

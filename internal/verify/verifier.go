@@ -154,11 +154,11 @@ func (p phase) work(life engine.Lifecycle, state checkpoint.TableState, lease *c
 	progress := func(ctx context.Context, at verify.Progress, found []verify.Finding) (checkpoint.PartProgress, error) {
 		kept := names
 		if len(found) > 0 {
-			name, err := keep.Findings(ctx, number, found)
+			cells, err := keep.Findings(ctx, number, found)
 			if err != nil {
 				return checkpoint.PartProgress{}, err
 			}
-			kept = append(slices.Clip(names), name)
+			kept = append(slices.Clip(names), cells...)
 		}
 		return checkpoint.PartProgress{Position: at.Position, Items: at.Items + at.Rows, Compared: at.Counts, Kept: kept}, nil
 	}
@@ -202,8 +202,8 @@ func (p phase) work(life engine.Lifecycle, state checkpoint.TableState, lease *c
 func (v *Verifier) comparison(life engine.Lifecycle, state checkpoint.TableState, scope verify.Scope) *verify.Comparison {
 	c := &verify.Comparison{
 		Mapping: v.mapping, Source: v.database, Target: v.target, Scope: scope, Settle: v.settings.settle, Patience: v.settings.patience, Now: v.now,
-		Owned:   v.settings.owned || state.MadeByUs,
-		Late:    v.settings.late,
+		Owned: v.settings.owned || state.MadeByUs,
+		Late:  v.settings.late, Generation: state.Generation,
 		Applied: v.applied,
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
 			return v.Retry(life.Within(ctx), "verify", op)
