@@ -174,8 +174,37 @@ var ErrHalted = errors.New("the table is cut over, so replicator writes nothing 
 // ErrPaused ends a single pass over a table that an operator has paused.
 var ErrPaused = errors.New("an operator has paused the table")
 
-// ErrCutOver ends a worker whose tables are cut over for good.
+// ErrCutOver ends a worker whose tables are cut over for good, and refuses commands on them.
 var ErrCutOver = errors.New("the tables are cut over; the application no longer uses the source")
+
+// cutOverError is an ErrCutOver that names the time of the switch.
+type cutOverError struct{ at time.Time }
+
+func (e cutOverError) Error() string {
+	return "cut over on " + e.at.UTC().Format("2006-01-02 at 15:04 MST") + "; the application no longer uses the source"
+}
+
+// Is makes it an ErrCutOver.
+func (cutOverError) Is(target error) bool { return target == ErrCutOver }
+
+// Left is an ErrCutOver that says when the application left the source; nil if it has not.
+func (c *Cutover) Left() error {
+	switch {
+	case !c.Step.Switched():
+		return nil
+	case !c.SwitchedAt.IsZero():
+		return cutOverError{c.SwitchedAt}
+	case !c.EndedAt.IsZero():
+		return cutOverError{c.EndedAt}
+	}
+	return ErrCutOver
+}
+
+// Moves reports whether a source table is one of those that the cutover moves. A record that names
+// none is of all.
+func (c *Cutover) Moves(table string) bool {
+	return c.Attempt > 0 && (len(c.Tables) == 0 || slices.Contains(c.Tables, table))
+}
 
 // CutoverError is a step that a cutover cannot make from where it stands.
 type CutoverError struct {

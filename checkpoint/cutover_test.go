@@ -263,3 +263,28 @@ func TestCutoverInStep(t *testing.T) {
 		t.Errorf("a driver of another attempt changes the record: %v", err)
 	}
 }
+
+// The application has left the source from the switch on; the error says since when.
+func TestLeftSaysSinceWhen(t *testing.T) {
+	at := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		record checkpoint.Cutover
+		want   string
+	}{
+		{checkpoint.Cutover{}, ""},
+		{checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverSwitching, SwitchedAt: at}, ""},
+		{checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverCancelled, EndedAt: at}, ""},
+		{checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverWatching, SwitchedAt: at}, "cut over on 2026-11-25 at 12:00 UTC; the application no longer uses the source"},
+		{checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone, EndedAt: at.Add(time.Minute)}, "cut over on 2026-11-25 at 12:01 UTC; the application no longer uses the source"},
+		{checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone}, checkpoint.ErrCutOver.Error()},
+	} {
+		err := c.record.Left()
+		if (err != nil) != (c.want != "") || err != nil && (err.Error() != c.want || !errors.Is(err, checkpoint.ErrCutOver)) {
+			t.Errorf("%+v: %v, want %q", c.record, err, c.want)
+		}
+	}
+	all, some := checkpoint.Cutover{Attempt: 1}, checkpoint.Cutover{Attempt: 1, CutoverPlan: checkpoint.CutoverPlan{Tables: []string{"Orders"}}}
+	if !all.Moves("Parts") || some.Moves("Parts") || !some.Moves("Orders") || (&checkpoint.Cutover{}).Moves("Orders") {
+		t.Error("a cutover moves other tables than it names")
+	}
+}

@@ -54,6 +54,8 @@ type Document struct {
 	Currency   string              `json:"currency"`
 	Tables     []Table             `json:"tables"`
 	NextSteps  []standing.NextStep `json:"next_steps"`
+
+	left error // when the application left the source; nil if it has not
 }
 
 // Table is one source table.
@@ -247,6 +249,9 @@ func (d *Document) render(w io.Writer) error {
 				return err
 			}
 		}
+	}
+	if d.left != nil {
+		_, _ = fmt.Fprintf(w, "\n%s\n", d.left)
 	}
 	return standing.WriteNext(w, d.NextSteps)
 }

@@ -16,7 +16,8 @@ import (
 // judge makes the document of what was read.
 func (o *Operator) judge(now time.Time) *Document {
 	prices := cost.Default()
-	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), PricesDate: prices.Date, Currency: prices.Currency, Tables: []Table{}, NextSteps: []standing.NextStep{}}
+	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), PricesDate: prices.Date, Currency: prices.Currency, Tables: []Table{}, NextSteps: []standing.NextStep{},
+		left: o.migration.Left()}
 	for i := range o.tables {
 		t := &o.tables[i]
 		out := Table{Source: t.config.From, Target: t.config.TargetNames(), State: StateOf(t.state), Result: resultOf(t.state.Verify.Result, prices, now)}
@@ -34,7 +35,7 @@ func (o *Operator) judge(now time.Time) *Document {
 		if command == "verify --repair" && t.state.Apply == checkpoint.Topic { // appliers write the rows
 			command, why = "backfill redo", "loads all items of "+out.Source+" again; in mode topic no command repairs single rows"
 		}
-		if command != "" {
+		if command != "" && d.left == nil { // else it is refused
 			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
 		}
 	}

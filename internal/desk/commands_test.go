@@ -133,7 +133,7 @@ func TestCommandsRefuseAlike(t *testing.T) {
 		}
 		if err == nil {
 			_, err = ledger.UpdateCutover(t.Context(), func(c *checkpoint.Cutover) error {
-				c.Attempt, c.Step = 1, checkpoint.CutoverDone
+				c.Attempt, c.Step, c.SwitchedAt = 1, checkpoint.CutoverDone, time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 				return nil
 			})
 		}
@@ -160,6 +160,9 @@ func TestCommandsRefuseAlike(t *testing.T) {
 		}
 		if needs.Cutover != desk.Whenever {
 			refused(over, diag.CutOver)
+			if err := operators(console, cfg, over.desk())[command](t.Context()); !strings.Contains(err.Error(), "cut over on 2026-11-25 at 12:00 UTC") {
+				t.Errorf("%s: %v", command, err)
+			}
 		}
 		if needs.Begun != "" {
 			refused(empty, needs.Begun)
@@ -225,6 +228,43 @@ func TestATableIsPaused(t *testing.T) {
 		}
 		if state, _, err := ledger.Table(t.Context(), "Orders"); err != nil || state.Paused() != paused {
 			t.Errorf("paused is %t: %v", state.Paused(), err)
+		}
+	}
+}
+
+// After the switch the commands that only show say so, and advise nothing that would be refused.
+func TestWhatIsShownAfterTheSwitchAdvisesNothing(t *testing.T) {
+	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverWatching, checkpoint.CutoverDone} {
+		e := &ends{store: &checkpointtest.Memory{}, cluster: "c1"}
+		ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
+		if err == nil {
+			_, err = ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
+				s.Generation, s.NeedsLoad, s.Reason, s.Kind = 1, true, "a gap", checkpoint.KindStream
+				return nil
+			})
+		}
+		if err == nil {
+			_, err = ledger.UpdateCutover(t.Context(), func(c *checkpoint.Cutover) error {
+				c.Attempt, c.Step, c.SwitchedAt = 1, step, time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"backfill status", "verify status"} {
+			var text strings.Builder
+			console := &terminal.Console{Stdout: &text, Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}
+			if err := operators(console, cfg, e.desk())[command](t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if said := text.String(); !strings.Contains(said, "\ncut over on 2026-11-25 at 12:00 UTC; the application no longer uses the source\n") || strings.Contains(said, "Next:") {
+				t.Errorf("%s at %s:\n%s", command, step, said)
+			}
 		}
 	}
 }

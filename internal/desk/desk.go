@@ -49,7 +49,8 @@ type Migration struct {
 	cfg     *config.Config
 	request Request
 	needs   Needs
-	asked   bool // the source, for every table
+	asked   bool  // the source, for every table
+	left    error // see Left
 }
 
 // Open opens a migration for a command, in this order: the table is known, the environment leads
@@ -146,15 +147,17 @@ func (m *Migration) permitted(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.needs.Cutover == Whenever {
-		return nil
-	}
 	c, err := m.Ledger.Cutover(ctx)
 	if err != nil {
 		return err
 	}
-	return m.early(c.Step)
+	m.left = c.Left()
+	return m.early(&c)
 }
+
+// Left is an error that says when the application left the source, as checkpoint.Cutover.Left; nil
+// if it has not. What a command shows of the tables after that advises nothing.
+func (m *Migration) Left() error { return m.left }
 
 // sameMapping refuses a table whose rows are written under another mapping than the
 // configuration's, as run does. A table that no worker has met has no rows.

@@ -140,17 +140,17 @@ func TestWhatCommandsDemand(t *testing.T) {
 	record := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", ""}
 	parked := demand{"", diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
 	demands := map[string]demand{
-		"explain": {"", diag.ClusterChanged, "", "", "", diag.MappingChanged, "", ""}, "status": {},
+		"explain": {"", diag.ClusterChanged, "", "", diag.CutOver, diag.MappingChanged, "", ""}, "status": {},
 		"backfill status": {}, "verify status": {}, "parked list": {}, "parked show": {},
 		"backfill start": load, "backfill pause": load, "backfill resume": load, "backfill redo": load,
-		"throttle":      {diag.LoadRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
+		"throttle":      {diag.LoadRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},
 		"pause":         {diag.LoadRefused, diag.ClusterChanged, diag.CutoverRefused, diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed},
-		"resume":        {diag.LoadRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
+		"resume":        {diag.LoadRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},
 		"failover":      {diag.FailoverRefused, "", "", "", "", "", "", diag.EmulatorNotAllowed},
-		"verify":        {diag.VerifyRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
+		"verify":        {diag.VerifyRefused, diag.ClusterChanged, "", "", diag.CutOver, diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
 		"verify pause":  verify,
 		"verify cancel": verify,
-		"verify resume": {diag.VerifyRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
+		"verify resume": {diag.VerifyRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},
 		"verify --repair": {diag.VerifyRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, diag.MappingChanged, diag.SourceMoved,
 			diag.EmulatorNotAllowed},
 		"parked retry": parked, "parked drop": parked,

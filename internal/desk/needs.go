@@ -36,6 +36,7 @@ type Stage uint8
 // belongs to the application.
 const (
 	Whenever     Stage = iota
+	BeforeSwitch       // refused after the switch
 	BeforeFreeze       // refused while writes are frozen, and after the switch
 	Unrequested        // refused while a cutover is under way, and after the switch
 )
@@ -45,28 +46,28 @@ var commands = map[string]Needs{
 	// Status says itself where something is amiss.
 	"status": {Role: "operator"},
 	// Rows of another cluster, or under another mapping, would be called wrong.
-	"explain": {Does: "explain an item of %s", Role: "explain", Cluster: true, Mapping: true, Names: true},
+	"explain": {Does: "explain an item of %s", Role: "explain", Cluster: true, Mapping: true, Names: true, Cutover: BeforeSwitch},
 
 	"backfill status": {Role: "operator"},
 	"backfill start":  load("start the load of %s"),
 	"backfill pause":  load("pause the load of %s"),
 	"backfill resume": load("resume the load of %s"),
 	"backfill redo":   load("redo the load of %s"),
-	"throttle":        {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true},
+	"throttle":        {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
 	"pause":           {Does: "pause %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: Unrequested},
-	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true},
+	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
 	// Another cluster is what it is for.
 	"failover": {Does: "fail over %s", Role: "failover", Begun: diag.FailoverRefused, Write: true,
 		Hint: "if its ledger is in another cluster and was never replicated here, begin again: replicator run"},
 
 	"verify status": {Does: "verify %s", Role: "verify"},
-	"verify":        compare(Whenever),
+	"verify":        compare(BeforeSwitch),
 	// A repair writes rows, which are the application's after the switch.
 	"verify --repair": compare(BeforeFreeze),
 	// The final verify of a cutover is not paused or cancelled: the cutover is.
 	"verify pause":  {Does: "pause the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
 	"verify cancel": {Does: "cancel the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
-	"verify resume": {Does: "resume the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true},
+	"verify resume": {Does: "resume the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
 
 	"parked list":  {Role: "parked"},
 	"parked show":  {Role: "parked"},

@@ -34,12 +34,15 @@ func (m *Migration) refused(table string) string {
 }
 
 // early refuses a command once a cutover is too far for it.
-func (m *Migration) early(step checkpoint.CutoverStep) error {
+func (m *Migration) early(c *checkpoint.Cutover) error {
+	step := c.Step
 	unfrozen := step == checkpoint.CutoverRequested || step == checkpoint.CutoverChecks
 	switch {
+	case m.needs.Cutover == Whenever:
+		return nil
 	case step.Switched():
-		return checkpoint.ErrCutOver
-	case step.Over(), unfrozen && m.needs.Cutover == BeforeFreeze:
+		return c.Left()
+	case m.needs.Cutover == BeforeSwitch, step.Over(), unfrozen && m.needs.Cutover == BeforeFreeze:
 		return nil
 	}
 	fix := "wait for its end: replicator cutover status" + m.request.With

@@ -24,6 +24,8 @@ type Document struct {
 	PricesDate string              `json:"prices_date"`
 	Currency   string              `json:"currency"`
 	NextSteps  []standing.NextStep `json:"next_steps"`
+
+	left error // when the application left the source; nil if it has not
 }
 
 // Decided is what a command did with one table, or would do.

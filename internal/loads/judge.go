@@ -14,9 +14,12 @@ import (
 // nothing.
 func (in *Input) judge(prices cost.Prices, with string, now time.Time) *Document {
 	d := &Document{Schema: schemaName, Name: in.Cfg.Name, At: now.UTC(), Decided: []Decided{}, Tables: []Table{}, NextSteps: []standing.NextStep{},
-		PricesDate: prices.Date, Currency: prices.Currency}
+		PricesDate: prices.Date, Currency: prices.Currency, left: in.left}
 	for _, t := range in.Tables {
 		d.Tables = append(d.Tables, in.table(t, prices, now))
+		if in.left != nil {
+			continue // every command that leads on is refused
+		}
 		step, ok := Next(t.State, in.again(), with)
 		switch {
 		case in.ledger == nil || !t.Found || t.State.Generation == 0:

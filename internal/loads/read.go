@@ -14,6 +14,7 @@ type Input struct {
 	Cfg    *config.Config
 	Tables []TableInput
 	ledger *checkpoint.Ledger // nil before the migration has begun
+	left   error              // when the application left the source; nil if it has not
 }
 
 // TableInput is what the ledger holds of a table's load.

@@ -43,6 +43,10 @@ func (d *Document) render(w io.Writer) error {
 	if err := tab.Flush(); err != nil {
 		return err
 	}
+	if d.left != nil {
+		_, err := fmt.Fprintf(w, "\n%s\n", d.left)
+		return err
+	}
 	if notes := d.notes(); len(notes) > 0 {
 		_, _ = fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))
 	}

@@ -123,6 +123,7 @@ func (o *Operator) open(ctx context.Context, command string) (*desk.Migration, *
 	if err != nil {
 		return nil, nil, errors.Join(err, m.Close())
 	}
+	in.left = m.Left()
 	return m, in, nil
 }
 

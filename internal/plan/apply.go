@@ -16,6 +16,8 @@ func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error
 	known = errors.Join(in.Failed...)
 	refused := d.refusal(in.question)
 	switch {
+	case in.left:
+		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed, and there is nothing to create")
 	case in.question.Apply && known == nil && refused != nil:
 		known = refused
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was created: a run would be refused; see the warnings")

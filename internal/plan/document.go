@@ -27,6 +27,8 @@ type Document struct {
 	Prices   Prices             `json:"prices"`
 	Warnings diag.List          `json:"warnings"`
 	Missing  *MissingPrivileges `json:"missing_iam"` // null if nothing is known to be missing
+
+	left bool // the application has left the source: there is nothing to plan
 }
 
 // Creation is something that is missing and would be created.

@@ -389,3 +389,39 @@ func TestWhatIsCreated(t *testing.T) {
 		}
 	}
 }
+
+// A plan of tables that are cut over, be the target finalized or not, says so and creates nothing.
+func TestAPlanAfterTheSwitchChangesNothing(t *testing.T) {
+	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverWatching, checkpoint.CutoverDone, checkpoint.CutoverDrain} {
+		for _, apply := range []bool{false, true} {
+			s := newScene(t, "")
+			ledger, err := checkpoint.Open(t.Context(), &s.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
+			if err == nil {
+				_, err = ledger.UpdateCutover(t.Context(), func(c *checkpoint.Cutover) error {
+					c.Attempt, c.Step, c.SwitchedAt = 1, step, time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+					return nil
+				})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.in.question.Apply, s.lacks = apply, sink.Lacks{Families: []sink.FamilySpec{{Name: "_cdc"}}}
+			s.in.create, s.in.Failed = []Creation{{Kind: "app_profile"}}, []error{errors.New("an earlier check")}
+			if left := s.in.cutOver(t.Context()); left != step.Switched() {
+				t.Errorf("%s: cut over is %t", step, left)
+			}
+			if !step.Switched() {
+				continue
+			}
+			d := s.in.Judge()
+			d.Render(s.in.Out)
+			known, failed := s.in.Conclude(t.Context(), d)
+			if !diag.Has(known, diag.CutOver) || !strings.Contains(known.Error(), "cut over on 2026-11-25 at 12:00 UTC") || failed != nil || len(d.Create)+len(s.created) > 0 {
+				t.Errorf("%s: %v, %v, created %v", step, known, failed, s.created)
+			}
+			if text := s.out.String(); strings.Contains(text, "cost") || !strings.HasSuffix(text, "\nnothing was changed, and there is nothing to create\n") {
+				t.Errorf("%s: it says\n%s", step, text)
+			}
+		}
+	}
+}

@@ -22,6 +22,10 @@ func (in *Input) Judge() *Document {
 		Target: in.Cfg.Target.Project + "/" + in.Cfg.Target.Instance, Emulator: ends.Emulator, Checks: in.Told,
 		Create: append([]Creation{}, in.create...), Created: []string{}, Tables: []Table{}, Missing: in.privileges(),
 		Prices: Prices{true, prices.Date, prices.Currency, prices.Regions, prices.Prices, prices.Rates}}
+	if in.left {
+		d.left, d.Shared, d.Totals, d.Warnings = true, []cost.Line{}, []cost.Total{}, diag.List{}
+		return d
+	}
 	warnings := slices.Clone(in.configured)
 	var lines []cost.Line
 	var copies []cost.Copy

@@ -48,6 +48,7 @@ type Input struct {
 	routed  string // the cluster that the app profile leads to; "" if it does not exist or is unknown
 	// notFound is what a ping did not find: the instance or the app profile; nil if it answers.
 	notFound error
+	left     bool // the application has left the source: nothing else matters
 }
 
 // sourceTable is one source table.
@@ -101,6 +102,9 @@ func (in *Input) Close() {
 // by what the source's sample shows.
 func (in *Input) examine(ctx context.Context) {
 	reached := in.examineInstance(ctx)
+	if reached && in.cutOver(ctx) {
+		return
+	}
 	samples := preflight.Samples{}
 	if in.Ask(ctx, preflight.ProbeTime, "AWS credentials", in.Credentials) {
 		tables, _ := in.Find(ctx)

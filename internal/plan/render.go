@@ -15,6 +15,9 @@ import (
 
 // Render writes what follows the checks, for people. Errors of the stream show when it is closed.
 func (r *Document) Render(w io.Writer) {
+	if r.left {
+		return
+	}
 	if len(r.Create) > 0 {
 		_, _ = fmt.Fprintln(w, "\nWould be created")
 		for _, c := range r.Create {

@@ -36,6 +36,25 @@ func (in *Input) examineInstance(ctx context.Context) bool {
 	return true
 }
 
+// cutOver reports whether the tables are cut over, and notes that as the only failure. Nothing is to
+// be created then: the target is the application's, and finalize has perhaps removed what a run needs.
+func (in *Input) cutOver(ctx context.Context) bool {
+	limited, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
+	defer cancel()
+	store := in.to.Ledger(in.Cfg.State.Table)
+	ledger, err := checkpoint.Open(limited, store, in.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: in.Cfg.State.Lease})
+	if err != nil {
+		return false // what follows asks again, and says so
+	}
+	c, err := ledger.Cutover(limited)
+	if err != nil || c.Left() == nil {
+		return false
+	}
+	in.left, in.create, in.lacks, in.Failed = true, nil, nil, nil
+	in.Ask(ctx, preflight.ProbeTime, "ledger of "+in.Cfg.Name, func(context.Context) (string, error) { return "", in.CutOver(&c) })
+	return true
+}
+
 // examineLoad asks for the CPU of the target's clusters as loads do. Where it is unknown they are
 // not slowed, which is better known before the first one.
 func (in *Input) examineLoad(ctx context.Context) (string, error) {

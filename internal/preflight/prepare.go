@@ -49,7 +49,7 @@ func (p *Prober) tables(ctx context.Context) {
 	}
 }
 
-// cutOver tells whether the tables are cut over for good. Nothing else matters then: the source may be
+// cutOver reports whether the tables are cut over for good, and notes that as the only failure. Nothing else matters then: the source may be
 // switched off, and what is ours removed from the target.
 func (p *Prober) cutOver(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, ProbeTime)
@@ -64,9 +64,15 @@ func (p *Prober) cutOver(ctx context.Context) bool {
 	}
 	p.Failed = nil
 	p.Ask(ctx, ProbeTime, "ledger of "+p.Cfg.Name, func(context.Context) (string, error) {
-		return "", p.refused("the tables of "+p.Cfg.Name+" are cut over", checkpoint.ErrCutOver)
+		return "", p.CutOver(&c)
 	})
 	return true
+}
+
+// CutOver is the refusal of a run, or a plan, of tables that the application has left; nil if it has
+// not.
+func (p *Prober) CutOver(c *checkpoint.Cutover) error {
+	return p.refused("the tables of "+p.Cfg.Name+" are cut over", c.Left())
 }
 
 // lacks is what is missing of the target's tables; an error if something is there and unfit, or missing and not to be created.

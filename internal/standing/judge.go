@@ -20,23 +20,16 @@ func (j *judgement) hold(state State, reason Reason, since time.Time, detail str
 	j.s.Conditions = append(j.s.Conditions, Condition{State: state, Reason: reason, Since: since, detail: detail})
 }
 
-// leaves is the cutover, if the table is one of its tables; a record that names none is of all.
-func (f *Facts) leaves() (checkpoint.Cutover, bool) {
-	c := f.Cutover
-	return c, c.Attempt > 0 && (len(c.Tables) == 0 || slices.Contains(c.Tables, f.Table.Source))
-}
-
 // switched reports whether the application has left the table.
 func (f *Facts) switched() bool {
-	c, of := f.leaves()
-	return of && c.Step.Switched()
+	return f.Cutover.Moves(f.Table.Source) && f.Cutover.Step.Switched()
 }
 
 // left asks whether the application has left the source, or is about to.
 func (j *judgement) left() {
-	c, of := j.f.leaves()
+	c := j.f.Cutover
 	switch {
-	case !of:
+	case !c.Moves(j.f.Table.Source):
 	case c.Step == checkpoint.CutoverDone:
 		reason := Reason("")
 		if !c.FinalizedAt.IsZero() {

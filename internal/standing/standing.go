@@ -105,6 +105,7 @@ type Standing struct {
 	Shards     []Shard            // in the order of the facts
 	Figures
 
+	Left     bool // the application has left the source: nothing of it is read, loaded or repaired any more
 	Dropped  bool // the source table does not exist any more
 	Drained  bool // and nothing of its stream is left to read
 	LongGone bool // and nothing can be read late any more
@@ -133,8 +134,10 @@ func (s *Standing) Unloaded() (Condition, bool) {
 
 // Of judges a table.
 func Of(f Facts) Standing {
-	s := Standing{}
-	s.LoadNeeded, s.LoadReason, s.Undeclared = needed(f)
+	s := Standing{Left: f.switched()}
+	if !s.Left {
+		s.LoadNeeded, s.LoadReason, s.Undeclared = needed(f)
+	}
 	l := lineageOf(&f)
 	s.Dropped = f.Table.Suspended.Reason == Gone
 	l.measure(&s)
@@ -142,13 +145,13 @@ func Of(f Facts) Standing {
 		f.measureTopic(&s.Figures)
 	}
 	s.LongGone = s.Dropped && l.longGone()
-	if s.LongGone || f.switched() { // nothing is read late any more
+	if s.LongGone || s.Left { // nothing is read late any more
 		s.Figures = Figures{}
 		s.Drained = true
 	}
 	j := judgement{f: &f, s: &s}
 	for _, ask := range []func(){j.left, j.unknown, j.paused, j.needsLoad, j.stalled, j.preparing, j.copying, j.sweeping, j.parked, j.differs, j.catchingUp} {
-		if ask(); s.holds(Done) || f.switched() {
+		if ask(); s.Left {
 			break
 		}
 	}

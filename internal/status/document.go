@@ -169,7 +169,17 @@ func (m *Document) add(c config.Table, in TableInput) {
 	t.fromTopic(in)
 	t.misplaced(in, m.At)
 	t.throttledBy(in.Keeper.pace, m.At)
+	if t.stands.Left {
+		t.leave()
+	}
 	m.Tables = append(m.Tables, t)
+}
+
+// leave takes back what nobody has to look after once the application has left the source.
+func (t *Table) leave() {
+	t.Troubles, t.Throttled, t.Paused, t.FenceReason = []troubleStatus{}, []throttledStatus{}, nil, nil
+	t.load, t.noExport, t.copiedFrom, t.slowed = nil, "", "", nil
+	t.Settling, t.waiting, t.silent = 0, 0, 0
 }
 
 // facts are what a table is judged by.

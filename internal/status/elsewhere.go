@@ -13,8 +13,8 @@ import (
 // lookWhere asks the cluster to which the app profile routes. Where that cannot be told, nothing is
 // said of it.
 func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string, error)) {
-	if l.Ledger == nil {
-		return
+	if l.Ledger == nil || l.Cutover.Step.Switched() {
+		return // nobody follows the profile any more
 	}
 	ctx, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()

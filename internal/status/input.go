@@ -59,7 +59,7 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 // the ledger holds.
 func (l *Input) TellMappings(m *Document) {
 	for i := range m.Tables {
-		if l.MappingDiffers(i) {
+		if l.MappingDiffers(i) && !l.left(i) {
 			m.Tables[i].troubled(checkpoint.Trouble{Step: "run this configuration", Since: m.At, Cause: DifferentMapping + " (" + diag.MappingChanged +
 				"); accept it with run --accept-mapping-change; the table then needs a load and a sweep"}, 0)
 		}
@@ -67,6 +67,11 @@ func (l *Input) TellMappings(m *Document) {
 }
 
 const DifferentMapping = "its mapping differs from the one in the ledger"
+
+// left reports whether the application has left a table.
+func (l *Input) left(i int) bool {
+	return l.Cutover.Step.Switched() && l.Cutover.Moves(l.Tables[i].From)
+}
 
 // MappingDiffers reports whether the ledger knows the table under another mapping.
 func (l *Input) MappingDiffers(i int) bool {

@@ -64,6 +64,9 @@ func (m *Document) addShards(t *Table, in TableInput) {
 	for i := range in.Shards {
 		s, judged := &in.Shards[i], &t.stands.Shards[i]
 		shard := m.shardOf(in.State, s, judged)
+		if t.stands.Left {
+			shard.Why, shard.Old = nil, false
+		}
 		t.Shards[shard.State]++
 		if s.Label == in.State.Label && !s.Finished() {
 			t.Settling += s.Settling.Changes

@@ -41,9 +41,10 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 		if !in.Found || !in.State.Loaded() || in.Keeper.Owner != "" && standing.Answers(in.Keeper.Heartbeat, now, l.Cfg.State.Lease) {
 			continue
 		}
-		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) {
+		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) || l.left(i) {
 			// The source may be gone, and the target with it; or the configuration names another
-			// target, which is told.
+			// target, which is told; or the target is the application's, and finalize has removed
+			// the witness.
 			continue
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()

@@ -50,6 +50,7 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		}},
 		{"of another mapping", gone, "", PhaseInSync, 0, func(in *TableInput) { in.State.MappingHash = "former" }},
 		{"kept", gone, "w", PhaseInSync, 0, nil},
+		{"cut over, and finalized", gone, "", phaseDone, 0, func(in *TableInput) {}},
 	} {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "test", checkpoint.Options{Worker: "w", ID: "l"})
 		if err != nil {
@@ -71,6 +72,9 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		l.Inputs[0].State.MappingHash = l.Cfg.Hash(l.Tables[0])
 		if c.change != nil {
 			c.change(&l.Inputs[0])
+		}
+		if c.want == phaseDone {
+			l.Cutover = checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone, SwitchedAt: ago(time.Hour), FinalizedAt: ago(time.Minute)}
 		}
 		l.LookAtTargets(ctx, func(string) checkpoint.Store { return c.now(kept) }, noon.Add(time.Second))
 		if m := l.Judge(nothingSet, "", noon); m.Phase != c.want || len(m.Tables[0].Troubles) != c.trouble {
