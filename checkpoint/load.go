@@ -254,10 +254,15 @@ func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.
 	}
 	s.Load.DoneAt = at.UTC()
 	s.Load.Items, s.Load.Bytes, s.Load.Units = sums.Items, sums.Bytes, sums.Units
-	if s.MadeByUs && s.Base == 0 && !s.NeedsLoad && s.Load.Doubted().IsZero() {
+	if s.NeedsNoSweep() {
 		s.mended()
 	}
 	return nil
+}
+
+// NeedsNoSweep reports whether the load is over when its copy is: the first into a table of ours.
+func (s *TableState) NeedsNoSweep() bool {
+	return s.MadeByUs && s.Base == 0 && !s.NeedsLoad && s.Load.Doubted().IsZero()
 }
 
 // mended makes the current generation the base: it was loaded, and swept where that is needed.

@@ -113,6 +113,16 @@ func (f *Fencing) RaiseAll(ctx context.Context, former ...string) error {
 	return nil
 }
 
+// ClearAll drops what former numbers left in the targets.
+func (f *Fencing) ClearAll(ctx context.Context) error {
+	for _, table := range f.Mapping.Tables() {
+		if err := f.Clear(ctx, table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // renewed makes a target that was lost, or that was written under another ledger, one to write to:
 // after the generation was raised and before the witness is claimed. Nobody but the keeper does
 // that (H108).

@@ -70,18 +70,46 @@ func (f Fence) Open(ctx context.Context, tables ...string) error {
 // tries bounds how many numbers are tried in a row that turn out to be taken.
 const tries = 5
 
-// Raise publishes a new number for a target table, or notes why none can be had. After an error the
-// number that was tried is burnt, and a repetition tries another.
+// Raise publishes a new number for a target table, or notes why none can be had. Families below the
+// number that was published are dropped first, so that two are left at most. Where the fence was
+// withheld, a family is dropped first, too: a service that creates families and drops none keeps no
+// fence. After an error the number that was tried is burnt, and a repetition tries another.
 func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, error) {
 	if f.Families == nil {
 		return f.withhold(ctx, table, "this worker creates and drops no families")
 	}
+	t, _, err := f.Ledger.Target(ctx, table)
+	if err == nil && t.Withheld != "" {
+		err = f.tryDrop(ctx, table, t)
+	} else if err == nil {
+		// A drop that fails is left to the next look: nothing that raises may wait for it.
+		if left, failed := f.dropBelow(ctx, table, t.Fence, nil); !left || protected(failed) {
+			err = failed
+		}
+	}
+	var n uint64
+	if err == nil {
+		n, err = f.create(ctx, table)
+	}
+	if reason, never := refused(err); never {
+		return f.withhold(ctx, table, reason)
+	}
+	if err != nil {
+		return checkpoint.Target{}, err
+	}
+	return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
+		t.Fence, t.Withheld = n, "" // a higher one stays (UpdateTarget)
+		return nil
+	})
+}
+
+// create creates the family of a number that was never tried before.
+func (f Fence) create(ctx context.Context, table string) (n uint64, err error) {
 	for range tries {
 		present, err := f.Families.ListFamilies(ctx, table)
 		if err != nil {
-			return checkpoint.Target{}, err
+			return 0, err
 		}
-		var n uint64
 		now := task.Now(ctx) // a number is no claim
 		_, err = f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
 			n = sink.NextFence(t.Last, now, present)
@@ -89,28 +117,33 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 			return nil
 		})
 		if err != nil {
-			return checkpoint.Target{}, err
+			return 0, err
 		}
 		err = f.Families.CreateFamily(ctx, table, sink.FenceFamily(f.Ledger.ID(), n))
-		switch {
-		case err == nil:
-			return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
-				t.Fence, t.Withheld = n, "" // a higher one stays (UpdateTarget)
-				return nil
-			})
-		case coded(err, "AlreadyExists"):
-			continue // perhaps by an attempt of ours whose answer was lost, and that is executed once more later
+		if !coded(err, "AlreadyExists") { // perhaps by an attempt of ours whose answer was lost, and that is executed once more later
+			return n, err
 		}
-		if reason, never := refused(err); never {
-			return f.withhold(ctx, table, reason)
-		}
-		return checkpoint.Target{}, err
 	}
-	return checkpoint.Target{}, fmt.Errorf("%w: every fence number of table %s is in use", checkpoint.ErrConflict, table)
+	return 0, fmt.Errorf("%w: every fence number of table %s is in use", checkpoint.ErrConflict, table)
+}
+
+// tryDrop drops every family of this ledger in a table whose fence is withheld, where no request
+// needs one. If there is none, it creates one for that: under a number that nobody writes under.
+func (f Fence) tryDrop(ctx context.Context, table string, t checkpoint.Target) error {
+	left, err := f.dropBelow(ctx, table, t.Last+1, nil)
+	if err != nil || left {
+		return err
+	}
+	n, err := f.create(ctx, table)
+	if err == nil {
+		err = f.Families.DropFamily(ctx, table, sink.FenceFamily(f.Ledger.ID(), n))
+	}
+	return err
 }
 
 // Mend raises a number where the family of the published one is not there, as after a restored
-// ledger or target: nobody could write. Where a fence was withheld it tries again.
+// ledger or target: nobody could write. Where a fence was withheld it tries again. Families of
+// former numbers are dropped.
 func (f Fence) Mend(ctx context.Context, table string) error {
 	t, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
@@ -122,8 +155,43 @@ func (f Fence) Mend(ctx context.Context, table string) error {
 	}
 	if t.Withheld != "" || !slices.Contains(present, sink.FenceFamily(f.Ledger.ID(), t.Fence)) {
 		_, err = f.Raise(ctx, table)
+		return err
+	}
+	return f.Clear(ctx, table)
+}
+
+// Clear drops the families of this ledger's numbers below the published one. Nobody has the right to
+// write under them, and whoever does is rejected as after Drop; but Clear does not wait until that is
+// certain. A service that refuses to drop them keeps no fence.
+func (f Fence) Clear(ctx context.Context, table string) error {
+	t, _, err := f.Ledger.Target(ctx, table)
+	if err != nil || f.Families == nil || t.Withheld != "" {
+		return err
+	}
+	_, err = f.dropBelow(ctx, table, t.Fence, nil)
+	if reason, never := refused(err); never {
+		_, err = f.withhold(ctx, table, reason)
 	}
 	return err
+}
+
+// dropBelow drops the families of this ledger's numbers below n, and all of former ledgers, and
+// reports whether there were any. Each is tried, whatever becomes of the others.
+func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []string) (left bool, failed error) {
+	present, err := f.Families.ListFamilies(ctx, table)
+	if err != nil {
+		return false, err
+	}
+	for _, family := range present {
+		if old, own, _ := sink.ParseFence(f.Ledger.ID(), family); (!own || old >= n) && !isOf(family, former) {
+			continue
+		}
+		left = true
+		if err := f.Families.DropFamily(ctx, table, family); err != nil && !coded(err, "NotFound") { // which is gone
+			failed = err
+		}
+	}
+	return left, failed
 }
 
 // Drop drops the families of this ledger's numbers below n in a target table, and those of ledgers
@@ -135,33 +203,20 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 		return target.Withheld, err
 	}
 	for range tries {
-		present, err := f.Families.ListFamilies(ctx, table)
-		if err != nil {
-			return "", err
-		}
-		left, failed := false, error(nil)
-		for _, family := range present {
-			if old, own, _ := sink.ParseFence(f.Ledger.ID(), family); (!own || old >= n) && !isOf(family, target.Former) {
-				continue
-			}
-			left = true
-			if err := f.Families.DropFamily(ctx, table, family); err != nil {
-				failed = err
-			}
-		}
+		left, failed := f.dropBelow(ctx, table, n, target.Former)
 		if reason, never := refused(failed); never {
 			t, err := f.withhold(ctx, table, reason)
 			return t.Withheld, err
 		}
 		switch {
+		case failed != nil:
+			return "", failed
 		case !left:
 			t, _, err := f.Ledger.Target(ctx, table)
 			if err != nil || t.Withheld != "" {
 				return t.Withheld, err
 			}
 			return "", f.rest(ctx, f.Families.DropDelay())
-		case failed != nil && !coded(failed, "NotFound"): // which is gone
-			return "", failed
 		}
 	}
 	return "", fmt.Errorf("%w: fence families of table %s exist again after each drop", checkpoint.ErrConflict, table)
@@ -206,6 +261,12 @@ func refused(err error) (reason string, never bool) {
 		return "the service cannot change families", true
 	}
 	return "", false
+}
+
+// protected reports whether a service refused for good to change families.
+func protected(err error) bool {
+	_, never := refused(err)
+	return never
 }
 
 func coded(err error, code string) bool {

@@ -309,7 +309,12 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.ImagesAt().Add(-checkpoint.Slack),
 		}, nil), errRaised)
 	}
-	err = c.call(life, func(ctx context.Context) error { _, err := c.Ledger.CompleteCopy(ctx, state, sums); return err })
+	if state.NeedsNoSweep() { // which would drop the number from before the load
+		err = c.call(life, c.fencing.ClearAll)
+	}
+	if err == nil {
+		err = c.call(life, func(ctx context.Context) error { _, err := c.Ledger.CompleteCopy(ctx, state, sums); return err })
+	}
 	if err != nil {
 		return err
 	}

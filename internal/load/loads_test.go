@@ -275,6 +275,26 @@ func TestALoadFromItsBeginToItsEnd(t *testing.T) {
 	})
 }
 
+// A first load into a table of ours, which has no sweep, ends with one number of the fence, as a
+// load with a sweep does.
+func TestAFirstLoadLeavesOneNumberOfTheFence(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.change(ctx, func(state *checkpoint.TableState) {
+			state.MadeByUs, state.Base, state.GapCount, state.NeedsLoad, state.Load = true, 0, 0, false, checkpoint.Load{AskedAt: task.Now(ctx)}
+		})
+		before := len(s.target.Names)
+		s.check(s.step(ctx))
+		if len(s.target.Names) != before+1 || s.state(ctx).Stage() != checkpoint.StageCopying {
+			t.Fatalf("families %q, %+v", s.target.Names, s.state(ctx).Load)
+		}
+		s.finish(ctx, checkpoint.PartProgress{})
+		s.check(s.step(ctx))
+		if state := s.state(ctx); len(s.target.Names) != before || state.Stage() != checkpoint.StageOver {
+			t.Errorf("families %q, %+v", s.target.Names, state.Load)
+		}
+	})
+}
+
 // The first sweep begins only when nothing of a generation before can land any more: the fence was
 // raised before the load, its former number is dropped, and a lease and the longest request have
 // passed.
