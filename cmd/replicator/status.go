@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
@@ -22,6 +23,8 @@ type statusFlags struct {
 	watch    bool
 	interval time.Duration
 	schema   bool
+	exitCode bool
+	wait     string
 }
 
 func newStatus(p *program) *cobra.Command {
@@ -47,10 +50,16 @@ only child of its parent. ├─ and └─ are the children of a split.
 each time, with -o json one line with a document.
 
 If a table is in sync but no worker runs, status checks that its target was not lost or restored.
-The exit status is 0 if the ledger could be read.`,
+The exit status is 0 if the ledger could be read. With --exit-code it is 3 unless every table is in
+sync or done.
+
+--wait ends with 0 once the state is reached, and with 3 if an operator must act first. That is a
+pause, a gap, parked items, rows that differ, or a sweep that waits for approval. With --timeout it
+ends with 4.`,
 		Example: `  replicator status
   replicator status --table Orders --shards
   replicator status --watch --interval 5s
+  replicator status --wait in_sync --timeout 1h
   replicator status -o json | jq -r '.next_steps[].command'
   replicator status --schema > status.schema.json`,
 		Args: none,
@@ -59,8 +68,11 @@ The exit status is 0 if the ledger could be read.`,
 				_, err := p.Stdout.Write(status.Schema)
 				return err
 			}
-			if !f.watch && c.Flags().Changed("interval") {
+			if !f.watch && f.wait == "" && c.Flags().Changed("interval") {
 				return diag.BadUsage("--interval needs --watch", "add --watch, or remove --interval")
+			}
+			if err := f.check(); err != nil {
+				return err
 			}
 			ctx, cancel := p.within(c.Context())
 			defer cancel()
@@ -72,7 +84,9 @@ The exit status is 0 if the ledger could be read.`,
 	flags.StringVar(&f.table, "table", "", "only this source `TABLE`")
 	flags.BoolVar(&f.shards, "shards", false, "also show every shard and every worker")
 	flags.BoolVar(&f.watch, "watch", false, "repeat until interrupted")
-	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between updates of --watch")
+	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between updates of --watch, or looks of --wait")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 unless in sync or done")
+	flags.StringVar(&f.wait, "wait", "", "wait until in `STATE`: in_sync, copied or done")
 	flags.BoolVar(&f.schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
 	allowEmulatorOfReader(c)
 	return c
@@ -88,6 +102,21 @@ func allowFlags(c *cobra.Command, allowed *config.Allowed) {
 // not demand: they say EMULATOR where it matters.
 func allowEmulatorOfReader(c *cobra.Command) {
 	c.Flags().Bool("allow-emulator", false, "no effect: commands that only read allow emulators, and name them")
+}
+
+// check refuses flags that exclude each other, and states that nobody waits for.
+func (f *statusFlags) check() error {
+	if f.watch && (f.exitCode || f.wait != "") {
+		return diag.BadUsage("--watch excludes --wait and --exit-code", "remove --watch")
+	}
+	if f.wait == "" {
+		return nil
+	}
+	var goals []string
+	for _, g := range standing.Goals {
+		goals = append(goals, string(g))
+	}
+	return oneOf("--wait", f.wait, goals)
 }
 
 func (p *program) status(ctx context.Context, f statusFlags) error {
@@ -107,14 +136,29 @@ func (p *program) status(ctx context.Context, f statusFlags) error {
 	if f.watch {
 		return r.Watch(ctx, &p.Console, f.interval, p.tell)
 	}
-	d, err := r.Read(ctx)
-	if err != nil {
+	var d *status.Document
+	if f.wait != "" {
+		d, err = r.Wait(ctx, standing.Goal(f.wait), f.interval)
+	} else {
+		d, err = r.Read(ctx)
+	}
+	if d == nil {
 		return err
 	}
+	if shown := p.showStatus(d, f.shards); shown != nil {
+		return shown
+	}
+	if err == nil && f.exitCode {
+		err = d.Reached(standing.GoalInSync)
+	}
+	return err
+}
+
+func (p *program) showStatus(d *status.Document, shards bool) error {
 	if p.AsJSON() {
 		return p.WriteJSON(d)
 	}
-	return p.Show(p.Stdout, func(w io.Writer) error { return d.Render(w, f.shards) })
+	return p.Show(p.Stdout, func(w io.Writer) error { return d.Render(w, shards) })
 }
 
 // minInterval is the shortest time between two readings of --watch.

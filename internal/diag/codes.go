@@ -111,6 +111,7 @@ const (
 	FinalizeRefused      = "R1520"
 	TablePaused          = "R1521"
 	FailoverRefused      = "R1522"
+	GoalMissed           = "R1523"
 	SampleUnmappable     = "R1551"
 	AttributesUnmapped   = "R1552"
 	Internal             = "R1601"
@@ -481,6 +482,9 @@ var registry = []Entry{
 	{FailoverRefused, "the failover is not possible yet",
 		"A failover begins when no process writes the ledger any more. It ends when nothing can arrive from the former cluster: everything is copied, or the cluster was deleted. Nothing was changed.",
 		"do what the error names, then run `replicator failover` again", ExitNo},
+	{GoalMissed, "the migration has not reached the state that was asked for",
+		"`replicator status --exit-code` found a table that is neither in sync nor done. Or `--wait` found a table that does not get there by itself: it is paused, needs a load, has parked items or rows that differ, or its sweep waits for approval.",
+		"see the next steps of `replicator status`", ExitNo},
 	{SampleUnmappable, "some sampled items cannot be mapped (warning)",
 		"Bigtable cannot hold some items of the sample, because of their row key or a value. A run parks such items. Their share in the sample shows how many to expect.",
 		"correct the items in the source, or the mapping; errors.stop_above limits how many may be parked", ExitDone},

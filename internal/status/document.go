@@ -291,14 +291,19 @@ func (m *Document) conclude() {
 
 // overall is the table whose state is that of the migration; nil if there is none.
 func overall(tables []Table) *Table {
-	stand := make([]standing.Standing, len(tables))
-	for i := range tables {
-		stand[i] = tables[i].stands
-	}
-	if i := standing.Overall(stand); i >= 0 {
+	if i := standing.Overall(stand(tables)); i >= 0 {
 		return &tables[i]
 	}
 	return nil
+}
+
+// stand is how tables stand.
+func stand(tables []Table) []standing.Standing {
+	all := make([]standing.Standing, len(tables))
+	for i := range tables {
+		all[i] = tables[i].stands
+	}
+	return all
 }
 
 // text says what fails, for how long, and where.
