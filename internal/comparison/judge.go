@@ -143,7 +143,7 @@ func (o *Operator) verdict() error {
 			continue
 		}
 		if n := r.Differing(); n > 0 {
-			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "row") + " of table " + t.config.From + " differ from the source",
+			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.RowsDiffer(int(n), "table "+t.config.From) + " from the source",
 				Cause: "they are listed above", Fix: "replicator explain --table " + t.config.From + " --key KEY explains one"})
 		}
 	}

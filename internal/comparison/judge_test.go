@@ -70,7 +70,7 @@ func TestVerdict(t *testing.T) {
 		what   string // "": no error
 	}{
 		"clean":         {checkpoint.VerifyCounts{}, nil, ""},
-		"missing":       {checkpoint.VerifyCounts{Missing: 1}, nil, "1 row of table Orders differ from the source"},
+		"missing":       {checkpoint.VerifyCounts{Missing: 1}, nil, "1 row of table Orders differs from the source"},
 		"all kinds":     {checkpoint.VerifyCounts{Missing: 1, Different: 2, Extra: 3, Foreign: 4}, nil, "10 rows of table Orders differ from the source"},
 		"no difference": {checkpoint.VerifyCounts{Kept: 1, Unmapped: 1}, nil, ""},
 		"in flight":     {checkpoint.VerifyCounts{InFlight: 1}, nil, "1 row of table Orders stayed in flight"},

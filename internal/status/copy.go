@@ -52,7 +52,11 @@ func copyOf(state checkpoint.TableState, p loads.Progress) copyStatus {
 func (c copyStatus) String() string {
 	switch {
 	case c.State == copyDone:
-		return "done (" + backfill.FormatDuration(c.Done.Sub(*c.Started)) + ")"
+		took := c.Done.Sub(*c.Started)
+		if took < 0 { // one is the service's time, the other a worker's
+			return "done"
+		}
+		return "done (" + backfill.FormatDuration(took) + ")"
 	case c.State == copyNotStarted:
 		return "-"
 	}

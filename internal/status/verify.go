@@ -69,7 +69,7 @@ func (v *verifyStatus) text() string {
 	case v == nil:
 		return "-"
 	case v.Sampled != nil && v.Sampled.Differing > 0:
-		return terminal.Plural(v.Sampled.Differing, "row") + " of a sample differ"
+		return terminal.RowsDiffer(v.Sampled.Differing, "a sample")
 	case v.State == comparison.StateNever:
 		return "a sample is clean"
 	case v.State == comparison.StateRunning, v.State == comparison.StatePaused, v.Verdict == nil:

@@ -153,3 +153,11 @@ func Plural(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// RowsDiffer is how many rows of something differ.
+func RowsDiffer(n int, of string) string {
+	if n == 1 {
+		return "1 row of " + of + " differs"
+	}
+	return fmt.Sprintf("%d rows of %s differ", n, of)
+}
