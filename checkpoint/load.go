@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -19,6 +20,9 @@ const MaxTries = 3
 const (
 	PausedByOperator  = "operator"
 	PausedForHeadroom = "headroom" // the stream is closer to losing changes than a load may bring it
+	// PausedForStranger begins the pause of a sweep, or of a first load, while another migration writes the target. The
+	// rest says which (Stranger).
+	PausedForStranger = "shared target: "
 )
 
 // Load is the copy of the items that the table holds, and the sweep after it: the last one that was
@@ -61,6 +65,9 @@ type Load struct {
 // Begun is the latest generation that a load has begun in, this one or one before it; 0: none. It
 // never falls, so that what a load has overtaken stays overtaken while the next one is asked for.
 func (l Load) Begun() uint32 { return max(l.Generation, l.Before) }
+
+// PausedForStranger reports whether the load is paused while another migration writes the target.
+func (l Load) PausedForStranger() bool { return strings.HasPrefix(l.Paused, PausedForStranger) }
 
 // Loaded reports whether the existing items are copied in the current generation.
 func (s TableState) Loaded() bool {
@@ -214,12 +221,12 @@ func (s *TableState) PauseLoad(why string) error {
 	return nil
 }
 
-// ResumeLoad ends a pause: an operator any, everything else its own.
+// ResumeLoad ends a pause: an operator any but one for another migration, everything else its own.
 func (s *TableState) ResumeLoad(why string) error {
 	if stage := s.Stage(); s.Load.Paused == "" && (stage == StageNone || stage == StageOver) {
 		return s.refuse("resume the load", "no load is running", "start one: replicator backfill start --table "+s.Source)
 	}
-	if why == PausedByOperator || why == s.Load.Paused {
+	if why == PausedByOperator && !s.Load.PausedForStranger() || why == s.Load.Paused {
 		s.Load.Paused = ""
 	}
 	return nil

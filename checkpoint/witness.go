@@ -24,7 +24,9 @@ const (
 // Witness is the one row of ours per source table in its target table.
 type Witness struct {
 	header
-	Ledger     string `json:"ledger"`
+	Ledger string `json:"ledger"`
+	// Pipeline is the ledger's name, for people; "" if a version wrote it that did not tell.
+	Pipeline   string `json:"pipeline,omitempty"`
 	Generation uint32 `json:"generation"`
 	Beat       uint64 `json:"beat"`
 	// Fence is the family that every write to the target table names first, for an application that writes the table too, under
@@ -173,7 +175,7 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 	if err := l.mirror(ctx, source, at, w.Beat); err != nil {
 		return Fine, w, err
 	}
-	next := Witness{Ledger: l.id, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1, Fence: at.Fence}
+	next := Witness{Ledger: l.id, Pipeline: l.name, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1, Fence: at.Fence}
 	done, err := l.exchange(ctx, at.Store, at.Key, row.Counter, next.counter(), l.stamp(&next.header, &next))
 	if err != nil {
 		return Fine, w, err

@@ -40,6 +40,9 @@ type Sweeping struct {
 	// Owned says that nobody else writes to the table: it was made or found empty by us, or is
 	// declared to be ours. Rows without a version are suspects then.
 	Owned bool
+	// Shared says that another migration writes the table too: what does not name its origin may be
+	// its. Nothing is Owned then.
+	Shared bool
 	// Written says that an application writes the table too, which is settled: rows that hold a
 	// tombstone alone are suspects as well.
 	Written bool
@@ -193,7 +196,7 @@ func (s Sweeping) suspect(row string, at mark) (Suspect, whose) {
 	switch {
 	case named && source != s.Mapping.Source:
 		return Suspect{}, others
-	case !named && s.named():
+	case !named && (s.Shared || s.named()):
 		return Suspect{}, others // every row of ours would be named
 	}
 	var candidates []attribute.Item

@@ -166,6 +166,7 @@ func TestH86_H101_Suspects(t *testing.T) {
 		m, former *transform.Mapping
 		owned     bool
 		written   bool
+		shared    bool
 	}
 	for name, c := range map[string]struct {
 		setting
@@ -212,6 +213,12 @@ func TestH86_H101_Suspects(t *testing.T) {
 			foreign(t, table, "a#astray")
 			foreign(t, table, "b#theirs, too")
 		}, "a#astray astray d, a#ours ours d"},
+		"a target shared with another migration": {setting{m: sweepMapping(t, merged, "{id}"), former: plain, shared: true}, func(table *sinktest.Memory) {
+			loaded(t, table, sweepMapping(t, merged, "{id}"), 1, "ours")
+			loaded(t, table, sweepMapping(t, otherSource, "{id}"), 1, "theirs")
+			loaded(t, table, plain, 1, "anybody's") // of before it was shared, or the other's
+			foreign(t, table, "astray")
+		}, "ours ours d"},
 		"folded rows": {setting{m: sweepMapping(t, nil, "{c} > e:{id}")}, func(table *sinktest.Memory) {
 			m := sweepMapping(t, nil, "{c} > e:{id}")
 			loaded(t, table, m, 1, "x c=1", "y c=1")
@@ -241,7 +248,7 @@ func TestH86_H101_Suspects(t *testing.T) {
 	} {
 		table := memory()
 		c.rows(table)
-		got, _ := suspectsOf(t, table, sink.Sweeping{Mapping: c.m, Former: formerly(c.former), Table: "t", Generation: 5, Owned: c.owned, Written: c.written})
+		got, _ := suspectsOf(t, table, sink.Sweeping{Mapping: c.m, Former: formerly(c.former), Table: "t", Generation: 5, Owned: c.owned, Written: c.written, Shared: c.shared})
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

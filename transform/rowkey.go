@@ -257,6 +257,11 @@ func WitnessKeyOf(source string) string {
 	return named + strings.Repeat("~", max(1, maxKeyBytes+1-len(named)))
 }
 
+// WitnessSource is the source table whose witness has a key.
+func WitnessSource(key string) string {
+	return strings.TrimRight(strings.TrimPrefix(key, WitnessPrefix), "~")
+}
+
 // WitnessPrefix begins every witness key.
 const WitnessPrefix = "\xff_cdc~witness~"
 

@@ -80,6 +80,7 @@ type Target struct {
 	Instance      string `key:"instance" required:"my-instance" check:"resource"`        // Bigtable instance
 	AppProfile    string `key:"app_profile" default:"default" check:"resource"`          // app profile with single-cluster routing and single-row transactions
 	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, replicator's own included; never alter existing ones
+	Shared        bool   `key:"shared"`                                                  // other migrations write these tables too: every row names its origin, and rows of another origin are never removed
 	View          string `key:"view" check:"view" unset:"no authorized view is created"` // id of an authorized view of each target table, over the mapped families
 }
 

@@ -104,6 +104,11 @@ func (d *decoder) checkLoads(c *Config) {
 		if !t.Owned {
 			continue
 		}
+		if c.Target.Shared {
+			d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where[t.Path()+".owned"], What: t.Path() + ".owned contradicts target.shared",
+				Cause: "where another migration writes the table, rows without an origin may be its own", Fix: "remove owned, or target.shared"})
+			continue
+		}
 		for j := range c.Tables {
 			if other := &c.Tables[j]; j != i && !other.Owned && meet(t.targets(), other.targets()) {
 				d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where[t.Path()+".owned"],

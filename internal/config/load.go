@@ -268,6 +268,7 @@ func (d *decoder) checkTables(c *Config) {
 			d.bad[path] = true // and so has no mapping to check
 			continue
 		}
+		t.merged = t.merged || c.Target.Shared
 		for _, to := range t.targets() {
 			if first, ok := targets[to]; ok {
 				// Whether their rows can meet is checked with the mappings.

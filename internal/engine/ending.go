@@ -21,7 +21,8 @@ func Orderly(err error) bool {
 	var stream *StreamError
 	var key *KeyError
 	var rows *RowsError
-	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || IsAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrRanked, checkpoint.ErrMode, checkpoint.ErrCutOver, checkpoint.ErrPaused, sink.ErrParkedLimit)
+	var stranger *StrangerError
+	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || errors.As(err, &stranger) || IsAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrRanked, checkpoint.ErrMode, checkpoint.ErrCutOver, checkpoint.ErrPaused, sink.ErrParkedLimit)
 }
 
 func IsAny(err error, targets ...error) bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -94,4 +95,15 @@ type RowsError struct{ Table, Target string }
 
 func (e *RowsError) Error() string {
 	return fmt.Sprintf("target table %s has rows, and nothing shows that they come from table %s", e.Target, e.Table)
+}
+
+// StrangerError says that another migration writes a target table of the source table, which does
+// not say that it is shared: what removes rows would take those of the other for ours.
+type StrangerError struct {
+	Table string
+	Other checkpoint.Stranger
+}
+
+func (e *StrangerError) Error() string {
+	return fmt.Sprintf("table %s is copied there too, and its rows could be removed for orphans: %s", e.Table, e.Other)
 }

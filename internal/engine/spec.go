@@ -25,6 +25,9 @@ type Spec struct {
 	AcceptMapping bool
 	// AdoptRows lets the first generation go into targets that hold rows.
 	AdoptRows bool
+	// Shared says that other migrations write the target tables too: the mapping names the origin of
+	// every row.
+	Shared bool
 	// FromNow drops what is older than the first start, unless the table is copied. Of one that is
 	// neither copied nor followed from now on, all that the stream still holds is applied.
 	FromNow bool
@@ -119,9 +122,9 @@ func (t Spec) Loading(state checkpoint.TableState) bool {
 		if state.Load.Request.Failed != "" {
 			return false // it waits for an operator
 		}
-		return state.Load.Paused != checkpoint.PausedByOperator
+		return state.Load.Paused != checkpoint.PausedByOperator && !state.Load.PausedForStranger()
 	case checkpoint.StageSweeping:
-		return state.Load.Paused != checkpoint.PausedByOperator && !state.Load.Sweep.Waiting
+		return state.Load.Paused != checkpoint.PausedByOperator && !state.Load.PausedForStranger() && !state.Load.Sweep.Waiting
 	}
 	return false
 }

@@ -16,6 +16,27 @@ type Witnesses struct {
 	fencing *Fencing
 	mapping *transform.Mapping
 	store   func(targetTable string) checkpoint.Store
+	shared  bool                     // other migrations may write the target tables
+	own     func(source string) bool // whether this process was started for a source table
+}
+
+// Stranger fails with a *StrangerError if another migration writes one of the target tables, and
+// they are not declared shared. Nothing that removes rows may begin then.
+func (w *Witnesses) Stranger(ctx context.Context, tables ...string) error {
+	if w.shared {
+		return nil
+	}
+	for _, name := range tables {
+		at := checkpoint.Witnesses{Target: name, Store: w.store(name), Prefix: transform.WitnessPrefix, Source: transform.WitnessSource}
+		other, found, err := w.Ledger.Stranger(ctx, at, w.own)
+		if err != nil && !w.fencing.Formers.missing(ctx, name) {
+			return err
+		}
+		if found {
+			return &StrangerError{w.Source, other}
+		}
+	}
+	return nil
 }
 
 // Beat checks that the target tables and the ledger belong together, and moves the witness of each

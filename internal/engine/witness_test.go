@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // TestH68_RaisedAboveTheWitness: what another ledger wrote into the target may be of any
@@ -63,4 +65,51 @@ func TestWhatTheWitnessTold(t *testing.T) {
 		target.Clear()
 		reason("recreated or restored")
 	})
+}
+
+// Whose witnesses are taken for another migration's: not those of this ledger, whatever its tables
+// are by now, nor those of tables that the ledger or this process has, which may be of a ledger that
+// was lost.
+func TestWhoIsAStranger(t *testing.T) {
+	mapping := enginetest.OrdersMapping(t)
+	for name, c := range map[string]struct {
+		ledger, source  string
+		shared, started bool
+		stranger        bool
+	}{
+		"another migration":                          {ledger: "other", source: "Returns", stranger: true},
+		"the same, in a shared target":               {ledger: "other", source: "Returns", shared: true},
+		"a dropped table of ours":                    {ledger: "l", source: "Returns"},
+		"a table of ours under a lost ledger":        {ledger: "other", source: "Orders"},
+		"the same, before the ledger has its record": {ledger: "other", source: "Returns", started: true},
+	} {
+		enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
+			target := &checkpointtest.Memory{}
+			k.Mapping, k.Witness, k.Spec.Shared = mapping, func(string) checkpoint.Store { return target }, c.shared
+			if c.started {
+				returns := *mapping
+				returns.Source = "Returns"
+				k.Tables = []engine.Spec{{Mapping: &returns}}
+			}
+			id := c.ledger
+			if id == "l" {
+				id = k.Ledger.ID()
+			}
+			writer, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "two", checkpoint.Options{Worker: "w", ID: id})
+			if err == nil {
+				_, _, err = writer.Beat(ctx, c.source, checkpoint.Place{Store: target, Key: transform.WitnessKeyOf(c.source)})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			var found *engine.StrangerError
+			err = k.Table().Witnesses.Stranger(ctx, "orders")
+			if errors.As(err, &found) != c.stranger || (err != nil) != c.stranger {
+				t.Errorf("%s: %v", name, err)
+			}
+			if c.stranger && found.Other != (checkpoint.Stranger{Target: "orders", Source: "Returns", Pipeline: "two"}) {
+				t.Errorf("%s: %+v", name, found)
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -76,10 +77,16 @@ func NewTable(p *Worker, spec Spec) *Table {
 		Open: func(streamARN string) cdc.Source {
 			return stoppableSource{p.Open(streamARN), p.Calls, p.Ledger.Heard, canaries}
 		},
-		Witnesses: &Witnesses{Common: c, fencing: fencing, mapping: spec.Mapping, store: p.Witness},
+		Witnesses: &Witnesses{Common: c, fencing: fencing, mapping: spec.Mapping, store: p.Witness, shared: spec.Shared, own: p.startedFor},
 		Publisher: Publisher{c, p.Topic, p.PublishLoads},
 		Tracker:   newShardTracker(),
 	}
+}
+
+// startedFor reports whether this process was started for a source table. Of those that have joined
+// since, the ledger has a record.
+func (p *Worker) startedFor(source string) bool {
+	return slices.ContainsFunc(p.Tables, func(s Spec) bool { return s.Mapping.Source == source })
 }
 
 // Applier makes batches durable. It shows them to sample before, unless that is nil.

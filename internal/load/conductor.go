@@ -43,6 +43,8 @@ type Conductor struct {
 	cleaned uint32         // the number of the load whose parts were removed last
 	asked   time.Duration  // when the target's load was last asked for; 0: never
 	why     string         // and what the answer was
+	looked  time.Duration  // when other migrations were last looked for; 0: never
+	other   string         // and what was found
 	meter   backfill.Meter // of the load that runs
 	metered uint32         // its number
 	paced   time.Duration  // when its pace was last saved
@@ -236,6 +238,13 @@ func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, e
 	if why == "" {
 		why = c.tooBusy(life, v.State)
 	}
+	if stage := v.State.Stage(); stage == checkpoint.StageSweeping || stage == checkpoint.StageAsked && v.State.Base == 0 {
+		other, err := c.stranger(life, v.State)
+		if err != nil {
+			return false, err
+		}
+		why = cmp.Or(other, why)
+	}
 	switch why {
 	case paused:
 		return false, nil
@@ -259,6 +268,26 @@ func (c *Conductor) tooBusy(life engine.Lifecycle, state checkpoint.TableState) 
 		c.asked, c.why = max(now, 1), c.busy(life.Work, share)
 	}
 	return c.why
+}
+
+// stranger is why the sweep, or the first load, is to wait for another migration; "" if none writes the target tables.
+// They are looked at before each pass, and once in busyEvery while there is no next one.
+func (c *Conductor) stranger(life engine.Lifecycle, state checkpoint.TableState) (string, error) {
+	now := task.Mono(life.Work)
+	if _, due := state.NextPass(); !due && state.Stage() == checkpoint.StageSweeping && c.looked > 0 && now-c.looked < busyEvery {
+		return c.other, nil
+	}
+	err := c.call(life, func(ctx context.Context) error {
+		return c.witnesses.Stranger(ctx, slices.Concat(c.mapping.Tables(), state.FormerTables())...)
+	})
+	var other *engine.StrangerError
+	if err != nil && !errors.As(err, &other) {
+		return "", err
+	}
+	if c.looked, c.other = max(now, 1), ""; other != nil {
+		c.other = checkpoint.PausedForStranger + other.Other.String()
+	}
+	return c.other, nil
 }
 
 // pace saves how the load gets on, now and then.

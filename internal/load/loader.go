@@ -41,6 +41,7 @@ type loadSettings struct {
 	wanted      bool // the first load begins by itself
 	again       bool // and one after a gap
 	owned       bool // every row of the target is ours
+	shared      bool // another migration may write the target
 	skipExpired bool // items past their time to live are not copied
 	segments    int  // parts at once in this worker
 	limits      func() checkpoint.Limits
@@ -55,7 +56,7 @@ type loadSettings struct {
 func New(s *engine.Table) (*Loader, *Conductor) {
 	p, spec := s.Worker, s.Spec
 	settings := loadSettings{
-		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
+		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, shared: spec.Shared, skipExpired: spec.SkipExpired,
 		segments: max(spec.Segments, 1), limits: spec.Bounds(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late, named: spec.From,
 	}
 	if p.Writer != nil {
@@ -222,8 +223,8 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 // mappings alone wrote may be somebody else's by now: rows without a version are his.
 func sweeping(m *transform.Mapping, former []sink.Former, table string, state checkpoint.TableState, settings loadSettings) sink.Sweeping {
 	s := sink.Sweeping{
-		Mapping: m, Former: former, Table: table, Generation: state.Generation, Written: settings.late > 0,
-		Owned: (settings.owned || state.MadeByUs) && slices.Contains(m.Tables(), table),
+		Mapping: m, Former: former, Table: table, Generation: state.Generation, Written: settings.late > 0, Shared: settings.shared,
+		Owned: (settings.owned || state.MadeByUs && !settings.shared) && slices.Contains(m.Tables(), table),
 	}
 	if at := state.Load.Doubted(); !at.IsZero() && state.Load.Generation == state.Generation {
 		s.Doubted = transform.LoadVersion(state.Generation, at)

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // The witnesses of former tables are withdrawn with the pass that found nothing to do, and with no
@@ -43,7 +44,12 @@ func TestWhenWitnessesAreWithdrawn(t *testing.T) {
 				s.finish(ctx, checkpoint.PartProgress{Counts: c.counts})
 			}
 			looks, witness := 0, s.Witness
-			former := &checkpointtest.Memory{OnRead: func(context.Context, string) error { looks++; return nil }}
+			former := &checkpointtest.Memory{OnRead: func(_ context.Context, prefix string) error {
+				if prefix != transform.WitnessPrefix { // which looks for other migrations
+					looks++
+				}
+				return nil
+			}}
 			s.Witness = func(table string) checkpoint.Store {
 				if table == "former" {
 					return former
@@ -115,4 +121,53 @@ type unanswered struct{ sink.MarkReader }
 
 func (unanswered) SampleKeys(context.Context, string) ([]string, error) {
 	return nil, &sink.Error{Op: "SampleRowKeys", Reason: sink.Unknown, Code: "Unavailable"}
+}
+
+// While another migration writes the target table no pass of a sweep begins, nor does a first load.
+// Both say which migration it is, no resume of an operator ends the wait, and both go on once it has
+// left, or the target is declared shared.
+func TestNothingThatRemovesBeginsBesideAnotherMigration(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for name, prepare := range map[string]func(ctx context.Context, s *loadScene){
+			"a first load": func(ctx context.Context, s *loadScene) {
+				s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
+			},
+			"a sweep": func(ctx context.Context, s *loadScene) {
+				s.sealed(ctx, 1)
+				s.change(ctx, func(state *checkpoint.TableState) { state.Load.DoneAt = task.Now(ctx) })
+			},
+		} {
+			loads(t, func(ctx context.Context, s *loadScene) {
+				s.Spec.Shared = shared
+				s.Reset()
+				other, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "two", checkpoint.Options{Worker: "v", ID: "other"})
+				s.check(err)
+				at := checkpoint.Place{Store: s.Witness("orders"), Key: transform.WitnessKeyOf("Returns")}
+				_, _, err = other.Beat(ctx, "Returns", at)
+				s.check(err)
+				prepare(ctx, s)
+				begun := func() bool {
+					return s.state(ctx).Load.Sweep.Parts > 0 || s.state(ctx).Load.Generation > 0 && s.state(ctx).Load.DoneAt.IsZero()
+				}
+				for range 3 {
+					s.check(s.step(ctx))
+					_, err = s.Ledger.ResumeLoad(ctx, "Orders", checkpoint.PausedByOperator)
+					s.check(err)
+				}
+				const why = checkpoint.PausedForStranger + `migration "two" copies table Returns into target table orders`
+				if begun() != shared || (s.state(ctx).Load.Paused == why) == shared {
+					t.Errorf("%s, shared %v: begun %v, paused for %q", name, shared, begun(), s.state(ctx).Load.Paused)
+				}
+				if shared {
+					return
+				}
+				s.check(other.Withdraw(ctx, "Returns", at))
+				s.check(s.step(ctx))
+				s.check(s.step(ctx))
+				if !begun() || s.state(ctx).Load.Paused != "" {
+					t.Errorf("%s, alone: begun %v, paused for %q", name, begun(), s.state(ctx).Load.Paused)
+				}
+			})
+		}
+	}
 }

@@ -97,5 +97,8 @@ func pausedText(why string) string {
 	case checkpoint.PausedForHeadroom:
 		return "paused: the stream will soon drop unapplied changes"
 	}
+	if other, yes := strings.CutPrefix(why, checkpoint.PausedForStranger); yes {
+		return "refused: " + other
+	}
 	return "paused: " + strings.ReplaceAll(why, "_", " ")
 }

@@ -169,6 +169,7 @@ func (k *keeper) unfollowable(ctx context.Context, err error) (string, bool) {
 	var stream *engine.StreamError
 	var key *engine.KeyError
 	var rows *engine.RowsError
+	var stranger *engine.StrangerError
 	switch {
 	case !k.joined || err == nil:
 		return "", false
@@ -178,6 +179,8 @@ func (k *keeper) unfollowable(ctx context.Context, err error) (string, bool) {
 		return "the stream's view type " + stream.View + " does not give every row and its removal", true
 	case errors.As(err, &rows):
 		return "its target table " + rows.Target + " has rows; to allow overwriting them, use replicator run --adopt-rows once", true
+	case errors.As(err, &stranger):
+		return stranger.Error() + "; set target.shared: true in both configurations, or choose another target", true
 	case errors.As(err, &key):
 		return "the primary key of the table has changed since it joined; restart the workers", true
 	case errors.Is(err, engine.ErrGone):

@@ -62,6 +62,10 @@ func Explain(what string, err error) error {
 	if errors.As(err, &rows) {
 		return &diag.Error{Code: diag.TargetHoldsRows, What: "table " + rows.Table + " cannot be copied into target table " + rows.Target, Cause: rows.Error(), Err: err}
 	}
+	var stranger *engine.StrangerError
+	if errors.As(err, &stranger) {
+		return StrangerError(stranger)
+	}
 	var stream *engine.StreamError
 	if errors.As(err, &stream) {
 		if stream.View == "" {
@@ -90,6 +94,12 @@ func Explain(what string, err error) error {
 		return ExplainTarget(what, err)
 	}
 	return err
+}
+
+// StrangerError refuses what may remove rows of another migration.
+func StrangerError(e *engine.StrangerError) error {
+	return &diag.Error{Code: diag.TargetTaken, What: fmt.Sprintf("target table %s is written by another migration", e.Other.Target), Cause: e.Error(),
+		Fix: "set target.shared: true in the configurations of both, or change `to` of one; then run once with --accept-mapping-change", Err: e}
 }
 
 // ExplainTarget is for errors of Bigtable.

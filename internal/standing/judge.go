@@ -3,6 +3,7 @@ package standing
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -199,7 +200,7 @@ func (j *judgement) copying() {
 	case load.State == LoadAsked && t.Load.Request.Failed != "":
 		j.hold(Copying, exportRefused, t.Load.AskedAt, "")
 	case load.State == LoadAsked:
-		j.hold(Copying, pausedOr(t.Load, asked), t.Load.AskedAt, "")
+		j.hold(Copying, pausedOr(t.Load, asked), t.Load.AskedAt, stranger(t.Load))
 	case load.State == LoadCopying:
 		j.hold(Copying, pausedOr(t.Load, ""), t.Load.StartedAt, "")
 	case load.State == LoadNotStarted && !load.Needed:
@@ -214,7 +215,7 @@ func (j *judgement) sweeping() {
 		c := l.Sweep.Counts
 		j.hold(Sweeping, approval, l.DoneAt, fmt.Sprintf("it would write %d and remove %d rows", c.Put, c.Removed))
 	case LoadSweeping:
-		j.hold(Sweeping, pausedOr(l, ""), l.DoneAt, "")
+		j.hold(Sweeping, pausedOr(l, ""), l.DoneAt, stranger(l))
 	}
 }
 
@@ -228,7 +229,18 @@ func pausedOr(l checkpoint.Load, other Reason) Reason {
 	case checkpoint.PausedForHeadroom:
 		return lowHeadroom
 	}
+	if l.PausedForStranger() {
+		return sharedTarget
+	}
 	return targetBusy
+}
+
+// stranger is which other migration a load is paused for; "" if it is not.
+func stranger(l checkpoint.Load) string {
+	if !l.PausedForStranger() {
+		return ""
+	}
+	return strings.TrimPrefix(l.Paused, checkpoint.PausedForStranger)
 }
 
 func (j *judgement) parked() {

@@ -170,6 +170,8 @@ var cases = []struct {
 	{"sweeping", sweep(func(*checkpoint.Load) {}), Sweeping, "", ago(50 * time.Minute), ""},
 	{"sweep waits", sweep(func(l *checkpoint.Load) { l.Sweep.Waiting = true }), Sweeping, approval, time.Time{}, "backfill resume --table Orders --yes"},
 	{"sweep paused", sweep(func(l *checkpoint.Load) { l.Paused = checkpoint.PausedByOperator }), Sweeping, byOperator, time.Time{}, "backfill resume --table Orders"},
+	{"first load beside another migration", load(checkpoint.Load{AskedAt: ago(time.Minute), Paused: checkpoint.PausedForStranger + "other"}), Copying, sharedTarget, ago(time.Minute), ""},
+	{"sweep beside another migration", sweep(func(l *checkpoint.Load) { l.Paused = checkpoint.PausedForStranger + "other" }), Sweeping, sharedTarget, time.Time{}, ""},
 	{"sweep paused for the stream", sweep(func(l *checkpoint.Load) { l.Paused = checkpoint.PausedForHeadroom }), Sweeping, lowHeadroom, time.Time{}, ""},
 	{"sweep paused for the target", sweep(func(l *checkpoint.Load) { l.Paused = "busy" }), Sweeping, targetBusy, time.Time{}, ""},
 

@@ -43,6 +43,7 @@ const (
 	approval         = Reason("approval")
 	lowHeadroom      = Reason(checkpoint.PausedForHeadroom)
 	targetBusy       = Reason("target_busy")
+	sharedTarget     = Reason("shared_target")
 	byVerify         = Reason("verify")
 	bySample         = Reason("sample")
 	newGeneration    = Reason("new_generation")
@@ -100,6 +101,10 @@ const (
 	repairGap = "backfill start --repair-gap --table TABLE"
 )
 
+// shareOrPart is what leads on where another migration writes the target. No command does: the
+// configurations have to be changed.
+const shareOrPart = "another migration writes the target table (set target.shared: true in both, or change one target)"
+
 // words has every sentence. That of the reason "" is for reasons without one of their own.
 var words = map[State]map[Reason]wording{
 	Done: {
@@ -147,14 +152,16 @@ var words = map[State]map[Reason]wording{
 		byOperator:    {"an operator paused the load", "backfill resume --table TABLE"},
 		lowHeadroom:   {"the load is paused, because the stream will soon drop unapplied changes", ""},
 		targetBusy:    {"the load is paused, because the target is busy", ""},
+		sharedTarget:  {"the load is refused, because " + shareOrPart, ""},
 		exportRefused: {"the load waits for an export", "backfill status"},
 	},
 	Sweeping: {
-		"":          {"rows that the copy did not write are compared with the source", ""},
-		approval:    {"the sweep waits for approval", "backfill resume --table TABLE --yes"},
-		byOperator:  {"an operator paused the sweep", "backfill resume --table TABLE"},
-		lowHeadroom: {"the sweep is paused, because the stream will soon drop unapplied changes", ""},
-		targetBusy:  {"the sweep is paused, because the target is busy", ""},
+		"":           {"rows that the copy did not write are compared with the source", ""},
+		approval:     {"the sweep waits for approval", "backfill resume --table TABLE --yes"},
+		byOperator:   {"an operator paused the sweep", "backfill resume --table TABLE"},
+		lowHeadroom:  {"the sweep is paused, because the stream will soon drop unapplied changes", ""},
+		targetBusy:   {"the sweep is paused, because the target is busy", ""},
+		sharedTarget: {"the sweep is refused, because " + shareOrPart, ""},
 	},
 	Parked: {"": {"items could not be stored", "parked list --table TABLE"}},
 	Differs: {

@@ -50,17 +50,23 @@ type Admission struct {
 	mapping *transform.Mapping
 	target  sink.MarkReader // nil: nobody is asked
 	adopt   bool
+	// stranger fails if another migration writes a target table.
+	stranger func(ctx context.Context, tables ...string) error
 }
 
 func NewAdmission(s *engine.Table) *Admission {
-	return &Admission{Common: s.Common, mapping: s.Mapping, target: s.Worker.Target, adopt: s.Spec.AdoptRows}
+	return &Admission{Common: s.Common, mapping: s.Mapping, target: s.Worker.Target, adopt: s.Spec.AdoptRows, stranger: s.Witnesses.Stranger}
 }
 
-// admit fails with a *RowsError if an operator has to answer first. It comes before anything is
+// admit fails with a *RowsError if an operator has to answer first, and with a
+// *engine.StrangerError if another migration writes a target table. It comes before anything is
 // created or written for the table.
 func (a *Admission) admit(ctx context.Context) error {
 	state, _, err := a.Ledger.Table(ctx, a.Source)
 	if err != nil || state.Generation > 0 || a.target == nil {
+		return err
+	}
+	if err := a.stranger(ctx, a.mapping.Tables()...); err != nil {
 		return err
 	}
 	var empty, unknown []string
@@ -119,6 +125,9 @@ func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
 	for _, table := range a.mapping.Tables() {
 		if slices.Contains(state.Targets, table) || slices.Contains(state.FormerTables(), table) {
 			continue
+		}
+		if err := a.stranger(ctx, table); err != nil {
+			return false, err
 		}
 		rows, witnessed, err := marked(a.target).Unknown(ctx, a.mapping, table)
 		if err != nil {

@@ -80,7 +80,8 @@ func TestFirstGenerationsAreAdmitted(t *testing.T) {
 			if err = errors.Join(err, noted); err != nil {
 				t.Fatal(err)
 			}
-			a := &Admission{Common: &engine.Common{Retrier: &engine.Retrier{Source: "Orders"}, Ledger: ledger}, mapping: m, target: memory, adopt: c.adopt}
+			a := &Admission{Common: &engine.Common{Retrier: &engine.Retrier{Source: "Orders"}, Ledger: ledger}, mapping: m, target: memory, adopt: c.adopt,
+				stranger: func(context.Context, ...string) error { return nil }}
 			if c.unasked {
 				a.target = nil
 			}
@@ -130,5 +131,31 @@ func TestARefusedFirstGenerationLeavesNothing(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Another migration writes the target table: neither a first generation nor another mapping begins to
+// write there, whatever the operator answered for its rows.
+func TestAnotherMigrationIsNotJoined(t *testing.T) {
+	ctx := t.Context()
+	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "p", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Admission{Common: &engine.Common{Retrier: &engine.Retrier{Source: "Orders"}, Ledger: ledger, MappingHash: "new"}, mapping: enginetest.OrdersMapping(t), target: &sinktest.Memory{}, adopt: true,
+		stranger: func(context.Context, ...string) error { return &engine.StrangerError{Table: "Orders"} }}
+	var stranger *engine.StrangerError
+	if err := a.admit(ctx); !errors.As(err, &stranger) || !engine.Orderly(err) {
+		t.Errorf("a first generation: %v", err)
+	}
+	_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+		s.Generation, s.MappingHash, s.Targets = 7, "old", []string{"elsewhere"}
+		return nil
+	})
+	if err == nil {
+		_, err = a.AdmitChange(ctx)
+	}
+	if !errors.As(err, &stranger) {
+		t.Errorf("another mapping: %v", err)
 	}
 }
