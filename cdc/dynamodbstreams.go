@@ -101,7 +101,7 @@ func (s *DynamoDBStream) ListPage(ctx context.Context, parent, after string) (Li
 	if err != nil {
 		return ListingPage{}, err
 	}
-	page := ListingPage{Ended: d.StreamStatus == types.StreamStatusDisabled, At: at, Next: aws.ToString(d.LastEvaluatedShardId)}
+	page := ListingPage{Ended: d.StreamStatus == types.StreamStatusDisabled, Enabling: d.StreamStatus == types.StreamStatusEnabling, At: at, Next: aws.ToString(d.LastEvaluatedShardId)}
 	for _, shard := range d.Shards {
 		id := aws.ToString(shard.ShardId)
 		if id == "" {

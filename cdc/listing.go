@@ -27,6 +27,8 @@ type ListingPage struct {
 	Shards []Shard
 	// Ended tells that the stream is disabled: no shard will ever be added.
 	Ended bool
+	// Enabling tells that the stream does not record every change yet.
+	Enabling bool
 	// At is the service's own clock, zero if it did not say.
 	At time.Time
 	// Next is where the following page begins; "" if this is the last.
@@ -37,9 +39,10 @@ type ListingPage struct {
 // child is there as well. Of the stream as a whole it says what was true when the first page was: a shard of that page that is shown open may
 // have been closed, and one added, while the others were read.
 type Listing struct {
-	Shards []Shard
-	Ended  bool
-	At     time.Time
+	Shards   []Shard
+	Ended    bool
+	Enabling bool
+	At       time.Time
 }
 
 // Shard is one entry of a listing.
@@ -123,7 +126,7 @@ func (l *Lister) Next(ctx context.Context) (done bool, err error) {
 // add takes a page to those before. A shard that is listed twice is returned once, and a page that is repeated is passed over.
 func (l *Lister) add(page ListingPage) {
 	if l.pages == 0 {
-		l.listing.Ended, l.listing.At = page.Ended, page.At
+		l.listing.Ended, l.listing.Enabling, l.listing.At = page.Ended, page.Enabling, page.At
 	}
 	for _, s := range page.Shards {
 		if !l.shards[s.ID] {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
 // lineage makes shards a, b, c…, each the child of the one before, and a root z beside them.
@@ -235,6 +236,11 @@ func TestAdmissible(t *testing.T) {
 	otherStream := in(checkpoint.Waiting, "old", "", "")
 	otherStream.Label = "l0"
 	limit := begin.Add(-24*time.Hour + checkpoint.Slack)
+	young, enabling, late := ready, ready, ready
+	young.Label = begin.Add(-time.Hour).Format("2006-01-02T15:04:05.000")
+	enabling.Enabling, late.EnabledAt = true, begin.Add(-time.Hour)
+	ofYoung := readAt("a", "", begin)
+	ofYoung.Label = young.Label
 	for _, test := range []struct {
 		name   string
 		table  checkpoint.TableState
@@ -258,6 +264,14 @@ func TestAdmissible(t *testing.T) {
 		{"H34: a child that began long after, and whose parent's row was removed", ready, []checkpoint.Shard{heir}, begin.Add(-80 * time.Hour), true, false},
 		{"a root that is over, and was read too late", ready, []checkpoint.Shard{over}, begin.Add(-25 * time.Hour), false, false},
 		{"longer before", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", limit)}, limit.Add(-time.Second), false, false},
+		{"before the stream", young, []checkpoint.Shard{ofYoung}, begin.Add(-2 * time.Hour), false, false},
+		{"before the stream, which is not read yet", young, nil, begin.Add(-2 * time.Hour), false, false},
+		{"when the stream may just have begun", young, []checkpoint.Shard{ofYoung}, begin.Add(checkpoint.Slack - time.Hour - time.Second), false, false},
+		{"when the stream has begun", young, []checkpoint.Shard{ofYoung}, begin.Add(checkpoint.Slack - time.Hour), true, false},
+		{"while the stream is enabled", enabling, []checkpoint.Shard{readAt("a", "", begin)}, begin, false, true},
+		{"before the stream was seen enabled", late, []checkpoint.Shard{readAt("a", "", begin)}, begin.Add(-time.Hour), false, false},
+		{"after the stream was seen enabled", late, []checkpoint.Shard{readAt("a", "", begin)}, begin.Add(checkpoint.Slack - time.Hour), true, false},
+		{"a scan of a stream that began just now", late, []checkpoint.Shard{readAt("a", "", late.EnabledAt.Add(time.Second))}, late.EnabledAt.Add(time.Second), true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := checkpoint.Admissible(test.table, test.shards, test.start, 0)
@@ -281,6 +295,39 @@ func TestLoaded(t *testing.T) {
 		change(&s)
 		if s.Loaded() != (name == "") {
 			t.Errorf("%q: %v", name, s.Loaded())
+		}
+	}
+}
+
+// A stream that was seen being enabled has every change since it was first seen enabled, which is
+// noted once, and for no other stream.
+func TestWhenAStreamWasEnabled(t *testing.T) {
+	ctx := t.Context()
+	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "p", checkpoint.Options{Worker: "w", ID: "l"})
+	if err == nil {
+		_, err = ledger.UpdateTable(ctx, "T", func(s *checkpoint.TableState) error { s.Label = label; return nil })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		label    string
+		enabling bool
+		at       time.Time
+		want     bool
+		since    time.Time
+	}{
+		{label, false, begin, false, time.Time{}}, // it never was otherwise
+		{"l0", true, begin, false, time.Time{}},
+		{label, true, begin, true, time.Time{}},
+		{label, false, time.Time{}, true, time.Time{}}, // no time was told
+		{label, false, begin.Add(time.Minute), false, begin.Add(time.Minute)},
+		{label, false, begin.Add(time.Hour), false, begin.Add(time.Minute)},
+	} {
+		err := ledger.NoteEnabling(ctx, "T", c.label, c.enabling, c.at)
+		s, _, errTable := ledger.Table(ctx, "T")
+		if err != nil || errTable != nil || s.Enabling != c.want || !s.EnabledAt.Equal(c.since) {
+			t.Errorf("step %d: %v since %s; %v, %v", i, s.Enabling, s.EnabledAt, err, errTable)
 		}
 	}
 }

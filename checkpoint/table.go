@@ -29,6 +29,10 @@ type TableState struct {
 	AdoptedAt time.Time `json:"adopted_at,omitzero"`
 	// Listed is the generation in which the stream was first listed completely; 0: not yet. Nothing is read before.
 	Listed uint32 `json:"listed,omitempty"`
+	// Enabling reports that the stream was being enabled when it was last listed. EnabledAt is when
+	// it was first listed as enabled after that, on the service's clock.
+	Enabling  bool      `json:"enabling,omitempty"`
+	EnabledAt time.Time `json:"enabled_at,omitzero"`
 	// StreamEnded reports that the stream was found disabled and the gap declared.
 	StreamEnded bool   `json:"stream_ended,omitempty"`
 	MappingHash string `json:"mapping_hash,omitempty"`

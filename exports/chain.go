@@ -29,7 +29,8 @@ type Step struct {
 
 // Chain puts exports into the order in which they make one load: a full one and the windows behind
 // it, or windows alone. Windows follow one another without a hole and without an overlap, which
-// would hide an item that was inserted and deleted in it. The error is *Error. Chain keeps the given
+// would hide an item that was inserted and deleted in it. The first may begin before the full export
+// was made: an item that it hides is in that, and is read again (checkpoint.Load.Doubted). The error is *Error. Chain keeps the given
 // slice as it is.
 func Chain(exports []*Export, want Wanted) ([]Step, error) {
 	ordered := slices.Clone(exports)
@@ -112,12 +113,9 @@ func follows(before, e *Export) error {
 	case e.From.After(before.At):
 		return e.fault(fmt.Sprintf("changes between %s and %s are in no export", stamp(before.At), stamp(e.From)),
 			fmt.Sprintf("request an incremental export from %s to %s, and name it too", stamp(before.At), stamp(e.From)))
-	case e.From.Before(before.At):
-		fix := fmt.Sprintf("request a window that begins at %s", stamp(before.At))
-		if !before.Incremental && before.At.Nanosecond() != 0 {
-			fix = "request a full export at a whole second (--export-time), and windows from that second on"
-		}
-		return e.fault("it overlaps "+before.Kind()+": no export shows items that were inserted and deleted within the overlap", fix)
+	case before.Incremental && e.From.Before(before.At):
+		return e.fault("it overlaps "+before.Kind()+": no export shows items that were inserted and deleted within the overlap",
+			"request a window that begins at "+stamp(before.At))
 	}
 	return nil
 }

@@ -185,11 +185,14 @@ type embedded struct {
 
 	refused sync.Map               // operations that DynamoDB denies
 	exports atomic.Pointer[string] // the status of exports that are complete; nil: that
+	behind  atomic.Int64           // how far DynamoDB's clock is behind
 	replica atomic.Pointer[string] // the other region of all tables, if they are global ones
 }
 
 func startEmbedded() (*embedded, func(), error) {
-	s := &embedded{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: 1}), cloud: &cloud{}}
+	s := &embedded{cloud: &cloud{}}
+	clock := func() time.Time { return time.Now().Add(-time.Duration(s.behind.Load())) }
+	s.dynamo = dynamodbtest.New(dynamodbtest.Options{Seed: 1, Clock: clock})
 	server := httptest.NewServer(http.HandlerFunc(s.serve))
 	s.endpoint = server.URL
 	var err error
@@ -337,7 +340,14 @@ func inRegion(ts *testscript.TestScript, _ bool, args []string) {
 
 // table NAME VIEW creates a table.
 func withTable(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(servicesOf(ts).create(args[0], args[1]))
+	s := servicesOf(ts)
+	if len(args) > 2 { // how long ago
+		age, err := time.ParseDuration(args[2])
+		ts.Check(err)
+		s.behind.Store(int64(age))
+		defer s.behind.Store(0)
+	}
+	ts.Check(s.create(args[0], args[1]))
 }
 
 // eachItem makes a request for each line of a file, which is an item or a key in DynamoDB's JSON.

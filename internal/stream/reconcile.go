@@ -127,6 +127,9 @@ func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 		r.fencing.Keep,
 		func(ctx context.Context) (err error) { state, _, err = r.Ledger.Table(ctx, r.Source); return err },
 		func(context.Context) (err error) { r.listing, err = r.list(life, state); return err },
+		func(ctx context.Context) error {
+			return r.Ledger.NoteEnabling(ctx, r.Source, state.Label, r.listing.Enabling, r.listing.At)
+		},
 		func(context.Context) error { return r.discover(life, state, r.listing, state.Listed == 0) },
 		func(ctx context.Context) error { return r.noteOpen(ctx, state) },
 	)

@@ -72,6 +72,7 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 		gap := checkpoint.DeclaredGap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
 		return r.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
+			s.Enabling, s.EnabledAt = false, time.Time{}
 		})
 	}
 	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Reason: "the stream is disabled"}
@@ -81,8 +82,8 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 // lossOf is what a new stream says was lost: changes between the two, if the table is known to be older than the stream before
 // (the label of a stream is the time at which it was enabled); else the table may be another one.
 func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapKind {
-	enabled, err := time.Parse("2006-01-02T15:04:05.999", state.Label)
-	if err != nil || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {
+	enabled := checkpoint.LabelTime(state.Label)
+	if enabled.IsZero() || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {
 		return checkpoint.KindCreatedAnew
 	}
 	return checkpoint.KindStream
