@@ -11,6 +11,9 @@ import (
 // keptGaps bounds how many gaps a table's record lists; GapCount counts on.
 const keptGaps = 50
 
+// keptGenerations bounds how many generations are kept of the gaps before those.
+const keptGenerations = 1000
+
 // GapKind says what broke continuity, and so what mends it: windows of an incremental export mend
 // gaps of the stream alone (H107), every other kind takes a copy.
 type GapKind string
@@ -68,8 +71,49 @@ func noteGap(s *TableState, gap DeclaredGap) {
 	s.Gaps = append(s.Gaps, gap)
 	s.GapCount += max(1, gap.Shards)
 	if extra := len(s.Gaps) - keptGaps; extra > 0 {
+		s.forgetGaps(extra)
 		s.Gaps = slices.Delete(s.Gaps, 0, extra)
 	}
+}
+
+// forgetGaps keeps of the oldest gaps which generations they ended.
+func (s *TableState) forgetGaps(n int) {
+	s.Inherited = s.inherited()
+	s.Earlier = slices.Clone(s.Earlier)
+	for _, g := range s.Gaps[:n] {
+		if !slices.Contains(s.Earlier, g.Generation) {
+			s.Earlier = append(s.Earlier, g.Generation)
+		}
+	}
+	if extra := len(s.Earlier) - keptGenerations; extra > 0 {
+		s.Earlier = slices.Delete(s.Earlier, 0, extra)
+	}
+}
+
+// HadGeneration reports whether the ledger has had a generation, or has taken over what a lost ledger
+// wrote in it. A row of any other is another migration's.
+func (s TableState) HadGeneration(generation uint32) bool {
+	return generation == s.Generation || generation == s.Base || generation < s.inherited() || slices.Contains(s.Earlier, generation) ||
+		slices.ContainsFunc(s.Gaps, func(g DeclaredGap) bool { return g.Generation == generation })
+}
+
+// inherited is the generation that was raised above that of the last lost ledger: all below were
+// written under that, or by this one. 0: none was lost.
+func (s TableState) inherited() uint32 {
+	above := s.Inherited
+	for i, lost := range s.Gaps {
+		if lost.Kind != KindLedgerLost {
+			continue
+		}
+		next := s.Generation
+		for _, later := range s.Gaps[i+1:] {
+			if later.Generation > lost.Generation {
+				next = min(next, later.Generation)
+			}
+		}
+		above = max(above, next)
+	}
+	return above
 }
 
 // suspend ends the promise until the table is loaded again. A load of windows that is not over may

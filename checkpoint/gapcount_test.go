@@ -186,3 +186,43 @@ func TestGapsCome(t *testing.T) {
 		t.Error("it waits though nobody knows since when the generation is read")
 	}
 }
+
+// Rows of a generation are this ledger's if it has had it, however many gaps came after it, or if a
+// ledger that was lost may have had it. What lies between two generations is another migration's.
+func TestWhichGenerationsALedgerHasHad(t *testing.T) {
+	for name, c := range map[string]struct {
+		raises int
+		lost   int // the raise that was because of a lost ledger; 0: none
+	}{"one": {1, 0}, "more than are listed": {120, 0}, "a lost ledger": {3, 2}, "one lost long ago": {120, 2}} {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, l := p.worker("a")
+			set := func(change func(*checkpoint.TableState)) checkpoint.TableState {
+				s, err := l.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { change(s); return nil })
+				if err != nil {
+					t.Error(err)
+				}
+				return s
+			}
+			s := set(func(s *checkpoint.TableState) { s.Generation = 90_000_000 })
+			had := []uint32{s.Generation}
+			for i := range c.raises {
+				gap := checkpoint.DeclaredGap{Kind: checkpoint.KindUnknown, Reason: "lost"}
+				if i+1 == c.lost {
+					gap.Kind = checkpoint.KindLedgerLost
+				}
+				var err error
+				s, err = l.Raise(ctx, source, s.Generation, gap, func(s *checkpoint.TableState) { s.Generation += 9 })
+				if err != nil {
+					t.Error(err)
+				}
+				had = append(had, s.Generation)
+			}
+			for i, g := range had {
+				below := c.lost > 0 && i <= c.lost
+				if !s.HadGeneration(g) || s.HadGeneration(g-1) != below || s.HadGeneration(g+1) && i >= c.lost {
+					t.Errorf("%s: generation %d of %d: %v, below %v, above %v", name, i, len(had), s.HadGeneration(g), s.HadGeneration(g-1), s.HadGeneration(g+1))
+				}
+			}
+		})
+	}
+}

@@ -69,6 +69,9 @@ type Repairer struct {
 	Generation func(ctx context.Context, at time.Time) (uint32, error)
 	// Now is the source's time, which rows and cells are dated by; nil: this process's.
 	Now func(ctx context.Context) time.Time
+	// Had reports whether rows of a generation are this migration's; nil: those of any are. Others
+	// are never removed.
+	Had func(generation uint32) bool
 	// Owned says that nobody else writes to the target tables: rows without a version are ours then (RepairSeen).
 	Owned bool
 	// DryRun: everything is looked at and decided, and nothing is written.

@@ -160,6 +160,8 @@ func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item
 		return KeptAlive // nothing says whether the item was deleted or has expired
 	case held == "" && want.Remove && !r.Owned:
 		return Foreign
+	case held != "" && malformed == nil && want.Remove && r.Had != nil && !r.Had(held.Generation()):
+		return Foreign // another migration wrote it
 	case item.expired && (live == "" || gone > live || onlyLacks(row, *want)):
 		return Expired
 	case held == "":

@@ -38,6 +38,7 @@ func TestH57_H54_H112_RepairSeen(t *testing.T) {
 		image  attribute.Item
 		expire transform.Expire
 		owned  bool
+		theirs bool // the ledger has never had the row's generation
 		row    string
 		out    sink.Outcome
 		want   string
@@ -45,6 +46,8 @@ func TestH57_H54_H112_RepairSeen(t *testing.T) {
 		"different":                        {before: []transform.RowMutation{put(10, "a=0", "x=foreign")}, seen: at(1), image: itemR("1"), out: sink.Mended, want: "r live@10.2 a=1 pk=r"},
 		"missing":                          {image: itemR("1"), out: sink.Mended, want: "r live@load.1 a=1 pk=r"},
 		"extra":                            {before: []transform.RowMutation{put(10, "a=0")}, seen: at(1), image: gone, out: sink.Mended, want: "r gone@10.2"},
+		"extra, of another migration":      {before: []transform.RowMutation{put(10, "a=0")}, seen: at(1), image: gone, theirs: true, out: sink.Foreign, want: "r live@10.1 a=0"},
+		"different, of another migration":  {before: []transform.RowMutation{put(10, "a=0")}, seen: at(1), image: itemR("1"), theirs: true, out: sink.Mended, want: "r live@10.2 a=1 pk=r"},
 		"removed, but present":             {before: []transform.RowMutation{remove(10)}, seen: at(1), image: itemR("1"), out: sink.Mended, want: "r live@10.2 a=1 pk=r"},
 		"equal by now":                     {before: []transform.RowMutation{put(10, cellsR("1")...)}, seen: at(1), image: itemR("1"), out: sink.Equal, want: "r live@10.1 a=1 pk=r"},
 		"moved on":                         {before: []transform.RowMutation{put(11, "a=0")}, seen: at(1), image: itemR("1"), out: sink.MovedOn, want: "r live@11.1 a=0"},
@@ -75,6 +78,7 @@ func TestH57_H54_H112_RepairSeen(t *testing.T) {
 				}
 				r := newRepairs(table)
 				r.image, r.Owned, r.Now = c.image, c.owned, func(context.Context) time.Time { return repairAt }
+				r.Had = func(generation uint32) bool { return !c.theirs && generation == 1 }
 				r.Mapping = expiring(t, c.expire)
 				row := "r"
 				if c.row != "" {

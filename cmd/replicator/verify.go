@@ -46,6 +46,8 @@ func (v *verifying) scope() error {
 // checkRepair refuses flags that say nothing together.
 func (v *verifying) checkRepair() error {
 	switch {
+	case v.RemoveForeign && !v.Repair:
+		return diag.BadUsage("--remove-foreign needs --repair", "add --repair, or remove --remove-foreign")
 	case v.DryRun && !v.Repair:
 		return diag.BadUsage("--dry-run needs --repair", "add --repair, or remove --dry-run: a verify writes no rows")
 	case !v.Waits && (v.Repair || v.Report != ""):
@@ -64,6 +66,9 @@ func (p *program) verify(ctx context.Context, v *verifying, do func(ctx context.
 	ctx, cancel := p.within(ctx)
 	defer cancel()
 	cfg, err := p.load()
+	if err == nil && v.RemoveForeign && cfg.Target.Shared {
+		err = diag.BadUsage("--remove-foreign contradicts target.shared", "remove the flag: extra rows may belong to another migration")
+	}
 	if err != nil {
 		return err
 	}
@@ -126,6 +131,7 @@ passes first. status and verify status show the last result.`,
 	f.StringVar(&v.sample, "sample", "", "compare a `SHARE` of the items, chosen by a hash of their keys, such as 1%")
 	f.StringVar(&v.change, "changed-since", "", "compare only rows with cells of the last `DURATION`, such as 10m")
 	f.BoolVar(&v.Repair, "repair", false, "fix differences")
+	f.BoolVar(&v.RemoveForeign, "remove-foreign", false, "with --repair: also remove extra rows not written by this migration")
 	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: show what it would do, and write nothing")
 	f.StringVar(&v.Report, "report", "", "write a JSON line for each difference to `FILE`, and a .html page beside it")
 	f.BoolVar(&v.ShowValues, "show-values", false, "show keys and values of what differs, which is item data")

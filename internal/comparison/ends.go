@@ -2,6 +2,7 @@ package comparison
 
 import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
@@ -23,6 +24,8 @@ type ends struct {
 	target Target
 	repair repair.Target
 	stream func(arn string) cdc.Source // nil: a worker has to read it
+	// witness is where the witnesses of a target table are; nil: nobody else writes one.
+	witness func(table string) checkpoint.Store
 }
 
 // endsOf are those of a migration that a desk opened, with their clients.
@@ -32,7 +35,7 @@ func endsOf(m *desk.Migration) (e ends) {
 		e.stream = func(arn string) cdc.Source { return m.Source.Stream(arn) }
 	}
 	if m.Target != nil {
-		e.target, e.repair = m.Target.Data, m.Target
+		e.target, e.repair, e.witness = m.Target.Data, m.Target, m.Target.WitnessStore
 	}
 	return e
 }

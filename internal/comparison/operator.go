@@ -35,6 +35,8 @@ type Operator struct {
 	Waits bool
 	// Repair mends what a comparison found; DryRun only says what that would do.
 	Repair, DryRun bool
+	// RemoveForeign lets a repair remove extra rows that nothing shows to be of this migration.
+	RemoveForeign bool
 	// Report is the file that gets a line for each difference, with a page beside it; "" for none.
 	Report string
 	// Log is where a repair says that it is over; nil: nowhere.

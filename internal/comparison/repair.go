@@ -1,12 +1,22 @@
 package comparison
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/internal/repair"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
+
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
 )
 
 // repair mends what was found, table by table, and notes what became of it. It stops at the first
@@ -30,11 +40,65 @@ func (o *Operator) repair(ctx context.Context) error {
 			return err
 		}
 		r.DryRun = o.DryRun
-		d, err := repair.Findings(ctx, r, differs, log)
+		if o.RemoveForeign {
+			r.Owned, r.Had = true, nil
+		}
+		list, others, err := o.repairable(ctx, t, differs, r)
+		if err != nil {
+			return explain(ctx, "cannot repair rows of table "+t.config.From, err)
+		}
+		d, err := repair.Findings(ctx, r, list, log)
 		t.mended = &d
+		err = cmp.Or(err, others)
 		if err != nil {
 			return explain(ctx, "cannot repair rows of table "+t.config.From, err)
 		}
 	}
 	return nil
+}
+
+// repairable are the findings that may be repaired. Beside another migration extra rows may be its
+// own: they are left out, and refused is why. How many rows are removed that hold no version, or one
+// that is not of this migration, is said before.
+func (o *Operator) repairable(ctx context.Context, t *table, list []verify.Finding, r *sink.Repairer) (may []verify.Finding, refused, err error) {
+	extra := func(f verify.Finding) bool { return f.Kind == verify.Extra }
+	if !slices.ContainsFunc(list, extra) {
+		return list, nil, nil
+	}
+	other, found, err := o.stranger(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if found {
+		refused = preflight.StrangerError(&engine.StrangerError{Table: t.config.From, Other: other})
+		return slices.DeleteFunc(slices.Clone(list), extra), refused, nil
+	}
+	unproved := 0
+	for _, f := range list {
+		if extra(f) && (f.Version == "" && r.Owned || f.Version != "" && !t.state.HadGeneration(f.Version.Generation()) && r.Had == nil) {
+			unproved++
+		}
+	}
+	if unproved > 0 {
+		_, _ = fmt.Fprintf(o.Stderr, "%s: removing %s without proof that this migration wrote them\n", t.config.From, terminal.Plural(unproved, "extra row"))
+	}
+	return list, nil, nil
+}
+
+// stranger is another migration that writes a target table of the table, which is not declared
+// shared; false if there is none.
+func (o *Operator) stranger(ctx context.Context, t *table) (checkpoint.Stranger, bool, error) {
+	if o.ends.witness == nil || o.Cfg.Target.Shared {
+		return checkpoint.Stranger{}, false, nil
+	}
+	own := func(source string) bool {
+		return slices.ContainsFunc(o.Cfg.Tables, func(c config.Table) bool { return c.From == source })
+	}
+	for _, name := range t.mapping.Tables() {
+		at := checkpoint.Witnesses{Target: name, Store: o.ends.witness(name), Prefix: transform.WitnessPrefix, Source: transform.WitnessSource}
+		if other, found, err := at.Stranger(ctx, o.ledger, own); found || err != nil {
+			return other, found, err
+		}
+	}
+	return checkpoint.Stranger{}, false, nil
 }

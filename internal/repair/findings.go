@@ -72,7 +72,7 @@ var outcomes = []struct {
 	{sink.Expired, "of expired items, which DynamoDB is about to remove", false},
 	{sink.KeptAlive, "of expired items, kept because of expire: keep", false},
 	{sink.InFlight, "in flight: not yet written a second time (dual_writes)", false},
-	{sink.Foreign, "not written by replicator, left alone; set owned: true if nothing else writes this table", true},
+	{sink.Foreign, "not written by this migration, left alone; remove them with --remove-foreign, or set owned: true if nothing else writes this table", true},
 	{sink.Unmappable, "of items that cannot be stored", true},
 	{sink.Exhausted, "repaired too often at the same version; the item's next change repairs it", true},
 	{sink.Unreadable, "with a version that another program wrote", true},

@@ -59,7 +59,7 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 	}
 	ledger.Heard(ctx, found.Description.At)
 	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t), late: cfg.Late(t)}
-	return &sink.Repairer{Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned || state.MadeByUs,
+	return &sink.Repairer{Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned, Had: state.HadGeneration,
 		Item: itemReader(source, t.From), Fence: fence.Marks(ledger), Current: now.current, Former: now.former, Generation: now.admissible,
 		Now: ledger.Now}, nil
 }
