@@ -48,8 +48,8 @@ type TableState struct {
 	Reason    string        `json:"reason,omitempty"`
 	Gaps      []DeclaredGap `json:"gaps,omitempty"`
 	GapCount  int           `json:"gap_count,omitempty"`
-	// Earlier are the generations that ended with gaps which are not listed any more. All below
-	// Inherited count as ours: a lost ledger wrote rows in them.
+	// Earlier are the generations that ended with gaps no longer listed. This ledger or a lost one
+	// wrote the rows of all generations below Inherited.
 	Earlier   []uint32 `json:"earlier_generations,omitempty"`
 	Inherited uint32   `json:"inherited,omitempty"`
 	// Base is the last generation that was loaded and swept; 0 before the first. The members after
