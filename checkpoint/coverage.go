@@ -106,9 +106,13 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 		}
 	}
 	// No read shows a change that was made before there was a stream. What is read while the stream
-	// already is needs no slack.
-	began := table.streamBegan()
-	if !began.IsZero() && start.Before(began.Add(Slack)) && (served.IsZero() || start.Before(served)) {
+	// already is needs no slack. A load that takes days outlives the rows of the roots: it was asked
+	// when it began.
+	began, early := table.streamBegan(), start.Before(served)
+	if served.IsZero() {
+		early = table.Load.Generation != table.Generation || table.Load.StartedAt.IsZero() || !table.Load.DoneAt.IsZero()
+	}
+	if early && !began.IsZero() && start.Before(began.Add(Slack)) {
 		return &NotAdmissible{fmt.Sprintf("the images are of %s, but the stream began at %s and has every change from %s on: later images are needed", stampOf(start), stampOf(began), stampOf(began.Add(Slack))), false}
 	}
 	return nil
