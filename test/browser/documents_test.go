@@ -17,17 +17,17 @@ var at = time.Date(2026, 11, 2, 10, 42, 7, 0, time.UTC)
 // of the document; those of lists whose entries have a name are merged into the entry of that name.
 var states = []struct{ name, changes string }{
 	{"in-sync", `{}`},
-	{"copy", `{"phase": "copy", "tables": [
-		{"source": "VideoApp", "phase": "copy", "verify": null, "copy": {"state": "running", "items": 41200000, "estimate": 136000000, "items_per_second": 22400, "eta_seconds": 4230, "done_at": null},
+	{"copy", `{"state": "copying", "phase": "copy", "tables": [
+		{"source": "VideoApp", "state": "copying", "phase": "copy", "verify": null, "copy": {"state": "running", "items": 41200000, "estimate": 136000000, "items_per_second": 22400, "eta_seconds": 4230, "done_at": null},
 		 "throttled": [{"reason": "target CPU 74% > 70%", "seconds": 95, "window_seconds": 600, "last_at": "2026-11-02T10:41:50Z"}]},
-		{"source": "Billing", "phase": "copy", "verify": null, "copy": {"state": "running", "items": 1480000, "estimate": 1800000, "items_per_second": 2100, "eta_seconds": 152, "done_at": null}},
+		{"source": "Billing", "state": "copying", "phase": "copy", "verify": null, "copy": {"state": "running", "items": 1480000, "estimate": 1800000, "items_per_second": 2100, "eta_seconds": 152, "done_at": null}},
 		{"source": "Sessions", "verify": null}],
 		"cutover": {"ready": false, "open_gates": ["copy", "verify", "full_verify"], "gates": [
 		 {"gate": "copy", "table": "VideoApp", "ready": false, "figure": "is not copied yet"}, {"gate": "copy", "table": "Billing", "ready": false, "figure": "is not copied yet"},
 		 {"gate": "verify", "table": "VideoApp", "ready": false, "figure": "never"}, {"gate": "verify", "table": "Billing", "ready": false, "figure": "never"}, {"gate": "verify", "table": "Sessions", "ready": false, "figure": "never"},
 		 {"gate": "full_verify", "table": "VideoApp", "ready": false, "figure": "never"}, {"gate": "full_verify", "table": "Billing", "ready": false, "figure": "never"}, {"gate": "full_verify", "table": "Sessions", "ready": false, "figure": "never"}]}}`},
-	{"gap", `{"phase": "copy", "tables": [
-		{"source": "VideoApp", "phase": "copy", "needs_load": true, "needs_load_reason": "GetRecords: trimmed", "loss_kind": "stream", "lost_from": "2026-11-01T08:03:00Z", "gaps": 1,
+	{"gap", `{"state": "needs_load", "phase": "copy", "tables": [
+		{"source": "VideoApp", "state": "needs_load", "phase": "copy", "needs_load": true, "needs_load_reason": "GetRecords: trimmed", "loss_kind": "stream", "lost_from": "2026-11-01T08:03:00Z", "gaps": 1,
 		 "last_gap": {"at": "2026-11-02T10:20:00Z", "shard": "shardId-00000001793598765432-77fe03b1", "reason": "GetRecords: trimmed"},
 		 "lag_seconds": 68400, "headroom_seconds": 17999, "headroom_at_most": true, "old": true, "oldest_read_at": "2026-11-02T10:38:07Z", "changes_per_second": null,
 		 "troubles": [{"step": "read a shard", "cause": "DynamoDB: AccessDeniedException", "since": "2026-11-02T10:38:07Z", "shards": 1, "throttled": false}],
@@ -41,7 +41,7 @@ var states = []struct{ name, changes string }{
 		 {"gate": "headroom", "table": "VideoApp", "ready": false, "figure": "5h"}]},
 		"next_steps": [{"command": "replicator backfill start --repair-gap --table VideoApp", "why": "VideoApp: GetRecords: trimmed"},
 		 {"command": "replicator status --shards --table VideoApp", "why": "VideoApp: the stream drops unapplied changes in <5h; VideoApp: cannot read a shard (for 4m in 1 shard): DynamoDB: AccessDeniedException"}]}`},
-	{"paused", `{"phase": "copy", "tables": [{"source": "Billing", "phase": "copy", "paused": {"since": "2026-11-02T10:02:00Z", "reason": "index rebuild, CHG-4711"}, "lag_seconds": 2407, "headroom_seconds": 83993, "changes_per_second": null}],
+	{"paused", `{"state": "paused", "phase": "copy", "tables": [{"source": "Billing", "state": "paused", "phase": "copy", "paused": {"since": "2026-11-02T10:02:00Z", "reason": "index rebuild, CHG-4711"}, "lag_seconds": 2407, "headroom_seconds": 83993, "changes_per_second": null}],
 		"shards": [{"id": "shardId-00000001793600000002-c0de0002", "owner": null, "lag_seconds": 2407, "changes_per_second": null, "why": {"code": "nobody", "text": "for a worker to acquire it"}}],
 		"cutover": {"ready": false, "open_gates": ["copy", "lag"], "gates": [{"gate": "copy", "table": "Billing", "ready": false, "figure": "is paused by an operator: replicator resume --table Billing"},
 		 {"gate": "lag", "table": "Billing", "ready": false, "figure": "no worker reads shard shardId-00000001793600000002-c0de0002"}]},
@@ -49,11 +49,11 @@ var states = []struct{ name, changes string }{
 	{"parked", `{"tables": [{"source": "VideoApp", "parked": 12}, {"source": "Billing", "verify": {"clean": false, "verdict": "2 rows differ, 6m ago", "differing": 2}}],
 		"cutover": {"ready": false, "open_gates": ["parked", "verify"], "gates": [{"gate": "parked", "table": "VideoApp", "ready": false, "figure": "12"}, {"gate": "verify", "table": "Billing", "ready": false, "figure": "2 rows differ, 6m ago"}]},
 		"next_steps": [{"command": "replicator parked list --table VideoApp", "why": "12 items need a decision"}, {"command": "replicator verify --repair --table Billing", "why": "2 rows differ"}]}`},
-	{"cutover", `{"phase": "cutover", "tables": [{"source": "VideoApp", "changes_per_second": 0}, {"source": "Billing", "changes_per_second": 0}, {"source": "Sessions", "changes_per_second": 0}],
+	{"cutover", `{"state": "cutover", "phase": "cutover", "tables": [{"source": "VideoApp", "changes_per_second": 0}, {"source": "Billing", "changes_per_second": 0}, {"source": "Sessions", "changes_per_second": 0}],
 		"cutover": {"step": "drain", "attempt": 2, "frozen_seconds": 12.4},
 		"next_steps": [{"command": "replicator cutover status", "why": "a cutover is running: drain"}]}`},
-	{"done", `{"phase": "done", "tables": [{"source": "VideoApp", "phase": "done", "lag_seconds": null, "headroom_seconds": null, "changes_per_second": null}, {"source": "Billing", "phase": "done", "lag_seconds": null, "headroom_seconds": null, "changes_per_second": null},
-		 {"source": "Sessions", "phase": "done", "lag_seconds": null, "headroom_seconds": null, "changes_per_second": null}],
+	{"done", `{"state": "done", "phase": "done", "tables": [{"source": "VideoApp", "state": "done", "phase": "done", "lag_seconds": null, "headroom_seconds": null, "changes_per_second": null}, {"source": "Billing", "state": "done", "phase": "done", "lag_seconds": null, "headroom_seconds": null, "changes_per_second": null},
+		 {"source": "Sessions", "state": "done", "phase": "done", "lag_seconds": null, "headroom_seconds": null, "changes_per_second": null}],
 		"cutover": {"ready": false, "step": "done", "attempt": 2, "frozen_seconds": 41.7, "open_gates": ["lag", "headroom"], "gates": null},
 		"shards": [{"id": "shardId-00000001793612345678-9d41c2e7", "owner": null, "lag_seconds": null, "changes_per_second": null, "why": {"code": "nobody", "text": "for a worker to acquire it"}},
 		 {"id": "shardId-00000001793612345678-b1e05f66", "owner": null, "lag_seconds": null, "changes_per_second": null, "why": {"code": "nobody", "text": "for a worker to acquire it"}},

@@ -59,7 +59,7 @@ func TestWords(t *testing.T) {
 		for _, want := range map[string][]string{
 			"in-sync": {"✓ in sync", "1.2k/s", "4 done", "waiting for parent", "✓ no gap"},
 			"copy":    {"30%", "ETA 1h10m", "VideoApp: is not copied yet", "Billing: never"},
-			"gap":     {"needs a load", "✗ 1 gap", "a step fails", "✗ silent", "backfill start --repair-gap"},
+			"gap":     {"needs a load", "✗ 1 gap", ", retrying", "✗ silent", "backfill start --repair-gap"},
 			"paused":  {"‖ paused", "c0de0002", "index rebuild, CHG-4711", "resume --table Billing"},
 			"parked":  {"✗ 12", "2 rows differ", "parked list"},
 			"cutover": {"◐ drain", "Attempt 2; the application was without writes for 12s", "○ switch"},
