@@ -55,7 +55,8 @@ func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
 		return checkpoint.TableState{}, err
 	}
 	if state.MappingHash != c.MappingHash {
-		return checkpoint.TableState{}, checkpoint.ErrMappingChanged
+		// A ledger that was lost since it was checked has no record, and no mapping of anybody.
+		return checkpoint.TableState{}, cmp.Or(c.Ledger.Check(ctx), checkpoint.ErrMappingChanged)
 	}
 	if err := state.Admits(c.Mode, false); err != nil {
 		return checkpoint.TableState{}, err
