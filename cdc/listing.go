@@ -27,7 +27,7 @@ type ListingPage struct {
 	Shards []Shard
 	// Ended tells that the stream is disabled: no shard will ever be added.
 	Ended bool
-	// Enabling tells that the stream does not record every change yet.
+	// Enabling is set while the stream does not record every change yet.
 	Enabling bool
 	// At is the service's own clock, zero if it did not say.
 	At time.Time

@@ -38,7 +38,7 @@ func (s CutoverStep) Over() bool {
 	return s == "" || s == CutoverCancelled || s == CutoverRehearsed
 }
 
-// Active reports whether somebody has to drive.
+// Active reports whether a driver is needed.
 func (s CutoverStep) Active() bool { return !s.Over() && s != CutoverDone }
 
 // Cancellable reports whether the attempt may still be cancelled.

@@ -13,7 +13,7 @@ import (
 type Stranger struct {
 	Target string // the table that both write
 	Source string // the table that is copied there
-	// Pipeline is the migration's name, or the id of its ledger if no witness tells the name.
+	// Pipeline is the migration's name, or the id of its ledger if no witness has the name.
 	Pipeline string
 }
 
@@ -47,7 +47,7 @@ func (at Witnesses) Stranger(ctx context.Context, l *Ledger, own func(source str
 		}
 	}
 	for _, row := range rows {
-		// One of a newer format tells what it can: whatever it is, it is another's.
+		// One of a newer format is another migration's, whatever of it can be read.
 		var w Witness
 		_ = json.Unmarshal(row.Data, &w)
 		source := at.Source(row.Key)

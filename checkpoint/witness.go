@@ -25,7 +25,7 @@ const (
 type Witness struct {
 	header
 	Ledger string `json:"ledger"`
-	// Pipeline is the ledger's name, for people; "" if a version wrote it that did not tell.
+	// Pipeline is the ledger's name, for people; "" if an earlier version wrote it.
 	Pipeline   string `json:"pipeline,omitempty"`
 	Generation uint32 `json:"generation"`
 	Beat       uint64 `json:"beat"`

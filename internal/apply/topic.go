@@ -45,7 +45,7 @@ type Options struct {
 	SettleBytes int64
 }
 
-// settles tells whether an application writes a target too.
+// settles reports whether an application writes a target too.
 func (o Options) settles() bool {
 	return slices.ContainsFunc(o.Tables, func(t engine.Spec) bool { return t.Late > 0 })
 }

@@ -29,7 +29,7 @@ func (o *Operator) judge(now time.Time) *Document {
 				out.Result.Findings = append(out.Result.Findings, findingOf(t.mapping, f, o.ShowValues))
 			}
 		}
-		out.Repair = t.mended
+		out.Repair = t.repaired
 		d.Tables = append(d.Tables, out)
 		command, why := next(out)
 		if command == "verify --repair" && t.state.Apply == checkpoint.Topic { // appliers write the rows
@@ -133,8 +133,8 @@ func (o *Operator) verdict() error {
 				Cause: "their changes were not applied while the table was compared; they are listed above",
 				Fix:   "see replicator status, and compare again: replicator verify --table " + t.config.From + o.With})
 		}
-		if t.mended != nil {
-			if err := t.mended.Verdict(); err != nil {
+		if t.repaired != nil {
+			if err := t.repaired.Verdict(); err != nil {
 				found = append(found, asDiag(err))
 			} else if r.LeftOut > 0 {
 				found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(r.LeftOut), "row") + " of table " + t.config.From + " were not repaired",

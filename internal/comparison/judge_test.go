@@ -31,7 +31,7 @@ func ended(change func(r *checkpoint.VerifyResult)) checkpoint.VerifyResult {
 // How a verify stands, and what leads on from there.
 func TestStatesAndNextSteps(t *testing.T) {
 	dirty := func(r *checkpoint.VerifyResult) { r.Extra = 1 }
-	mended := &repair.Document{Repaired: 1}
+	repaired := &repair.Document{Repaired: 1}
 	for name, c := range map[string]struct {
 		verify checkpoint.Verify
 		repair *repair.Document
@@ -48,7 +48,7 @@ func TestStatesAndNextSteps(t *testing.T) {
 		"missing":          {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Missing = 1 })}, nil, StateDone, "verify --repair"},
 		"different":        {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Different = 1 })}, nil, StateDone, "verify --repair"},
 		"foreign":          {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Foreign = 1 })}, nil, StateDone, ""},
-		"repaired":         {checkpoint.Verify{Number: 2, Result: ended(dirty)}, mended, StateDone, "verify"},
+		"repaired":         {checkpoint.Verify{Number: 2, Result: ended(dirty)}, repaired, StateDone, "verify"},
 		"nothing repaired": {checkpoint.Verify{Number: 2, Result: ended(dirty)}, &repair.Document{}, StateDone, ""},
 		"dry":              {checkpoint.Verify{Number: 2, Result: ended(dirty)}, &repair.Document{DryRun: true, Repaired: 1}, StateDone, ""},
 	} {
@@ -65,9 +65,9 @@ func TestStatesAndNextSteps(t *testing.T) {
 // repair it is what it left.
 func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
-		result checkpoint.VerifyCounts
-		mended *repair.Document
-		what   string // "": no error
+		result   checkpoint.VerifyCounts
+		repaired *repair.Document
+		what     string // "": no error
 	}{
 		"clean":         {checkpoint.VerifyCounts{}, nil, ""},
 		"missing":       {checkpoint.VerifyCounts{Missing: 1}, nil, "1 row of table Orders differs from the source"},
@@ -80,7 +80,7 @@ func TestVerdict(t *testing.T) {
 		"both":          {checkpoint.VerifyCounts{Missing: 9, LeftOut: 7}, &repair.Document{Table: "Orders", NotReached: 2}, "2 rows of table Orders could not be repaired"},
 	} {
 		result := ended(func(r *checkpoint.VerifyResult) { r.VerifyCounts = c.result })
-		o := &Operator{Console: &terminal.Console{}, tables: []table{{config: config.Table{From: "Orders"}, mended: c.mended,
+		o := &Operator{Console: &terminal.Console{}, tables: []table{{config: config.Table{From: "Orders"}, repaired: c.repaired,
 			state: checkpoint.TableState{Verify: checkpoint.Verify{Number: result.Number, Result: result}}}}}
 		err := o.verdict()
 		if (err == nil) != (c.what == "") || err != nil && (!diag.Has(err, diag.RowsDiffer) || !strings.Contains(err.Error(), c.what)) {

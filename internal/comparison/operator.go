@@ -57,15 +57,15 @@ type Operator struct {
 
 // table is one table that is verified.
 type table struct {
-	config  config.Table
-	found   bool
-	state   checkpoint.TableState
-	parts   []checkpoint.Part
-	mapping *transform.Mapping // nil unless the source was asked
-	bytes   int64
-	items   int64
-	list    []verify.Finding
-	mended  *repair.Document // nil: nothing was repaired
+	config   config.Table
+	found    bool
+	state    checkpoint.TableState
+	parts    []checkpoint.Part
+	mapping  *transform.Mapping // nil unless the source was asked
+	bytes    int64
+	items    int64
+	list     []verify.Finding
+	repaired *repair.Document // nil: nothing was repaired
 }
 
 // lists reports whether the last verify kept rows that are named: that differ, or stayed in flight.

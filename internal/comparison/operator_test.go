@@ -311,8 +311,8 @@ func TestRepairing(t *testing.T) {
 		s.stdout.Reset()
 		s.Must(o.open(s.Ctx, "verify"))
 		s.Must(o.findings(s.Ctx))
-		if err := o.repair(s.Ctx); err == nil || o.tables[0].mended == nil || o.tables[0].mended.NotReached != 1 {
-			t.Errorf("%v, %+v", err, o.tables[0].mended)
+		if err := o.repair(s.Ctx); err == nil || o.tables[0].repaired == nil || o.tables[0].repaired.NotReached != 1 {
+			t.Errorf("%v, %+v", err, o.tables[0].repaired)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func (o *Operator) repair(ctx context.Context) error {
 			return explain(ctx, "cannot repair rows of table "+t.config.From, err)
 		}
 		d, err := repair.Findings(ctx, r, list, log)
-		t.mended = &d
+		t.repaired = &d
 		err = cmp.Or(err, others)
 		if err != nil {
 			return explain(ctx, "cannot repair rows of table "+t.config.From, err)

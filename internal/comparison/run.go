@@ -65,12 +65,12 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.findings(ctx); err != nil {
 		return errors.Join(left, err)
 	}
-	var mended error
+	var failed error
 	if left == nil {
-		mended = o.repair(ctx)
+		failed = o.repair(ctx)
 	}
 	d := o.judge(o.now(ctx))
-	if err := errors.Join(o.write(d), o.report(d), mended); err != nil {
+	if err := errors.Join(o.write(d), o.report(d), failed); err != nil {
 		return errors.Join(left, err)
 	}
 	return errors.Join(left, o.verdict())

@@ -38,7 +38,7 @@ type patternError struct {
 	cause, fix string
 }
 
-// isPattern reports whether a name is meant as a pattern.
+// isPattern reports whether a name is a pattern.
 func isPattern(name string) bool { return strings.ContainsAny(name, "{}*") }
 
 // parsePattern reads a pattern.

@@ -182,7 +182,7 @@ func (s timeless) Describe(ctx context.Context, table string) (backfill.Descript
 	return d, err
 }
 
-// Nothing is decided by a time that the source does not tell.
+// Nothing is decided by a time that the source does not give.
 func TestTheSourceTellsTheTime(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Source.Fail = func(string) error { return errAway }

@@ -62,7 +62,7 @@ func (f *family) rows() int {
 	return max(n, 1)
 }
 
-// troubled reports whether somebody should look at it.
+// troubled reports whether an operator should look at it.
 func (f *family) troubled() bool {
 	return stateOf(f.last(), state{}).Class == "bad" || slices.ContainsFunc(f.children, (*family).troubled)
 }

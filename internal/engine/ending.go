@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Fatal reports whether an error ends the process: no repeat and no other worker mends it.
+// Fatal reports whether an error ends the process: neither a retry nor another worker helps.
 func Fatal(err error) bool {
 	var source *SourceError
 	return Orderly(err) || errors.As(err, &source) || IsAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)

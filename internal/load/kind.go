@@ -23,7 +23,7 @@ func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part,
 	return state, state.LoadPart(), nil
 }
 
-// Begin tells that a copy begins, or goes on.
+// Begin reports that a copy begins or is resumed.
 func (k kind) Begin(_ context.Context, state checkpoint.TableState, rows []checkpoint.Part) (job.Phase, error) {
 	of := state.LoadPart()
 	if of.Phase == checkpoint.PhaseCopy {
@@ -77,7 +77,7 @@ func (p phase) Take(ctx context.Context, state checkpoint.TableState, part check
 	}, err
 }
 
-// End tells that a copy is left.
+// End reports that a copy is left.
 func (p phase) End() {
 	if p.phase == checkpoint.PhaseCopy {
 		p.Events.CopyLeft(p.Source)

@@ -35,7 +35,7 @@ type shop struct {
 	reads    int                             // of pages
 	scan     func(ctx context.Context) error // fails a page
 	describe func() error                    // fails a description
-	timeless bool                            // descriptions do not tell the time
+	timeless bool                            // descriptions have no time
 }
 
 func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, error) {

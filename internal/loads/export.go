@@ -88,7 +88,7 @@ type Examiner struct {
 	Cfg    *config.Config
 	Source sourceEnd
 	Env    config.Lookup
-	// Whole: somebody says that it shows the whole table, where DynamoDB does not. SayWhole is how.
+	// Whole: an operator says that it shows the whole table, where DynamoDB does not. SayWhole is how.
 	Whole    bool
 	SayWhole string
 }

@@ -345,7 +345,7 @@ func TestHowManyPartsAtOnce(t *testing.T) {
 		t.Error("without shared slots none is free")
 	}
 	shared := &Slots{}
-	if shared.slots() != shared.slots() {
+	if first := shared.slots(); shared.slots() != first {
 		t.Error("two tables share no slots")
 	}
 	playScene(t, "a", func(s *scene) {
