@@ -30,7 +30,14 @@ const (
 )
 
 // shop is the table that the demo's application writes.
-var shop = &table{name: "Shop", schema: []keyAttribute{{"customer", types.ScalarAttributeTypeS}, {"order", types.ScalarAttributeTypeS}}}
+var shop = &table{
+	name:   "Shop",
+	schema: []keyAttribute{{"customer", types.ScalarAttributeTypeS}, {"order", types.ScalarAttributeTypeS}},
+	row: func(it item) string {
+		text := func(name string) string { return it[name].(*types.AttributeValueMemberS).Value }
+		return escape(text("customer")) + "#" + text("order") // nothing follows the last part
+	},
+}
 
 // server is one process of the application, with servers of its own; its process is replaced when it
 // is killed.

@@ -61,12 +61,18 @@ func differenceOf(t *table, row, format string, args ...any) difference {
 	return difference{t.name, hex.EncodeToString(sum[:12]), fmt.Sprintf(format, args...)}
 }
 
+// uncounted is for a table of which no writer keeps count.
+const uncounted = -1
+
 // compare reads a table and its rows whole. Nobody may write the source meanwhile. Live is how many items the writers believe to be
-// there; a source that disagrees is an error, for then nothing can be judged by it.
+// there, or uncounted; a source that disagrees is an error, for then nothing can be judged by it.
 func (o *oracle) compare(ctx context.Context, t *table, live int) (*comparison, error) {
 	expected, err := o.expected(ctx, t)
 	if err != nil {
 		return nil, err
+	}
+	if live == uncounted {
+		live = len(expected)
 	}
 	if len(expected) != live {
 		return nil, fmt.Errorf("table %s has %d items, its writers made %d", t.name, len(expected), live)

@@ -42,6 +42,9 @@ type keyAttribute struct {
 	kind types.ScalarAttributeType
 }
 
+// escape is a text as it stands in a row key of several parts.
+func escape(text string) string { return strings.NewReplacer("%", "%25", "#", "%23").Replace(text) }
+
 // tables have different key schemas, with keys that contain what row keys must escape.
 var tables = []*table{
 	{
@@ -55,8 +58,7 @@ var tables = []*table{
 			}
 		},
 		row: func(it item) string {
-			escape := strings.NewReplacer("%", "%25", "#", "%23")
-			return escape.Replace(it["depot"].(*types.AttributeValueMemberS).Value) + "#" + canonical(it["parcel"].(*types.AttributeValueMemberN).Value)
+			return escape(it["depot"].(*types.AttributeValueMemberS).Value) + "#" + canonical(it["parcel"].(*types.AttributeValueMemberN).Value)
 		},
 	},
 	{
