@@ -113,13 +113,6 @@ type CutoverProof struct {
 	Position string `json:"position,omitempty"`
 }
 
-// CutoverStraggler is a change of a source that was made after it was frozen.
-type CutoverStraggler struct {
-	Table string    `json:"table"`
-	Key   string    `json:"key"` // a hash
-	At    time.Time `json:"at"`
-}
-
 // Cutover is the state of the cutover of a pipeline: of the attempt under way, or the last one.
 type Cutover struct {
 	header
@@ -143,6 +136,16 @@ type Cutover struct {
 	Answer string `json:"answer,omitempty"`
 	// Calls is how many calls of hooks were begun.
 	Calls int `json:"calls,omitempty"`
+	// Canaries reports that items of ours may be in the sources.
+	Canaries bool `json:"canaries,omitempty"`
+	// Parked are the hashes of the items, by table, that were parked when the checks ended.
+	Parked map[string][]string `json:"parked,omitempty"`
+	// Unmapped is how many items of each table could not be mapped when the checks ended.
+	Unmapped map[string]int64 `json:"unmapped,omitempty"`
+	// WatchedTo is until when the streams were read on after the freeze; Unwatched are times in between
+	// of which nobody read what was written.
+	WatchedTo time.Time          `json:"watched_to,omitzero"`
+	Unwatched []CutoverUnwatched `json:"unwatched,omitempty"`
 
 	Fences     map[string]uint64       `json:"fences,omitempty"` // the first number of each target that nobody wrote under
 	Verified   map[string]VerifyResult `json:"verified,omitempty"`
@@ -163,6 +166,8 @@ type CutoverGate struct {
 	Figure     string `json:"figure"`
 	Cure       string `json:"cure,omitempty"`
 	Overridden string `json:"overridden,omitempty"` // the operator's reason
+	// Binding reports that no override passes the gate, because something is known to be wrong.
+	Binding bool `json:"binding,omitempty"`
 }
 
 // ErrCutover is what every refusal of a cutover is.
@@ -276,8 +281,8 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 	case len(plan.Tables) == 0 || len(plan.Targets) == 0:
 		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
 	}
-	h, attempt := c.header, c.Attempt
-	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC()}
+	h, attempt, canaries := c.header, c.Attempt, c.Canaries
+	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: canaries}
 	text := "requested"
 	if plan.By != "" {
 		text += " by " + plan.By
@@ -308,6 +313,15 @@ func (c *Cutover) Postpone(d time.Duration, now time.Time) error {
 		c.Expires = later(c.Expires, now).Add(d).UTC()
 	}
 	c.Note(now, "postponed by "+d.String())
+	return nil
+}
+
+// Await goes back to the request, which waits for its gates: one of them is not ready any more.
+func (c *Cutover) Await(now time.Time, why string) error {
+	if c.Step != CutoverChecks || !c.WhenReady {
+		return c.refuse("await", "see replicator cutover check")
+	}
+	c.enter(CutoverRequested, now, "waits again: "+why)
 	return nil
 }
 
@@ -470,16 +484,6 @@ func (c *Cutover) Cancelled(now time.Time) error {
 	return nil
 }
 
-// Watched ends the watch for stragglers.
-func (c *Cutover) Watched(now time.Time) error {
-	if c.Step != CutoverWatching || now.Sub(c.SwitchedAt) < c.WatchFor {
-		return c.refuse("end the watch of", "the watch lasts until "+c.SwitchedAt.Add(c.WatchFor).Format(time.RFC3339))
-	}
-	c.enter(CutoverDone, now, "the watch is over")
-	c.EndedAt = now.UTC()
-	return nil
-}
-
 // Finalized notes that what is ours was removed from the targets.
 func (c *Cutover) Finalized(now time.Time) error {
 	if c.Step != CutoverDone {
@@ -490,18 +494,6 @@ func (c *Cutover) Finalized(now time.Time) error {
 		c.Note(now, "replicator's metadata was removed from the targets")
 	}
 	return nil
-}
-
-// Stray notes a change that somebody made after the freeze; false if it was noted already.
-func (c *Cutover) Stray(s CutoverStraggler) bool {
-	if slices.Contains(c.Stragglers, s) {
-		return false
-	}
-	c.Strays++
-	if len(c.Stragglers) < mostStragglers {
-		c.Stragglers = append(slices.Clone(c.Stragglers), s)
-	}
-	return true
 }
 
 // FrozenFor is how long the application was, or has been, without writes.

@@ -119,6 +119,18 @@ func (p *Parking) CountOf(ctx context.Context, source string) (int, error) {
 	return p.count(ctx, p.prefix+source+"/", 0)
 }
 
+// ItemsOf are the hashes of the items of one source table that are parked.
+func (p *Parking) ItemsOf(ctx context.Context, source string) (items []string, err error) {
+	err = p.records.Scan(ctx, p.prefix+source+"/", true, func(key string, _ []byte) error {
+		_, hash, _ := Ref(strings.TrimPrefix(key, p.prefix)).Parts()
+		if n := len(items); n == 0 || items[n-1] != hash {
+			items = append(items, hash)
+		}
+		return nil
+	})
+	return items, err
+}
+
 func (p *Parking) count(ctx context.Context, prefix string, limit int) (int, error) {
 	n, last := 0, ""
 	err := p.records.Scan(ctx, prefix, true, func(key string, _ []byte) error {

@@ -56,6 +56,9 @@ func testParking(t *testing.T, records sink.Records) {
 			t.Errorf("%d items with a limit of %d: %v", n, limit, err)
 		}
 	}
+	if items, err := parking.ItemsOf(ctx, "A"); len(items) != 2 || len(items[0]) != 32 || err != nil {
+		t.Errorf("items %v: %v", items, err)
+	}
 	if n, err := parking.CountOf(ctx, "A"); n != 2 || err != nil {
 		t.Error(n, err)
 	}

@@ -15,10 +15,13 @@
 #
 # A probe does not run COMMAND. Otherwise the exit status is that of COMMAND:
 #
-#   0                  done
-#   1 to 74, 76 to 125 refused: neither this call nor an earlier one did anything
-#   75                 the token is late: this call did nothing, and a newer one decides
-#   126 and above      unknown
+#   0              done
+#   77             refused: neither this call nor an earlier one did anything
+#   1 to 125       freeze_writes: refused, too. switch: unknown
+#   75             the token is late, or this script failed: unknown
+#   126 and above  unknown
+#
+# This script itself never ends with 77.
 #
 # COMMAND runs under a lock. While one call's command runs, the next call waits for it, until its own
 # deadline. Needs flock(1), of util-linux or BusyBox.

@@ -18,6 +18,9 @@ const (
 	KeyEpoch      = "epoch"      // of a lease
 	KeyGeneration = "generation" // of a table
 	KeyStep       = "step"       // what was being done
+	KeyHook       = "hook"       // of a cutover
+	KeyToken      = "token"      // of a hook's call: attempt, step and number
+	KeyOutput     = "output"     // what a hook printed, without what looks like a secret
 	KeyReason     = "reason"     // why, in fixed words
 	KeyCause      = "cause"      // of an error or a warning with a code
 	KeyWait       = "wait"       // until the next attempt

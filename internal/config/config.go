@@ -235,6 +235,8 @@ type CutoverHooks struct {
 	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and answers once none is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
 	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
+	// how long one call may take. A call of freeze_writes also ends at the deadline of its step
+	Timeout time.Duration `key:"timeout" default:"10m" min:"1s" max:"1h"`
 }
 
 // Relay is the topic to which `replicator relay` publishes changes, and the subscription from which others apply them.

@@ -145,7 +145,7 @@ func TestMinimal(t *testing.T) {
 		Apply:    "guarded",
 		Backfill: Backfill{From: "scan", OnGap: "wait", Segments: 4},
 		Verify:   Verify{Sample: "1%", Settle: 30 * time.Second},
-		Cutover: Cutover{ReadyWhen: ReadyWhen{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, Headroom: 12 * time.Hour},
+		Cutover: Cutover{Hooks: CutoverHooks{Timeout: 10 * time.Minute}, ReadyWhen: ReadyWhen{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, Headroom: 12 * time.Hour},
 			RequestExpires: 15 * time.Minute, Deadlines: CutoverDeadlines{Freeze: time.Minute, Drain: 10 * time.Minute, Verify: 10 * time.Minute, Fence: 2 * time.Minute},
 			ListingsApart: 2 * time.Minute, WatchFor: 24 * time.Hour},
 		Relay:  Relay{Format: "cloudevents_json"},

@@ -35,7 +35,9 @@ func (h CutoverHooks) ByStep() map[string]string {
 }
 
 // Given reports whether a cutover can be started at all.
-func (h CutoverHooks) Given() bool { return h != CutoverHooks{} }
+func (h CutoverHooks) Given() bool {
+	return h.FreezeWrites != "" || h.Switch != "" || h.UnfreezeWrites != ""
+}
 
 // checkHooks refuses a cutover that could begin and neither end nor go back.
 func (d *decoder) checkHooks(c *Config) {

@@ -68,7 +68,9 @@ type Settings struct {
 	Ready Ready
 	Pass  time.Duration // between two looks; 1 s
 	Idle  time.Duration // while there is no cutover; 5 s
-	Hook  time.Duration // one call of a hook may take; 30 s
+	Hook  time.Duration // a probe of a hook, and an answer of the source, may take; 30 s
+	Call  time.Duration // one call of a hook may take, within the deadline of its step; 10 min
+	Look  time.Duration // between two looks at the streams after the switch; 1 min
 	Quiet time.Duration // W: empty pages of a shard without a canary; 20 s
 	Lists time.Duration // between two listings that have to be equal; 2 min
 }
@@ -82,6 +84,8 @@ func (s Settings) orDefault() Settings {
 	or(&s.Pass, time.Second)
 	or(&s.Idle, 5*time.Second)
 	or(&s.Hook, 30*time.Second)
+	or(&s.Call, 10*time.Minute)
+	or(&s.Look, time.Minute)
 	or(&s.Quiet, 20*time.Second)
 	or(&s.Lists, 2*time.Minute)
 	or(&s.Ready.Grace, time.Minute)
@@ -96,9 +100,11 @@ type Driver struct {
 	Source   Source
 	Open     func(streamARN string) cdc.Source
 	Verifier Verifier
-	// Parked is how many items of a table are parked.
-	Parked   func(ctx context.Context, table string) (int, error)
+	// Parked are the hashes of the items of a table that are parked.
+	Parked   func(ctx context.Context, table string) ([]string, error)
 	Settings Settings
+	// Version is that of this process: it drives no attempt that another version began. "" drives all.
+	Version string
 	// OnStep, if not nil, hears of each step; Failed of what goes wrong and is repeated.
 	OnStep func(c checkpoint.Cutover)
 	Failed func(step string, err error)

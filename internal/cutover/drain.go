@@ -32,6 +32,8 @@ type drainedTable struct {
 	listAt  time.Duration
 	equal   bool // two listings were, and ended holds for the first of them
 	quiet   map[string]*quietShard
+	// published is, by shard, up to which message the topic has to be applied.
+	published map[string]uint64
 }
 
 // quietShard is what was seen of a shard that gave no canary, since the last canary was seen.
@@ -61,7 +63,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		if err != nil {
 			return err
 		}
-		if ok, why, _ := f.copied(now); !ok && !overrides(c, GateCopy) {
+		if ok, why, _ := f.copied(now); !ok {
 			return v.cancel(ctx, c, now, "table %s: %s", source, why)
 		}
 		t := v.tables[source]
@@ -94,6 +96,9 @@ func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, source 
 	}
 	d, err := v.Source.Describe(ctx, source)
 	if err != nil {
+		return err
+	}
+	if err := v.noteCanaries(ctx, c); err != nil {
 		return err
 	}
 	set := v.canaries(source)
@@ -158,7 +163,7 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 			continue
 		}
 		known[sh.ID] = true
-		how := t.how(c, sh, s)
+		how := t.how(c, f.State.Base, sh, s)
 		if how == "" {
 			left = append(left, sh.ID)
 			continue
@@ -170,14 +175,13 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 			left = append(left, id)
 		}
 	}
-	behind := len(checkpoint.Unapplied(f.State, f.Shards, f.Merged))
 	switch {
 	case t.unseen > 0:
 		return nil, fmt.Sprintf("%d of %d canaries are not read yet", t.unseen, t.all)
 	case len(left) > 0:
 		return nil, fmt.Sprintf("%d of its shards are not proved to be applied; the first is %s", len(left), left[0])
-	case f.State.Apply == checkpoint.Topic && behind > 0:
-		return nil, fmt.Sprintf("messages of %d shards are not applied yet", behind)
+	case f.State.Apply == checkpoint.Topic && t.behind(f) > 0:
+		return nil, fmt.Sprintf("messages of %d shards are not applied yet", t.behind(f))
 	case len(checkpoint.Unfollowed(f.State, f.Shards, time.Time{})) > 0:
 		return nil, "the children of a shard that ended are not listed yet"
 	case !t.equal:
@@ -186,15 +190,37 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 	return proofs, ""
 }
 
+// behind is of how many shards messages are not applied that were published when the shard was proved
+// to be read. In a rehearsal the application goes on, so that there is always a later one.
+func (t *drainedTable) behind(f Figures) (n int) {
+	if t.published == nil {
+		t.published = map[string]uint64{}
+	}
+	for _, sh := range checkpoint.Unapplied(f.State, f.Shards, f.Merged) {
+		if t.published[sh.ID] == 0 {
+			t.published[sh.ID] = sh.Applied
+		}
+		waits, _ := sh.Behind(f.Merged)
+		if sh.Applied-waits < t.published[sh.ID] {
+			n++
+		}
+	}
+	return n
+}
+
 // how is how the shard is proved to be applied; "" if it is not yet.
-func (t *drainedTable) how(c checkpoint.Cutover, sh *checkpoint.Shard, s Settings) string {
+func (t *drainedTable) how(c checkpoint.Cutover, base uint32, sh *checkpoint.Shard, s Settings) string {
 	switch {
 	case sh.State == checkpoint.Done && t.ended[sh.ID]:
 		return "done, then two equal listings"
-	case sh.State != checkpoint.Reading || !sh.EndedAt.IsZero() || sh.Settling.Changes > 0 || sh.Owner == "":
+	case sh.State == checkpoint.Gap && sh.Generation < base:
+		return fmt.Sprintf("a gap that the load of generation %d filled", base)
+	case sh.State != checkpoint.Reading || !sh.EndedAt.IsZero() || sh.Owner == "":
 		return ""
-	case sh.Sighted.Canary == c.Attempt:
-		return "a canary"
+	case sh.Sighted.Canary == c.Attempt && (c.Rehearse || sh.Settling.Changes == 0):
+		return "a canary" // which was applied after everything before it, whatever is settling since
+	case sh.Settling.Changes > 0:
+		return ""
 	}
 	q := t.quiet[sh.ID]
 	if q == nil || q.owner != sh.Owner || q.applied != sh.Applied || q.position != sh.Position || !c.Rehearse && !sh.CaughtUp {
@@ -230,41 +256,18 @@ func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, e
 				if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Stray(stray); return nil }); err != nil {
 					return "", err
 				}
-				return fmt.Sprintf("the application still writes: item %s of table %s was changed at %s, after the freeze", stray.Key, source, at.UTC().Format(time.RFC3339)), nil
+				return stillWrites(stray), nil
 			}
 		}
 	}
 	return "", nil
 }
 
+// stillWrites says that somebody writes although the application has stopped.
+func stillWrites(s checkpoint.CutoverStraggler) string {
+	return fmt.Sprintf("the application still writes: item %s of table %s was changed at %s, after the freeze", s.Key, s.Table, s.At.UTC().Format(time.RFC3339))
+}
+
 // after tells whether a change was surely made after the freeze: times of changes are floored to the
 // second, and servers' clocks differ by a little.
 func after(change, frozen time.Time) bool { return change.After(frozen.Add(time.Second)) }
-
-// removeCanaries removes what the attempt wrote to the sources. That it fails is no harm: they are
-// the same items the next time.
-func (v *drive) removeCanaries(ctx context.Context, c checkpoint.Cutover) {
-	if v.removed == c.Attempt {
-		return
-	}
-	for _, source := range c.Tables {
-		d, err := v.Source.Describe(ctx, source)
-		if err != nil {
-			v.failed("remove canaries", err)
-			return
-		}
-		shards, err := v.Ledger.Shards(ctx, source)
-		if err != nil {
-			v.failed("remove canaries", err)
-			return
-		}
-		set := v.canaries(source)
-		for i := range canary.Number(len(shards)) {
-			if err := v.Source.Delete(ctx, source, set.Key(i, d.PrimaryKey)); err != nil {
-				v.failed("remove canaries", err)
-				return
-			}
-		}
-	}
-	v.removed = c.Attempt
-}

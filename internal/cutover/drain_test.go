@@ -24,14 +24,15 @@ func TestHowAShardIsProved(t *testing.T) {
 		"it settles":      {func(sh *checkpoint.Shard) { sh.Settling.Changes = 1 }, ""},
 		"its end settles": {func(sh *checkpoint.Shard) { sh.EndedAt = noon }, ""},
 		"waiting":         {func(sh *checkpoint.Shard) { sh.State = checkpoint.Waiting }, ""},
-		"a gap":           {func(sh *checkpoint.Shard) { sh.State = checkpoint.Gap }, ""},
+		"a gap":           {func(sh *checkpoint.Shard) { sh.State, sh.Generation = checkpoint.Gap, 5 }, ""},
+		"a filled gap":    {func(sh *checkpoint.Shard) { sh.State, sh.Generation = checkpoint.Gap, 4 }, "a gap that the load of generation 5 filled"},
 		"done too late":   {func(sh *checkpoint.Shard) { sh.State = checkpoint.Done }, ""},
 	} {
 		d := &drainedTable{quiet: map[string]*quietShard{}, ended: map[string]bool{}}
 		sh := ready().Shards[0]
 		sh.Sighted.See(3, 0)
 		c.change(&sh)
-		if got := d.how(checkpoint.Cutover{Attempt: 3}, &sh, s); got != c.how {
+		if got := d.how(checkpoint.Cutover{Attempt: 3}, 5, &sh, s); got != c.how {
 			t.Errorf("%s: %q, want %q", name, got, c.how)
 		}
 	}
@@ -61,7 +62,7 @@ func TestEmptyPagesOfAShard(t *testing.T) {
 			sh.CaughtUp, sh.ReadAt = true, noon.Add(time.Duration(i)*time.Second)
 			sh.Position, sh.Applied = cdc.SequenceOf(100), 7
 			c.change(i, &sh)
-			if how := d.how(checkpoint.Cutover{Attempt: 3, CutoverPlan: checkpoint.CutoverPlan{Rehearse: c.rehearse}}, &sh, s); how != "" && proved == 0 {
+			if how := d.how(checkpoint.Cutover{Attempt: 3, CutoverPlan: checkpoint.CutoverPlan{Rehearse: c.rehearse}}, 5, &sh, s); how != "" && proved == 0 {
 				proved = i
 				if how != "empty pages for 10s after the last canary" {
 					t.Errorf("%s: %s", name, how)

@@ -23,13 +23,16 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 			return nil
 		}
 		rest := settings.Idle
-		if err == nil && c.Step.Active() {
-			rest = settings.Pass
-			if d.Hooks == nil && !c.Rehearse {
-				_ = task.Sleep(ctx, settings.Idle)
-				continue // without hooks it can only be rehearsed here
+		if err == nil && d.needed(c) {
+			if c.Step.Active() {
+				rest = settings.Pass
 			}
-			if !probed && d.Hooks != nil {
+			err = d.mayDrive(c)
+			if d.Hooks == nil && calls(c) {
+				_ = task.Sleep(ctx, settings.Idle)
+				continue // without hooks it can only be rehearsed or watched here
+			}
+			if err == nil && !probed && d.Hooks != nil && calls(c) {
 				err = d.Probe(ctx, c.Tables)
 				probed = err == nil
 			}
@@ -45,28 +48,14 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 	return nil
 }
 
-// Probe calls every hook and asks it to do nothing.
-func (d *Driver) Probe(ctx context.Context, tables []string) error {
-	for _, name := range HookNames {
-		limited, cancel := task.WithTimeout(ctx, d.Settings.orDefault().Hook)
-		output, outcome := d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Tables: tables, Probe: true})
-		cancel()
-		if outcome != HookDone {
-			return &HookError{Hook: name, Outcome: outcome, Output: output}
-		}
-	}
-	return nil
+// needed reports whether there is something to drive: an attempt, or canaries that it left.
+func (d *Driver) needed(c checkpoint.Cutover) bool {
+	return c.Step.Active() || c.Canaries && c.Step.Over()
 }
 
-// HookError is a hook that did not do what it is there for.
-type HookError struct {
-	Hook    string
-	Outcome Outcome
-	Output  string
-}
-
-func (e *HookError) Error() string {
-	return fmt.Sprintf("hook %s: %s: %s", e.Hook, e.Outcome, e.Output)
+// calls reports whether what is left of the attempt calls hooks.
+func calls(c checkpoint.Cutover) bool {
+	return c.Step.Active() && !c.Rehearse && c.Step != checkpoint.CutoverWatching
 }
 
 // seek takes the driver's seat if it is free, and drives.
@@ -126,7 +115,6 @@ type drive struct {
 	watching
 	sets    map[string]*canary.Set
 	resumed uint32 // the attempt after which the tables were let go on
-	removed uint32 // and that whose canaries were removed
 }
 
 // canaries are those of a table.
@@ -170,7 +158,10 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	}
 	v.last = c
 	if !c.Step.Active() {
-		return false, nil
+		return false, v.removeCanaries(ctx, c)
+	}
+	if err := v.mayDrive(c); err != nil {
+		return false, err
 	}
 	now, known := v.now(ctx, c, false)
 	if !known {
@@ -186,6 +177,22 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 		return true, errors.New("the source's answer has no time")
 	}
 	return true, ignoreMoved(v.step(ctx, c, now))
+}
+
+// errVersion is returned to a process of another version than the one that began the attempt: its steps
+// may mean something else.
+var errVersion = errors.New("another version of replicator began this cutover; finish or cancel it with that version")
+
+// mayDrive refuses an attempt that another version began, unless all that is left is to let the
+// application go, or to watch.
+func (d *Driver) mayDrive(c checkpoint.Cutover) error {
+	switch {
+	case c.Version == "" || d.Version == "" || c.Version == d.Version:
+	case c.Step == checkpoint.CutoverCancelling || c.Step == checkpoint.CutoverWatching:
+	default:
+		return fmt.Errorf("%w: %s, and this one is %s", errVersion, c.Version, d.Version)
+	}
+	return nil
 }
 
 func orNothing(trouble string) string {
@@ -250,224 +257,4 @@ func (v *drive) advance(ctx context.Context, c checkpoint.Cutover, now time.Time
 		return c.Advance(now)
 	})
 	return err
-}
-
-// request waits for approval, hours and gates.
-func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if c.Expired(now) {
-		return v.cancel(ctx, c, now, "it expired before it was approved and ready")
-	}
-	if !c.Due(now) {
-		return nil
-	}
-	if c.WhenReady {
-		gates, err := v.Gates(ctx, c.CutoverPlan, now)
-		if err != nil {
-			return err
-		}
-		if open := Open(gates); len(open) > 0 {
-			return v.trouble(ctx, c, "waiting for gate %s of table %s: %s", open[0].Name, open[0].Table, "not ready")
-		}
-	}
-	return v.advance(ctx, c, now, nil)
-}
-
-func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	gates, err := v.Gates(ctx, c.CutoverPlan, now)
-	if err != nil {
-		return err
-	}
-	if open := Open(gates); len(open) > 0 {
-		return v.cancel(ctx, c, now, "gate %s of table %s is not ready: %s", open[0].Name, open[0].Table, open[0].Figure)
-	}
-	full := map[string]checkpoint.VerifyResult{}
-	for _, source := range c.Tables {
-		s, _, err := v.Ledger.Table(ctx, source)
-		if err != nil {
-			return err
-		}
-		full[source] = s.Verify.Full
-	}
-	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Gates, c.Verified = gates, full })
-}
-
-// hook calls a hook of the step, and notes the call.
-func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Outcome, string, error) {
-	if err := v.seat.Renew(ctx); err != nil { // whoever slept calls nothing
-		return "", "", err
-	}
-	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Calls++; return nil })
-	if err != nil {
-		return "", "", err
-	}
-	began, _ := v.now(ctx, c, false)
-	limited, cancel := task.WithTimeout(ctx, v.settings.Hook)
-	output, outcome := v.Hooks.Call(limited, Call{Hook: name, Token: c.Token(), Step: string(c.Step), Tables: c.Tables})
-	cancel()
-	ended, _ := v.now(ctx, c, false)
-	_, err = v.Ledger.UpdateCutover(ctx, func(now *checkpoint.Cutover) error {
-		if now.Attempt != c.Attempt {
-			return checkpoint.ErrMoved
-		}
-		now.Heard(checkpoint.CutoverHook{Name: name, Token: c.Token(), Began: began, Ended: ended, Outcome: string(outcome), Output: limit(output)})
-		return nil
-	})
-	return outcome, limit(output), err
-}
-
-// limit keeps the end of a hook's output.
-func limit(output string) string {
-	const most = 4 << 10
-	if len(output) > most {
-		return "…" + output[len(output)-most:]
-	}
-	return output
-}
-
-func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
-	if c.FrozenAt.IsZero() {
-		outcome, output, err := v.hook(ctx, c, FreezeWrites)
-		if err != nil {
-			return err
-		}
-		now, known := v.now(ctx, c, true) // after the hook's answer: writes before it are of before the freeze
-		switch {
-		case outcome == HookRefused:
-			now, _ = v.now(ctx, c, false)
-			return v.cancel(ctx, c, now, "hook %s refused: %s", FreezeWrites, output)
-		case outcome != HookDone || !known:
-			return v.trouble(ctx, c, "hook %s did not answer: %s", FreezeWrites, output)
-		}
-		if c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Frozen(now) }); err != nil {
-			return err
-		}
-	}
-	return v.advance(ctx, c, c.FrozenAt, nil)
-}
-
-// fence halts all tables, and refuses whatever they have under way.
-func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
-		if err == nil {
-			err = v.cancel(ctx, c, now, "%s", stray)
-		}
-		return err
-	}
-	if !c.Rehearse {
-		for _, source := range c.Tables {
-			if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
-				return err
-			}
-		}
-	}
-	fences := map[string]uint64{}
-	for _, target := range c.Targets {
-		n := c.Fences[target]
-		if n == 0 {
-			t, err := v.Fence.Raise(ctx, target)
-			if err != nil {
-				return err
-			}
-			n = t.Fence
-		}
-		fences[target] = n
-	}
-	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Fences = fences; return nil })
-	if err != nil {
-		return err
-	}
-	for _, target := range c.Targets {
-		withheld, err := v.Fence.Drop(ctx, target, c.Fences[target])
-		if err != nil {
-			return err
-		}
-		if withheld != "" && !overrides(c, GateFence) {
-			return v.cancel(ctx, c, now, "late writes to %s cannot be rejected: %s", target, withheld)
-		}
-	}
-	if c.Rehearse {
-		v.removeCanaries(ctx, c)
-	}
-	if now, known := v.now(ctx, c, false); known {
-		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.FencedAt = now })
-	}
-	return errors.New("the source's answer has no time")
-}
-
-func overrides(c checkpoint.Cutover, gate string) bool {
-	for _, o := range c.Overrides {
-		if o.Gate == gate {
-			return true
-		}
-	}
-	return false
-}
-
-// switchOver calls the switch until it is known what became of it.
-func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if c.Answer != "" { // no call of this driver is under way
-		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(c.Answer == "yes", "an operator", now) })
-		return err
-	}
-	outcome, output, err := v.hook(ctx, c, Switch)
-	if err != nil {
-		return err
-	}
-	switch outcome {
-	case HookDone:
-		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(true, "the hook", now) })
-	case HookRefused:
-		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(false, "the hook", now) })
-	default:
-		err = v.trouble(ctx, c, "hook %s did not answer, so replicator does not know whether the application has switched: %s", Switch, output)
-	}
-	return err
-}
-
-// resumeWrites lets application and tables go on after a cancel.
-func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	var trouble string
-	if c.UnfrozenAt.IsZero() {
-		outcome, output, err := v.hook(ctx, c, UnfreezeWrites)
-		switch {
-		case err != nil:
-			return err
-		case outcome != HookDone:
-			trouble = fmt.Sprintf("hook %s: %s: the application may still be frozen: %s", UnfreezeWrites, outcome, output)
-		default:
-			if c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Unfrozen(now) }); err != nil {
-				return err
-			}
-		}
-	}
-	if err := v.resume(ctx, c); err != nil { // in any case: an application that goes on by itself is followed
-		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the tables cannot resume: %v", err)))
-	}
-	if trouble != "" {
-		return v.trouble(ctx, c, "%s", trouble)
-	}
-	v.removeCanaries(ctx, c)
-	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancelled(now) })
-	return err
-}
-
-// resume lets the tables go on, under a number of the fence of their own.
-func (v *drive) resume(ctx context.Context, c checkpoint.Cutover) error {
-	if v.resumed == c.Attempt {
-		return nil
-	}
-	for _, source := range c.Tables {
-		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.Unhalt(c.Attempt) }); err != nil {
-			return err
-		}
-	}
-	if len(c.Fences) > 0 {
-		for _, target := range c.Targets {
-			if _, err := v.Fence.Raise(ctx, target); err != nil {
-				return err
-			}
-		}
-	}
-	v.resumed = c.Attempt
-	return nil
 }

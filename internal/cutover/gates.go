@@ -16,6 +16,7 @@ import (
 type Ready struct {
 	LagBelow, LagHeldFor time.Duration
 	VerifyWithin         time.Duration
+	FinalWithin          time.Duration // the deadline of the final verify; 0: none
 	ParkedAtMost         int
 	HeadroomAbove        time.Duration
 	// Grace is how old the news of a shard may be that is read.
@@ -35,6 +36,10 @@ const (
 
 // GateNames are all gates.
 var GateNames = []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}
+
+// Overridable are the gates that an operator may decide to pass. A table that is not copied, or not
+// compared as a whole, would be found to be so after the freeze.
+var Overridable = []string{GateLag, GateVerify, GateParked, GateHeadroom, GateFence}
 
 // Figures are what gates of a table are judged by.
 type Figures struct {
@@ -59,9 +64,11 @@ func (d *Driver) figures(ctx context.Context, source string, targets []string) (
 	if f.Shards, err = d.Ledger.Shards(ctx, source); err != nil {
 		return f, err
 	}
-	if f.Parked, err = d.Parked(ctx, source); err != nil {
+	items, err := d.Parked(ctx, source)
+	if err != nil {
 		return f, err
 	}
+	f.Parked = len(items)
 	for _, name := range targets {
 		t, _, err := d.Ledger.Target(ctx, name)
 		if err != nil {
@@ -85,7 +92,7 @@ func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now tim
 	for i := range gates {
 		g := &gates[i]
 		j := slices.IndexFunc(plan.Overrides, func(o checkpoint.CutoverOverride) bool { return o.Gate == g.Name })
-		if !g.Ready && j >= 0 {
+		if !g.Ready && !g.Binding && j >= 0 {
 			g.Overridden = plan.Overrides[j].Reason
 		}
 	}
@@ -108,11 +115,13 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		g := checkpoint.CutoverGate{Name: name, Table: source, Ready: ready, Figure: figure}
 		if !ready {
 			g.Cure = cure
+			g.Binding = !slices.Contains(Overridable, name) || name == GateVerify && f.differs()
 		}
 		return g
 	}
 	copied, why, cure := f.copied(now)
 	verified, verdict := f.verified(r.VerifyWithin, now)
+	whole, full, fullCure := f.full(source, r.FinalWithin, now)
 	parked := "replicator parked list --table " + source
 	fenced, withheld := true, "late writes are rejected"
 	for _, t := range f.Targets {
@@ -129,8 +138,8 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		gate(GateCopy, copied, why, cure),
 		gate(GateLag, lagging, lag, "replicator status --table "+source+" --shards"),
 		gate(GateVerify, verified, verdict, "replicator verify --table "+source),
-		gate(GateFull, standing.VerifiedInFull(f.State, now), resultText(f.State.Verify.Full, now), "replicator verify --full --table "+source),
-		gate(GateParked, f.Found && f.Parked <= r.ParkedAtMost, fmt.Sprint(f.Parked), parked),
+		gate(GateFull, whole, full, fullCure),
+		gate(GateParked, f.Found && f.left() <= r.ParkedAtMost, fmt.Sprint(f.left()), parked),
 		gate(GateHeadroom, roomy, headroom, "replicator status --table "+source+" --shards"),
 		gate(GateFence, f.Found && fenced, withheld, "grant bigtable.tables.update to the workers, and remove the table's deletion protection"),
 	}
@@ -165,6 +174,31 @@ func (f Figures) verified(within time.Duration, now time.Time) (bool, string) {
 	return ready, resultText(f.State.Verify.Result, now)
 }
 
+// differs reports whether rows are known to differ. No override passes that.
+func (f Figures) differs() bool {
+	return f.State.Sampled.Differing > 0 || f.State.Verify.Result.Differing() > 0
+}
+
+// left is how many items are not in the target: those that are parked, or those that the last full
+// verify could not map, which may be parked as well.
+func (f Figures) left() int {
+	return max(f.Parked, int(f.State.Verify.Full.Unmapped))
+}
+
+// full judges the last full verify. The final one is as long, and has to end within its deadline while
+// nobody may write: that is refused before the freeze.
+func (f Figures) full(source string, within time.Duration, now time.Time) (yes bool, figure, cure string) {
+	r := f.State.Verify.Full
+	if !standing.VerifiedInFull(f.State, now) {
+		return false, resultText(r, now), "replicator verify --full --table " + source
+	}
+	if took := r.EndedAt.Sub(r.BegunAt); within > 0 && !r.BegunAt.IsZero() && took > within/2 {
+		return false, fmt.Sprintf("took %s, more than half of cutover.deadlines.verify (%s)", spell(took.Round(time.Second)), spell(within)),
+			"raise cutover.deadlines.verify to at least " + spell((2 * took).Round(time.Second))
+	}
+	return true, resultText(r, now), ""
+}
+
 // differing says how many rows of a sample differ.
 func differing(n int) string {
 	if n == 1 {
@@ -181,11 +215,11 @@ func (f Figures) lag(r Ready, now time.Time) (bool, string) {
 	}
 	var behind time.Time
 	for _, s := range open {
-		reached := s.PositionTime()
+		reached := f.reached(s)
 		switch {
 		case s.State != checkpoint.Reading || s.Owner == "" || reached.IsZero():
 			return false, "no worker reads shard " + s.ID
-		case now.Sub(reached) > r.LagBelow+r.Grace && s.Settling.Changes == 0:
+		case now.Sub(reached) > r.LagBelow+r.Grace:
 			return false, "shard " + s.ID + " is " + spell(now.Sub(reached).Round(time.Second)) + " behind"
 		}
 		if at := s.Sighted.BehindAt; at.After(behind) {
@@ -197,6 +231,28 @@ func (f Figures) lag(r Ready, now time.Time) (bool, string) {
 	}
 	held := now.Sub(behind)
 	return held >= r.LagHeldFor, fmt.Sprintf("held %s (%s needed)", spell(held.Round(time.Second)), spell(r.LagHeldFor))
+}
+
+// reached is the time up to which a shard is applied. What settles was applied once: there the last read
+// counts. Of messages that wait in the topic the first one is not older than the last one that is applied.
+func (f Figures) reached(s *checkpoint.Shard) time.Time {
+	at := s.PositionTime()
+	if s.Settling.Changes > 0 && s.ReadAt.After(at) {
+		at = s.ReadAt
+	}
+	if f.State.Apply != checkpoint.Topic {
+		return at
+	}
+	waits, through := s.Behind(f.Merged)
+	switch {
+	case waits == 0:
+		return at
+	case waits == 1 && !s.EventTime.IsZero(): // the last one
+		return s.EventTime
+	case through.At.IsZero():
+		return s.FirstRead
+	}
+	return through.At
 }
 
 func (f Figures) headroom(above time.Duration, now time.Time) (bool, string) {

@@ -43,8 +43,9 @@ func TestChangesToSettleHideNoLag(t *testing.T) {
 	}
 	sh.Settling.Changes = 3
 	names := closed(f)
-	known.Defect(t, 46, "last read three hours ago: closed gates []",
-		known.Expect(slices.Contains(names, cutover.GateLag), "last read three hours ago: closed gates %v", names))
+	if !(slices.Contains(names, cutover.GateLag)) {
+		t.Errorf("last read three hours ago: closed gates %v", names)
+	}
 }
 
 // What waits in the topic is not applied, and a gate says so.
@@ -55,7 +56,9 @@ func TestWhatWaitsInTheTopicClosesAGate(t *testing.T) {
 		t.Errorf("messages of %d shards wait", n)
 	}
 	names := closed(f)
-	known.Defect(t, 46, "5000 messages wait: closed gates []", known.Expect(len(names) > 0, "5000 messages wait: closed gates %v", names))
+	if !(len(names) > 0) {
+		t.Errorf("5000 messages wait: closed gates %v", names)
+	}
 }
 
 // A final verify that finds differences cancels, whatever was overridden before the freeze for its
@@ -67,9 +70,9 @@ func TestAnOverrideOfTheVerifyPassesNoDifferences(t *testing.T) {
 		p.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateVerify, Reason: "the last verify is two hours old"}}
 		c := s.cut(p)
 		kept := c.Verified[s.tables[0]]
-		known.Defect(t, 46, "step watching; the evidence says clean, the final verify found 3 missing and 4 different rows",
-			known.Expect(c.Step == checkpoint.CutoverCancelled, "step %s; the evidence says %s, the final verify found %d missing and %d different rows",
-				c.Step, map[bool]string{true: "clean", false: "not clean"}[kept.Clean()], s.found.Missing, s.found.Different))
+		if !(c.Step == checkpoint.CutoverCancelled) {
+			t.Errorf("step %s; the evidence says %s, the final verify found %d missing and %d different rows", c.Step, map[bool]string{true: "clean", false: "not clean"}[kept.Clean()], s.found.Missing, s.found.Different)
+		}
 	})
 }
 
@@ -82,8 +85,9 @@ func TestAnOverrideOfTheFullVerifyHoldsAfterTheFreeze(t *testing.T) {
 		p := s.plan()
 		p.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateFull, Reason: "a full one takes two days"}}
 		c := s.cut(p)
-		known.Defect(t, 46, "step cancelled, frozen for 2m11s",
-			known.Expect(c.Step.Switched() || s.frozen(c) == 0, "step %s, frozen for %s", c.Step, s.frozen(c)))
+		if !(c.Step.Switched() || s.frozen(c) == 0) {
+			t.Errorf("step %s, frozen for %s", c.Step, s.frozen(c))
+		}
 	})
 }
 
@@ -92,8 +96,9 @@ func TestDeniedCanariesEndTheFreezeAtOnce(t *testing.T) {
 	stage(t, 1, 1, func(s *scene) {
 		s.denied = errors.New("AccessDeniedException")
 		c := s.cut(s.plan())
-		known.Defect(t, 46, "step cancelled, frozen for 10m4s",
-			known.Expect(c.Step == checkpoint.CutoverCancelled && s.frozen(c) < time.Minute, "step %s, frozen for %s", c.Step, s.frozen(c)))
+		if !(c.Step == checkpoint.CutoverCancelled && s.frozen(c) < time.Minute) {
+			t.Errorf("step %s, frozen for %s", c.Step, s.frozen(c))
+		}
 	})
 }
 
@@ -113,8 +118,9 @@ func TestASlowSwitchIsNotCalledAgainAndAgain(t *testing.T) {
 		s.must(err)
 		until := s.world.Now().Add(13 * time.Minute)
 		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step.Switched() || s.world.Now().After(until) })
-		known.Defect(t, 46, "step switching ten minutes later, the switch was called 21 times",
-			known.Expect(c.Step.Switched() || calls <= 2, "step %s ten minutes later, the switch was called %d times", c.Step, calls))
+		if !(c.Step.Switched() || calls <= 2) {
+			t.Errorf("step %s ten minutes later, the switch was called %d times", c.Step, calls)
+		}
 	})
 }
 
@@ -131,8 +137,9 @@ func TestTheRecordHoldsNoCredentialsOfHooks(t *testing.T) {
 		_, err := s.ledger.UpdateCutover(s.ctx, func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
 		s.must(err)
 		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverSwitching && c.Trouble != "" })
-		known.Defect(t, 46, "the record has the token that the switch printed",
-			known.Expect(!strings.Contains(fmt.Sprintf("%+v", c), "SECRET-4711"), "the record has the token that the switch printed"))
+		if !(!strings.Contains(fmt.Sprintf("%+v", c), "SECRET-4711")) {
+			t.Errorf("the record has the token that the switch printed")
+		}
 	})
 }
 
@@ -163,8 +170,9 @@ func TestTheSwitchIsNotCalledAfterTheAnswerNo(t *testing.T) {
 			return execute(), nil
 		}
 		c := s.cut(s.plan())
-		known.Defect(t, 46, "step cancelled; the switch was called 1 times after the answer",
-			known.Expect(answered && c.Step == checkpoint.CutoverCancelled && after == 0, "step %s; the switch was called %d times after the answer", c.Step, after))
+		if !(answered && c.Step == checkpoint.CutoverCancelled && after == 0) {
+			t.Errorf("step %s; the switch was called %d times after the answer", c.Step, after)
+		}
 	})
 }
 
@@ -177,8 +185,9 @@ func TestARehearsalThatIsCancelledRemovesItsCanaries(t *testing.T) {
 		c := s.cut(p)
 		until := s.world.Now().Add(10 * time.Minute)
 		s.drive(func(checkpoint.Cutover) bool { return s.world.Now().After(until) })
-		known.Defect(t, 46, "step cancelled; 26 canaries are left in the source",
-			known.Expect(len(s.canaries) == 0, "step %s; %d canaries are left in the source", c.Step, len(s.canaries)))
+		if !(len(s.canaries) == 0) {
+			t.Errorf("step %s; %d canaries are left in the source", c.Step, len(s.canaries))
+		}
 	})
 }
 
@@ -202,8 +211,9 @@ func TestTheWatchSaysWhatItCouldNotRead(t *testing.T) {
 		said := slices.ContainsFunc(c.Timeline, func(e checkpoint.CutoverEvent) bool {
 			return e.Step == string(checkpoint.CutoverWatching) && e.At.After(begin.Add(time.Hour))
 		})
-		known.Defect(t, 46, "step done, 0 stragglers, and no word about what was trimmed",
-			known.Expect(said || c.Strays > 0 || c.Step != checkpoint.CutoverDone, "step %s, %d stragglers, and no word about what was trimmed", c.Step, c.Strays))
+		if !(said || c.Strays > 0 || c.Step != checkpoint.CutoverDone) {
+			t.Errorf("step %s, %d stragglers, and no word about what was trimmed", c.Step, c.Strays)
+		}
 	})
 }
 
@@ -214,8 +224,9 @@ func TestTheWatchNeedsNoHooks(t *testing.T) {
 		s.gone, s.settings.Pass, s.lists = true, time.Minute, 0
 		s.ledger = s.open("another driver")
 		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverDone })
-		known.Defect(t, 46, "step watching 30 hours after the switch, the stream was listed 0 times",
-			known.Expect(c.Step == checkpoint.CutoverDone, "step %s 30 hours after the switch, the stream was listed %d times", c.Step, s.lists))
+		if !(c.Step == checkpoint.CutoverDone) {
+			t.Errorf("step %s 30 hours after the switch, the stream was listed %d times", c.Step, s.lists)
+		}
 	})
 }
 
@@ -226,7 +237,9 @@ func TestTheWatchListsNowAndThen(t *testing.T) {
 		s.lists = 0
 		until := s.world.Now().Add(10 * time.Minute)
 		s.drive(func(checkpoint.Cutover) bool { return s.world.Now().After(until) })
-		known.Defect(t, 46, "602 listings in ten minutes", known.Expect(s.lists > 0 && s.lists <= 61, "%d listings in ten minutes", s.lists))
+		if !(s.lists > 0 && s.lists <= 61) {
+			t.Errorf("%d listings in ten minutes", s.lists)
+		}
 	})
 }
 
@@ -240,7 +253,9 @@ func TestAnItemThatIsParkedAfterTheFreezeCancels(t *testing.T) {
 			return 0
 		}
 		c := s.cut(s.plan())
-		known.Defect(t, 46, "step watching with 17 parked items", known.Expect(!c.Step.Switched(), "step %s with %d parked items", c.Step, s.parked()))
+		if !(!c.Step.Switched()) {
+			t.Errorf("step %s with %d parked items", c.Step, s.parked())
+		}
 	})
 }
 
@@ -257,16 +272,16 @@ func TestWhenReadyWaitsOn(t *testing.T) {
 		p := s.plan()
 		p.WhenReady, p.Expires = true, begin.Add(2*time.Hour)
 		c := s.cut(p)
-		known.Defect(t, 46, "step cancelled 1m3s after the request, which expires after 2h0m0s",
-			known.Expect(!s.world.Now().Before(p.Expires), "step %s %s after the request, which expires after %s",
-				c.Step, s.world.Now().Sub(c.BegunAt).Round(time.Second), p.Expires.Sub(begin)))
+		if !(!s.world.Now().Before(p.Expires)) {
+			t.Errorf("step %s %s after the request, which expires after %s", c.Step, s.world.Now().Sub(c.BegunAt).Round(time.Second), p.Expires.Sub(begin))
+		}
 	})
 }
 
 // Tables drain side by side: ten take no longer than one, and the default deadline holds.
 func TestTablesDrainSideBySide(t *testing.T) {
 	for tables, defect := range map[int]string{
-		4:  "4 tables: step watching, frozen for 8m46s",
+		4:  "4 tables: step watching, frozen for 8m48s",
 		10: "10 tables: step cancelled, frozen for 10m4s",
 	} {
 		stage(t, tables, 1, func(s *scene) {
@@ -338,7 +353,8 @@ func TestAFormerGapDrains(t *testing.T) {
 		s.shard(checkpoint.Shard{Source: s.tables[0], ID: "lost", State: checkpoint.Gap, Loss: checkpoint.NotFound, Reason: "not found", Generation: 4,
 			DoneAt: begin.Add(-5 * time.Hour)})
 		c := s.cut(s.plan())
-		known.Defect(t, 47, "step cancelled, frozen for 10m4s",
-			known.Expect(c.Step.Switched() || s.frozen(c) == 0, "step %s, frozen for %s", c.Step, s.frozen(c)))
+		if !c.Step.Switched() {
+			t.Errorf("step %s, frozen for %s", c.Step, s.frozen(c))
+		}
 	})
 }

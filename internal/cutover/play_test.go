@@ -22,7 +22,7 @@ type scene struct {
 	takes  time.Duration // a call
 	final  func(source string) checkpoint.VerifyResult
 	begun  []string // final verifies
-	parked map[string]int
+	parked map[string][]string
 	failed []string
 	said   []string // steps
 	driver *Driver
@@ -32,12 +32,12 @@ type scene struct {
 func playScene(t *testing.T, script func(s *scene)) {
 	t.Helper()
 	kit.Play(t, kit.Parse(t, ""), func(m *kit.Migration) {
-		s := &scene{Migration: m, takes: time.Second, parked: map[string]int{}}
+		s := &scene{Migration: m, takes: time.Second, parked: map[string][]string{}}
 		s.hook = func(Call) (string, Outcome) { return "", HookDone }
-		s.final = func(string) checkpoint.VerifyResult { return checkpoint.VerifyResult{Since: kit.Begin} }
+		s.final = func(string) checkpoint.VerifyResult { return checkpoint.VerifyResult{} }
 		s.driver = &Driver{
 			Ledger: m.Ledger, Fence: fence.Fence{Ledger: m.Ledger, Families: m.Target}, Hooks: s, Source: m.Source, Open: m.Source.Open, Verifier: s,
-			Parked:   func(_ context.Context, table string) (int, error) { return s.parked[table], nil },
+			Parked:   func(_ context.Context, table string) ([]string, error) { return s.parked[table], nil },
 			Settings: Settings{Ready: Ready{LagBelow: 5 * time.Second, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour}, Lists: 20 * time.Second, Pass: 2 * time.Second},
 			OnStep:   func(c checkpoint.Cutover) { s.said = append(s.said, string(c.Step)) },
 			Failed:   func(step string, err error) { s.failed = append(s.failed, step+": "+err.Error()) },
@@ -81,6 +81,12 @@ func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32,
 	s.World.Go("verify "+state.Source, func(ctx context.Context) {
 		_ = task.Sleep(ctx, 15*time.Second)
 		r := s.final(state.Source)
+		switch r.Items {
+		case 0:
+			r.Items = 1000
+		case -1: // stands for none
+			r.Items = 0
+		}
 		r.BegunAt, r.EndedAt = begun.Verify.BegunAt, s.Now()
 		_, _ = s.Ledger.EndVerify(ctx, begun, r)
 	})

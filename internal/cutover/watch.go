@@ -7,77 +7,17 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
-
-// verify lets source and target be compared once more, and demands that nothing differs.
-func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
-		if err == nil {
-			err = v.cancel(ctx, c, now, "%s", stray)
-		}
-		return err
-	}
-	results := map[string]checkpoint.VerifyResult{}
-	for _, source := range c.Tables {
-		s, _, err := v.Ledger.Table(ctx, source)
-		if err != nil {
-			return err
-		}
-		number := c.Finals[source]
-		if number == 0 || s.Verify.Number != number || !s.Verify.Running() && s.Verify.Result.Number != number { // or cancelled
-			if s.Verify.Running() {
-				return v.trouble(ctx, c, "table %s: another verify is running", source)
-			}
-			if number, err = v.Verifier.Begin(ctx, s); err != nil {
-				return err
-			}
-			_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
-				finals := map[string]uint32{source: number}
-				for t, n := range c.Finals {
-					if t != source {
-						finals[t] = n
-					}
-				}
-				c.Finals = finals
-				return nil
-			})
-			return err
-		}
-		if s.Verify.Running() {
-			return v.trouble(ctx, c, "table %s: the final verify is running", source)
-		}
-		result := s.Verify.Result
-		if ok, why := finally(s, result, now); !ok && !overrides(c, GateVerify) {
-			return v.cancel(ctx, c, now, "table %s: %s", source, why)
-		}
-		results[source] = s.Verify.Full
-	}
-	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Verified = results })
-}
-
-// finally judges the last comparison before the switch.
-func finally(s checkpoint.TableState, result checkpoint.VerifyResult, now time.Time) (bool, string) {
-	switch {
-	case standing.Lost(s):
-		return false, "needs a load: " + s.Reason
-	case result.Generation != s.Generation || !result.Clean():
-		return false, "result of the final verify: " + result.Verdict(now)
-	case s.Sampled.Differing > 0:
-		return false, "rows of a sample differ"
-	case !standing.VerifiedInFull(s, now):
-		return false, "result of the last full verify: " + resultText(s.Verify.Full, now)
-	}
-	return true, ""
-}
 
 // watching is what a driver knows of streams that nobody applies any more.
 type watching struct {
 	since  uint32
 	reads  map[string]*watchedShard // by stream and id
 	marked bool                     // the tables' records say that the application has switched
+	looked time.Duration            // when the last look began
 }
 
 type watchedShard struct {
@@ -97,12 +37,16 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		}
 		v.marked = true
 	}
-	v.removeCanaries(ctx, c)
-	var failed error
-	for _, source := range c.Tables {
-		failed = errors.Join(failed, v.look(ctx, c, source))
-	}
 	left := c.WatchFor - now.Sub(c.SwitchedAt)
+	every := min(v.settings.Look, c.WatchFor/10) // a short watch looks some times as well
+	if left > 0 && v.looked > 0 && task.Mono(ctx)-v.looked < every {
+		return nil
+	}
+	v.looked = task.Mono(ctx)
+	failed := errors.Join(v.lookAtAll(ctx, c, now), v.removeCanaries(ctx, c))
+	if failed != nil {
+		v.looked -= every - min(every, lookAgain)
+	}
 	if left > 0 || failed != nil && left > -unreadable {
 		return failed // what was not read at the end may hold a change of before
 	}
@@ -111,12 +55,50 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	}
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 		if failed != nil {
-			c.Note(now, "the streams could not be read at the end of the watch; later writes are unknown")
+			c.Unwatch(later(c.WatchedTo, c.FrozenAt), now, now, "the streams could not be read")
 		}
 		return c.Watched(now)
 	})
 	return errors.Join(failed, err)
 }
+
+// lookAtAll reads what came to the streams since the last look, and notes it.
+func (v *drive) lookAtAll(ctx context.Context, c checkpoint.Cutover, now time.Time) (failed error) {
+	for _, source := range c.Tables {
+		strays, err := v.look(ctx, c, source)
+		if failed = errors.Join(failed, err); len(strays) == 0 {
+			continue
+		}
+		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "writes after the switch"); return nil })
+		if err != nil {
+			v.reads = map[string]*watchedShard{} // what could not be noted is read again
+			return errors.Join(failed, err)
+		}
+	}
+	if failed == nil {
+		_, failed = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Watch(now, cdc.Retention); return nil })
+	}
+	return failed
+}
+
+// noteStrays notes changes that nobody should have made.
+func noteStrays(c *checkpoint.Cutover, strays []checkpoint.CutoverStraggler, what string) {
+	for _, s := range strays {
+		if c.Stray(s) {
+			c.Note(s.At, what+" to table "+s.Table+": item "+s.Key)
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// lookAgain is the time between two looks of which the first one failed.
+const lookAgain = 10 * time.Second
 
 // unreadable is how much longer than it is to last a watch waits for streams that cannot be read:
 // the sources may be gone for good.
@@ -136,19 +118,20 @@ func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *c
 	return nil
 }
 
-// look reads what came to the streams of a table since the last look.
-func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) error {
+// look reads what came to the streams of a table since the last look, and gives the changes that nobody
+// should have made. With an error they are those that it came upon before.
+func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (strays []checkpoint.CutoverStraggler, err error) {
 	state, _, err := v.Ledger.Table(ctx, source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	shards, err := v.Ledger.Shards(ctx, source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d, err := v.Source.Describe(ctx, source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	known := map[string]checkpoint.Shard{}
 	for _, s := range shards {
@@ -160,7 +143,7 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) e
 	lister := cdc.NewLister(stream, "")
 	for done := false; !done; {
 		if done, err = lister.Next(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var failed error
@@ -170,15 +153,11 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) e
 			r = &watchedShard{at: cdc.Position{After: known[s.ID].Position}, over: known[s.ID].State == checkpoint.Done}
 			v.reads[state.StreamARN+s.ID] = r
 		}
-		before := *r
 		changes, err := r.read(ctx, stream, s.ID)
 		failed = errors.Join(failed, err)
-		if err := v.alarm(ctx, c, source, d.PrimaryKey, changes); err != nil {
-			*r = before // what could not be noted is read again
-			return err
-		}
+		strays = append(strays, v.straysOf(c, source, d.PrimaryKey, changes)...)
 	}
-	return failed
+	return strays, failed
 }
 
 // errUnread tells that a look has not come to the end of what the stream holds.
@@ -219,10 +198,9 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 	return changes, errUnread
 }
 
-// alarm notes the changes that nobody should have made.
-func (v *drive) alarm(ctx context.Context, c checkpoint.Cutover, source string, key []transform.KeyAttribute, changes []cdc.Change) error {
+// straysOf are the changes that nobody should have made.
+func (v *drive) straysOf(c checkpoint.Cutover, source string, key []transform.KeyAttribute, changes []cdc.Change) (strays []checkpoint.CutoverStraggler) {
 	set := v.canaries(source)
-	var strays []checkpoint.CutoverStraggler
 	for _, change := range changes {
 		if change.Expired || set.Has(change.Keys) || !after(change.Time, c.FrozenAt) {
 			continue
@@ -230,16 +208,5 @@ func (v *drive) alarm(ctx context.Context, c checkpoint.Cutover, source string, 
 		name := (&transform.Mapping{PrimaryKey: key}).ItemKey(change.Keys)
 		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: sink.HashOf(name), At: change.Time.UTC().Truncate(time.Second)})
 	}
-	if len(strays) == 0 {
-		return nil
-	}
-	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
-		for _, s := range strays {
-			if c.Stray(s) {
-				c.Note(s.At, "writes after the switch to table "+s.Table+": item "+s.Key)
-			}
-		}
-		return nil
-	})
-	return err
+	return strays
 }

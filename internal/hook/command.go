@@ -16,6 +16,10 @@ import (
 // earlier call: EX_TEMPFAIL of sysexits.h.
 const stale = 75
 
+// denied is the only exit status by which a switch promises that nothing was switched: EX_NOPERM of
+// sysexits.h. A script with `set -e` ends with 1 after it has acted.
+const denied = 77
+
 // foreign is the first exit status by which a shell tells of what it could not execute, or what was
 // killed. That is no promise.
 const foreign = 126
@@ -24,7 +28,7 @@ const foreign = 126
 const closing = time.Second
 
 // run runs a command.
-func run(ctx context.Context, words []string, call cutover.Call) (string, cutover.Outcome) {
+func run(ctx context.Context, words []string, call cutover.Call) (how, output string, outcome cutover.Outcome) {
 	args := words[1:]
 	if call.Probe {
 		args = append(args[:len(args):len(args)], "--probe")
@@ -37,31 +41,37 @@ func run(ctx context.Context, words []string, call cutover.Call) (string, cutove
 	inGroup(c)
 	err := c.Run()
 	if c.ProcessState == nil { // earlier calls may have been carried out: this one promises nothing of them
-		return "it cannot be run: " + err.Error(), cutover.HookUnknown
+		return "it cannot be run: " + err.Error(), "", cutover.HookUnknown
 	}
-	return judge(ctx, kept.String(), c.ProcessState.ExitCode(), err)
+	how, outcome = judge(ctx, call.Hook, c.ProcessState.ExitCode(), err)
+	return how, kept.String(), outcome
 }
 
-// judge gives the outcome of a command that ended; status is -1 if it was killed.
-func judge(ctx context.Context, output string, status int, err error) (string, cutover.Outcome) {
-	why := ""
-	outcome := cutover.HookUnknown
+// refuses tells whether an exit status promises that the hook did nothing, by this call and by those
+// before it.
+func refuses(hook string, status int) bool {
+	if hook == cutover.Switch {
+		return status == denied
+	}
+	return status > 0 && status < foreign && status != stale
+}
+
+// judge gives how a hook's command ended, if it is not done, and its outcome; status is -1 if it was
+// killed.
+func judge(ctx context.Context, hook string, status int, err error) (how string, outcome cutover.Outcome) {
 	switch {
 	case status == 0 && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
-		return output, cutover.HookDone
+		return "", cutover.HookDone
 	case ctx.Err() != nil:
-		why = "it exceeded its time limit and was killed"
+		return "it exceeded its time limit and was killed", cutover.HookUnknown
 	case status == stale:
-		why = fmt.Sprintf("exit status %d: its token is too old, or the result of an earlier call is unknown", status)
-	case status > 0 && status < foreign:
-		why, outcome = fmt.Sprintf("exit status %d", status), cutover.HookRefused
-	default:
-		why = err.Error()
+		return fmt.Sprintf("exit status %d: its token is too old, or the result of an earlier call is unknown", status), cutover.HookUnknown
+	case refuses(hook, status):
+		return fmt.Sprintf("exit status %d", status), cutover.HookRefused
+	case status > 0:
+		return fmt.Sprintf("exit status %d", status), cutover.HookUnknown
 	}
-	if output != "" {
-		why += ": " + output
-	}
-	return why, outcome
+	return err.Error(), cutover.HookUnknown
 }
 
 // environment is the worker's own, and what the call says.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,6 +97,38 @@ func TestOutcomesOfACommand(t *testing.T) {
 	}
 }
 
+// A script that ends with 1 may have switched: `kubectl set env` acts, and `kubectl rollout status` behind
+// it gives up. Of a switch exit status 77 alone promises that nothing was switched.
+func TestOnlyOneStatusRefusesASwitch(t *testing.T) {
+	for status := range 256 {
+		want := map[int]cutover.Outcome{0: cutover.HookDone, 77: cutover.HookRefused}[status]
+		if want == "" {
+			want = cutover.HookUnknown
+		}
+		if how, outcome := judge(t.Context(), cutover.Switch, status, nil); status > 0 && outcome != want {
+			t.Errorf("%d: %s, %q; want %s", status, outcome, how, want)
+		}
+	}
+}
+
+// The record gets how a call ended and the last line that it printed; all of it goes to the log of this
+// process. Neither holds what looks like a secret.
+func TestWhatAHookPrints(t *testing.T) {
+	h := script(t, t.TempDir(), "echo first\necho 'password=hunter2 is wrong' >&2\nexit 1")
+	var heard []string
+	h.Heard = func(call cutover.Call, output string) { heard = append(heard, call.Token+" "+output) }
+	said, _ := h.Call(t.Context(), freeze)
+	if want := "exit status 1: password=[redacted] is wrong"; said != want {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	if want := []string{"3.3.1 first\npassword=[redacted] is wrong"}; !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+	if got := lastLine("a\n" + strings.Repeat("é", 400) + "\n\n"); len(got) > 310 || !strings.HasSuffix(got, "é…") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}
+
 // H110: at the deadline the whole process group is killed, so that no child of the command acts later.
 func TestH110_TheDeadlineKillsTheWholeGroup(t *testing.T) {
 	dir := t.TempDir()
@@ -136,19 +169,16 @@ func TestEndedCommandsPromiseNothing(t *testing.T) {
 		status  int
 		err     error
 		outcome cutover.Outcome
-		output  string
+		how     string
 	}{
-		{t.Context(), 0, nil, cutover.HookDone, "said"}, {t.Context(), 0, exec.ErrWaitDelay, cutover.HookDone, "said"}, {ended, 0, nil, cutover.HookDone, "said"},
-		{t.Context(), 0, broken, cutover.HookUnknown, "broken pipe: said"}, {ended, 3, broken, cutover.HookUnknown, "it exceeded its time limit and was killed: said"},
-		{ended, 75, broken, cutover.HookUnknown, "it exceeded its time limit and was killed: said"}, {ended, -1, broken, cutover.HookUnknown, "it exceeded its time limit and was killed: said"},
-		{t.Context(), 1, broken, cutover.HookRefused, "exit status 1: said"}, {t.Context(), -1, broken, cutover.HookUnknown, "broken pipe: said"},
+		{t.Context(), 0, nil, cutover.HookDone, ""}, {t.Context(), 0, exec.ErrWaitDelay, cutover.HookDone, ""}, {ended, 0, nil, cutover.HookDone, ""},
+		{t.Context(), 0, broken, cutover.HookUnknown, "broken pipe"}, {ended, 3, broken, cutover.HookUnknown, "it exceeded its time limit and was killed"},
+		{ended, 75, broken, cutover.HookUnknown, "it exceeded its time limit and was killed"}, {ended, -1, broken, cutover.HookUnknown, "it exceeded its time limit and was killed"},
+		{t.Context(), 1, broken, cutover.HookRefused, "exit status 1"}, {t.Context(), -1, broken, cutover.HookUnknown, "broken pipe"},
 	} {
-		if output, outcome := judge(c.ctx, "said", c.status, c.err); outcome != c.outcome || output != c.output {
-			t.Errorf("%d, %v: %s, %q", c.status, c.err, outcome, output)
+		if how, outcome := judge(c.ctx, cutover.FreezeWrites, c.status, c.err); outcome != c.outcome || how != c.how {
+			t.Errorf("%d, %v: %s, %q", c.status, c.err, outcome, how)
 		}
-	}
-	if output, outcome := judge(t.Context(), "", 3, broken); outcome != cutover.HookRefused || output != "exit status 3" {
-		t.Errorf("%s, %q", outcome, output)
 	}
 	h := &Hooks{}
 	if output, outcome := h.Call(t.Context(), freeze); outcome != cutover.HookUnknown || output != "this hook is not configured" {
@@ -185,8 +215,10 @@ func TestTextOfAnOutput(t *testing.T) {
 
 func TestOutputIsBoundedAndClean(t *testing.T) {
 	h := script(t, t.TempDir(), `i=0; while [ $i -lt 3000 ]; do echo "line $i" ; echo "err $i" >&2; i=$((i+1)); done; printf '\033[31mred\033[0m \377 end\n'`)
-	output, outcome := h.Call(t.Context(), freeze)
-	if outcome != cutover.HookDone || len(output) > most+10 || !strings.HasPrefix(output, "…") || !strings.HasSuffix(output, "err 2999\n[31mred[0m � end") {
+	var output string
+	h.Heard = func(_ cutover.Call, text string) { output = text }
+	said, outcome := h.Call(t.Context(), freeze)
+	if said != "[31mred[0m � end" || outcome != cutover.HookDone || len(output) > most+10 || !strings.HasPrefix(output, "…") || !strings.HasSuffix(output, "err 2999\n[31mred[0m � end") {
 		t.Errorf("%s, %d bytes: …%q", outcome, len(output), output[max(0, len(output)-60):])
 	}
 	var kept tail

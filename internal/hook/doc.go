@@ -12,7 +12,8 @@
 // must do nothing, and exits 0 if it could. An address gets one POST with the same as headers
 // (Cutover-Hook, Cutover-Step, Cutover-Tables, Cutover-Token, Cutover-Probe) and as a JSON body.
 //
-// Exit status 0, or an HTTP status of 2xx, means done. Any exit status from 1 to 125 but 75 promises that
-// nothing was done, by this call and by those before it; so does an HTTP status of 4xx with the header
-// Cutover-Outcome: refused. All else, a late token (75) included, leaves unknown what became of it.
+// Exit status 0, or an HTTP status of 2xx, means done. A refusal promises that nothing was done, by this
+// call and by those before it: of a switch exit status 77 alone, of the other hooks any from 1 to 125
+// but 75, of an address an HTTP status of 4xx with the header Cutover-Outcome: refused. All else, a
+// late token (75) included, leaves unknown what became of it.
 package hook

@@ -70,6 +70,10 @@ func (h Hook) String() string {
 
 // Hooks are the hooks of a configuration. It implements cutover.Hooks.
 type Hooks struct {
+	// Heard, if not nil, gets the end of what each call printed, without what looks like a secret: it
+	// is for the log of this process alone.
+	Heard func(call cutover.Call, output string)
+
 	hooks  map[string]Hook
 	client *http.Client
 }
@@ -91,16 +95,29 @@ func New(hooks map[string]Hook, transport http.RoundTripper) (*Hooks, error) {
 var _ cutover.Hooks = (*Hooks)(nil)
 
 // Call implements cutover.Hooks. It ends soon after ctx does; a command is killed then, with all of
-// its process group.
-func (h *Hooks) Call(ctx context.Context, call cutover.Call) (output string, outcome cutover.Outcome) {
+// its process group. Said is how the call ended, and the last line that the hook printed.
+func (h *Hooks) Call(ctx context.Context, call cutover.Call) (said string, outcome cutover.Outcome) {
+	how, output, outcome := h.call(ctx, call)
+	if h.Heard != nil && output != "" {
+		h.Heard(call, cutover.Redact(output))
+	}
+	said = lastLine(output)
+	if how != "" && said != "" {
+		how += ": "
+	}
+	return cutover.Redact(how + said), outcome
+}
+
+// call gives how a call ended, if it is not done, and the end of what the hook printed.
+func (h *Hooks) call(ctx context.Context, call cutover.Call) (how, output string, outcome cutover.Outcome) {
 	hook := h.hooks[call.Hook]
 	switch {
 	case ctx.Err() != nil:
-		return "it was not called, because the deadline had passed", cutover.HookUnknown
+		return "it was not called, because the deadline had passed", "", cutover.HookUnknown
 	case hook.URL != nil:
 		return h.post(ctx, hook.URL, call)
 	case len(hook.Command) > 0:
 		return run(ctx, hook.Command, call)
 	}
-	return "this hook is not configured", cutover.HookUnknown
+	return "this hook is not configured", "", cutover.HookUnknown
 }

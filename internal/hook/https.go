@@ -36,14 +36,14 @@ type body struct {
 const bodySchema = "replicator.cutover_hook/v1"
 
 // post asks an address. Redirects are not followed: an answer is the application's own.
-func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (string, cutover.Outcome) {
+func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, output string, outcome cutover.Outcome) {
 	text, err := json.Marshal(body{bodySchema, call.Hook, call.Token, call.Step, call.Tables, call.Probe})
 	if err != nil {
-		return err.Error(), cutover.HookUnknown
+		return err.Error(), "", cutover.HookUnknown
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(text))
 	if err != nil {
-		return "it cannot be called, because the address is not valid", cutover.HookUnknown
+		return "it cannot be called, because the address is not valid", "", cutover.HookUnknown
 	}
 	request.GetBody = nil // a request is sent once: who repeats it gives it a token of its own
 	request.Header.Set("Content-Type", "application/json")
@@ -61,22 +61,19 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (string
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err // without the address, which may hold a secret
 		}
-		return "it did not answer: " + err.Error(), cutover.HookUnknown
+		return "it did not answer: " + err.Error(), "", cutover.HookUnknown
 	}
 	defer answer.Body.Close()
 	var kept tail
 	_, err = io.Copy(&kept, io.LimitReader(answer.Body, most))
-	said := answer.Status
-	if kept := kept.String(); kept != "" {
-		said += ": " + kept
-	}
+	how, output = answer.Status, kept.String()
 	switch {
 	case answer.StatusCode/100 == 2 && err == nil:
-		return said, cutover.HookDone
+		return how, output, cutover.HookDone
 	case answer.StatusCode/100 == 3:
-		return said + " (redirects are not followed)", cutover.HookUnknown
+		return how + " (redirects are not followed)", output, cutover.HookUnknown
 	case answer.StatusCode/100 == 4 && strings.EqualFold(answer.Header.Get(OutcomeHeader), "refused"):
-		return said, cutover.HookRefused
+		return how, output, cutover.HookRefused
 	}
-	return said, cutover.HookUnknown
+	return how, output, cutover.HookUnknown
 }

@@ -97,7 +97,7 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 		h := served(t, nil)
 		c := &cut{status: status}
 		h.client.Transport = c
-		if output, outcome := h.Call(t.Context(), freezeCall); outcome != want || c.calls != 1 || c.closed != 1 || c.again || !strings.Contains(output, ": said") {
+		if output, outcome := h.Call(t.Context(), freezeCall); outcome != want || c.calls != 1 || c.closed != 1 || c.again || !strings.HasSuffix(output, "said") {
 			t.Errorf("%d: %s after %d calls: %s", status, outcome, c.calls, output)
 		}
 	}

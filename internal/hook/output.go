@@ -24,6 +24,17 @@ func (t *tail) Write(text []byte) (int, error) {
 	return n, nil
 }
 
+// lastLine is the last line of a text that says something, at most 300 bytes of it.
+func lastLine(text string) string {
+	const longest = 300
+	text = strings.TrimSpace(text)
+	text = strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
 // String is the text, without what a terminal would obey.
 func (t *tail) String() string {
 	text := strings.ToValidUTF8(string(t.kept), "�")

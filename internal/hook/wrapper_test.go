@@ -63,7 +63,7 @@ func TestH110_TheWrapperRefusesLateTokens(t *testing.T) {
 	if got := strings.Fields(read(t, dir, "ran")); strings.Join(got, " ") != strings.Join(ran, " ") {
 		t.Errorf("ran %v, want %v", got, ran)
 	}
-	for status, want := range map[string]cutover.Outcome{"3": cutover.HookRefused, "75": cutover.HookUnknown, "137": cutover.HookUnknown} {
+	for status, want := range map[string]cutover.Outcome{"77": cutover.HookRefused, "1": cutover.HookUnknown, "3": cutover.HookUnknown, "75": cutover.HookUnknown, "137": cutover.HookUnknown} {
 		if err := os.WriteFile(filepath.Join(dir, "status"), []byte(status), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ type gateStatus struct {
 func ReadyOf(cfg *config.Config) cutover.Ready {
 	r := cfg.Cutover.ReadyWhen
 	return cutover.Ready{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
-		Grace: standing.Fresh(cfg.State.Lease)}
+		FinalWithin: cfg.Cutover.Deadlines.Verify, Grace: standing.Fresh(cfg.State.Lease)}
 }
 
 // cutOver judges the cutover.

@@ -57,8 +57,12 @@ type Document struct {
 	Strays        int                           `json:"strays"`
 	Stragglers    []checkpoint.CutoverStraggler `json:"stragglers"`
 	WatchUntil    *time.Time                    `json:"watch_until"`
-	FinalizedAt   *time.Time                    `json:"finalized_at"`
-	NextSteps     []standing.NextStep           `json:"next_steps"`
+	// WatchedTo is until when the streams were read after the freeze; Unwatched are times
+	// in which no process read them.
+	WatchedTo   *time.Time                    `json:"watched_to"`
+	Unwatched   []checkpoint.CutoverUnwatched `json:"unwatched"`
+	FinalizedAt *time.Time                    `json:"finalized_at"`
+	NextSteps   []standing.NextStep           `json:"next_steps"`
 
 	titles map[string]string
 	tables int
@@ -97,11 +101,12 @@ func judge(in input, now time.Time) *Document {
 		Driver: terminal.Known(in.driver), Trouble: terminal.Known(c.Trouble), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
-		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt), NextSteps: []standing.NextStep{},
+		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
+		WatchedTo: terminal.Known(c.WatchedTo), Unwatched: append([]checkpoint.CutoverUnwatched{}, c.Unwatched...), NextSteps: []standing.NextStep{},
 		titles: titles(in.cfg), tables: len(in.tables),
 	}
 	for i := range d.Gates {
-		if d.Gates[i].Cure != "" {
+		if strings.HasPrefix(d.Gates[i].Cure, "replicator ") { // others are no commands
 			d.Gates[i].Cure += in.with
 		}
 	}
@@ -113,7 +118,7 @@ func judge(in input, now time.Time) *Document {
 		d.WatchUntil = &until
 	}
 	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
-	d.SafeToWrite = c.Step == checkpoint.CutoverSwitching || c.Step.Switched()
+	d.SafeToWrite = c.Step.Switched() // until then the hook may still refuse
 	limits := in.cfg.Cutover.Deadlines
 	for _, l := range []struct {
 		step string
@@ -266,6 +271,9 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 	}
 	if d.WatchUntil != nil {
 		fmt.Fprintf(b, "  watching for late writers until %s\n", d.WatchUntil.Format(time.RFC3339))
+	}
+	for _, gap := range d.Unwatched {
+		fmt.Fprintf(b, "  not watched from %s to %s: %s\n", gap.From.Format(time.RFC3339), gap.Until.Format(time.RFC3339), gap.Why)
 	}
 	if d.Strays > 0 {
 		fmt.Fprintf(b, "  %s after the freeze\n", terminal.Plural(d.Strays, "change"))

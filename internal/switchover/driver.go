@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
@@ -43,11 +42,13 @@ func Hooks(cfg *config.Config) (*hook.Hooks, error) {
 func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 	parking := sink.NewParking(e.Target.Records(e.Cfg.State.Table), e.Cfg.Name)
 	d := &cutover.Driver{
-		Ledger: e.Ledger, Fence: fence.Fence{Ledger: e.Ledger, Families: e.Target}, Hooks: hooks, Parked: parking.CountOf,
+		Ledger: e.Ledger, Fence: fence.Fence{Ledger: e.Ledger, Families: e.Target}, Hooks: hooks, Parked: parking.ItemsOf,
 		Settings: cutover.Settings{
 			Ready: status.ReadyOf(e.Cfg),
 			Lists: e.Cfg.Cutover.ListingsApart,
+			Call:  e.Cfg.Cutover.Hooks.Timeout,
 		},
+		Version: e.Version,
 	}
 	if e.Source != nil {
 		d.Source, d.Open = e.Source, e.Source.Open
@@ -59,11 +60,7 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 // verifier begins final comparisons.
 type verifier struct{ Ends }
 
-// comparedPerSecond is about how many items are compared in a second, where nothing was measured.
-const comparedPerSecond = 10_000
-
-// Begin compares everything where the deadline leaves time for that; else what was changed since the
-// last clean comparison of all began, whose result holds for the rest.
+// Begin compares everything: a row that lost its change has no cell by which it could be found.
 func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
 	t, ok := v.Cfg.Table(state.Source)
 	if !ok {
@@ -78,18 +75,8 @@ func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint3
 	if state.MappingHash != b.Hash {
 		return 0, checkpoint.ErrMappingChanged
 	}
-	b.Since = finalScope(found.Description.Items, v.Cfg.Cutover.Deadlines.Verify, state.Verify.Full)
 	state, err = b.Begin(ctx, state)
 	return state.Verify.Number, err
-}
-
-// finalScope is from when on rows are compared while the application stands still; zero: all are.
-func finalScope(items int64, deadline time.Duration, full checkpoint.VerifyResult) time.Time {
-	takes := time.Duration(float64(items) / comparedPerSecond * float64(time.Second))
-	if takes <= deadline/4 || !full.Clean() || full.BegunAt.IsZero() {
-		return time.Time{}
-	}
-	return full.BegunAt.Add(-time.Minute)
 }
 
 // hashOf is that of the mappings of all tables.

@@ -44,11 +44,13 @@ type Ends struct {
 	Ledger *checkpoint.Ledger
 	Source Source // nil: gates alone are looked at
 	Target Target
+	// Version is that of this process.
+	Version string
 }
 
 // EndsOf are those of clients; s is nil before the source was connected to.
-func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, t *preflight.Target) Ends {
-	e := Ends{Cfg: cfg, Ledger: ledger}
+func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, t *preflight.Target, version string) Ends {
+	e := Ends{Cfg: cfg, Ledger: ledger, Version: version}
 	if s != nil {
 		e.Source = dynamo{s.Tables, s.Canary, func(arn string) cdc.Source { return s.Stream(arn) }}
 	}

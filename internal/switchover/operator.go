@@ -55,7 +55,7 @@ func (o *Operator) ends() Ends {
 	if o.reach != nil {
 		return o.reach(o.Migration)
 	}
-	return EndsOf(o.Cfg, o.Ledger, o.Source, o.Target)
+	return EndsOf(o.Cfg, o.Ledger, o.Source, o.Target, o.Version)
 }
 
 // document reads where the cutover stands; with gates it judges those that it would begin with.

@@ -317,17 +317,17 @@ func TestCheck(t *testing.T) {
 		if d, code := s.run(s.Ctx, check); code != "" || !d.Ready || len(d.Gates) != 14 || d.Step != "none" || len(d.WayBack) != 2 {
 			t.Errorf("%s: %+v", code, d)
 		}
-		s.Change("Parts", func(st *checkpoint.TableState) { st.NeedsLoad = true })
+		s.Change("Parts", func(st *checkpoint.TableState) { st.Verify.Result.EndedAt = s.Now().Add(-2 * time.Hour) })
 		d, code := s.run(s.Ctx, check)
-		if code != diag.CutoverNotReady || d.Ready || !slices.Equal(d.open(), []string{cutover.GateCopy}) || !strings.HasSuffix(d.Gates[7].Cure, " -c f") {
+		if code != diag.CutoverNotReady || d.Ready || !slices.Equal(d.open(), []string{cutover.GateVerify}) || !strings.HasSuffix(d.Gates[9].Cure, " -c f") {
 			t.Errorf("%s: %+v", code, d.Gates)
 		}
 		s.stands(checkpoint.CutoverDrain)
 		s.Must(s.Update(func(c *checkpoint.Cutover) error {
-			c.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateCopy, Reason: "known"}}
+			c.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateVerify, Reason: "known"}}
 			return nil
 		}))
-		if d, code = s.run(s.Ctx, check); code != "" || d.Ready || d.Gates[7].Overridden != "known" {
+		if d, code = s.run(s.Ctx, check); code != "" || d.Ready || d.Gates[9].Overridden != "known" {
 			t.Errorf("under way: %s: %+v", code, d.Gates)
 		}
 		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Step = checkpoint.CutoverCancelled; return nil }))
@@ -476,17 +476,17 @@ func TestEvidence(t *testing.T) {
 
 func ignoreJSON(s *scene, err error) error { s.stdout.Reset(); return err }
 
-// The final verify compares everything if there is time, and else what was changed since the last
-// full one began; not under another mapping, nor of an unknown table.
+// The final verify compares everything, however large a table is; not under another mapping, nor of an
+// unknown table.
 func TestTheFinalVerifyBegins(t *testing.T) {
 	playScene(t, func(s *scene) {
-		v := verifier{Ends{s.Config, s.Ledger, s.Source, s.Target}}
+		v := verifier{Ends{Cfg: s.Config, Ledger: s.Ledger, Source: s.Source, Target: s.Target}}
 		number, err := v.Begin(s.Ctx, s.Table("Orders"))
 		if state := s.Table("Orders"); err != nil || number != 2 || state.Verify.Number != 2 || strings.Contains(string(state.Verify.Plan), "2026") {
 			t.Errorf("%d, %v, %s", number, err, state.Verify.Plan)
 		}
 		s.Source.Count = 1_000_000_000
-		if _, err = v.Begin(s.Ctx, s.Table("Parts")); err != nil || !strings.Contains(string(s.Table("Parts").Verify.Plan), "2026-11-26T11:19:00Z") {
+		if _, err = v.Begin(s.Ctx, s.Table("Parts")); err != nil || strings.Contains(string(s.Table("Parts").Verify.Plan), "2026") {
 			t.Errorf("%v, %s", err, s.Table("Parts").Verify.Plan)
 		}
 		s.Change("Orders", func(st *checkpoint.TableState) { st.MappingHash = "another" })

@@ -44,7 +44,10 @@ func (r *Request) check() error {
 	}
 	for _, gate := range r.Overrides {
 		if !slices.Contains(cutover.GateNames, gate) {
-			return diag.BadUsage("there is no gate "+gate, "give one of "+strings.Join(cutover.GateNames, ", "))
+			return diag.BadUsage("there is no gate "+gate, "give one of "+strings.Join(cutover.Overridable, ", "))
+		}
+		if !slices.Contains(cutover.Overridable, gate) {
+			return diag.BadUsage("gate "+gate+" cannot be overridden", "a table that is not copied, or not compared as a whole, cannot be cut over; replicator cutover check shows what to do")
 		}
 	}
 	_, _, err := hours(r.Between)

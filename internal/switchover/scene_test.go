@@ -82,8 +82,10 @@ func (s *scene) operator() *Operator {
 		Console: &terminal.Console{Stdout: &s.stdout, Stderr: &s.stderr, Env: func(string) (string, bool) { return "", false }, Output: "json"},
 		Cfg:     s.Config, With: " -c f", Version: "1.2.3", Ends: s.ends(),
 		Confirm: func(_ context.Context, question string) error { s.asked = append(s.asked, question); return s.answer },
-		reach:   func(m *desk.Migration) Ends { return Ends{s.Config, m.Ledger, s.Source, s.Target} },
-		parse:   func(*config.Config) (cutover.Hooks, error) { return s, nil },
+		reach: func(m *desk.Migration) Ends {
+			return Ends{Cfg: s.Config, Ledger: m.Ledger, Source: s.Source, Target: s.Target}
+		},
+		parse: func(*config.Config) (cutover.Hooks, error) { return s, nil },
 	}
 }
 
@@ -122,7 +124,7 @@ func (s *scene) steer(step Step) (*Document, string) {
 
 // workers drive in the background, as a worker of the kit's migration does not.
 func (s *scene) workers() {
-	d := Driver(Ends{s.Config, s.Open("driver"), s.Source, s.Target}, s)
+	d := Driver(Ends{Cfg: s.Config, Ledger: s.Open("driver"), Source: s.Source, Target: s.Target}, s)
 	s.World.Go("drive", func(ctx context.Context) { _ = d.Run(ctx, nil) })
 	s.compared()
 }
@@ -134,7 +136,7 @@ func (s *scene) compared() {
 			for _, source := range []string{"Orders", "Parts"} {
 				if state := s.Table(source); state.Verify.Running() {
 					now := s.Now()
-					_, _ = s.Ledger.EndVerify(ctx, state, checkpoint.VerifyResult{BegunAt: now, EndedAt: now})
+					_, _ = s.Ledger.EndVerify(ctx, state, checkpoint.VerifyResult{BegunAt: now, EndedAt: now, VerifyCounts: checkpoint.VerifyCounts{Items: 1000}})
 				}
 			}
 		}

@@ -91,7 +91,16 @@ func (o *Operator) hooks(rehearse bool) (cutover.Hooks, error) {
 	if o.parse != nil {
 		return o.parse(o.Cfg)
 	}
-	return Hooks(o.Cfg)
+	hooks, err := Hooks(o.Cfg)
+	if err != nil {
+		return nil, err
+	}
+	hooks.Heard = func(call cutover.Call, output string) {
+		for line := range strings.Lines(output) {
+			_, _ = fmt.Fprintf(o.Stderr, "%s  %-10s  %s\n", call.Hook, call.Token, strings.TrimRight(line, "\n"))
+		}
+	}
+	return hooks, nil
 }
 
 func (o *Operator) shown(ctx context.Context) error {

@@ -43,7 +43,8 @@ func TestHours(t *testing.T) {
 // What is asked without an answer, or answered without a question, is refused before anything else.
 func TestRequestsThatSayNothing(t *testing.T) {
 	for _, r := range []Request{{}, {KeepFallback: "perhaps"}, {KeepFallback: "no", Overrides: []string{"lag"}}, {KeepFallback: "no", Reason: "x"},
-		{KeepFallback: "no", Overrides: []string{"moon"}, Reason: "x"}, {KeepFallback: "no", Between: "02:00-04:00"}, {KeepFallback: "no", Expires: -1}} {
+		{KeepFallback: "no", Overrides: []string{"moon"}, Reason: "x"}, {KeepFallback: "no", Overrides: []string{"copy"}, Reason: "x"},
+		{KeepFallback: "no", Overrides: []string{"full_verify"}, Reason: "x"}, {KeepFallback: "no", Between: "02:00-04:00"}, {KeepFallback: "no", Expires: -1}} {
 		if r.check() == nil {
 			t.Errorf("%+v is taken", r)
 		}
@@ -66,23 +67,6 @@ func TestPlan(t *testing.T) {
 	}
 	if p := planOf(cfg, cfg.Tables[:1], Request{}, noon); p.Hash == planOf(cfg, cfg.Tables, Request{}, noon).Hash {
 		t.Error("other tables have the same hash")
-	}
-}
-
-// While the application stands still everything is compared if there is time, and else what was
-// changed since a clean comparison of everything began; never less.
-func TestFinalScope(t *testing.T) {
-	clean := checkpoint.VerifyResult{Number: 1, BegunAt: noon, EndedAt: noon.Add(time.Hour)}
-	dirty := clean
-	dirty.Missing = 1
-	for _, c := range []struct {
-		items int64
-		full  checkpoint.VerifyResult
-		want  time.Time
-	}{{1000, clean, time.Time{}}, {1_000_000_000, clean, noon.Add(-time.Minute)}, {1_000_000_000, dirty, time.Time{}}, {1_000_000_000, checkpoint.VerifyResult{}, time.Time{}}} {
-		if got := finalScope(c.items, 10*time.Minute, c.full); !got.Equal(c.want) {
-			t.Errorf("%d items: since %v", c.items, got)
-		}
 	}
 }
 
@@ -111,7 +95,7 @@ func TestDocument(t *testing.T) {
 		ready, safe bool
 	}{
 		{"", nil, false, false}, {"", []checkpoint.CutoverGate{open}, false, false}, {"", []checkpoint.CutoverGate{passed}, true, false},
-		{checkpoint.CutoverFence, []checkpoint.CutoverGate{passed}, false, false}, {checkpoint.CutoverSwitching, nil, false, true},
+		{checkpoint.CutoverFence, []checkpoint.CutoverGate{passed}, false, false}, {checkpoint.CutoverSwitching, nil, false, false},
 		{checkpoint.CutoverWatching, nil, false, true}, {checkpoint.CutoverDone, nil, false, true}, {checkpoint.CutoverCancelled, []checkpoint.CutoverGate{passed}, true, false},
 	} {
 		record := checkpoint.Cutover{Step: c.step, SwitchedAt: noon}

@@ -25,10 +25,13 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger) error {
 		if err != nil {
 			w.Log.Warn("cannot drive cutovers: a hook cannot be called", admin.KeyError, err.Error())
 		} else {
+			called.Heard = func(call cutover.Call, output string) {
+				w.Log.Info("a hook of the cutover printed", admin.KeyHook, call.Hook, admin.KeyToken, call.Token, admin.KeyOutput, output)
+			}
 			hooks = called
 		}
 	}
-	d := switchover.Driver(switchover.EndsOf(w.Config, ledger, w.source, w.target), hooks)
+	d := switchover.Driver(switchover.EndsOf(w.Config, ledger, w.source, w.target, w.Build.Version), hooks)
 	d.OnStep = func(c checkpoint.Cutover) {
 		w.Log.Info("cutover", admin.KeyStep, string(c.Step), admin.KeyReason, c.Reason)
 	}

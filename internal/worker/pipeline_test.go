@@ -58,3 +58,14 @@ func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 		}
 	}
 }
+
+// A worker measures by lag_below for how long no shard was behind: the gate of a cutover asks for
+// that.
+func TestTheConfiguredLagIsMeasured(t *testing.T) {
+	w, _ := connected(t)
+	w.Config.Cutover.ReadyWhen.LagBelow = time.Minute
+	bound := w.pipeline(nil, nil, silentObserver()).Tables[0].LagBound
+	if bound != time.Minute {
+		t.Errorf("lag_below %s, measured by %s", w.Config.Cutover.ReadyWhen.LagBelow, bound)
+	}
+}

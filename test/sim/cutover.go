@@ -222,7 +222,7 @@ func (d *cutoverRun) driver(ledger *checkpoint.Ledger) *cutover.Driver {
 	target := model.Target{Bigtable: d.Target}
 	return &cutover.Driver{
 		Ledger: ledger, Fence: fence.Fence{Ledger: ledger, Families: target}, Hooks: d.app, Source: cutoverSource{d.Source, d.Mapping.PrimaryKey}, Open: d.open,
-		Verifier: cutoverVerifier{d, ledger}, Parked: func(ctx context.Context, _ string) (int, error) { return d.Parked(), nil },
+		Verifier: cutoverVerifier{d, ledger}, Parked: func(context.Context, string) ([]string, error) { return d.ParkedItems(), nil },
 		Settings: cutover.Settings{Ready: d.ready(), Lists: time.Minute, Quiet: 15 * time.Second},
 		Failed:   func(step string, err error) { d.World.Tracef("%s: %v", step, err) },
 	}

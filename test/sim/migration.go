@@ -345,6 +345,15 @@ func (m *Migration) Parked() int {
 	return len(m.Target.RowsUnder(model.StateTable, "default/parked/"))
 }
 
+// ParkedItems are the hashes of the items that are parked.
+func (m *Migration) ParkedItems() (items []string) {
+	for _, row := range m.Target.RowsUnder(model.StateTable, "default/parked/") {
+		_, hash, _ := sink.Ref(strings.TrimPrefix(row, "default/parked/")).Parts()
+		items = append(items, hash)
+	}
+	return items
+}
+
 // shardRecord is a shard's row as the ledger stores it.
 type shardRecord struct {
 	checkpoint.Shard

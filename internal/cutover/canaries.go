@@ -1,0 +1,55 @@
+package cutover
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+)
+
+// noteCanaries notes that there may be canaries in the sources, before the first one is written.
+func (v *drive) noteCanaries(ctx context.Context, c checkpoint.Cutover) error {
+	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Canaries = true; return nil })
+	return err
+}
+
+// removeCanaries removes what attempts wrote to the sources, until they are gone. They are the same
+// items in each attempt.
+func (v *drive) removeCanaries(ctx context.Context, c checkpoint.Cutover) error {
+	if !c.Canaries {
+		return nil
+	}
+	for _, source := range c.Tables {
+		if err := v.removeCanariesOf(ctx, source); err != nil {
+			return fmt.Errorf("remove canaries of table %s: %w", source, err)
+		}
+	}
+	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Canaries = false; return nil })
+	return err
+}
+
+func (v *drive) removeCanariesOf(ctx context.Context, source string) error {
+	d, err := v.Source.Describe(ctx, source)
+	if err != nil {
+		return err
+	}
+	shards, err := v.Ledger.Shards(ctx, source)
+	if err != nil {
+		return err
+	}
+	set := v.canaries(source)
+	for i := range canary.Number(len(shards)) {
+		if err := v.Source.Delete(ctx, source, set.Key(i, d.PrimaryKey)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetCanaries removes them where the attempt goes on if that fails: it is tried again later.
+func (v *drive) forgetCanaries(ctx context.Context, c checkpoint.Cutover) {
+	if err := v.removeCanaries(ctx, c); ignoreMoved(err) != nil {
+		v.failed("clean up the sources", err)
+	}
+}

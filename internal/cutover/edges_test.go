@@ -1,0 +1,153 @@
+package cutover
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// The final verify is as long as the last full one, and has to end within its deadline: a cutover in
+// which it would take more than half of it is refused before the freeze.
+func TestALongVerifyIsRefusedBeforeTheFreeze(t *testing.T) {
+	for _, c := range []struct {
+		took, within time.Duration
+		yes          bool
+	}{{5 * time.Minute, 10 * time.Minute, true}, {5*time.Minute + 1, 10 * time.Minute, false}, {time.Hour, 0, true}} {
+		f := ready()
+		f.State.Verify.Full.BegunAt = f.State.Verify.Full.EndedAt.Add(-c.took)
+		yes, figure, cure := f.full("T", c.within, noon)
+		if yes != c.yes || yes == (cure != "") || !yes && !strings.Contains(figure, "more than half of cutover.deadlines.verify (10m)") {
+			t.Errorf("%s of %s: %t, %q, %q", c.took, c.within, yes, figure, cure)
+		}
+	}
+}
+
+// What is known to be wrong passes no gate, whatever an operator says: a table that is not copied or not
+// compared as a whole, and rows that were found to differ. An old result does.
+func TestWhatNoOverridePasses(t *testing.T) {
+	playScene(t, func(s *scene) {
+		p := plan()
+		for _, gate := range GateNames {
+			p.Overrides = append(p.Overrides, checkpoint.CutoverOverride{Gate: gate, Reason: "known"})
+		}
+		for name, c := range map[string]struct {
+			change func(st *checkpoint.TableState)
+			open   []string
+		}{
+			"an old verify":  {func(st *checkpoint.TableState) { st.Verify.Result.EndedAt = s.Now().Add(-2 * time.Hour) }, nil},
+			"rows differ":    {func(st *checkpoint.TableState) { st.Verify.Result.Extra = 1 }, []string{GateVerify}},
+			"a sample":       {func(st *checkpoint.TableState) { st.Sampled.Differing = 1 }, []string{GateVerify}},
+			"not copied":     {func(st *checkpoint.TableState) { st.NeedsLoad = true }, []string{GateCopy}},
+			"never compared": {func(st *checkpoint.TableState) { st.Verify.Full = checkpoint.VerifyResult{} }, []string{GateFull}},
+		} {
+			before := s.Table("Parts")
+			s.Change("Parts", c.change)
+			gates, err := s.driver.Gates(s.Ctx, p, s.Now())
+			s.Must(err)
+			var open []string
+			for _, g := range Open(gates) {
+				open = append(open, g.Name)
+			}
+			if !slices.Equal(open, c.open) {
+				t.Errorf("%s: open %v, want %v", name, open, c.open)
+			}
+			s.Change("Parts", func(st *checkpoint.TableState) {
+				st.Verify, st.Sampled, st.NeedsLoad = before.Verify, before.Sampled, before.NeedsLoad
+			})
+		}
+	})
+}
+
+// A verify that read nothing of a table that has items has read something else.
+func TestAFinalVerifyOfNothing(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.final = func(string) checkpoint.VerifyResult {
+			return checkpoint.VerifyResult{VerifyCounts: checkpoint.VerifyCounts{Items: -1}}
+		}
+		s.expect(s.play(plan()), checkpoint.CutoverCancelled, "the final verify read no item", FreezeWrites, UnfreezeWrites)
+	})
+}
+
+// Items that were parked when the checks ended are left behind, where the gate or an operator allows
+// that; others cancel.
+func TestOnlyKnownItemsStayParked(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after []string
+		step          checkpoint.CutoverStep
+	}{
+		"the same":    {[]string{"a", "b"}, []string{"a", "b"}, checkpoint.CutoverWatching},
+		"one less":    {[]string{"a", "b"}, []string{"b"}, checkpoint.CutoverWatching},
+		"another one": {[]string{"a", "b"}, []string{"a", "c"}, checkpoint.CutoverCancelled},
+		"one more":    {nil, []string{"c"}, checkpoint.CutoverCancelled},
+	} {
+		playScene(t, func(s *scene) {
+			s.parked["Parts"] = c.before
+			s.answers(FreezeWrites, func(Call) (string, Outcome) { s.parked["Parts"] = c.after; return "", HookDone })
+			p := plan()
+			p.Overrides = []checkpoint.CutoverOverride{{Gate: GateParked, Reason: "known"}}
+			if got := s.play(p); got.Step != c.step {
+				t.Errorf("%s: %s, %s", name, got.Step, got.Reason)
+			}
+		})
+	}
+}
+
+// A version drives what it began. What another one began it lets go, and watches.
+func TestAnotherVersionDrivesNothing(t *testing.T) {
+	of := func(began string, step checkpoint.CutoverStep) checkpoint.Cutover {
+		return checkpoint.Cutover{Step: step, CutoverPlan: checkpoint.CutoverPlan{Version: began}}
+	}
+	for _, c := range []struct {
+		own   string
+		c     checkpoint.Cutover
+		mayBe bool
+	}{
+		{"v2", of("v2", checkpoint.CutoverDrain), true}, {"v2", of("v1", checkpoint.CutoverDrain), false}, {"v2", of("v1", checkpoint.CutoverSwitching), false},
+		{"v2", of("v1", checkpoint.CutoverCancelling), true}, {"v2", of("v1", checkpoint.CutoverWatching), true},
+		{"", of("v1", checkpoint.CutoverDrain), true}, {"v2", of("", checkpoint.CutoverDrain), true},
+	} {
+		if err := (&Driver{Version: c.own}).mayDrive(c.c); (err == nil) != c.mayBe {
+			t.Errorf("%q drives what %q began, at %s: %v", c.own, c.c.Version, c.c.Step, err)
+		}
+	}
+	playScene(t, func(s *scene) {
+		s.driver.Version = "v2"
+		p := plan()
+		p.Version = "v1"
+		s.start(p)
+		if c := s.driveFor(5 * time.Minute); c.Step != checkpoint.CutoverRequested || len(s.calls) > 0 || len(s.failed) == 0 {
+			t.Errorf("%s after %v; failed %q", c.Step, s.calls, s.failed)
+		}
+		lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+		s.Must(err)
+		if lease.Owner() != "" {
+			t.Error("it holds the lease of a driver, so that the right version cannot")
+		}
+	})
+}
+
+// A call ends when it is no longer wanted: a freeze that is cancelled, and a switch that is answered by an
+// operator. What the operator says counts then.
+func TestACallThatIsNoLongerWantedEnds(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverSwitching))
+		s.takes = 8 * time.Minute
+		s.silent(Switch)
+		s.World.After(time.Minute, func() {
+			s.World.Go("answer", func(context.Context) {
+				s.takes = time.Second
+				s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Resolve(true, s.Now()) }))
+			})
+		})
+		began := s.Now()
+		c := s.drive(settled)
+		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverWatching || took > 2*time.Minute {
+			t.Errorf("%s after %s", c.Step, took)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Probe calls every hook and asks it to do nothing.
+func (d *Driver) Probe(ctx context.Context, tables []string) error {
+	for _, name := range HookNames {
+		limited, cancel := task.WithTimeout(ctx, d.Settings.orDefault().Hook)
+		output, outcome := d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Tables: tables, Probe: true})
+		cancel()
+		if outcome != HookDone {
+			return &HookError{Hook: name, Outcome: outcome, Output: Redact(output)}
+		}
+	}
+	return nil
+}
+
+// HookError is a hook that did not do what it is there for.
+type HookError struct {
+	Hook    string
+	Outcome Outcome
+	Output  string
+}
+
+func (e *HookError) Error() string {
+	return fmt.Sprintf("hook %s: %s: %s", e.Hook, e.Outcome, e.Output)
+}
+
+// hook calls a hook of the step, and notes the call.
+func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Outcome, string, error) {
+	if err := v.seat.Renew(ctx); err != nil { // whoever slept calls nothing
+		return "", "", err
+	}
+	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+		if answered(*c) { // the answer was recorded first, and counts
+			return checkpoint.ErrMoved
+		}
+		c.Calls++
+		return nil
+	})
+	if err != nil {
+		return "", "", err
+	}
+	began, _ := v.now(ctx, c, false)
+	output, outcome := v.call(ctx, c, Call{Hook: name, Token: c.Token(), Step: string(c.Step), Tables: c.Tables}, v.mayTake(c, began))
+	ended, _ := v.now(ctx, c, false)
+	_, err = v.Ledger.UpdateCutover(ctx, func(now *checkpoint.Cutover) error {
+		if now.Attempt != c.Attempt {
+			return checkpoint.ErrMoved
+		}
+		now.Heard(checkpoint.CutoverHook{Name: name, Token: c.Token(), Began: began, Ended: ended, Outcome: string(outcome), Output: limit(output)})
+		return nil
+	})
+	return outcome, limit(output), err
+}
+
+// answered reports whether an operator has said what became of the switch.
+func answered(c checkpoint.Cutover) bool {
+	return c.Step == checkpoint.CutoverSwitching && c.Answer != ""
+}
+
+// mayTake is how long a call of the step may take: what is left until the step's deadline.
+func (v *drive) mayTake(c checkpoint.Cutover, now time.Time) time.Duration {
+	limit := v.settings.Call
+	if deadline, _ := c.Overdue(now); deadline > 0 {
+		limit = min(limit, deadline-now.Sub(c.StepAt), deadline-(task.Mono(v.seat.Context())-v.stepped))
+	}
+	return max(limit, v.settings.Pass)
+}
+
+// call makes a call, which ends early when the cutover is cancelled or an operator answers in its
+// place: an outcome that comes in time counts, and one that does not is unknown.
+func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit time.Duration) (output string, outcome Outcome) {
+	limited, cancel := task.WithTimeout(ctx, limit)
+	defer cancel()
+	g := task.NewGroup(limited, 0)
+	g.Go("call hook "+call.Hook, func(limited context.Context) error {
+		defer cancel()
+		output, outcome = v.Hooks.Call(limited, call)
+		return nil
+	})
+	g.Go("look whether the call is still wanted", func(limited context.Context) error {
+		for task.Sleep(limited, v.settings.Pass) == nil {
+			if now, err := v.Ledger.Cutover(limited); err == nil && (now.Attempt != c.Attempt || now.Step != c.Step || answered(now)) {
+				cancel()
+			}
+		}
+		return nil
+	})
+	_ = g.Wait() // neither fails
+	return output, outcome
+}
+
+// limit keeps what a record may hold of what a hook said.
+func limit(output string) string {
+	const most = 1 << 10
+	output = Redact(output)
+	if len(output) > most {
+		return strings.ToValidUTF8(output[:most], "") + "…"
+	}
+	return output
+}
+
+func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
+	if c.FrozenAt.IsZero() {
+		outcome, output, err := v.hook(ctx, c, FreezeWrites)
+		if err != nil {
+			return err
+		}
+		now, known := v.now(ctx, c, true) // after the hook's answer: writes before it are of before the freeze
+		switch {
+		case outcome == HookRefused:
+			now, _ = v.now(ctx, c, false)
+			return v.cancel(ctx, c, now, "hook %s refused: %s", FreezeWrites, output)
+		case outcome != HookDone || !known:
+			return v.trouble(ctx, c, "hook %s did not answer: %s", FreezeWrites, output)
+		}
+		if c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Frozen(now) }); err != nil {
+			return err
+		}
+	}
+	return v.advance(ctx, c, c.FrozenAt, nil)
+}
+
+// switchOver calls the switch until it is known what became of it.
+func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	if c.Answer != "" { // no call of this driver is under way
+		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(c.Answer == "yes", "an operator", now) })
+		return err
+	}
+	outcome, output, err := v.hook(ctx, c, Switch)
+	if err != nil {
+		return err
+	}
+	switch outcome {
+	case HookDone:
+		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(true, "the hook", now) })
+	case HookRefused:
+		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(false, "the hook", now) })
+	default:
+		err = v.trouble(ctx, c, "hook %s did not answer, so replicator does not know whether the application has switched: %s", Switch, output)
+	}
+	return err
+}
+
+// resumeWrites lets application and tables go on after a cancel.
+func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	var trouble string
+	if c.UnfrozenAt.IsZero() {
+		outcome, output, err := v.hook(ctx, c, UnfreezeWrites)
+		switch {
+		case err != nil:
+			return err
+		case outcome != HookDone:
+			trouble = fmt.Sprintf("hook %s: %s: the application may still be frozen: %s", UnfreezeWrites, outcome, output)
+		default:
+			if c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Unfrozen(now) }); err != nil {
+				return err
+			}
+		}
+	}
+	if err := v.resume(ctx, c); err != nil { // in any case: an application that goes on by itself is followed
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the tables cannot resume: %v", err)))
+	}
+	if trouble != "" {
+		return v.trouble(ctx, c, "%s", trouble)
+	}
+	v.forgetCanaries(ctx, c) // again, once the attempt is over, if that fails
+	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancelled(now) })
+	return err
+}
+
+// resume lets the tables go on, under a number of the fence of their own.
+func (v *drive) resume(ctx context.Context, c checkpoint.Cutover) error {
+	if v.resumed == c.Attempt {
+		return nil
+	}
+	for _, source := range c.Tables {
+		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.Unhalt(c.Attempt) }); err != nil {
+			return err
+		}
+	}
+	if len(c.Fences) > 0 {
+		for _, target := range c.Targets {
+			if _, err := v.Fence.Raise(ctx, target); err != nil {
+				return err
+			}
+		}
+	}
+	v.resumed = c.Attempt
+	return nil
+}
