@@ -33,11 +33,14 @@ func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joi
 }
 
 // unlessCutOver finds nothing while a cutover is under way: what shares a target with a table that
-// is cut over must not join meanwhile.
+// is cut over must not join meanwhile. Once it is done no table joins any more, with ErrCutOver.
 func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (engine.Discovery, error)) func(context.Context, func(string) bool) (engine.Discovery, error) {
 	return func(ctx context.Context, followed func(string) bool) (engine.Discovery, error) {
-		if c, err := ledger.Cutover(ctx); err != nil || c.Step.Active() {
+		switch c, err := ledger.Cutover(ctx); {
+		case err != nil || c.Step.Active():
 			return engine.Discovery{}, err
+		case c.Step.Switched():
+			return engine.Discovery{}, c.Left()
 		}
 		return discover(ctx, followed)
 	}
