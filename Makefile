@@ -56,7 +56,7 @@ build: ## the binary, in bin/
 	$(GO) build -ldflags "$(STAMP)" -o bin/replicator ./cmd/replicator
 
 # Tests that wait for processes, or look at the whole tree: make test leaves them to make prove, and to the turns of test/gate.
-LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestSettlingCostsTwiceAndHoldsNothingUp|TestRounds|TestRelay|TestDualWrites|TestCutover|TestKnownDefects|TestARehearsalHindersNoDualWrites)$$
+LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestSettlingCostsTwiceAndHoldsNothingUp|TestRounds|TestRelay|TestDualWrites|TestCutover|TestARehearsalHindersNoDualWrites)$$
 
 # A limit for a test that hangs. None is that long, however busy the machine is.
 LIMIT = -timeout 60m

@@ -155,7 +155,8 @@ type Cutover struct {
 	Hooks      []CutoverHook           `json:"hooks,omitempty"`
 	Timeline   []CutoverEvent          `json:"timeline,omitempty"`
 	Stragglers []CutoverStraggler      `json:"stragglers,omitempty"`
-	Strays     int                     `json:"strays,omitempty"` // how many there were
+	Strays     int                     `json:"strays,omitempty"`      // how many there were
+	StraysSeen int                     `json:"strays_seen,omitempty"` // how many an operator has looked at
 }
 
 // CutoverGate is one thing that has to be as it should before the application is frozen.

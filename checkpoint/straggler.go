@@ -48,6 +48,21 @@ func (c *Cutover) Unwatch(from, until, at time.Time, why string) {
 	c.Note(at, fmt.Sprintf("not watched from %s to %s: %s", gap.From.Format(time.RFC3339), gap.Until.Format(time.RFC3339), why))
 }
 
+// Unanswered are changes after the freeze that no operator has looked at: each is missing in the target.
+func (c *Cutover) Unanswered() int { return max(c.Strays-c.StraysSeen, 0) }
+
+// See notes that an operator has looked at n changes after the freeze, which must be all there are.
+func (c *Cutover) See(n int, now time.Time) error {
+	if n != c.Strays {
+		return &CutoverError{Step: "answer the late writes of", Reason: fmt.Sprintf("there are %d, not %d", c.Strays, n), Cure: "look at them again: replicator cutover status"}
+	}
+	if c.StraysSeen != n {
+		c.StraysSeen = n
+		c.Note(now, fmt.Sprintf("an operator has looked at the late writes: %d", n))
+	}
+	return nil
+}
+
 // Stray notes a change that somebody made after the freeze; false if it was noted already.
 func (c *Cutover) Stray(s CutoverStraggler) bool {
 	if slices.Contains(c.Stragglers, s) {

@@ -273,6 +273,7 @@ removed while a worker runs.`,
 	}
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be removed")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
+	c.Flags().IntVar(&f.StraysSeen, "strays-seen", 0, "how many changes of DynamoDB after the freeze you have looked at; without it finalize refuses while there are any")
 	c.Flags().BoolVar(&f.KeepView, "keep-view", false, "leave the view: the application reads through it")
 	allowFlags(c, &allowed)
 	return c

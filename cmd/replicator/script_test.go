@@ -121,7 +121,6 @@ func play(t *testing.T, folder string) {
 			"window":       window(false),
 			"recovery":     recovery,
 			"exports":      exportsAre,
-			"defect":       defect,
 			"serve-demo":   serveDemo,
 			"demo-put":     putIntoDemo,
 		},

@@ -135,7 +135,7 @@ type demand struct{ unstarted, elsewhere, requested, frozen, over, mapping, regi
 func TestWhatCommandsDemand(t *testing.T) {
 	load := demand{diag.LoadRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
 	verify := demand{diag.VerifyRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
-	step := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", diag.SourceMoved, diag.EmulatorNotAllowed}
+	step := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed}
 	status := demand{"", diag.ClusterChanged, "", "", "", "", "", ""}
 	record := demand{diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", ""}
 	parked := demand{"", diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}

@@ -96,8 +96,8 @@ func compare(until Stage) Needs {
 	return Needs{Does: "verify %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: until, Mapping: true, Source: true}
 }
 
-// steer is what a step of a cutover that was begun demands. It must be possible with every mapping:
-// writes may be frozen.
+// steer is what a step of a cutover that was begun demands. Writes may be frozen, so it must be possible
+// with every mapping, and while the source is away: it needs the ledger alone.
 func steer(does string) Needs {
-	return Needs{Does: does, Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true, Source: true}
+	return Needs{Does: does, Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true}
 }

@@ -42,12 +42,12 @@ var ofMigration = []condition{
 
 // ofCutover are the steps of a cutover that somebody leads on from. The first that holds is shown.
 var ofCutover = []condition{
+	{name: "late writers", holds: func(s subject) bool { return s.m.cutover.Step.Switched() && s.m.cutover.Unanswered() > 0 },
+		next: leads("cutover status", says("there are writes to DynamoDB after the freeze; find the writer, and correct the target"))},
 	{name: "done", holds: func(s subject) bool {
 		return s.m.cutover.Step == checkpoint.CutoverDone && s.m.cutover.FinalizedAt.IsZero()
 	},
 		next: leads("finalize --dry-run", says("the application no longer uses the source; replicator's metadata can be removed from the target"))},
-	{name: "late writers", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverWatching && s.m.cutover.Strays > 0 },
-		next: leads("cutover status", says("there are writes to DynamoDB after the switch; find the writer"))},
 	{name: "waits for approval", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverRequested && !s.m.cutover.Approved },
 		next: leads("cutover approve", says("a requested cutover waits for approval"))},
 	{name: "switching", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverSwitching },

@@ -46,7 +46,7 @@ func TestConditions(t *testing.T) {
 			m.Cutover = cutoverStatus{Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
 		}, "Cutover: attempt 2, drain; writes were frozen for 4.0s; a shard", "", ""},
 		{"cutover/done", step(checkpoint.CutoverDone, nil), "", "finalize --dry-run", "no longer uses the source"},
-		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes to DynamoDB after the switch"},
+		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes to DynamoDB after the freeze"},
 		{"cutover/waits for approval", step(checkpoint.CutoverRequested, nil), "", "cutover approve", "waits for approval"},
 		{"cutover/switching", step(checkpoint.CutoverSwitching, nil), "", "cutover status", "being switched"},
 		{"cutover/running", step(checkpoint.CutoverDrain, nil), "", "cutover status", "running: drain"},

@@ -154,8 +154,10 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 		next("cutover resolve --switched yes|no", "use it if the hook does not answer, and you know whether the application has switched")
 	case c.Step.Cancellable():
 		next("cutover cancel", "possible until the switch")
-	case c.Step == checkpoint.CutoverWatching && c.Strays > 0:
+	case c.Step == checkpoint.CutoverWatching && c.Unanswered() > 0:
 		next("cutover status", "writes to DynamoDB after the switch: find the writer and check Bigtable for the change")
+	case c.Step == checkpoint.CutoverDone && c.Unanswered() > 0:
+		next(fmt.Sprintf("finalize --dry-run --strays-seen %d", c.Strays), "writes to DynamoDB after the freeze: when you have corrected the target, say that you have seen them")
 	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
 		next("finalize --dry-run", "the watch for late writers is over; replicator's metadata can be removed from the target")
 	case c.Step.Over() && d.Ready:

@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -18,6 +19,8 @@ const finalizeSchema = "replicator.finalize/v1"
 // Finalizing is what an operator asks of a finalize.
 type Finalizing struct {
 	DryRun, Yes, KeepView bool
+	// StraysSeen is how many changes of the sources after the freeze the operator has looked at.
+	StraysSeen int
 }
 
 // Finalized is what was removed, and what remains to be switched off: the document of `finalize -o
@@ -47,6 +50,17 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 	c, err := o.Ledger.Cutover(ctx)
 	if err != nil {
 		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+	}
+	if f.StraysSeen > 0 {
+		see := func(c *checkpoint.Cutover) error { return c.See(f.StraysSeen, o.Now(ctx)) }
+		if f.DryRun {
+			err = see(&c)
+		} else {
+			c, err = o.Ledger.UpdateCutover(ctx, see)
+		}
+		if err != nil {
+			return explain(ctx, "cannot finalize "+o.Cfg.Name, err)
+		}
 	}
 	if err := o.finalizable(ctx, c); err != nil {
 		return err
@@ -87,6 +101,9 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 		return refuse("replicator is still watching for late writers until "+c.SwitchedAt.Add(c.WatchFor).UTC().Format("2006-01-02 15:04 MST"), "wait for the end of the watch; replicator cutover status shows it")
 	case c.Step != checkpoint.CutoverDone:
 		return refuse("the tables are not cut over", "see replicator cutover check")
+	case c.Unanswered() > 0:
+		return refuse(terminal.Plural(c.Strays, "change")+" of DynamoDB after the freeze, which the target does not have",
+			fmt.Sprintf("find the writer, and correct the target; replicator cutover status lists them; then: replicator finalize --strays-seen %d", c.Strays))
 	}
 	in, err := status.Read(ctx, o.Cfg, o.ends().Target, "")
 	if err != nil {

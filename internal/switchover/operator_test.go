@@ -390,6 +390,13 @@ func TestFinalize(t *testing.T) {
 			!strings.Contains(s.stdout.String(), `"dry_run": true`) || strings.Count(s.stdout.String(), `"kind": "family"`) != 6 || strings.Count(s.stdout.String(), `"kind": "view"`) != 2 {
 			t.Errorf("dry: %q, %v\n%s", code, s.Target.Families["orders"], &s.stdout)
 		}
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Strays = 2; return nil })) // which are not in the target
+		for seen, want := range map[int]string{0: diag.FinalizeRefused, 1: diag.CutoverRefused, 3: diag.CutoverRefused, 2: ""} {
+			if _, code := s.run(s.Ctx, finalize(Finalizing{DryRun: true, StraysSeen: seen})); code != want || s.Cutover().StraysSeen != 0 {
+				t.Errorf("%d of 2 late writes were seen: %q, want %q; noted %d", seen, code, want, s.Cutover().StraysSeen)
+			}
+		}
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.See(2, s.Now()) }))
 		s.answer = errors.New("no")
 		if _, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error {
 			o.Output = "text"

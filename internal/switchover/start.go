@@ -266,6 +266,13 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	if err != nil || seat.Owner() != "" && standing.Answers(seat.Heartbeat(), f.Now(ctx), f.Cfg.State.Lease) {
 		return nil // asked again
 	}
+	ask := f.Connect
+	if c.Step == checkpoint.CutoverCancelling { // the application is let go, whether or not the source answers
+		ask = f.Reach
+	}
+	if err := ask(ctx); err != nil {
+		return explain(ctx, "cannot drive the cutover of "+f.Cfg.Name, err)
+	}
 	d := Driver(f.ends(), f.hooks)
 	d.Failed = func(step string, err error) { _, _ = fmt.Fprintf(f.Stderr, "cannot %s: %v\n", step, err) }
 	if f.hooks != nil {
