@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -30,6 +31,16 @@ func (l *Ledger) Listings(ctx context.Context, source, label string) (Listings, 
 		return Listings{}, err
 	}
 	return Listings{At: seen.At, Open: seen.Open}, nil
+}
+
+// ListingsFor are the listings of a table's stream where one of its shards needs them to be judged:
+// its children are unknown, or it was not read yet. It is the zero value where none does.
+func (l *Ledger) ListingsFor(ctx context.Context, source string, table TableState, shards []Shard) (Listings, error) {
+	unread := func(s Shard) bool { return !s.Finished() && s.ReadAt.IsZero() }
+	if len(Unfollowed(table, shards, time.Time{})) == 0 && !slices.ContainsFunc(shards, unread) {
+		return Listings{}, nil
+	}
+	return l.Listings(ctx, source, table.Label)
 }
 
 func (l *Ledger) seenOpen(ctx context.Context, source string) (openShards, uint64, error) {

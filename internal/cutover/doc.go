@@ -88,7 +88,7 @@ func (s Settings) orDefault() Settings {
 	or(&s.Look, time.Minute)
 	or(&s.Quiet, 20*time.Second)
 	or(&s.Lists, 2*time.Minute)
-	or(&s.Ready.Grace, time.Minute)
+	or(&s.Ready.Lease, 20*time.Second)
 	return s
 }
 

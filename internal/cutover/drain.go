@@ -63,7 +63,8 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		if err != nil {
 			return err
 		}
-		if ok, why, _ := f.copied(now); !ok {
+		stands := f.standing(v.settings.Ready.Lease, now)
+		if ok, why, _ := f.copied(&stands); !ok {
 			return v.cancel(ctx, c, now, "table %s: %s", source, why)
 		}
 		t := v.tables[source]

@@ -19,8 +19,7 @@ type Ready struct {
 	FinalWithin          time.Duration // the deadline of the final verify; 0: none
 	ParkedAtMost         int
 	HeadroomAbove        time.Duration
-	// Grace is how old the news of a shard may be that is read.
-	Grace time.Duration
+	Lease                time.Duration // of the workers; the news of a shard that is read is at most three old
 }
 
 // The gates.
@@ -49,6 +48,11 @@ type Figures struct {
 	Merged  []checkpoint.Applied
 	Parked  int
 	Targets []checkpoint.Target
+
+	Listings    checkpoint.Listings
+	Coordinator checkpoint.Heartbeat
+	DeadLetter  checkpoint.DeadLetter
+	Doubts      []standing.Doubt // about the target
 }
 
 // figures reads what gates of a table are judged by.
@@ -79,11 +83,29 @@ func (d *Driver) figures(ctx context.Context, source string, targets []string) (
 	return f, nil
 }
 
+// stands adds to figures what the state of a table is judged by besides.
+func (d *Driver) stands(ctx context.Context, source string, f *Figures) (err error) {
+	if f.Listings, err = d.Ledger.ListingsFor(ctx, source, f.State, f.Shards); err != nil {
+		return err
+	}
+	if f.State.Apply == checkpoint.Topic {
+		if f.DeadLetter, err = d.Ledger.DeadLetter(ctx); err != nil {
+			return err
+		}
+	}
+	lease, err := d.Ledger.KeeperLease(ctx, source)
+	f.Coordinator = lease.Heartbeat()
+	return err
+}
+
 // Gates reads and judges all gates.
 func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
 	var gates []checkpoint.CutoverGate
 	for _, source := range plan.Tables {
 		f, err := d.figures(ctx, source, plan.Targets)
+		if err == nil {
+			err = d.stands(ctx, source, &f)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +141,8 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		}
 		return g
 	}
-	copied, why, cure := f.copied(now)
+	s := f.standing(r.Lease, now)
+	copied, why, cure := f.copied(&s)
 	verified, verdict := f.verified(r.VerifyWithin, now)
 	whole, full, fullCure := f.full(source, r.FinalWithin, now)
 	parked := "replicator parked list --table " + source
@@ -132,7 +155,7 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 			fenced, withheld = false, "table "+t.Table+" has no fence yet"
 		}
 	}
-	lagging, lag := f.lag(r, now)
+	lagging, lag := f.lag(&s, r, now)
 	roomy, headroom := f.headroom(r.HeadroomAbove, now)
 	return []checkpoint.CutoverGate{
 		gate(GateCopy, copied, why, cure),
@@ -152,10 +175,15 @@ func resultText(r checkpoint.VerifyResult, now time.Time) string {
 	return r.Verdict(now)
 }
 
+// standing is how the table stands, as far as the figures say.
+func (f Figures) standing(lease time.Duration, now time.Time) standing.Standing {
+	return standing.Of(standing.Facts{Table: f.State, Named: true, Shards: f.Shards, Listings: f.Listings, Coordinator: f.Coordinator, Merged: f.Merged,
+		DeadLetter: f.DeadLetter, Doubts: f.Doubts, Lease: lease, Now: now})
+}
+
 // copied says whether everything is loaded and swept, and is followed since; else why not, and what
 // to do.
-func (f Figures) copied(now time.Time) (yes bool, figure, cure string) {
-	s := standing.Of(standing.Facts{Table: f.State, Named: true, Shards: f.Shards, Now: now})
+func (f Figures) copied(s *standing.Standing) (yes bool, figure, cure string) {
 	c, holds := s.Unloaded()
 	if !holds {
 		return true, "done", ""
@@ -208,23 +236,26 @@ func differing(n int) string {
 }
 
 // lag reports whether every shard is read and has been caught up for long enough.
-func (f Figures) lag(r Ready, now time.Time) (bool, string) {
+func (f Figures) lag(s *standing.Standing, r Ready, now time.Time) (bool, string) {
 	open := standing.Open(f.State, f.Shards)
 	if len(open) == 0 {
 		return false, "no shard is read"
 	}
 	var behind time.Time
-	for _, s := range open {
-		reached := f.reached(s)
+	for _, shard := range open {
+		reached := f.reached(shard)
 		switch {
-		case s.State != checkpoint.Reading || s.Owner == "" || reached.IsZero():
-			return false, "no worker reads shard " + s.ID
-		case now.Sub(reached) > r.LagBelow+r.Grace:
-			return false, "shard " + s.ID + " is " + spell(now.Sub(reached).Round(time.Second)) + " behind"
+		case shard.State != checkpoint.Reading || shard.Owner == "" || reached.IsZero():
+			return false, "no worker reads shard " + shard.ID
+		case now.Sub(reached) > r.LagBelow+standing.Fresh(r.Lease):
+			return false, "shard " + shard.ID + " is " + spell(now.Sub(reached).Round(time.Second)) + " behind"
 		}
-		if at := s.Sighted.BehindAt; at.After(behind) {
+		if at := shard.Sighted.BehindAt; at.After(behind) {
 			behind = at
 		}
+	}
+	if c, holds := s.Unapplied(); holds {
+		return false, c.Text()
 	}
 	if behind.IsZero() {
 		return true, "held since the copy"

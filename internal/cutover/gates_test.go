@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
@@ -14,13 +16,14 @@ func ready() Figures {
 	clean := checkpoint.VerifyResult{Number: 1, EndedAt: noon.Add(-30 * time.Minute), Generation: 5}
 	s := checkpoint.TableState{Source: "Orders", Label: "l", Generation: 5, Adopted: 5, Listed: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: noon}}
 	s.Verify.Result, s.Verify.Full = clean, clean
-	shard := checkpoint.Shard{ID: "s", Label: "l", State: checkpoint.Reading, Owner: "w", AppliedTo: noon.Add(-time.Second), FirstRead: noon.Add(-time.Hour)}
+	shard := checkpoint.Shard{ID: "s", Label: "l", State: checkpoint.Reading, Owner: "w", AppliedTo: noon.Add(-time.Second), FirstRead: noon.Add(-time.Hour),
+		ReadAt: noon.Add(-time.Second), Position: cdc.SequenceOf(9)}
 	return Figures{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "orders", Fence: 7}}}
 }
 
 // Each gate is ready by its own figure alone, and without a figure it is not.
 func TestGates(t *testing.T) {
-	r := Ready{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Grace: time.Minute}
+	r := Ready{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
 	for _, c := range []struct {
 		name   string
 		change func(f *Figures)
@@ -72,11 +75,11 @@ func TestGates(t *testing.T) {
 			f.Shards = append(f.Shards, other)
 		}, []string{GateLag}},
 		{"not read yet", func(f *Figures) {
-			f.Shards[0].State, f.Shards[0].AppliedTo, f.Shards[0].FirstRead = checkpoint.Waiting, time.Time{}, time.Time{}
+			f.Shards[0].State, f.Shards[0].AppliedTo, f.Shards[0].FirstRead, f.Shards[0].Position = checkpoint.Waiting, time.Time{}, time.Time{}, cdc.SequenceNumber{}
 		},
 			[]string{GateLag, GateHeadroom}},
 		{"taken, and not read yet", func(f *Figures) {
-			f.Shards[0].AppliedTo, f.Shards[0].FirstRead = time.Time{}, time.Time{}
+			f.Shards[0].AppliedTo, f.Shards[0].FirstRead, f.Shards[0].Position = time.Time{}, time.Time{}, cdc.SequenceNumber{}
 		}, []string{GateLag, GateHeadroom}},
 		{"waiting with an owner", func(f *Figures) { f.Shards[0].State = checkpoint.Waiting }, []string{GateLag}},
 		{"one of two was never read", func(f *Figures) {
@@ -91,6 +94,24 @@ func TestGates(t *testing.T) {
 		{"verified too early", func(f *Figures) { f.State.Verify.Result.EndedAt = noon.Add(-time.Hour - 1) }, []string{GateVerify}},
 		{"verified before a load", func(f *Figures) { f.State.Verify.Result.Generation = 4 }, []string{GateVerify}},
 		{"all before a load", func(f *Figures) { f.State.Verify.Full.Generation = 4 }, []string{GateFull}},
+		{"its worker is silent", func(f *Figures) {
+			f.Shards[0].AppliedTo, f.Shards[0].ReadAt = noon.Add(-61*time.Second), noon.Add(-61*time.Second)
+		}, []string{GateLag}},
+		{"the coordinator cannot list", func(f *Figures) {
+			f.Coordinator = checkpoint.Heartbeat{WrittenAt: noon, Trouble: checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: noon.Add(-time.Hour)}}
+		}, []string{GateLag}},
+		{"messages in the dead letter", func(f *Figures) {
+			f.State.Apply, f.DeadLetter = checkpoint.Topic, checkpoint.DeadLetter{Messages: 1, Since: noon}
+		}, []string{GateLag}},
+		{"messages wait in the topic", func(f *Figures) {
+			f.State.Apply, f.Shards[0].Apply, f.Shards[0].Applied, f.Shards[0].Generation = checkpoint.Topic, checkpoint.Topic, 5000, 5
+		}, []string{GateLag}},
+		{"last read hours ago, with changes to settle", func(f *Figures) {
+			f.Shards[0].AppliedTo, f.Shards[0].ReadAt, f.Shards[0].Settling.Changes = noon.Add(-3*time.Hour), noon.Add(-3*time.Hour), 3
+		}, []string{GateLag}},
+		{"the target is not the one that was written", func(f *Figures) {
+			f.Doubts = []standing.Doubt{{Reason: standing.TargetLost, Cause: "it is so", Since: noon}}
+		}, []string{GateLag}},
 		{"no number", func(f *Figures) { f.Targets[0].Fence = 0 }, []string{GateFence}},
 		{"withheld", func(f *Figures) { f.Targets[0].Withheld = "denied" }, []string{GateFence}},
 		{"unknown", func(f *Figures) { *f = Figures{Targets: f.Targets} }, []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}},
@@ -166,7 +187,7 @@ func TestH115_TwoListingsBeginAfterTheEnd(t *testing.T) {
 func TestBoundsOfGates(t *testing.T) {
 	f := ready()
 	f.Parked, f.State.Verify.Result.EndedAt = 3, noon.Add(-100*time.Hour)
-	r := Ready{LagBelow: 5 * time.Second, HeadroomAbove: 12 * time.Hour, Grace: time.Minute}
+	r := Ready{LagBelow: 5 * time.Second, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
 	for most, open := range map[int]int{2: 1, 3: 0} {
 		if r.ParkedAtMost = most; len(Open(f.Judge("Orders", r, noon))) != open {
 			t.Errorf("with at most %d parked: %+v", most, Open(f.Judge("Orders", r, noon)))

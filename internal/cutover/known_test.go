@@ -26,7 +26,7 @@ func figures() cutover.Figures {
 
 // closed are the names of the gates that are not ready.
 func closed(f cutover.Figures) (names []string) {
-	ready := cutover.Ready{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Grace: time.Minute}
+	ready := cutover.Ready{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
 	for _, g := range cutover.Open(f.Judge("T", ready, begin)) {
 		names = append(names, g.Name)
 	}

@@ -19,6 +19,7 @@ import (
 // view is what the page shows, ready to be written: every state is a word and a shape.
 type view struct {
 	*status.Document        // nil: nothing is known yet
+	Stands           state  // of the migration as a whole
 	ReadAt           string // when the ledger was read
 	Blind            bool   // it could not be read since
 	Phases           []state
@@ -152,7 +153,7 @@ func sumOf(m *status.Document) sum {
 }
 
 func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []admin.Event) view {
-	v := view{Document: m, ReadAt: readAt.UTC().Format(time.TimeOnly), Blind: !fresh, Phases: phasesOf(m.Phase), Figures: figuresOf(m, t), Steps: stepsOf(m), Gates: gatesOf(m)}
+	v := view{Document: m, Stands: standsOf(m.State), ReadAt: readAt.UTC().Format(time.TimeOnly), Blind: !fresh, Phases: phasesOf(m.Phase), Figures: figuresOf(m, t), Steps: stepsOf(m), Gates: gatesOf(m)}
 	if frozen := m.Cutover.FrozenSeconds; frozen > 0 {
 		v.Stood = backfill.FormatDuration(status.AsDuration(frozen))
 	}

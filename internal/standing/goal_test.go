@@ -18,6 +18,7 @@ func TestGoals(t *testing.T) {
 	passed := of(func(f *Facts) {
 		f.Named, f.Table.Suspended, f.Shards = false, checkpoint.Suspension{Reason: Gone, Since: ago(48 * time.Hour)}, nil
 	})
+	found := map[State]bool{}
 	for name, c := range map[string]struct {
 		tables []Standing
 		want   answer
@@ -41,7 +42,11 @@ func TestGoals(t *testing.T) {
 		"catching up":                       {[]Standing{of(func(f *Facts) { f.Table.Adopted = 6 })}, answer{"", reached, ""}},
 		"a sweep":                           {[]Standing{of(sweep(func(*checkpoint.Load) {}))}, answer{"", reached, ""}},
 		"a sweep that waits for its answer": {[]Standing{of(sweep(func(l *checkpoint.Load) { l.Sweep.Waiting = true }))}, answer{stuck, reached, stuck}},
+		"not started":                       {[]Standing{of(func(f *Facts) { *f = Facts{Now: noon, Lease: lease} })}, answer{}},
 	} {
+		for _, s := range c.tables {
+			found[s.State()] = true
+		}
 		judge := func(g Goal) string {
 			switch {
 			case g.Reached(c.tables):
@@ -53,6 +58,11 @@ func TestGoals(t *testing.T) {
 		}
 		if got := (answer{judge(GoalInSync), judge(GoalCopied), judge(GoalDone)}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	for _, state := range States {
+		if !found[state] {
+			t.Errorf("no case of %s", state)
 		}
 	}
 }

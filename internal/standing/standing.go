@@ -122,12 +122,26 @@ func (s *Standing) holds(states ...State) bool {
 
 // Unloaded is the first condition by which not everything is loaded, swept and followed since;
 // false if there is none. Whether it is read in time is another question.
-func (s *Standing) Unloaded() (Condition, bool) {
-	for _, c := range s.Conditions {
-		if slices.Contains([]State{Paused, NeedsLoad, Preparing, Copying, Sweeping}, c.State) || c.Reason == newGeneration ||
-			slices.Contains([]Reason{suspended, dropped, streamEnded}, c.Reason) {
-			return c, true
-		}
+func (s *Standing) Unloaded() (Condition, bool) { return s.first(Condition.unloaded) }
+
+// Unapplied is the first condition by which changes may wait that are not applied, because they are
+// not read or not written, or nobody knows; false if there is none. How old they may be is for who
+// asks to say.
+func (s *Standing) Unapplied() (Condition, bool) {
+	return s.first(func(c Condition) bool {
+		return slices.Contains([]State{Unknown, Stalled, CatchingUp}, c.State) && c.Reason != lagging && !c.unloaded()
+	})
+}
+
+func (c Condition) unloaded() bool {
+	return slices.Contains([]State{Paused, NeedsLoad, Preparing, Copying, Sweeping}, c.State) ||
+		slices.Contains([]Reason{newGeneration, suspended, dropped, streamEnded}, c.Reason)
+}
+
+// first is the first condition of a kind.
+func (s *Standing) first(of func(Condition) bool) (Condition, bool) {
+	if i := slices.IndexFunc(s.Conditions, of); i >= 0 {
+		return s.Conditions[i], true
 	}
 	return Condition{}, false
 }

@@ -358,6 +358,11 @@ func TestUnloaded(t *testing.T) {
 		if unloaded != want {
 			t.Errorf("%s: unloaded %t", c.name, unloaded)
 		}
+		_, unapplied := s.Unapplied()
+		want = c.reason != lagging && !unloaded && slices.Contains([]State{Unknown, Stalled, CatchingUp}, c.state)
+		if unapplied != want && !unloaded { // what is not loaded may besides not be read
+			t.Errorf("%s: unapplied %t", c.name, unapplied)
+		}
 	}
 }
 

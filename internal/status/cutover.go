@@ -6,7 +6,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -36,7 +35,7 @@ type gateStatus struct {
 func ReadyOf(cfg *config.Config) cutover.Ready {
 	r := cfg.Cutover.ReadyWhen
 	return cutover.Ready{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
-		FinalWithin: cfg.Cutover.Deadlines.Verify, Grace: standing.Fresh(cfg.State.Lease)}
+		FinalWithin: cfg.Cutover.Deadlines.Verify, Lease: cfg.State.Lease}
 }
 
 // cutOver judges the cutover.
@@ -49,7 +48,9 @@ func (m *Document) cutOver(l *Input) {
 	}
 	for i, t := range l.Tables {
 		in := l.Inputs[i]
-		f := cutover.Figures{Found: in.Found, State: in.State, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets}
+		facts := m.facts(t, in)
+		f := cutover.Figures{Found: in.Found, State: facts.Table, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets,
+			Listings: in.Listings, Coordinator: facts.Coordinator, DeadLetter: in.Dead, Doubts: facts.Doubts}
 		for _, g := range f.Judge(t.From, ReadyOf(l.Cfg), m.At) {
 			if !c.Step.Switched() { // nothing is read any more, by which a gate could be judged
 				m.Cutover.Gates = append(m.Cutover.Gates, gateStatus{g.Name, g.Table, g.Ready, g.Figure})

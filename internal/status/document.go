@@ -21,7 +21,6 @@ const (
 	phasePrepare = "prepare"
 	PhaseCopy    = "copy"
 	PhaseInSync  = "in_sync"
-	phaseCutover = "cutover"
 	phaseDone    = "done"
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -182,11 +181,8 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 	if in.Shards, err = ledger.Shards(ctx, source); err != nil {
 		return in, err
 	}
-	unread := func(s checkpoint.Shard) bool { return !s.Finished() && s.ReadAt.IsZero() }
-	if len(checkpoint.Unfollowed(in.State, in.Shards, in.Listings.At)) > 0 || slices.ContainsFunc(in.Shards, unread) {
-		if in.Listings, err = ledger.Listings(ctx, source, in.State.Label); err != nil {
-			return in, err
-		}
+	if in.Listings, err = ledger.ListingsFor(ctx, source, in.State, in.Shards); err != nil {
+		return in, err
 	}
 	if in.Parts, err = loads.ReadParts(ctx, ledger, in.State); err != nil {
 		return in, err

@@ -19,14 +19,7 @@ import (
 // Render tells the status to people. The first error of the writer is enough.
 func (m *Document) Render(w io.Writer, shards bool) error {
 	step := slices.Index(phases, m.Phase) + 1
-	title := map[string]string{PhaseCopy: "copy + stream", PhaseInSync: "in sync", phaseCutover: "cut over", phaseDone: "done"}[m.Phase]
-	if title == "" {
-		title = m.Phase
-	}
-	if said := m.State.Phase(); said == PhaseCopy && m.State != standing.Copying {
-		title += ", " + m.State.Text()
-	}
-	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), title,
+	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), m.State.Text(),
 		m.Source, m.Target, m.workersText(), terminal.Plural(m.Leases, "lease"))
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if err := m.writeTables(tab); err != nil {
