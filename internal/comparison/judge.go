@@ -3,6 +3,7 @@ package comparison
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -32,7 +33,7 @@ func (o *Operator) judge(now time.Time) *Document {
 		out.Repair = t.repaired
 		d.Tables = append(d.Tables, out)
 		command, why := next(out)
-		if command == "verify --repair" && t.state.Apply == checkpoint.Topic { // appliers write the rows
+		if strings.HasPrefix(command, "verify --repair") && t.state.Apply == checkpoint.Topic { // appliers write the rows
 			command, why = "backfill redo", "loads all items of "+out.Source+" again; in mode topic no command repairs single rows"
 		}
 		if command != "" && d.left == nil { // else it is refused
@@ -69,14 +70,25 @@ func next(t Table) (command, why string) {
 		return "verify", t.Source + " was never compared completely"
 	case t.Repair != nil && !t.Repair.DryRun && t.Repair.Repaired > 0:
 		return "verify", "confirms that " + t.Source + " is clean"
-	case t.Repair == nil && r.Missing+r.Different+r.Extra > 0:
-		return "verify --repair", "compares " + t.Source + " again and fixes differences"
+	case t.Repair == nil && r.Missing+r.Different+r.Extra+r.Foreign > 0:
+		return repairOf(r) + " --dry-run", "shows what a repair of " + t.Source + " would do, and writes nothing"
+	case t.Repair != nil && t.Repair.DryRun && t.Repair.Repaired > 0:
+		return repairOf(r), "compares " + t.Source + " again and fixes differences"
 	case r.InFlight > 0:
 		return "verify", "compares " + t.Source + " again: rows stayed in flight"
 	case r.Stale:
 		return "verify", "the result of " + t.Source + " is more than a day old"
 	}
 	return "", ""
+}
+
+// repairOf is the repair of what a verify found. One that finds only rows which this migration has
+// not written does nothing before it is allowed to remove them.
+func repairOf(r *Result) string {
+	if r.Missing+r.Different+r.Extra == 0 {
+		return "verify --repair --remove-foreign"
+	}
+	return "verify --repair"
 }
 
 // progressOf is how far a verify is.

@@ -38,19 +38,21 @@ func TestStatesAndNextSteps(t *testing.T) {
 		state  string
 		next   string
 	}{
-		"never":            {checkpoint.Verify{}, nil, StateNever, "verify"},
-		"runs":             {checkpoint.Verify{Number: 2, Phase: 1, Result: ended(dirty)}, nil, StateRunning, "verify"},
-		"paused":           {checkpoint.Verify{Number: 2, Phase: 1, Paused: "x"}, nil, StatePaused, "verify resume"},
-		"cancelled":        {checkpoint.Verify{Number: 2}, nil, stateEnded, "verify"},
-		"clean":            {checkpoint.Verify{Number: 2, Result: ended(nil)}, nil, StateDone, ""},
-		"stale":            {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.EndedAt = noon.Add(-25 * time.Hour) })}, nil, StateDone, "verify"},
-		"extra":            {checkpoint.Verify{Number: 2, Result: ended(dirty)}, nil, StateDone, "verify --repair"},
-		"missing":          {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Missing = 1 })}, nil, StateDone, "verify --repair"},
-		"different":        {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Different = 1 })}, nil, StateDone, "verify --repair"},
-		"foreign":          {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Foreign = 1 })}, nil, StateDone, ""},
+		"never":     {checkpoint.Verify{}, nil, StateNever, "verify"},
+		"runs":      {checkpoint.Verify{Number: 2, Phase: 1, Result: ended(dirty)}, nil, StateRunning, "verify"},
+		"paused":    {checkpoint.Verify{Number: 2, Phase: 1, Paused: "x"}, nil, StatePaused, "verify resume"},
+		"cancelled": {checkpoint.Verify{Number: 2}, nil, stateEnded, "verify"},
+		"clean":     {checkpoint.Verify{Number: 2, Result: ended(nil)}, nil, StateDone, ""},
+		"stale":     {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.EndedAt = noon.Add(-25 * time.Hour) })}, nil, StateDone, "verify"},
+		"extra":     {checkpoint.Verify{Number: 2, Result: ended(dirty)}, nil, StateDone, "verify --repair --dry-run"},
+		"missing":   {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Missing = 1 })}, nil, StateDone, "verify --repair --dry-run"},
+		"different": {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Different = 1 })}, nil, StateDone, "verify --repair --dry-run"},
+		"foreign":   {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Foreign = 1 })}, nil, StateDone, "verify --repair --remove-foreign --dry-run"},
+		"foreign, dry": {checkpoint.Verify{Number: 2, Result: ended(func(r *checkpoint.VerifyResult) { r.Foreign = 1 })}, &repair.Document{DryRun: true, Repaired: 1}, StateDone,
+			"verify --repair --remove-foreign"},
 		"repaired":         {checkpoint.Verify{Number: 2, Result: ended(dirty)}, repaired, StateDone, "verify"},
 		"nothing repaired": {checkpoint.Verify{Number: 2, Result: ended(dirty)}, &repair.Document{}, StateDone, ""},
-		"dry":              {checkpoint.Verify{Number: 2, Result: ended(dirty)}, &repair.Document{DryRun: true, Repaired: 1}, StateDone, ""},
+		"dry":              {checkpoint.Verify{Number: 2, Result: ended(dirty)}, &repair.Document{DryRun: true, Repaired: 1}, StateDone, "verify --repair"},
 	} {
 		state := checkpoint.TableState{Source: "Orders", Verify: c.verify}
 		table := Table{Source: "Orders", State: StateOf(state), Result: resultOf(c.verify.Result, cost.Default(), noon), Repair: c.repair}

@@ -208,7 +208,7 @@ func TestStatus(t *testing.T) {
 		s.stdout.Reset()
 		s.Must(o.Show(s.Ctx))
 		if text := s.stdout.String(); !strings.Contains(text, "stale: 1 row differs, 25h ago") || !strings.Contains(text, "Orders  different  orders/"+f.KeyHash+"  d:total") ||
-			strings.Contains(text, `"pk"`) || !strings.Contains(text, "replicator verify --repair --table Orders -c f") {
+			strings.Contains(text, `"pk"`) || !strings.Contains(text, "replicator verify --repair --dry-run --table Orders -c f") {
 			t.Errorf("%s", text)
 		}
 	})

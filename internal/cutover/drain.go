@@ -182,7 +182,7 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 	case len(left) > 0:
 		return nil, fmt.Sprintf("%d of its shards are not proved to be applied; the first is %s", len(left), left[0])
 	case f.State.Apply == checkpoint.Topic && t.behind(f) > 0:
-		return nil, fmt.Sprintf("messages of %d shards are not applied yet", t.behind(f))
+		return nil, fmt.Sprintf("messages of %d of its shards are not applied yet", t.behind(f))
 	case len(checkpoint.Unfollowed(f.State, f.Shards, time.Time{})) > 0:
 		return nil, "the children of a shard that ended are not listed yet"
 	case !t.equal:

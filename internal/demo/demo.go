@@ -131,7 +131,7 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	if err := makeTable(ctx, d.services.writes, o.Items, o.Seed); err != nil {
 		return Comparison{}, err
 	}
-	d.say("table %s: %d items with attributes of all ten types; its stream was enabled afterwards", tableName, o.Items)
+	d.say("table %s: %s with attributes of all ten types; its stream was enabled afterwards", tableName, terminal.Plural(o.Items, "item"))
 	if err := d.copy(ctx); err != nil {
 		return Comparison{}, err
 	}
@@ -288,14 +288,14 @@ func (d *demo) copy(ctx context.Context) error {
 	began := time.Now()
 	err := d.until(ctx, d.copyLimit(), "the copy", func() {
 		if s := d.observe(ctx); s.copied > 0 {
-			d.say("copied %.0f of %d items", s.copied, d.Items)
+			d.say("copied %.0f of %s", s.copied, terminal.Plural(d.Items, "item"))
 		}
 	}, func() bool { return d.progress(ctx).Copy.State == "done" })
 	if err != nil {
 		return err
 	}
 	took := time.Since(began).Seconds()
-	d.say("finished copy: %d items in %.1f s (%.0f items/s, workers' start included); both workers follow the stream now", d.Items, took, float64(d.Items)/took)
+	d.say("finished copy: %s in %.1f s (%.0f items/s, workers' start included); both workers follow the stream now", terminal.Plural(d.Items, "item"), took, float64(d.Items)/took)
 	return nil
 }
 
@@ -339,7 +339,7 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 		}
 		made := ""
 		if !d.DualWrites { // another process counts them
-			made = fmt.Sprintf("%d changes made, ", w.total())
+			made = terminal.Plural(int(w.total()), "change") + " made, "
 		}
 		d.say("%s%.0f applied (%.0f/s), lag %s, %s", made, s.applied-before,
 			(s.applied-last)/time.Since(lastAt).Seconds(), lag, terminal.Plural(int(s.leases), "lease"))
@@ -375,7 +375,7 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 			d.say("not drained after %s", drainLimit)
 			break
 		}
-		d.say("%d rows still differ", len(c.Differences))
+		d.say("%s", terminal.RowsDiffer(len(c.Differences), tableName))
 		select {
 		case <-ctx.Done():
 			return Comparison{}, context.Cause(ctx)
@@ -390,7 +390,7 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 	if err != nil {
 		return c, err
 	}
-	d.say("%d items in the source, each in its row; %d rows of removed items hold only a tombstone", c.Items, c.Tombstones)
+	d.say("%s in the source, each in its row; %s of removed items, with only a tombstone", terminal.Plural(c.Items, "item"), terminal.Plural(c.Tombstones, "row"))
 	return c, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
@@ -97,7 +98,7 @@ func (c *Comparison) damage() string {
 			old++
 		}
 	}
-	return fmt.Sprintf("%d rows are wrong: %d of new items are missing, %d of removed items are still there, %d are old", len(c.Differences), missing, surplus, old)
+	return fmt.Sprintf("%s wrong: %d missing, %d of removed items, %d old", terminal.Are(len(c.Differences), "row"), missing, surplus, old)
 }
 
 // mend starts workers again and follows what they do about the gap, until that is over.
@@ -170,15 +171,15 @@ func (m *mending) step(t loadState, say func(format string, args ...any)) (over 
 	}
 	if t.State == "copying" && !m.loading {
 		m.loading = true
-		say("load %d started by itself: %d parts, shared by both workers", t.Load.Number, t.Load.Parts.Total)
+		say("load %d started by itself: %s, shared by both workers", t.Load.Number, terminal.Plural(t.Load.Parts.Total, "part"))
 	}
 	if !m.sweeping && (t.State == "sweeping" || t.State == "done") {
 		m.sweeping = true
-		say("loaded: %d items; a sweep removes orphan rows, once no write from before the gap can still arrive", t.Load.Items)
+		say("loaded: %s; a sweep removes orphan rows, once no write from before the gap can still arrive", terminal.Plural(int(t.Load.Items), "item"))
 	}
 	if t.LoadNeeded || t.State != "done" {
 		return false
 	}
-	say("swept: %d orphan rows were removed, %d rows were written again", t.Load.Sweep.Removed, t.Load.Sweep.Put)
+	say("swept: removed %s, wrote %s again", terminal.Plural(int(t.Load.Sweep.Removed), "orphan row"), terminal.Plural(int(t.Load.Sweep.Put), "row"))
 	return true
 }

@@ -30,7 +30,7 @@ func TestMendingIsToldStepByStep(t *testing.T) {
 			t.Errorf("over %v after %s", over, document)
 		}
 	}
-	for i, want := range []string{"declare a gap: changes since", "load 2 started by itself: 16 parts", "loaded: 40 items", "swept: 7 orphan rows were removed, 1 rows were written again"} {
+	for i, want := range []string{"declare a gap: changes since", "load 2 started by itself: 16 parts", "loaded: 40 items", "swept: removed 7 orphan rows, wrote 1 row again"} {
 		if i >= len(said) || !strings.Contains(said[i], want) {
 			t.Errorf("not told: %s\n%s", want, strings.Join(said, "\n"))
 		}
@@ -39,7 +39,7 @@ func TestMendingIsToldStepByStep(t *testing.T) {
 
 func TestDamageIsCountedByKind(t *testing.T) {
 	c := Comparison{Differences: []Difference{{Kind: verify.Missing}, {Kind: verify.Extra}, {Kind: verify.Extra}, {Kind: verify.Different}}}
-	if got, want := c.damage(), "4 rows are wrong: 1 of new items are missing, 2 of removed items are still there, 1 are old"; got != want {
+	if got, want := c.damage(), "4 rows are wrong: 1 missing, 2 of removed items, 1 old"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

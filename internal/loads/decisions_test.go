@@ -343,7 +343,7 @@ func TestHowFarAnExportIs(t *testing.T) {
 	}
 }
 
-// A load after a gap is asked for, one that did not help takes a generation of its own.
+// A load after a gap is asked for. After one that did not help a verify names what it left.
 func TestTheNextStepAfterALoss(t *testing.T) {
 	over := checkpoint.Load{Generation: 7, Number: 1, Parts: 1, DoneAt: noon, SweptAt: noon}
 	for name, c := range map[string]struct {
@@ -351,7 +351,7 @@ func TestTheNextStepAfterALoss(t *testing.T) {
 		want string
 	}{
 		"a gap":               {checkpoint.Load{}, "replicator backfill start --repair-gap --table Orders"},
-		"the load was over":   {over, "replicator backfill redo --table Orders"},
+		"the load was over":   {over, "replicator verify --table Orders"},
 		"of a load before it": {checkpoint.Load{Generation: 6, Number: 1, Parts: 1, DoneAt: noon, SweptAt: noon}, "replicator backfill start --repair-gap --table Orders"},
 	} {
 		s := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, NeedsLoad: true, Reason: "lost", Load: c.load}

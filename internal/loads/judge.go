@@ -122,11 +122,11 @@ func next(s checkpoint.TableState, again bool) (command, why string) {
 			return "backfill resume --table TABLE", "the load is paused by an operator"
 		}
 	case load.Needed && load.State == standing.LoadDone:
-		return "backfill redo --table TABLE", s.Reason
+		return load.Leads, s.Reason
 	case load.Needed && s.Tries >= checkpoint.MaxTries:
-		return "backfill start --repair-gap --table TABLE", fmt.Sprintf("%s; %d loads did not complete, so an operator must request the next one", lost(s), s.Tries)
+		return load.Leads, fmt.Sprintf("%s; %d loads did not complete, so an operator must request the next one", lost(s), s.Tries)
 	case load.Waits != "":
-		return "backfill start --repair-gap --table TABLE", lost(s)
+		return load.Leads, lost(s)
 	}
 	return "", ""
 }

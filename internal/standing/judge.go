@@ -86,12 +86,7 @@ func (j *judgement) needsLoad() {
 	}
 	j.hold(NeedsLoad, Reason(kind), since, t.Reason)
 	c := &j.s.Conditions[len(j.s.Conditions)-1]
-	switch {
-	case load.State == LoadDone: // another load of this generation would find the same
-		c.command = redo
-	case load.Waits != "":
-		c.command = repairGap
-	}
+	c.command = load.Leads
 }
 
 // stalled asks whether nobody reads something, or a step does not succeed, for three leases.
@@ -213,7 +208,7 @@ func (j *judgement) sweeping() {
 	switch LoadOf(j.f.Table, j.f.LoadsAgain).State {
 	case LoadApproval:
 		c := l.Sweep.Counts
-		j.hold(Sweeping, approval, l.DoneAt, fmt.Sprintf("it would write %d and remove %d rows", c.Put, c.Removed))
+		j.hold(Sweeping, approval, l.DoneAt, fmt.Sprintf("rows to write: %d, to remove: %d", c.Put, c.Removed))
 	case LoadSweeping:
 		j.hold(Sweeping, pausedOr(l, ""), l.DoneAt, stranger(l))
 	}
@@ -252,10 +247,25 @@ func (j *judgement) parked() {
 func (j *judgement) differs() {
 	t := j.f.Table
 	if r, n := differing(t); n > 0 {
-		j.hold(Differs, byVerify, r.EndedAt, fmt.Sprint(n))
+		detail, command := fmt.Sprint(n), ""
+		if n == r.Foreign {
+			detail, command = detail+", not written by this migration", foreign
+		}
+		j.hold(Differs, byVerify, r.EndedAt, detail)
+		j.s.Conditions[len(j.s.Conditions)-1].command = command
+		j.aroundNoTopic()
 	}
 	if n := t.Sampled.Differing; n > 0 {
 		j.hold(Differs, bySample, t.Sampled.At, fmt.Sprint(n))
+		j.aroundNoTopic()
+	}
+}
+
+// aroundNoTopic lets a load repair a table in mode topic. Its rows are the appliers', and no command
+// repairs single ones.
+func (j *judgement) aroundNoTopic() {
+	if j.f.Table.Apply == checkpoint.Topic {
+		j.s.Conditions[len(j.s.Conditions)-1].command = redo
 	}
 }
 

@@ -25,6 +25,9 @@ type Load struct {
 	Over bool
 	// Waits is why a load that is needed does not begin by itself; "" if it does, or none is needed.
 	Waits string
+	// Leads is the command that leads on where a load is needed and none is under way, in the form of
+	// Command; "" if the load begins by itself.
+	Leads string
 	// FirstIntoOwn says that the next load is the first into a target of this pipeline, which needs
 	// no sweep.
 	FirstIntoOwn bool
@@ -39,8 +42,30 @@ func LoadOf(s checkpoint.TableState, again bool) Load {
 		if asks, waits := s.AsksItself(false, again); !asks {
 			l.Waits = waits
 		}
+		switch {
+		case l.State == LoadDone:
+			l.Leads = afterSweep(s)
+		case l.Waits != "":
+			l.Leads = repairGap
+		}
 	}
 	return l
+}
+
+// afterSweep leads on where a load and its sweep are over and left rows that they cannot judge:
+// another load of this generation would find the same. A verify names the rows, a repair removes
+// those of this migration, and the load of a new generation proves that none is left.
+func afterSweep(s checkpoint.TableState) string {
+	r := s.Verify.Result
+	switch {
+	case !r.Known() || r.Generation != s.Generation || !r.EndedAt.After(s.Load.SweptAt):
+		return list
+	case r.Differing() == 0, s.Apply == checkpoint.Topic:
+		return redo
+	case r.Differing() == r.Foreign:
+		return foreign
+	}
+	return repair
 }
 
 func loadStateOf(s checkpoint.TableState) LoadState {

@@ -83,7 +83,7 @@ var cases = []struct {
 	{"the ledger was read three leases ago", func(f *Facts) { f.ReadAt = ago(3 * lease) }, InSync, "", time.Time{}, ""},
 	{"and before that", func(f *Facts) { f.ReadAt = ago(3*lease + 1) }, Unknown, ledgerUnreadable, ago(3*lease + 1), "status"},
 	{"target lost", doubt(TargetLost), Unknown, TargetLost, ago(time.Minute), "run"},
-	{"target unreadable", doubt(TargetUnreadable), Unknown, TargetUnreadable, ago(time.Minute), look1},
+	{"target unreadable", doubt(TargetUnreadable), Unknown, TargetUnreadable, ago(time.Minute), "plan"},
 	{"another cluster", doubt(OtherCluster), Unknown, OtherCluster, ago(time.Minute), "failover --dry-run"},
 	{"read in the future", func(f *Facts) {
 		f.Shards[0].ReadAt, f.Shards[0].AppliedTo = noon.Add(3*lease+1), noon.Add(3*lease+1)
@@ -112,7 +112,10 @@ var cases = []struct {
 		gap(checkpoint.KindTargetLost, 7)(f)
 		f.LoadsAgain, f.Table.Tries = true, checkpoint.MaxTries
 	}, NeedsLoad, Reason(checkpoint.KindTargetLost), time.Time{}, "backfill start --repair-gap --table Orders"},
-	{"a sweep left rows", gap(checkpoint.KindSweep, 8), NeedsLoad, Reason(checkpoint.KindSweep), time.Time{}, "backfill redo --table Orders"},
+	{"a sweep left rows", gap(checkpoint.KindSweep, 8), NeedsLoad, leftRows, time.Time{}, "verify --table Orders"},
+	{"a sweep left rows, and a verify named them", leftAndVerified(1), NeedsLoad, leftRows, time.Time{}, "verify --repair --dry-run --table Orders"},
+	{"a sweep left rows, and they are repaired", leftAndVerified(0), NeedsLoad, leftRows, time.Time{}, "backfill redo --table Orders"},
+	{"a sweep left rows that appliers write", func(f *Facts) { leftAndVerified(1)(f); f.Table.Apply = checkpoint.Topic }, NeedsLoad, leftRows, time.Time{}, "backfill redo --table Orders"},
 	{"a gap of an older record", gap("", 7), NeedsLoad, Reason(checkpoint.KindUnknown), time.Time{}, "backfill start --repair-gap --table Orders"},
 	{"a gap that nobody declared", func(f *Facts) {
 		f.Shards = append(f.Shards, checkpoint.Shard{ID: "lost", Label: "L", State: checkpoint.Gap, Loss: checkpoint.NotFound, Generation: 7, DoneAt: ago(time.Minute)})
@@ -177,11 +180,16 @@ var cases = []struct {
 
 	{"parked", func(f *Facts) { f.Parked = 1 }, Parked, "", time.Time{}, "parked list --table Orders"},
 
-	{"a verify found rows", verified(1, 0, 7), Differs, byVerify, ago(time.Minute), "verify --repair --table Orders"},
-	{"a full one did, and one of a part did not", verified(0, 1, 7), Differs, byVerify, ago(time.Hour), "verify --repair --table Orders"},
+	{"a verify found rows", verified(1, 0, 7), Differs, byVerify, ago(time.Minute), "verify --repair --dry-run --table Orders"},
+	{"a full one did, and one of a part did not", verified(0, 1, 7), Differs, byVerify, ago(time.Hour), "verify --repair --dry-run --table Orders"},
 	{"before the load", verified(1, 1, 6), InSync, "", time.Time{}, ""},
 	{"clean", verified(0, 0, 7), InSync, "", time.Time{}, ""},
-	{"a sample differs", func(f *Facts) { f.Table.Sampled = checkpoint.Sampled{At: ago(time.Minute), Differing: 1} }, Differs, bySample, ago(time.Minute), "verify --repair --table Orders"},
+	{"a verify found rows of others", func(f *Facts) {
+		verified(0, 0, 7)(f)
+		f.Table.Verify.Result.Foreign = 2
+	}, Differs, byVerify, ago(time.Minute), "verify --repair --remove-foreign --dry-run --table Orders"},
+	{"a verify in mode topic found rows", func(f *Facts) { verified(1, 0, 7)(f); f.Table.Apply = checkpoint.Topic }, Differs, byVerify, ago(time.Minute), "backfill redo --table Orders"},
+	{"a sample differs", func(f *Facts) { f.Table.Sampled = checkpoint.Sampled{At: ago(time.Minute), Differing: 1} }, Differs, bySample, ago(time.Minute), "verify --repair --dry-run --table Orders"},
 
 	{"not adopted", func(f *Facts) { f.Table.Adopted = 6 }, CatchingUp, newGeneration, time.Time{}, ""},
 	{"three leases behind", behind(3 * lease), InSync, "", time.Time{}, ""},
@@ -383,6 +391,14 @@ func gap(kind checkpoint.GapKind, generation uint32) func(f *Facts) {
 		f.Table.Generation, f.Table.Adopted = 8, 8
 		f.Table.Load.Generation = generation
 		f.Table.NeedsLoad, f.Table.Kind, f.Table.Gaps = true, kind, []checkpoint.DeclaredGap{{At: ago(time.Minute)}}
+	}
+}
+
+// leftAndVerified is a gap of a sweep, after which a verify found so many rows.
+func leftAndVerified(rows int64) func(f *Facts) {
+	return func(f *Facts) {
+		gap(checkpoint.KindSweep, 8)(f)
+		verified(rows, 0, 8)(f)
 	}
 }
 

@@ -2,6 +2,8 @@ package standing
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -26,6 +28,7 @@ const (
 	clocksDiffer     = Reason("clocks_differ")
 	byOperator       = Reason("operator")
 	undeclared       = Reason("undeclared")
+	leftRows         = Reason(checkpoint.KindSweep)
 	noWorker         = Reason("no_worker")
 	workerSilent     = Reason("worker_silent")
 	stepFails        = Reason("step_fails")
@@ -99,11 +102,26 @@ const (
 	look      = "status --shards --table TABLE"
 	redo      = "backfill redo --table TABLE"
 	repairGap = "backfill start --repair-gap --table TABLE"
+	list      = "verify --table TABLE"
+	repair    = "verify --repair --dry-run --table TABLE"
+	foreign   = "verify --repair --remove-foreign --dry-run --table TABLE"
 )
 
 // shareOrPart is what leads on where another migration writes the target. No command does: the
 // configurations have to be changed.
 const shareOrPart = "another migration writes the target table (set target.shared: true in both, or change one target)"
+
+// Advised are all commands that lead on from a condition, in the form of Command.
+func Advised() []string {
+	found := map[string]bool{redo: true, repairGap: true, list: true, foreign: true}
+	for _, reasons := range words {
+		for _, w := range reasons {
+			found[w.command] = true
+		}
+	}
+	delete(found, "")
+	return slices.Sorted(maps.Keys(found))
+}
 
 // words has every sentence. That of the reason "" is for reasons without one of their own.
 var words = map[State]map[Reason]wording{
@@ -118,7 +136,7 @@ var words = map[State]map[Reason]wording{
 		watching:                             {"the application has switched; replicator watches for late writers", "cutover status"},
 	},
 	Unknown: {
-		"":               {"the target cannot be read", look},
+		"":               {"the target cannot be read", "plan"},
 		TargetLost:       {"the target was lost or restored", "run"},
 		OtherCluster:     {"the app profile routes to another cluster", "failover --dry-run"},
 		ledgerUnreadable: {"the ledger cannot be read", "status"},
@@ -128,6 +146,8 @@ var words = map[State]map[Reason]wording{
 	NeedsLoad: {
 		"":         {"changes or rows are missing", ""},
 		undeclared: {"changes are missing, and no worker has declared the gap", "run"},
+		leftRows: {"a sweep left rows; verify names them by hash (with --show-values by key), " +
+			"and verify --repair removes those of this migration", ""},
 	},
 	Stalled: {
 		"":           {"the stream is not read", look},
@@ -165,8 +185,8 @@ var words = map[State]map[Reason]wording{
 	},
 	Parked: {"": {"items could not be stored", "parked list --table TABLE"}},
 	Differs: {
-		"":       {"the last verify found rows that differ", "verify --repair --table TABLE"},
-		bySample: {"a sample found rows that differ", "verify --repair --table TABLE"},
+		"":       {"the last verify found rows that differ", repair},
+		bySample: {"a sample found rows that differ", repair},
 	},
 	CatchingUp: {
 		"":            {"changes are not applied yet", ""},

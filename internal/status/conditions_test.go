@@ -92,7 +92,7 @@ func TestConditions(t *testing.T) {
 		{"table/parked", func(_ *Document, t *Table) { t.Parked = 1 }, "", "parked list --table Orders", "1 item needs a decision"},
 		{"table/differs", func(_ *Document, t *Table) {
 			t.stands = standing.Of(standing.Facts{Table: checkpoint.TableState{Sampled: checkpoint.Sampled{At: at, Differing: 1}}, Now: noon})
-		}, "", "verify --repair --table Orders", "Orders: a sample found rows that differ: 1"},
+		}, "", "verify --repair --dry-run --table Orders", "Orders: a sample found rows that differ: 1"},
 	} {
 		asked[c.name] = true
 		list, name, _ := strings.Cut(c.name, "/")

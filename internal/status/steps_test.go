@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
 func TestNextSteps(t *testing.T) {
@@ -47,5 +48,20 @@ func TestNextSteps(t *testing.T) {
 	}
 	if m := judged(TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}}); len(m.Workers) != 1 || m.Leases != 1 {
 		t.Errorf("%d workers with %d leases, want one of each", len(m.Workers), m.Leases)
+	}
+}
+
+// Who looks at the shards is not advised to look at them.
+func TestTheViewOfShardsAdvisesNoLook(t *testing.T) {
+	step := func(command string) standing.NextStep { return standing.NextStep{Command: "replicator " + command} }
+	of := func() []standing.NextStep {
+		return []standing.NextStep{step("run"), step("status --shards --table Orders"), step("status --shards -c f"), step("status")}
+	}
+	m := &Document{NextSteps: of(), Tables: []Table{{NextSteps: of()}}}
+	m.looked()
+	for _, left := range [][]standing.NextStep{m.NextSteps, m.Tables[0].NextSteps} {
+		if !slices.Equal(left, []standing.NextStep{step("run"), step("status")}) {
+			t.Errorf("left are %v", left)
+		}
 	}
 }

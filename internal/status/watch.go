@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -45,10 +47,21 @@ func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	l.LookAtTargets(ctx, r.Migration.To.WitnessStore, r.Migration.Now(ctx))
 	m := l.Judge(r.Env, r.Hints, r.Migration.Now(ctx))
 	l.TellMappings(m)
-	if !r.Shards {
+	if r.Shards {
+		m.looked()
+	} else {
 		m.Shards = nil
 	}
 	return m, nil
+}
+
+// looked takes the advice away to look at the shards: who reads this document does.
+func (m *Document) looked() {
+	looks := func(s standing.NextStep) bool { return strings.HasPrefix(s.Command, "replicator status --shards") }
+	m.NextSteps = slices.DeleteFunc(m.NextSteps, looks)
+	for i := range m.Tables {
+		m.Tables[i].NextSteps = slices.DeleteFunc(m.Tables[i].NextSteps, looks)
+	}
 }
 
 // Watch shows the status now and at every interval, until ctx ends. Explain says why a reading

@@ -154,6 +154,14 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Are writes a count with its noun and the verb: 1 row is, 2 rows are.
+func Are(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is"
+	}
+	return Plural(n, noun) + " are"
+}
+
 // RowsDiffer is how many rows of something differ.
 func RowsDiffer(n int, of string) string {
 	if n == 1 {

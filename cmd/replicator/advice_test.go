@@ -1,0 +1,41 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
+)
+
+// Every command that a state, a document or a gate advises is one of this program, with its flags.
+// That a state does not refuse what it advises, and where that leads, is tested in internal/desk.
+func TestAdvisedCommandsParse(t *testing.T) {
+	commands := standing.Advised()
+	for path, advises := range map[string]string{
+		"internal/status/conditions.go":   "leads\\(\"([^\"]+)\"",
+		"internal/switchover/document.go": "next\\(\"([^\"]+)\"",
+		"internal/cutover/gates.go":       "\"replicator ([^\"]+)\"",
+		"internal/comparison/judge.go":    "return \"([^\"]+)\", ",
+		"internal/loads/judge.go":         "return \"([^\"]+)\", ",
+	} {
+		found := regexp.MustCompile(advises).FindAllStringSubmatch(textOf(t, path), -1)
+		if len(found) == 0 {
+			t.Errorf("%s advises nothing", path)
+		}
+		for _, f := range found {
+			commands = append(commands, f[1])
+		}
+	}
+	for _, command := range commands {
+		if strings.HasSuffix(command, "--table ") { // the name is added
+			command += "TABLE"
+		}
+		if err := parses(strings.Fields(standing.Command(command, "Orders", " -c f"))); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	if len(commands) < 40 {
+		t.Errorf("only %d commands are advised", len(commands))
+	}
+}
