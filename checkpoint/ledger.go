@@ -69,6 +69,7 @@ type Ledger struct {
 	parts     memory[Part]
 	merged    memory[mergedRow]
 	keepers   memory[keeperRecord]
+	processes memory[Process]
 	open      memory[openShards]
 }
 

@@ -150,6 +150,7 @@ func referenceStateTable(t *testing.T) string {
 		"| `<name>/merged/<source table>/<stream label>/<shard>` | messages of a topic that are applied | the coordinator |\n"+
 		"| `<name>/deadletter` | messages in the dead-letter topic; absent while there are none | appliers |\n"+
 		"| `<name>/keeper/<source table>` | the coordinator of the table, and the progress of its copy | that worker |\n"+
+		"| `<name>/process/<process>` | a process that runs and holds no lease | that process |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
 		"In each target table, `_cdc:v` holds the version of a live row and `_cdc_gone:v` that of a removed item, and one row per source table, whose key\n"+
 		"no item can have, witnesses that ledger and table belong together. The first mutation of every write names the family `_cdc_w<ledger>_<fence>`, which keeps no\n"+
@@ -157,7 +158,7 @@ func referenceStateTable(t *testing.T) string {
 		"and 4 digits; hop 0 is a load; its sequence is the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "keeperRecord"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "keeperRecord"}, {"A process", "Process"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

@@ -171,8 +171,11 @@ func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []
 	for i := range m.Workers {
 		w := &m.Workers[i]
 		h := hand{w.ID, status.OrDash(w.Host), status.OrDash(w.Version), strings.Join(w.Keeps, ", "), w.HeartbeatText(m.At), w.Leases, state{"alive", "●", "good"}}
-		if w.Silent {
+		switch {
+		case w.Silent:
 			h.State = state{"silent", "✗", "bad"}
+		case w.Standby():
+			h.State = state{"standby", "□", "soft"}
 		}
 		v.Hands = append(v.Hands, h)
 	}

@@ -40,7 +40,8 @@ type Document struct {
 	Source    string              `json:"source"`
 	Target    string              `json:"target"`
 	Emulator  bool                `json:"emulator"`
-	Workers   []workerStatus      `json:"workers"` // that hold a lease or coordinate a table
+	Workers   []workerStatus      `json:"workers"`  // that answer or hold a lease
+	Standbys  int                 `json:"standbys"` // workers that hold no lease and coordinate no table
 	Leases    int                 `json:"leases"`
 	Tables    []Table             `json:"tables"`
 	Shards    []Shard             `json:"shards,omitempty"`
@@ -85,7 +86,13 @@ type workerStatus struct {
 	// a minute.
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds"`
 
-	beat checkpoint.Heartbeat // the last one
+	beat  checkpoint.Heartbeat // the last one
+	parts int                  // of loads, that it works on
+}
+
+// Standby reports whether a worker answers, and holds no lease.
+func (w *workerStatus) Standby() bool {
+	return !w.Silent && w.Leases+w.parts == 0 && len(w.Keeps) == 0
 }
 
 // TableInput is what the ledger holds of a table.
@@ -158,6 +165,11 @@ func (m *Document) add(c config.Table, in TableInput) {
 		w.Keeps = append(w.Keeps, c.From)
 		if trouble := in.Keeper.Heartbeat.Trouble; trouble != (checkpoint.Trouble{}) && standing.Answers(in.Keeper.Heartbeat, m.At, m.lease) {
 			t.troubled(trouble, 0)
+		}
+	}
+	for _, p := range in.Parts {
+		if p.Owner != "" {
+			m.worker(p.Owner, p.Heartbeat).parts++
 		}
 	}
 	t.suspended(in)
@@ -244,6 +256,21 @@ func (t *Table) suspended(in TableInput) {
 // stepFollow is what fails for a table that is set aside.
 const stepFollow = "follow the table"
 
+// standby adds the processes that answer, whether they hold a lease or not.
+func (m *Document) standby(processes []checkpoint.Process) {
+	for _, p := range processes {
+		if standing.Answers(p.Heartbeat, m.At, m.lease) {
+			m.worker(p.Worker, p.Heartbeat)
+		}
+	}
+}
+
+// Beats reports whether the ledger shows that a worker holds a lease, or coordinates a table.
+func (m *Document) Beats(worker string) bool {
+	w := m.workers[worker]
+	return w != nil && !w.Silent && !w.Standby()
+}
+
 // worker is the entry of a worker, of which a row that it holds tells something.
 func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 	w := m.workers[id]
@@ -279,6 +306,9 @@ func (m *Document) conclude() {
 	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
 		w := m.workers[id]
 		w.Silent = w.HeartbeatAt != nil && !standing.Answers(w.beat, m.At, m.lease)
+		if w.Standby() {
+			m.Standbys++
+		}
 		m.Workers = append(m.Workers, *w)
 	}
 	m.Standing, m.Phase = Standing{State: standing.Preparing}, phasePrepare

@@ -34,6 +34,8 @@ type Input struct {
 	Ledger *checkpoint.Ledger
 	// Cutover is the record of the cutover; its zero value if there was none.
 	Cutover checkpoint.Cutover
+	// Processes are those that held no lease when they last said that they run.
+	Processes []checkpoint.Process
 	// Elsewhere says that the app profile leads to another cluster than the ledger's; "" if it does
 	// not, or nobody has asked.
 	Elsewhere string
@@ -48,6 +50,7 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	for i, c := range l.Tables {
 		m.add(c, l.Inputs[i])
 	}
+	m.standby(l.Processes)
 	m.cutOver(l)
 	m.elsewhere(l.Elsewhere)
 	m.conclude()
@@ -131,6 +134,9 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 	var err error
 	if l.Inputs, err = readTables(ctx, ledger, sink.NewParking(t.Records(cfg.State.Table), cfg.Name), tables); err == nil {
 		l.Cutover, err = ledger.Cutover(ctx)
+	}
+	if err == nil {
+		l.Processes, err = ledger.Processes(ctx)
 	}
 	if err == nil {
 		err = readFences(ctx, ledger, tables, l.Inputs)

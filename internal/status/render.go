@@ -61,8 +61,15 @@ func (m *Document) workersText() string {
 			silent++
 		}
 	}
+	var of []string
+	if m.Standbys > 0 {
+		of = append(of, fmt.Sprintf("%d standby", m.Standbys))
+	}
 	if silent > 0 {
-		text += fmt.Sprintf(" (%d silent)", silent)
+		of = append(of, fmt.Sprintf("%d silent", silent))
+	}
+	if len(of) > 0 {
+		text += " (" + strings.Join(of, ", ") + ")"
 	}
 	return text
 }
@@ -104,8 +111,11 @@ func (m *Document) writeShards(w io.Writer) error {
 		if worker.HeartbeatAt != nil {
 			heartbeat = since(worker.HeartbeatAt, m.At) + " ago"
 		}
-		if worker.Silent {
+		switch {
+		case worker.Silent:
 			heartbeat += " (silent)"
+		case worker.Standby():
+			heartbeat += " (standby)"
 		}
 		if offset := worker.ClockOffsetSeconds; offset != nil {
 			heartbeat += ", its clock is " + clock.Text(AsDuration(*offset)) + " DynamoDB's"

@@ -2,10 +2,12 @@ package status
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
@@ -62,6 +64,46 @@ func TestTheViewOfShardsAdvisesNoLook(t *testing.T) {
 	for _, left := range [][]standing.NextStep{m.NextSteps, m.Tables[0].NextSteps} {
 		if !slices.Equal(left, []standing.NextStep{step("run"), step("status")}) {
 			t.Errorf("left are %v", left)
+		}
+	}
+}
+
+// Workers that hold no lease are counted and shown as standbys, as long as they beat.
+func TestStandbysAreShown(t *testing.T) {
+	beat := func(worker string, before time.Duration) checkpoint.Process {
+		return checkpoint.Process{Worker: worker, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(before)}}
+	}
+	owned := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w1", ReadAt: ago(time.Second), CaughtUp: true}
+	owned.WrittenAt = ago(time.Second)
+	loads := checkpoint.Part{Source: "Orders", Owner: "w3", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}
+	for _, c := range []struct {
+		name      string
+		shards    []checkpoint.Shard
+		parts     []checkpoint.Part
+		processes []checkpoint.Process
+		text      string
+		standbys  int
+	}{
+		{"none", nil, nil, nil, "0 workers, 0 leases", 0},
+		{"one holds all", []checkpoint.Shard{owned}, nil, nil, "1 worker, 1 lease", 0},
+		{"one holds all, and has beaten before", []checkpoint.Shard{owned}, nil, []checkpoint.Process{beat("w1", time.Second)}, "1 worker, 1 lease", 0},
+		{"another waits", []checkpoint.Shard{owned}, nil, []checkpoint.Process{beat("w2", time.Second)}, "2 workers (1 standby), 1 lease", 1},
+		{"nobody holds anything", nil, nil, []checkpoint.Process{beat("w1", time.Second), beat("w2", 3*stateLease)}, "2 workers (2 standby), 0 leases", 2},
+		{"it is gone", []checkpoint.Shard{owned}, nil, []checkpoint.Process{beat("w2", 3*stateLease+1)}, "1 worker, 1 lease", 0},
+		{"it loads", []checkpoint.Shard{owned}, []checkpoint.Part{loads}, []checkpoint.Process{beat("w3", time.Second)}, "2 workers, 1 lease", 0},
+	} {
+		l := &Input{Cfg: testConfig(), Begun: true, Tables: []config.Table{{From: "Orders", To: "orders"}}, Processes: c.processes,
+			Inputs: []TableInput{{Found: true, State: loadedTable(), Shards: c.shards, Parts: c.parts}}}
+		m := l.Judge(nothingSet, "", noon)
+		var text strings.Builder
+		if err := m.Render(&text, true); err != nil {
+			t.Fatal(err)
+		}
+		if m.Standbys != c.standbys || !strings.Contains(text.String(), "   "+c.text+"\n") || strings.Count(text.String(), "(standby)") != c.standbys {
+			t.Errorf("%s: %d standbys, in:\n%s", c.name, m.Standbys, text.String())
+		}
+		if m.Beats("w1") != (len(c.shards) > 0) || m.Beats("w2") {
+			t.Errorf("%s: w1 holds something: %t", c.name, m.Beats("w1"))
 		}
 	}
 }

@@ -23,7 +23,13 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	beside, wait := oneBeside()
 	defer wait()
 	var last status.Survey
+	var beaten time.Duration // when this process last said that it runs; 0 before the first time
 	blind, teller := blindness{log: w.Log}, clock.Teller{Log: w.Log}
+	defer func() {
+		if beaten > 0 {
+			w.leave(ctx)
+		}
+	}()
 	for {
 		next := task.Mono(ctx) + surveyEvery
 		if offset, known := w.source.ClockOffset(); known {
@@ -38,6 +44,10 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 			o.surveyed(m, happened)
 			o.board.Show(m, err == nil, last.ReadAt())
 			o.topical(m, w.retention)
+			if now := task.Mono(ctx); err == nil && w.isStandby(m) && (beaten == 0 || now-beaten >= w.Config.State.Lease) {
+				beaten = now
+				w.beat(ctx)
+			}
 			if err == nil && m.AnyParked() && !m.Left() {
 				beside(func() { w.resolve(ctx, parking) })
 			}
@@ -45,6 +55,30 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		if task.Sleep(ctx, next-task.Mono(ctx)) != nil {
 			return
 		}
+	}
+}
+
+// isStandby reports whether this process has to say that it runs, because no lease says so. Appliers
+// hold none, and are no standbys.
+func (w *Worker) isStandby(m *status.Document) bool {
+	return w.ledger != nil && !w.FromTopic && !m.Beats(w.id)
+}
+
+// beat says that this process runs. That it cannot is no harm, and told by what else fails.
+func (w *Worker) beat(ctx context.Context) {
+	limited, cancel := task.WithTimeout(ctx, w.Config.State.Lease)
+	defer cancel()
+	if err := w.ledger.ShowProcess(limited); err != nil {
+		w.Log.Debug("failed to show this process in the ledger", admin.KeyError, err.Error())
+	}
+}
+
+// leave takes that back, though the process is asked to end.
+func (w *Worker) leave(ctx context.Context) {
+	limited, cancel := task.WithTimeout(context.WithoutCancel(ctx), w.Config.State.Lease)
+	defer cancel()
+	if err := w.ledger.RemoveProcess(limited); err != nil {
+		w.Log.Debug("failed to take this process out of the ledger", admin.KeyError, err.Error())
 	}
 }
 

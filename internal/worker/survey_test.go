@@ -286,3 +286,35 @@ func TestSurveyTellsOfADroppedTable(t *testing.T) {
 		}
 	}
 }
+
+// A worker that holds no lease says that it runs, and takes that back when it ends. Who holds one is
+// seen by that, and an applier is no standby.
+func TestAStandbyIsSeenInTheLedger(t *testing.T) {
+	w, _ := connected(t)
+	w.ledger = begin(t, w)
+	seen := func() int {
+		t.Helper()
+		found, err := w.ledger.Processes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	idle := judged(status.TableInput{Found: true, State: loadedTable()})
+	busy := judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{held("s", "w", ago(time.Second))}})
+	if !w.isStandby(idle) || w.isStandby(busy) {
+		t.Error("who holds no lease is a standby, and nobody else")
+	}
+	w.beat(t.Context())
+	if seen() != 1 {
+		t.Error("it is not seen")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if w.leave(ended); seen() != 0 {
+		t.Error("it is seen after its end")
+	}
+	if w.FromTopic = true; w.isStandby(idle) {
+		t.Error("an applier is called a standby")
+	}
+}
