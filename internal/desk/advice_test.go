@@ -82,7 +82,7 @@ func newAdvised(t *testing.T) *advised {
 	a.facts.Shards = []checkpoint.Shard{{ID: "s", Label: "L", State: checkpoint.Reading, Owner: "w", CaughtUp: true, Generation: 7, ReadAt: now, AppliedTo: now,
 		FirstRead: now.Add(-time.Hour), Position: cdc.SequenceOf(9)}}
 	a.table(func(s *checkpoint.TableState) {
-		s.StreamARN, s.Label, s.MappingHash = "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/L", "L", cfg.Hash(cfg.Tables[0])
+		s.StreamARN, s.Label, s.MappingHash = followed, "L", cfg.Hash(cfg.Tables[0])
 		s.Generation, s.Adopted, s.Listed, s.Base = 7, 7, 7, 7
 		s.Load = checkpoint.Load{Generation: 7, Number: 1, Parts: 1, StartedAt: now.Add(-time.Hour), DoneAt: now.Add(-50 * time.Minute), SweptAt: now.Add(-40 * time.Minute)}
 	})
@@ -154,7 +154,7 @@ func (a *advised) accepts(name, line string) {
 // both are the ends, with a source that answers.
 func (a *advised) both() desk.Ends {
 	e := a.ends.desk()
-	e.Source = func(context.Context, *config.Config) (desk.Source, error) { return describer{}, nil }
+	e.Source = func(context.Context, *config.Config) (desk.Source, error) { return describer{stream: followed}, nil }
 	return e
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/lever"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -39,11 +40,17 @@ func (e *ends) Ledger(string) checkpoint.Store          { return e.store }
 func (e *ends) Cluster(context.Context) (string, error) { return e.cluster, nil }
 func (e *ends) Close() error                            { return nil }
 
-// describer describes every table with a stream of us-east-1.
-type describer struct{ desk.Source }
+// followed is the stream that ledgers of these tests follow.
+const followed = "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/L"
 
-func (describer) Describe(_ context.Context, table string) (backfill.Description, error) {
-	return backfill.Description{Name: table, StreamARN: "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/L",
+// describer describes every table with a stream and an id.
+type describer struct {
+	desk.Source
+	stream, id string
+}
+
+func (d describer) Describe(_ context.Context, table string) (backfill.Description, error) {
+	return backfill.Description{Name: table, StreamARN: d.stream, ID: d.id,
 		PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}, nil
 }
 
@@ -173,9 +180,9 @@ func TestCommandsRefuseAlike(t *testing.T) {
 	}
 }
 
-// An export is neither read nor asked for of a table in another region than the one that is
-// followed.
-func TestAnExportIsOfTheTableThatIsFollowed(t *testing.T) {
+// Whatever reads the source compares nothing, loads nothing and repairs nothing of another table than
+// the one that is followed: of another region or account, or one that was created anew.
+func TestReadersAskForTheTableThatIsFollowed(t *testing.T) {
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
@@ -183,8 +190,12 @@ func TestAnExportIsOfTheTableThatIsFollowed(t *testing.T) {
 	e := &ends{store: &checkpointtest.Memory{}, cluster: "c1"}
 	ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
 	if err == nil {
+		err = ledger.CheckCluster(t.Context(), "c1")
+	}
+	if err == nil {
 		_, err = ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
-			s.StreamARN, s.Label, s.Generation = "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/L", "L", 1
+			s.StreamARN, s.Label, s.Generation, s.MappingHash = followed, "L", 1, cfg.Hash(cfg.Tables[0])
+			s.Load = checkpoint.Load{Generation: 1, TableID: "first"}
 			return nil
 		})
 	}
@@ -192,12 +203,32 @@ func TestAnExportIsOfTheTableThatIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	console := &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}
-	both := e.desk()
-	both.Source = func(context.Context, *config.Config) (desk.Source, error) { return describer{}, nil }
-	o := &loads.Operator{Console: console, Cfg: cfg, Ends: both, Table: "Orders", Yes: true}
-	for _, wish := range []bool{true, false} {
-		if err := o.Steer(t.Context(), loads.Request{Action: loads.ActionStart, From: []string{"s3://bucket"}, Wish: wish}); !diag.Has(err, diag.SourceMoved) {
-			t.Errorf("asked for: %t: %v", wish, err)
+	for name, found := range map[string]describer{
+		"another region":  {stream: strings.Replace(followed, "us-east-1", "eu-west-1", 1), id: "first"},
+		"another account": {stream: strings.Replace(followed, ":1:", ":2:", 1), id: "first"},
+		"another stream":  {stream: strings.Replace(followed, "/L", "/M", 1), id: "first"},
+		"created anew":    {id: "second"},
+	} {
+		both := e.desk()
+		both.Source = func(context.Context, *config.Config) (desk.Source, error) { return found, nil }
+		run := operators(console, cfg, both)
+		from := func(wish bool) func(context.Context) error {
+			return func(ctx context.Context) error {
+				o := &loads.Operator{Console: console, Cfg: cfg, Ends: both, Table: "Orders", Yes: true}
+				return o.Steer(ctx, loads.Request{Action: loads.ActionStart, From: []string{"s3://bucket"}, Wish: wish})
+			}
+		}
+		for command, read := range map[string]func(context.Context) error{
+			"explain": run["explain"], "verify": run["verify"], "verify --repair": run["verify --repair"], "cutover check": run["cutover check"],
+			"cutover start": run["cutover start"], "an export": from(false), "an export that is asked for": from(true),
+			"parked retry": func(ctx context.Context) error {
+				_, err := repair.Of(ctx, cfg, cfg.Tables[0], found, e, "cannot retry items")
+				return err
+			},
+		} {
+			if err := read(t.Context()); !diag.Has(err, diag.SourceMoved) {
+				t.Errorf("%s: %s: %v", name, command, err)
+			}
 		}
 	}
 }

@@ -230,6 +230,14 @@ func (m *Migration) Describe(ctx context.Context, table string) (backfill.Descri
 	return m.Tables[i].Description, err
 }
 
+// isFollowed refuses a table that is not the one which the ledger follows.
+func (m *Migration) isFollowed(d backfill.Description, s checkpoint.TableState) error {
+	if m.needs.AnyStream {
+		return engine.CheckSource(d, s.StreamARN)
+	}
+	return engine.CheckFollowed(d, s)
+}
+
 func (m *Migration) describe(ctx context.Context, t *preflight.Table) error {
 	if err := m.Reach(ctx); err != nil {
 		return err
@@ -247,7 +255,7 @@ func (m *Migration) describe(ctx context.Context, t *preflight.Table) error {
 	defer cancel()
 	state, _, err := m.Ledger.Table(ctx, t.Config.From)
 	if err == nil {
-		err = engine.CheckSource(found.Description, state.StreamARN)
+		err = m.isFollowed(found.Description, state)
 	}
 	if err != nil {
 		return preflight.ReadingFailed(ctx, m.refused(t.Config.From), err)

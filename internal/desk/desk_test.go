@@ -32,6 +32,7 @@ type scene struct {
 	store   *checkpointtest.Memory
 	cluster string // the cluster to which the app profile routes
 	stream  string // of every source table
+	id      string // of every source table
 	calls   []string
 	env     map[string]string
 	stderr  bytes.Buffer
@@ -48,7 +49,7 @@ func (s *scene) Close() error { s.calls = append(s.calls, "close"); return nil }
 
 func (s *scene) Describe(_ context.Context, table string) (backfill.Description, error) {
 	s.calls = append(s.calls, "describe "+table)
-	return backfill.Description{Name: table, StreamARN: s.stream, At: noon, PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}, nil
+	return backfill.Description{Name: table, ID: s.id, StreamARN: s.stream, At: noon, PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}, nil
 }
 
 // newScene is a scene in which nothing is started yet.
@@ -59,7 +60,7 @@ func newScene(t *testing.T) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{T: t, store: &checkpointtest.Memory{}, cluster: "c1", stream: ofHere, env: map[string]string{}, cfg: cfg}
+	return &scene{T: t, store: &checkpointtest.Memory{}, cluster: "c1", stream: ofHere, id: "first", env: map[string]string{}, cfg: cfg}
 }
 
 // started is a scene in which a worker follows Orders in cluster c1.
@@ -74,6 +75,7 @@ func started(t *testing.T) *scene {
 		orders, _ := s.cfg.Table("Orders")
 		_, err = s.ledger.UpdateTable(t.Context(), "Orders", func(state *checkpoint.TableState) error {
 			state.StreamARN, state.Label, state.MappingHash, state.Generation = ofHere, "L", s.cfg.Hash(orders), 1
+			state.Load = checkpoint.Load{Generation: 1, TableID: "first"}
 			return nil
 		})
 	}
@@ -191,6 +193,14 @@ func TestWhatCommandsDemand(t *testing.T) {
 			s = started(t)
 			s.stream = strings.Replace(ofHere, "eu-west-1", "us-east-1", 1)
 			have.region = got(s)
+			s = started(t)
+			s.stream = strings.Replace(ofHere, "stream/L", "stream/M", 1)
+			renewed := got(s)
+			s = started(t)
+			s.id = "another"
+			if other := got(s); renewed != other || (other != "") != (want.mapping != "" && want.region != "") {
+				t.Errorf("with another stream it is refused by %q, with another table of the name by %q", renewed, other)
+			}
 			s = started(t)
 			s.env["BIGTABLE_EMULATOR_HOST"] = "localhost:1"
 			have.emulator = got(s)

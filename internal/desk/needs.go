@@ -27,6 +27,8 @@ type Needs struct {
 	Names bool
 	// Source: every table is described, and must be the one that the ledger follows.
 	Source bool
+	// AnyStream: a table may have been created anew, or have another stream.
+	AnyStream bool
 }
 
 // Stage is how far a cutover may be when a command is given.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
 // A table of the same name in another account is as little the one that is followed as one in
@@ -22,6 +23,34 @@ func TestTheTableOfThatNameElsewhere(t *testing.T) {
 		found := strings.Replace(followed, c.from, c.to, 1)
 		if err := CheckSource(backfill.Description{Name: "Orders", StreamARN: found}, followed); errors.As(err, &elsewhere) != c.fails {
 			t.Errorf("%s: %v", found, err)
+		}
+	}
+}
+
+// TestTheTableOfThatName: a table that was created anew, or whose stream was enabled again, is not
+// the one that is followed before a worker has noted it. What is not known is passed over.
+func TestTheTableOfThatName(t *testing.T) {
+	const stream = "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/L"
+	s := checkpoint.TableState{StreamARN: stream, Generation: 7, Load: checkpoint.Load{Generation: 7, TableID: "first"}}
+	for name, c := range map[string]struct {
+		found  backfill.Description
+		change func(s *checkpoint.TableState)
+		fails  bool
+	}{
+		"it":                   {backfill.Description{StreamARN: stream, ID: "first"}, nil, false},
+		"another stream":       {backfill.Description{StreamARN: stream + "2", ID: "first"}, nil, true},
+		"another table":        {backfill.Description{StreamARN: stream, ID: "second"}, nil, true},
+		"without a stream":     {backfill.Description{ID: "first"}, nil, false},
+		"an older load's":      {backfill.Description{StreamARN: stream, ID: "second"}, func(s *checkpoint.TableState) { s.Load.Generation = 6 }, false},
+		"nothing was followed": {backfill.Description{StreamARN: stream, ID: "first"}, func(s *checkpoint.TableState) { *s = checkpoint.TableState{} }, false},
+	} {
+		of := s
+		if c.change != nil {
+			c.change(&of)
+		}
+		var renewed *RenewedError
+		if err := CheckFollowed(c.found, of); errors.As(err, &renewed) != c.fails || (err != nil) != c.fails {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -54,6 +54,11 @@ func Explain(what string, err error) error {
 	if errors.As(err, &moved) {
 		return &diag.Error{Code: diag.SourceMoved, What: what, Cause: moved.Error(), Err: err}
 	}
+	var renewed *engine.RenewedError
+	if errors.As(err, &renewed) {
+		return &diag.Error{Code: diag.SourceMoved, What: what, Cause: renewed.Error(), Err: err,
+			Fix: "start a worker or wait for it: within minutes it declares the gap and begins a new generation; then repeat the command"}
+	}
 	var rekeyed *engine.KeyError
 	if errors.As(err, &rekeyed) {
 		return &diag.Error{Code: diag.SourceRekeyed, What: what, Cause: rekeyed.Error(), Err: err}

@@ -54,7 +54,7 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.CheckSource(found.Description, state.StreamARN); err != nil {
+	if err := engine.CheckFollowed(found.Description, state); err != nil {
 		return nil, preflight.Explain(what, err)
 	}
 	ledger.Heard(ctx, found.Description.At)
