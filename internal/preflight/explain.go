@@ -101,6 +101,15 @@ func Explain(what string, err error) error {
 	return err
 }
 
+// ExplainStep is Explain for a step of a worker: the ledger's store passes on what Bigtable said.
+func ExplainStep(what string, err error) error {
+	explained := Explain(what, err)
+	if _, answered := status.FromError(err); explained == err && answered {
+		return ExplainTarget(what, err)
+	}
+	return explained
+}
+
 // StrangerError refuses what may remove rows of another migration.
 func StrangerError(e *engine.StrangerError) error {
 	return &diag.Error{Code: diag.TargetTaken, What: fmt.Sprintf("target table %s is written by another migration", e.Other.Target), Cause: e.Error(),

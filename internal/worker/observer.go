@@ -34,6 +34,7 @@ type observer struct {
 	clock   func() time.Time
 	began   time.Time
 	waits   status.Coalesced
+	outages outages
 	stopped func() bool
 
 	mu     sync.Mutex
@@ -57,7 +58,7 @@ type copyProgress struct {
 }
 
 func newObserver(clock func() time.Time, worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
-	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(clock), clock: clock, began: clock(), stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables, failing: map[failing]time.Duration{}}
+	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(clock), clock: clock, began: clock(), outages: outages{log: log, open: map[outage]*spell{}}, stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables, failing: map[failing]time.Duration{}}
 	o.board = dashboard.New(o.feed.Recent)
 	for _, table := range tables {
 		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
@@ -86,7 +87,7 @@ func (o *observer) events() engine.Events {
 		ShardTaken: func(table, shard string, epoch uint64) {
 			o.health.ShardTaken(table)
 			o.metrics.LeaseTaken()
-			o.goes("acquired shard", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyEpoch, epoch)
+			o.changes("acquired shard", nil, admin.KeyTable, table, admin.KeyShard, shard, admin.KeyEpoch, epoch)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseTaken, Table: table, Shard: shard, Worker: o.worker, Epoch: epoch})
 		},
 		ShardLeft: func(table, shard string, err error) {
@@ -96,7 +97,7 @@ func (o *observer) events() engine.Events {
 				o.health.ShardLeft(table)
 			}
 			o.metrics.LeaseLeft()
-			o.left("released shard", err, admin.KeyTable, table, admin.KeyShard, shard)
+			o.changes("released shard", err, admin.KeyTable, table, admin.KeyShard, shard)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseLeft, Table: table, Shard: shard, Worker: o.worker, Reason: leftBecause(err)})
 		},
 		ShardDone:  func(table, shard string) { o.goes("finished shard", admin.KeyTable, table, admin.KeyShard, shard) },
@@ -205,6 +206,16 @@ func (o *observer) left(message string, err error, attributes ...any) {
 	o.log.Warn(message, append(attributes, admin.KeyError, err.Error())...)
 }
 
+// changes tells that a lease was taken or left. While a service does not answer, workers give shards
+// up and take them again all the time: that is told once, as an outage.
+func (o *observer) changes(message string, err error, attributes ...any) {
+	if o.outages.lasts() && (err == nil || errors.Is(err, engine.ErrYield)) {
+		o.log.Debug(message, attributes...)
+		return
+	}
+	o.left(message, err, attributes...)
+}
+
 // goes tells of an ordinary step. Whoever has stopped a worker knows that it leaves everything.
 func (o *observer) goes(message string, attributes ...any) {
 	level := slog.LevelInfo
@@ -232,12 +243,7 @@ func leftBecause(err error) string {
 const quietWait = 2 * time.Second
 
 func (o *observer) retry(table, step string, wait time.Duration, err error) {
-	level := slog.LevelDebug
-	if wait >= quietWait {
-		level = slog.LevelWarn
-	}
-	o.log.Log(context.Background(), level, "retrying", admin.KeyTable, table, admin.KeyStep, step,
-		admin.KeyWait, wait.Round(time.Millisecond).String(), admin.KeyError, err.Error())
+	o.outages.retry(o.mono(), table, step, wait, err)
 }
 
 func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.State]int) {

@@ -32,6 +32,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	}()
 	for {
 		next := task.Mono(ctx) + surveyEvery
+		o.outages.look(o.mono())
 		if offset, known := w.source.ClockOffset(); known {
 			o.metrics.ClockOffset(offset)
 			teller.Tell(offset)
