@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +134,8 @@ func TestCommandsRefuseAlike(t *testing.T) {
 	}
 	console := &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}
 	empty, elsewhere, over := &ends{store: &checkpointtest.Memory{}}, &ends{store: &checkpointtest.Memory{}, cluster: "c2"}, &ends{store: &checkpointtest.Memory{}, cluster: "c1"}
-	for _, e := range []*ends{elsewhere, over} {
+	finalized := &ends{store: &checkpointtest.Memory{}, cluster: "c1"}
+	for _, e := range []*ends{elsewhere, over, finalized} {
 		ledger, err := checkpoint.Open(t.Context(), e.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
 		if err == nil {
 			err = ledger.CheckCluster(t.Context(), "c1")
@@ -141,11 +143,28 @@ func TestCommandsRefuseAlike(t *testing.T) {
 		if err == nil {
 			_, err = ledger.UpdateCutover(t.Context(), func(c *checkpoint.Cutover) error {
 				c.Attempt, c.Step, c.SwitchedAt = 1, checkpoint.CutoverDone, time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+				if e == finalized {
+					c.FinalizedAt = c.SwitchedAt.Add(time.Hour)
+				}
 				return nil
 			})
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+	holds := func(e *ends) []checkpoint.Row {
+		t.Helper()
+		rows, err := e.store.Read(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	for _, command := range []string{"backfill start", "backfill pause", "backfill resume", "backfill redo", "pause", "resume", "throttle", "verify", "verify --repair",
+		"verify resume", "explain", "parked retry", "parked drop"} {
+		if desk.Demanded[command].Cutover == desk.Whenever {
+			t.Errorf("%s is accepted after the switch", command)
 		}
 	}
 	for command, needs := range desk.Demanded {
@@ -166,9 +185,15 @@ func TestCommandsRefuseAlike(t *testing.T) {
 			refused(elsewhere, diag.ClusterChanged)
 		}
 		if needs.Cutover != desk.Whenever {
-			refused(over, diag.CutOver)
-			if err := operators(console, cfg, over.desk())[command](t.Context()); !strings.Contains(err.Error(), "cut over on 2026-11-25 at 12:00 UTC") {
-				t.Errorf("%s: %v", command, err)
+			for _, e := range []*ends{over, finalized} {
+				before := holds(e)
+				refused(e, diag.CutOver)
+				if err := operators(console, cfg, e.desk())[command](t.Context()); !strings.Contains(err.Error(), "cut over on 2026-11-25 at 12:00 UTC") {
+					t.Errorf("%s: %v", command, err)
+				}
+				if !reflect.DeepEqual(before, holds(e)) {
+					t.Errorf("%s changes the ledger", command)
+				}
 			}
 		}
 		if needs.Begun != "" {

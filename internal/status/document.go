@@ -190,7 +190,7 @@ func (m *Document) add(c config.Table, in TableInput) {
 func (t *Table) leave() {
 	t.Troubles, t.Throttled, t.Paused, t.FenceReason = []troubleStatus{}, []throttledStatus{}, nil, nil
 	t.load, t.noExport, t.copiedFrom, t.slowed = nil, "", "", nil
-	t.Settling, t.waiting, t.silent = 0, 0, 0
+	t.Settling, t.waiting, t.silent, t.Suspended = 0, 0, 0, ""
 }
 
 // facts are what a table is judged by.

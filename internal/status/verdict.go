@@ -12,6 +12,9 @@ import (
 func (m *Document) Verdict() error {
 	var found diag.List
 	for _, t := range m.Tables {
+		if t.stands.Left {
+			continue
+		}
 		if t.LoadNeeded {
 			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
 		}

@@ -36,6 +36,13 @@ var stands = []struct {
 		unread(of)
 		of.Shards[0].WrittenAt, of.Parked = ago(time.Minute), 1
 	}, "in_sync copied done"},
+	{standing.Done, "finalized, in trouble at the end", func(in *status.Input, of *status.TableInput) {
+		at(checkpoint.CutoverDone)(in, of)
+		in.Cutover.FinalizedAt = noon
+		of.State.NeedsLoad, of.State.Suspended.Reason, of.State.Pause.Since = true, "its stream was disabled", ago(time.Hour)
+		of.Keeper.Heartbeat.Trouble = checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Minute)}
+		of.Shards[0].Trouble = checkpoint.Trouble{Step: "read a shard", Cause: "denied", Since: ago(time.Minute)}
+	}, "in_sync copied done"},
 	{standing.Cutover, "frozen", at(checkpoint.CutoverDrain), "copied"},
 	{standing.Cutover, "being switched", at(checkpoint.CutoverSwitching), "copied"},
 	{standing.Cutover, "watched", at(checkpoint.CutoverWatching), "copied"},
@@ -142,6 +149,9 @@ func TestEveryStateIsOneWordEverywhere(t *testing.T) {
 		}
 		if ready := m.Cutover.Ready; ready != (c.state == standing.InSync) {
 			t.Errorf("%s: ready for a cutover: %t, open gates %v", c.name, ready, m.Cutover.OpenGates)
+		}
+		if of := m.Tables[0]; c.state == standing.Done && (len(of.Troubles)+len(of.Throttled) > 0 || of.Paused != nil || of.LoadNeeded || m.Verdict() != nil) {
+			t.Errorf("%s: there is trouble: %+v, %v", c.name, of.Troubles, m.Verdict())
 		}
 		for _, g := range standing.Goals {
 			err, reached := m.Reached(g), strings.Contains(" "+c.goals+" ", " "+string(g)+" ")
