@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // When facts become findings.
@@ -146,7 +144,7 @@ func (t *TableFacts) polls(now time.Time) Check {
 	switch {
 	case t.Shards > 0:
 		age := now.Sub(t.progress())
-		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("%s, last progress %s ago", terminal.Plural(t.Shards, "shard"), round(age))
+		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("shards here: %d, last progress %s ago", t.Shards, round(age))
 	case !t.Vain.IsZero() && now.Sub(t.GivenUp) <= pollWithin:
 		age := now.Sub(t.Vain)
 		c.OK, c.Text = age <= pollWithin, fmt.Sprintf("no shards here; the last was released %s ago, last progress %s ago", round(now.Sub(t.GivenUp)), round(age))
