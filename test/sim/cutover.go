@@ -229,7 +229,7 @@ func (d *cutoverRun) driver(ledger *checkpoint.Ledger) *cutover.Driver {
 }
 
 func (d *cutoverRun) ready() cutover.Ready {
-	return cutover.Ready{LagBelow: 30 * time.Second, LagHeldFor: time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Grace: 2 * time.Minute}
+	return cutover.Ready{LagBelow: 30 * time.Second, LagHeldFor: time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Lease: 40 * time.Second}
 }
 
 // cutoverSource is the source as a driver writes canaries to it.
