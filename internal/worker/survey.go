@@ -39,7 +39,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		}
 		l, err := status.Read(ctx, w.Config, w.target, "")
 		if ctx.Err() == nil {
-			blind.note(err, task.Now(ctx))
+			blind.note(err, o.outages.lasts(), task.Now(ctx))
 		}
 		if m, happened := last.Take(l, err, w.Console.Env, w.Hints, w.now(ctx)); m != nil {
 			o.surveyed(m, happened)
@@ -88,19 +88,28 @@ func (w *Worker) leave(ctx context.Context) {
 type blindness struct {
 	log   *slog.Logger
 	since time.Time // zero while surveys work
+	told  bool      // of a failure, which an outage that was told before explains otherwise
 }
 
-// note takes how a survey went.
-func (b *blindness) note(err error, now time.Time) {
+// note takes how a survey went. Explained says that an outage is told already.
+func (b *blindness) note(err error, explained bool, now time.Time) {
 	switch {
-	case err != nil && b.since.IsZero():
-		b.since = now
+	case err != nil && !b.told && !explained:
+		b.told = true
+		if b.since.IsZero() {
+			b.since = now
+		}
 		b.log.Warn("failing to read the ledger for metrics (ReadRows); headroom and last poll are old or missing", admin.KeyError, err.Error())
 	case err != nil:
+		if b.since.IsZero() {
+			b.since = now
+		}
 		b.log.Debug("still failing to read the ledger for metrics (ReadRows)", admin.KeyError, err.Error())
-	case !b.since.IsZero():
+	case b.told:
 		b.log.Info("recovered: reading the ledger for metrics (ReadRows)", admin.KeyTook, now.Sub(b.since).Round(time.Second).String())
-		b.since = time.Time{}
+		fallthrough
+	default:
+		b.since, b.told = time.Time{}, false
 	}
 }
 

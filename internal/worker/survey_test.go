@@ -94,11 +94,30 @@ func TestSurveysThatFailAreToldOnce(t *testing.T) {
 		{errors.New("another"), `level=WARN msg="failing to read the ledger for metrics (ReadRows); headroom and last poll are old or missing" error=another`},
 	} {
 		out.Reset()
-		b.note(c.err, now)
+		b.note(c.err, false, now)
 		if got := strings.TrimSpace(out.String()); got != c.want {
 			t.Errorf("survey %d: told %q, want %q", i, got, c.want)
 		}
 		now = now.Add(5 * time.Second)
+	}
+}
+
+// A survey that fails because of an outage that is told already says nothing, and nothing of its end.
+func TestSurveysThatFailInAnOutageAreNotTold(t *testing.T) {
+	var lines []string
+	b := blindness{log: slog.New(told{&lines})}
+	for i, c := range []struct {
+		err       error
+		explained bool
+	}{{preflight.ErrReadTime, true}, {preflight.ErrReadTime, true}, {nil, true}, {nil, false}} {
+		if b.note(c.err, c.explained, noon); len(lines) > 0 {
+			t.Errorf("survey %d: told %q", i, lines)
+		}
+	}
+	b.note(preflight.ErrReadTime, true, noon)
+	b.note(preflight.ErrReadTime, false, noon)
+	if b.note(nil, false, noon); len(lines) != 2 {
+		t.Errorf("told %q after an outage that is over", lines)
 	}
 }
 

@@ -238,7 +238,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	}
 	drive, idle := context.WithCancel(ctx)
 	driven := task.NewEvent(ctx)
-	side.Go(func() error { defer driven.Set(); return w.drive(drive, ledger) })
+	side.Go(func() error { defer driven.Set(); return w.drive(drive, ledger, o.outages.lasts) })
 	told := make(chan struct{})
 	unstopped := context.AfterFunc(ctx, func() {
 		defer close(told)
