@@ -21,8 +21,8 @@ const forgotten = 24 * time.Hour
 
 func (l *Ledger) processPrefix() string { return l.name + "/process/" }
 
-// ShowProcess says that this process runs. Whoever holds no lease says so once a lease. The first beat of
-// a process removes the rows of those that are long gone.
+// ShowProcess says that this process runs. Who holds no lease does it once a lease. It removes the
+// rows of processes that are long gone.
 func (l *Ledger) ShowProcess(ctx context.Context) error {
 	rows, err := l.store.Read(ctx, l.processPrefix())
 	if err != nil {

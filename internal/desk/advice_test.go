@@ -40,8 +40,8 @@ type advice struct {
 	then    string // what is advised next; "" if it is another state, or nothing
 }
 
-// Every command that a state advises is accepted in that state, and is not advised again once it has
-// done what it is there for.
+// Every command that a state advises is accepted in that state, and is not advised again once it
+// has done what it is there for.
 func TestAdviceLeadsOut(t *testing.T) {
 	found := map[string]bool{}
 	for _, c := range walked {

@@ -205,8 +205,8 @@ func TestCommandsRefuseAlike(t *testing.T) {
 	}
 }
 
-// Whatever reads the source compares nothing, loads nothing and repairs nothing of another table than
-// the one that is followed: of another region or account, or one that was created anew.
+// Whatever reads the source compares nothing, loads nothing and repairs nothing of another table
+// than the one that is followed: of another region or account, or one that was created anew.
 func TestReadersAskForTheTableThatIsFollowed(t *testing.T) {
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
 	if err != nil {

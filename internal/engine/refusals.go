@@ -80,8 +80,8 @@ func CheckSource(d backfill.Description, followed string) error {
 }
 
 // RenewedError says that the table of this name, in the right account and region, is not the one
-// that is followed, or has another stream: it was created anew, or its stream was enabled again, and
-// no worker has noted that yet.
+// that is followed, or has another stream: it was created anew, or its stream was enabled again,
+// and no worker has noted that yet.
 type RenewedError struct {
 	Table           string
 	Followed, Found string // streams, or else ids of tables
@@ -91,10 +91,10 @@ func (e *RenewedError) Error() string {
 	return fmt.Sprintf("table %s was created anew, or its stream was enabled again: found is %s, but replicator follows %s", e.Table, e.Found, e.Followed)
 }
 
-// CheckFollowed fails with a *SourceError as CheckSource, and with a *RenewedError if the table that
-// was described has another stream or another id than the one that is followed. A worker goes on with
-// such a table in a new generation. Who compares before that, or loads, would take its items for
-// those of the former one. What is not known is passed over.
+// CheckFollowed fails with a *SourceError as CheckSource, and with a *RenewedError if the table
+// that was described has another stream or another id than the one that is followed. A worker goes
+// on with such a table in a new generation. Who compares before that, or loads, would take its
+// items for those of the former one. What is not known is passed over.
 func CheckFollowed(d backfill.Description, s checkpoint.TableState) error {
 	differ := func(was, is string) bool { return was != "" && is != "" && was != is }
 	switch load := s.Load; {

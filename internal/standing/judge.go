@@ -261,8 +261,8 @@ func (j *judgement) differs() {
 	}
 }
 
-// aroundNoTopic lets a load repair a table in mode topic. Its rows are the appliers', and no command
-// repairs single ones.
+// aroundNoTopic lets a load repair a table in mode topic. Its rows are the appliers', and no
+// command repairs single ones.
 func (j *judgement) aroundNoTopic() {
 	if j.f.Table.Apply == checkpoint.Topic {
 		j.s.Conditions[len(j.s.Conditions)-1].command = redo

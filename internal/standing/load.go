@@ -25,8 +25,8 @@ type Load struct {
 	Over bool
 	// Waits is why a load that is needed does not begin by itself; "" if it does, or none is needed.
 	Waits string
-	// Leads is the command that leads on where a load is needed and none is under way, in the form of
-	// Command; "" if the load begins by itself.
+	// Leads is the command that leads on where a load is needed and none is under way, in the form
+	// of Command; "" if the load begins by itself.
 	Leads string
 	// FirstIntoOwn says that the next load is the first into a target of this pipeline, which needs
 	// no sweep.

@@ -206,8 +206,8 @@ func (o *observer) left(message string, err error, attributes ...any) {
 	o.log.Warn(message, append(attributes, admin.KeyError, err.Error())...)
 }
 
-// changes tells that a lease was taken or left. While a service does not answer, workers give shards
-// up and take them again all the time: that is told once, as an outage.
+// changes tells that a lease was taken or left. While a service does not answer, workers give
+// shards up and take them again all the time: that is told once, as an outage.
 func (o *observer) changes(message string, err error, attributes ...any) {
 	if o.outages.lasts() && (err == nil || errors.Is(err, engine.ErrYield)) {
 		o.log.Debug(message, attributes...)

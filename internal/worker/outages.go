@@ -15,8 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// outages tell what fails and is repeated: one line when it begins, and one when it is over, however
-// many shards, parts and tables repeat it. Its methods may be called by many tasks at once.
+// outages tell what fails and is repeated: one line when it begins, and one when it is over,
+// however many shards, parts and tables repeat it. Its methods may be called by many tasks at once.
 type outages struct {
 	log *slog.Logger
 

@@ -18,8 +18,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A service that is silent or refuses is told of once when that begins, with its code, the operation
-// and what to do, and once when it is over, whatever many shards of whatever many tables say.
+// A service that is silent or refuses is told of once when that begins, with its code, the
+// operation and what to do, and once when it is over, whatever many shards of whatever many tables
+// say.
 func TestOutagesAreToldTwice(t *testing.T) {
 	silent := &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no answer in time")}
 	denied := &cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: errors.New("not authorized")}

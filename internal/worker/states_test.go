@@ -22,7 +22,8 @@ import (
 )
 
 // stands has every state of the closed list at least once: what the ledger holds then, and which
-// goals a table has reached that stands so. Who asks for in_sync has the exit status of --exit-code.
+// goals a table has reached that stands so. Who asks for in_sync has the exit status of
+// --exit-code.
 var stands = []struct {
 	state  standing.State
 	name   string

@@ -59,8 +59,8 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	}
 }
 
-// isStandby reports whether this process has to say that it runs, because no lease says so. Appliers
-// hold none, and are no standbys.
+// isStandby reports whether this process has to say that it runs, because no lease says so.
+// Appliers hold none, and are no standbys.
 func (w *Worker) isStandby(m *status.Document) bool {
 	return w.ledger != nil && !w.FromTopic && !m.Beats(w.id)
 }

@@ -102,7 +102,8 @@ func TestSurveysThatFailAreToldOnce(t *testing.T) {
 	}
 }
 
-// A survey that fails because of an outage that is told already says nothing, and nothing of its end.
+// A survey that fails because of an outage that is told already says nothing, and nothing of its
+// end.
 func TestSurveysThatFailInAnOutageAreNotTold(t *testing.T) {
 	var lines []string
 	b := blindness{log: slog.New(told{&lines})}
@@ -306,8 +307,8 @@ func TestSurveyTellsOfADroppedTable(t *testing.T) {
 	}
 }
 
-// A worker that holds no lease says that it runs, and takes that back when it ends. Who holds one is
-// seen by that, and an applier is no standby.
+// A worker that holds no lease says that it runs, and takes that back when it ends. Who holds one
+// is seen by that, and an applier is no standby.
 func TestAStandbyIsSeenInTheLedger(t *testing.T) {
 	w, _ := connected(t)
 	w.ledger = begin(t, w)
