@@ -17,8 +17,8 @@ const endOfCutover = 30 * time.Second
 
 // drive drives cutovers, as long as the hooks can be called here, until ctx ends or the tables are
 // cut over. Without hooks only rehearsals are driven. That a cutover cannot be driven is no reason
-// to end: the tables go on. Explained says that an outage is told already.
-func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, explained func() bool) error {
+// to end: the tables go on. Retry is told of what the services refuse, or leave without an answer.
+func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry func(step string, err error)) error {
 	var hooks cutover.Hooks
 	if w.Config.Cutover.Hooks.Given() {
 		called, err := switchover.Hooks(w.Config)
@@ -37,18 +37,18 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, explained
 	}
 	told := ""
 	d.Failed = func(step string, err error) {
+		if factsOf(step, err).Code != "" {
+			retry(step, err)
+			return
+		}
 		if text := step + err.Error(); text != told { // it is repeated every second
 			told = text
-			level := w.Log.Warn
-			if explained() {
-				level = w.Log.Debug
-			}
 			var hook *cutover.HookError
 			if errors.As(err, &hook) {
 				w.Log.Warn("this process cannot call a hook of the cutover", admin.KeyCode, diag.HookFailed, admin.KeyError, err.Error())
 				return
 			}
-			level("cannot "+step, admin.KeyError, err.Error())
+			w.Log.Warn("cannot "+step, admin.KeyError, err.Error())
 		}
 	}
 	return d.Run(ctx, func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverDone })

@@ -58,7 +58,7 @@ type copyProgress struct {
 }
 
 func newObserver(clock func() time.Time, worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
-	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(clock), clock: clock, began: clock(), outages: outages{log: log, open: map[outage]*spell{}}, stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables, failing: map[failing]time.Duration{}}
+	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(clock), clock: clock, began: clock(), outages: outages{log: log, open: map[outage]*spell{}, told: map[outage]time.Duration{}}, stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables, failing: map[failing]time.Duration{}}
 	o.board = dashboard.New(o.feed.Recent)
 	for _, table := range tables {
 		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
@@ -197,10 +197,15 @@ func counts(n engine.Tally) admin.EventCounts {
 	return admin.EventCounts{Inserts: n.Inserts, Modifies: n.Modifies, Removes: n.Removes}
 }
 
-// left tells that something was given up: in order, or for a reason.
+// left tells that something was given up: in order, or for a reason. Leases are lost by the hundred
+// when Bigtable does not answer: the first of them is told.
 func (o *observer) left(message string, err error, attributes ...any) {
-	if err == nil || errors.Is(err, context.Canceled) {
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
 		o.goes(message, attributes...)
+		return
+	case errors.Is(err, checkpoint.ErrLeaseLost) && !o.outages.first(o.mono(), outage{step: "leases are lost"}):
+		o.log.Debug(message, append(attributes, admin.KeyError, err.Error())...)
 		return
 	}
 	o.log.Warn(message, append(attributes, admin.KeyError, err.Error())...)

@@ -22,6 +22,7 @@ type outages struct {
 
 	mu   sync.Mutex
 	open map[outage]*spell
+	told map[outage]time.Duration // of what has no end that is told
 }
 
 // outage is what fails. A service that does not answer fails for all tables, and one that refuses
@@ -54,7 +55,11 @@ func (o *outages) retry(now time.Duration, table, step string, wait time.Duratio
 	if begins {
 		level, fix = slog.LevelWarn, facts.Fix
 	}
-	attributes := []any{admin.KeyTable, table, admin.KeyStep, step, admin.KeyWait, wait.Round(time.Millisecond).String(), admin.KeyError, err.Error()}
+	var attributes []any
+	if table != "" {
+		attributes = append(attributes, admin.KeyTable, table)
+	}
+	attributes = append(attributes, admin.KeyStep, step, admin.KeyWait, wait.Round(time.Millisecond).String(), admin.KeyError, err.Error())
 	if facts.Code != "" {
 		attributes = append(attributes, admin.KeyCode, facts.Code)
 	}
@@ -62,6 +67,16 @@ func (o *outages) retry(now time.Duration, table, step string, wait time.Duratio
 		attributes = append(attributes, admin.KeyFix, fix)
 	}
 	o.log.Log(context.Background(), level, "retrying "+operationOf(step, err), attributes...)
+}
+
+// first reports whether something that many tell of is told for the first time, or for the first time
+// after it was over.
+func (o *outages) first(now time.Duration, of outage) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last, told := o.told[of]
+	o.told[of] = now
+	return !told || now-last > calm
 }
 
 // look tells of outages that are over: nothing has failed for that reason for longer than attempts

@@ -14,7 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -48,6 +51,8 @@ func TestOutagesAreToldTwice(t *testing.T) {
 			[]string{"recovered: GetRecords table=T0 code=R1206", "recovered: GetRecords table=T0 code=R1206"}},
 		{"Bigtable is silent to rows and to the ledger", []error{away, fmt.Errorf("the outcome is unknown: %w", status.Error(codes.Unavailable, "away"))}, 2,
 			[]string{"retrying CheckAndMutateRow code=R1301 fix"}, []string{"recovered: CheckAndMutateRow code=R1301"}},
+		{"the ledger is silent to surveys", []error{&diag.Error{Code: diag.TargetUnreachable, What: "cannot read the ledger", Err: preflight.ErrReadTime}, away}, 1,
+			[]string{"retrying read a shard code=R1301 fix"}, []string{"recovered: read a shard code=R1301"}},
 		{"something else", []error{errors.New("odd")}, 1, []string{"retrying read a shard"}, []string{"recovered: read a shard table=T0"}},
 	} {
 		var lines []string
@@ -87,7 +92,14 @@ func TestWhatPassesIsNotTold(t *testing.T) {
 	events.ShardLeft("Orders", "s", engine.ErrYield)
 	events.ShardTaken("Orders", "s", 2)
 	events.ShardLeft("Orders", "s", errors.New("odd"))
-	want := []string{"acquired shard table=Orders", "retrying GetRecords code=R1205 fix", "released shard table=Orders"}
+	o.clock = func() time.Time { return o.began.Add(time.Hour) }
+	for _, shard := range []string{"s", "t", "u"} {
+		events.ShardLeft("Orders", shard, checkpoint.ErrLeaseLost)
+		events.KeeperLeft("Orders", checkpoint.ErrLeaseLost)
+	}
+	o.clock = func() time.Time { return o.began.Add(2 * time.Hour) }
+	events.ShardLeft("Orders", "s", checkpoint.ErrLeaseLost)
+	want := []string{"acquired shard table=Orders", "retrying GetRecords code=R1205 fix", "released shard table=Orders", "released shard table=Orders", "released shard table=Orders"}
 	if !equalSets(lines, want) {
 		t.Errorf("told are %q", lines)
 	}

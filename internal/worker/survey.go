@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
@@ -15,6 +14,9 @@ import (
 // surveyEvery is how often what only the ledger knows is brought to the metrics.
 const surveyEvery = 5 * time.Second
 
+// stepSurvey fails while headroom and last poll are old, or missing.
+const stepSurvey = "read the ledger for metrics (ReadRows)"
+
 // survey brings to the metrics what the ledger knows of the migration as a whole, and forgets
 // parked items that a later change has healed, until ctx ends. Every worker tells of all shards, so
 // that those of a worker that stands still are seen through the others. While the ledger cannot be
@@ -24,7 +26,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	defer wait()
 	var last status.Survey
 	var beaten time.Duration // when this process last said that it runs; 0 before the first time
-	blind, teller := blindness{log: w.Log}, clock.Teller{Log: w.Log}
+	teller := clock.Teller{Log: w.Log}
 	defer func() {
 		if beaten > 0 {
 			w.leave(ctx)
@@ -38,8 +40,8 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 			teller.Tell(offset)
 		}
 		l, err := status.Read(ctx, w.Config, w.target, "")
-		if ctx.Err() == nil {
-			blind.note(err, o.outages.lasts(), task.Now(ctx))
+		if err != nil && ctx.Err() == nil {
+			o.retry("", stepSurvey, surveyEvery, err)
 		}
 		if m, happened := last.Take(l, err, w.Console.Env, w.Hints, w.now(ctx)); m != nil {
 			o.surveyed(m, happened)
@@ -80,36 +82,6 @@ func (w *Worker) leave(ctx context.Context) {
 	defer cancel()
 	if err := w.ledger.RemoveProcess(limited); err != nil {
 		w.Log.Debug("failed to take this process out of the ledger", admin.KeyError, err.Error())
-	}
-}
-
-// blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a
-// line every five seconds would bury what else there is to read.
-type blindness struct {
-	log   *slog.Logger
-	since time.Time // zero while surveys work
-	told  bool      // of a failure, which an outage that was told before explains otherwise
-}
-
-// note takes how a survey went. Explained says that an outage is told already.
-func (b *blindness) note(err error, explained bool, now time.Time) {
-	switch {
-	case err != nil && !b.told && !explained:
-		b.told = true
-		if b.since.IsZero() {
-			b.since = now
-		}
-		b.log.Warn("failing to read the ledger for metrics (ReadRows); headroom and last poll are old or missing", admin.KeyError, err.Error())
-	case err != nil:
-		if b.since.IsZero() {
-			b.since = now
-		}
-		b.log.Debug("still failing to read the ledger for metrics (ReadRows)", admin.KeyError, err.Error())
-	case b.told:
-		b.log.Info("recovered: reading the ledger for metrics (ReadRows)", admin.KeyTook, now.Sub(b.since).Round(time.Second).String())
-		fallthrough
-	default:
-		b.since, b.told = time.Time{}, false
 	}
 }
 

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 
@@ -68,58 +66,6 @@ func TestOneBeside(t *testing.T) {
 	}
 	close(end)
 	wait()
-}
-
-// TestSurveysThatFailAreToldOnce, and that they work again as well.
-func TestSurveysThatFailAreToldOnce(t *testing.T) {
-	var out bytes.Buffer
-	plain := func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}
-	b := blindness{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: plain}))}
-	now := noon
-	for i, c := range []struct {
-		err  error
-		want string
-	}{
-		{nil, ""},
-		{preflight.ErrReadTime, `level=WARN msg="failing to read the ledger for metrics (ReadRows); headroom and last poll are old or missing" error="no answer within 20s"`},
-		{preflight.ErrReadTime, ""},
-		{errors.New("another"), ""},
-		{nil, `level=INFO msg="recovered: reading the ledger for metrics (ReadRows)" took=15s`},
-		{nil, ""},
-		{errors.New("another"), `level=WARN msg="failing to read the ledger for metrics (ReadRows); headroom and last poll are old or missing" error=another`},
-	} {
-		out.Reset()
-		b.note(c.err, false, now)
-		if got := strings.TrimSpace(out.String()); got != c.want {
-			t.Errorf("survey %d: told %q, want %q", i, got, c.want)
-		}
-		now = now.Add(5 * time.Second)
-	}
-}
-
-// A survey that fails because of an outage that is told already says nothing, and nothing of its
-// end.
-func TestSurveysThatFailInAnOutageAreNotTold(t *testing.T) {
-	var lines []string
-	b := blindness{log: slog.New(told{&lines})}
-	for i, c := range []struct {
-		err       error
-		explained bool
-	}{{preflight.ErrReadTime, true}, {preflight.ErrReadTime, true}, {nil, true}, {nil, false}} {
-		if b.note(c.err, c.explained, noon); len(lines) > 0 {
-			t.Errorf("survey %d: told %q", i, lines)
-		}
-	}
-	b.note(preflight.ErrReadTime, true, noon)
-	b.note(preflight.ErrReadTime, false, noon)
-	if b.note(nil, false, noon); len(lines) != 2 {
-		t.Errorf("told %q after an outage that is over", lines)
-	}
 }
 
 // A survey looks after what is parked, and forgets what a later change has healed: nobody else

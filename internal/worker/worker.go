@@ -238,7 +238,10 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	}
 	drive, idle := context.WithCancel(ctx)
 	driven := task.NewEvent(ctx)
-	side.Go(func() error { defer driven.Set(); return w.drive(drive, ledger, o.outages.lasts) })
+	side.Go(func() error {
+		defer driven.Set()
+		return w.drive(drive, ledger, func(step string, err error) { o.retry("", step, surveyEvery, err) })
+	})
 	told := make(chan struct{})
 	unstopped := context.AfterFunc(ctx, func() {
 		defer close(told)
