@@ -259,3 +259,26 @@ func TestWhatAPlanNeeds(t *testing.T) {
 		}
 	}
 }
+
+// Windows alone are judged at every end of their load, the copy's and each pass's: what another shard
+// lost may be noted meanwhile, and begin before the first window. Such a load would end the loss
+// without mending it. What is refused changes nothing, and no retry helps.
+func TestH107_WindowsAreJudgedAtEveryEnd(t *testing.T) {
+	for stage, end := range map[string]func(s *state) error{
+		"sealed":   func(s *state) error { return s.CompleteCopy(7, 1, done(4, 0, 0), begin) },
+		"counting": func(s *state) error { return s.CompletePass(7, 1, 0, done(2, 0, 0), begin) },
+		"sweeping": func(s *state) error { return s.CompletePass(7, 1, 1, done(2, 1, 1), begin) },
+		"again":    func(s *state) error { return s.CompletePass(7, 1, 2, done(2, 0, 0), begin) },
+	} {
+		for before, mends := range map[time.Duration]bool{6 * time.Second: true, 5 * time.Second: false} {
+			s := stateAt(t, stage)
+			s.Base, s.Load.Export = 6, checkpoint.Export{Address: "a", From: begin.Add(-before), At: begin.Add(time.Hour)}
+			was := s
+			err := end(&s)
+			var hole *checkpoint.NotAdmissible
+			if mends != (err == nil) || !mends && (!errors.As(err, &hole) || hole.Yet) || mends == same(was, s) {
+				t.Errorf("%s, the first window begins %s before the loss: %v", stage, before, err)
+			}
+		}
+	}
+}
