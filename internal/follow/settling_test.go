@@ -1,0 +1,263 @@
+package follow
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// settler is one of shard s that nothing works on.
+func (s *scene) settler() *settler {
+	s.Helper()
+	s.prepares()
+	s.shard("s", "")
+	lease, err := s.Ledger.Take(s.ctx, s.row("s"), nil)
+	s.must(err)
+	f := s.parts.follower
+	f.tracker.Read("s", checkpoint.Progress{}, task.Mono(s.ctx)) // the first loop has begun
+	return &settler{follower: f, lease: lease, reading: true}
+}
+
+// upTo is the progress over the n-th change, after a first read.
+func upTo(n int) checkpoint.Progress {
+	return checkpoint.Progress{Position: cdc.Position{After: cdc.SequenceOf(uint64(n))}, FirstRead: knownAt, Applied: uint64(n)}
+}
+
+// A page is due a delay after its first application, in its order, whether it is held or was dropped.
+// A stretch of dropped pages is read again at once, so it is due with its latest: what the earlier
+// bound allows, no write of the application's is under way then. It grows for a sixteenth of the
+// delay, and the front, which may be at work, never does.
+func TestH39_AStretchIsDueWithItsLatestPage(t *testing.T) {
+	const late = 16 * time.Minute
+	hold := func(room int64, at ...time.Duration) []appliedPage {
+		s := &settler{follower: &follower{Common: &engine.Common{}, late: late, room: NewSettleRoom(room)}}
+		for n, due := range at {
+			s.hold(settledPage(n), n+1, upTo(n), upTo(n+1), due)
+		}
+		return s.queue
+	}
+	type want struct {
+		from, to, changes int
+		begun, due        time.Duration
+	}
+	m, second := time.Minute, time.Second
+	for name, c := range map[string]struct {
+		room int64
+		at   []time.Duration
+		want []want
+	}{
+		"held":             {1 << 20, []time.Duration{m, m, 2 * m}, []want{{0, 1, 1, m, m}, {1, 2, 2, m, m}, {2, 3, 3, 2 * m, 2 * m}}},
+		"dropped":          {0, []time.Duration{m, m, m + 30*second, 2 * m, 2*m + second}, []want{{0, 1, 1, m, m}, {1, 4, 9, m, 2 * m}, {4, 5, 5, 2*m + second, 2*m + second}}},
+		"one had its room": {3000, []time.Duration{m, m, m, m}, []want{{0, 1, 1, m, m}, {1, 4, 9, m, m}}},
+	} {
+		var got []want
+		for _, p := range hold(c.room, c.at...) {
+			got = append(got, want{number(p.from.Position.After), number(p.to.Position.After), int(p.changes), p.begun, p.due})
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	held, dropped := appliedPage{batch: settledPage(1), due: m}, appliedPage{due: m}
+	for _, c := range []struct{ first, next appliedPage }{{held, dropped}, {dropped, held}, {held, held}} {
+		if c.first.extend(c.next, m) {
+			t.Errorf("a page that is held is joined with another: %+v, %+v", c.first, c.next)
+		}
+	}
+}
+
+// What is urgent (a load waits for a first read, and the children for the end) stays so until it is
+// committed, whatever else is read meanwhile. Other progress has its time.
+func TestWhatIsUrgentStaysUrgent(t *testing.T) {
+	unread := checkpoint.Progress{}
+	type page struct {
+		changes int
+		to      checkpoint.Progress
+		end     bool
+	}
+	for name, c := range map[string]struct {
+		read   checkpoint.Progress
+		pages  []page
+		urgent bool
+	}{
+		"a first read":                {unread, []page{{0, upTo(0), false}}, true},
+		"a first read, and another":   {unread, []page{{0, upTo(0), false}, {1, upTo(1), false}}, true},
+		"an end":                      {upTo(1), []page{{1, upTo(2), true}}, true},
+		"no first read: it had none":  {unread, []page{{0, unread, false}}, false},
+		"neither":                     {upTo(1), []page{{1, upTo(2), false}, {0, upTo(2), false}}, false},
+		"a first read with its end":   {unread, []page{{0, upTo(0), true}}, true},
+		"changes of the first answer": {unread, []page{{2, upTo(2), false}, {1, upTo(3), false}}, true},
+	} {
+		playScene(t, func(s *scene) {
+			s.Late = time.Minute
+			w := s.settler()
+			w.read, w.settled = c.read, c.read
+			for _, p := range c.pages {
+				if !w.add(s.ctx, settledPage(1), p.changes, w.read, p.to, p.end) {
+					t.Error("it settles nothing")
+				}
+			}
+			now := task.Mono(s.ctx)
+			if step := w.next(now, now); step.commit != c.urgent || c.urgent == (step.wait > 0) && step.commit == (step.wait == 0) {
+				t.Errorf("%s: %+v", name, step)
+			}
+			if step := w.next(now, now); step.commit {
+				t.Errorf("%s: it is committed again and again", name)
+			}
+		})
+	}
+}
+
+// Each step of a settler: its front when that is due, a commit in its time, the end when all is
+// settled and read, and else a wait until the first of these.
+func TestStepsOfASettler(t *testing.T) {
+	const now, late = time.Hour, time.Minute
+	for name, c := range map[string]struct {
+		edit      func(w *settler)
+		committed time.Duration
+		want      settleStep // front: any
+	}{
+		"idle":                      {func(*settler) {}, now, settleStep{wait: 5 * time.Second}},
+		"renewed a while ago":       {func(*settler) {}, now - 3*time.Second, settleStep{wait: 2 * time.Second}},
+		"to be renewed":             {func(*settler) {}, now - 5*time.Second, settleStep{commit: true}},
+		"dirty":                     {func(w *settler) { w.dirty = true }, now, settleStep{wait: time.Second}},
+		"dirty for long":            {func(w *settler) { w.dirty = true }, now - time.Second, settleStep{commit: true}},
+		"urgent":                    {func(w *settler) { w.urgent = true }, now, settleStep{commit: true, wait: 5 * time.Second}},
+		"a page waits":              {func(w *settler) { w.queue = []appliedPage{{due: now + 2*time.Second}} }, now, settleStep{wait: 2 * time.Second}},
+		"a page waits for longer":   {func(w *settler) { w.queue = []appliedPage{{due: now + late}} }, now, settleStep{wait: 5 * time.Second}},
+		"a page is due":             {func(w *settler) { w.queue = []appliedPage{{due: now}} }, now, settleStep{front: &appliedPage{}, wait: 5 * time.Second}},
+		"nothing is read any more":  {func(w *settler) { w.reading = false }, now, settleStep{stopped: true, wait: 5 * time.Second}},
+		"read to its end":           {func(w *settler) { w.reading, w.ended = false, true }, now, settleStep{stopped: true, finished: true, wait: 5 * time.Second}},
+		"the last page is at work":  {func(w *settler) { w.ended = true }, now, settleStep{wait: 5 * time.Second}},
+		"read, and not settled":     {func(w *settler) { w.reading, w.ended, w.queue = false, true, []appliedPage{{due: now + 1}} }, now, settleStep{stopped: true, wait: 1}},
+		"read, and its page is due": {func(w *settler) { w.reading, w.ended, w.queue = false, true, []appliedPage{{due: now}} }, now, settleStep{stopped: true, front: &appliedPage{}, wait: 5 * time.Second}},
+	} {
+		playScene(t, func(s *scene) {
+			w := s.settler()
+			c.edit(w)
+			got := w.next(now, c.committed)
+			if got.commit != c.want.commit || got.wait != c.want.wait || got.stopped != c.want.stopped || got.finished != c.want.finished || (got.front != nil) != (c.want.front != nil) {
+				t.Errorf("%s: %+v", name, got)
+			}
+		})
+	}
+}
+
+// The checkpoint is the queue's front: whoever takes the shard over settles what is behind it. What
+// was read beyond it is told as that, and not as caught up.
+func TestH39_TheCheckpointIsTheFrontOfTheQueue(t *testing.T) {
+	read := upTo(9)
+	read.EventTime, read.CellTime, read.CaughtUp, read.ReadAt, read.Rate = knownAt.Add(time.Hour), knownAt.Add(2*time.Hour), true, knownAt.Add(3*time.Hour), 4
+	for _, ended := range []bool{false, true} {
+		w := &settler{settled: upTo(3), read: read, ended: ended, pending: 6, queue: []appliedPage{{}}}
+		p := w.progress()
+		waiting := checkpoint.Settling{Changes: 6, EventTime: read.EventTime, CellTime: read.CellTime, CaughtUp: true}
+		if number(p.Position.After) != 3 || p.Applied != 3 || p.CaughtUp || p.Settling != waiting || p.Ended != ended || !p.ReadAt.Equal(read.ReadAt) || p.Rate != 4 || !p.FirstRead.Equal(knownAt) {
+			t.Errorf("ended %t, while a page waits: %+v", ended, p)
+		}
+		w.queue = nil
+		if p = w.progress(); number(p.Position.After) != 9 || p.Applied != 9 || !p.CaughtUp || p.Settling != (checkpoint.Settling{}) || p.Ended != ended {
+			t.Errorf("ended %t, and all is settled: %+v", ended, p)
+		}
+	}
+}
+
+// What waits takes room, and gives it back: as it is settled, and as the shard is given up.
+func TestTheRoomOfASettler(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Late = time.Minute
+		w := s.settler()
+		size := engine.PageBytes + settledPage(1).Size()
+		w.room = NewSettleRoom(2 * size)
+		for n := range 3 {
+			w.add(s.ctx, settledPage(1), 1, upTo(n), upTo(n+1), false)
+		}
+		if w.queue[1].batch == nil || w.queue[2].batch != nil || w.room.left != 0 || w.pending != 3 {
+			t.Errorf("%d left, %+v", w.room.left, w.queue)
+		}
+		w.dirty = false
+		w.pop()
+		if w.room.left != size || w.pending != 2 || !w.dirty || number(w.settled.Position.After) != 1 || len(w.queue) != 2 {
+			t.Errorf("%d left, %d wait", w.room.left, w.pending)
+		}
+		w.abandon()
+		if w.room.left != 2*size || w.pending != 0 || len(w.queue) != 0 {
+			t.Errorf("given up: %d left, %d wait", w.room.left, w.pending)
+		}
+		if w.room.take(2*size + 1) {
+			t.Error("more is taken than there is")
+		}
+	})
+}
+
+// A drain leaves what is not due, and what it broke off, to the next worker: it is not committed,
+// whether it was held or is read again. The next one counts the delay anew, from its own reading.
+func TestH39_ADrainLeavesWhatIsNotSettled(t *testing.T) {
+	for name, c := range map[string]struct {
+		room   int64
+		breaks bool // DynamoDB does not answer any more when the page is due
+		drain  time.Duration
+	}{
+		"not due, held":           {engine.SettleBytes, false, 40 * time.Second},
+		"not due, dropped":        {0, false, 40 * time.Second},
+		"broken off while reread": {0, true, 65 * time.Second},
+	} {
+		playScene(t, func(s *scene) {
+			s.Late, s.room, s.Timing.Yield = time.Minute, c.room, time.Hour
+			s.shard("s", "")
+			s.put("a", "b")
+			s.after(50*time.Second, func() {
+				if c.breaks {
+					s.stream.fails = func(string) error { return &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable} }
+				}
+			})
+			s.follows(c.drain)
+			if row := s.row("s"); s.at() != 0 || row.Settling.Changes != 2 || row.Owner != "" || len(s.exact()) > 0 || !slices.Equal(s.first(), []int{1, 2}) || s.took() > c.drain+5*time.Second {
+				t.Errorf("%s: at %d after %s, %+v, wrote %+v", name, s.at(), s.took(), row.Settling, s.wrote)
+			}
+			s.stream.fails, s.wrote, s.parts = nil, nil, nil
+			s.follows(2 * time.Minute)
+			if row := s.row("s"); s.at() != 2 || row.Settling.Changes != 0 || !slices.Equal(s.exact(), []int{1, 2}) || s.wrote[len(s.wrote)-1].after < time.Minute {
+				t.Errorf("%s, the next worker: at %d, wrote %+v", name, s.at(), s.wrote)
+			}
+		})
+	}
+}
+
+// A shard that was read to its end is done when all of it is settled. Until then its children may be
+// read, and a run with Once waits for it; it is neither behind nor caught up.
+func TestH39_AShardIsDoneWhenAllIsSettled(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		playScene(t, func(s *scene) {
+			s.Late, s.Once = time.Minute, once
+			s.shard("s", "")
+			s.shard("child", "s")
+			s.put("a", "b")
+			s.stream.shards["s"].closed, s.stream.shards["child"].closed = true, true
+			lags := 0
+			s.Events.Lag = func(_ string, lag, _ time.Duration) {
+				if lag > 10*time.Second {
+					lags++
+				}
+			}
+			s.change(func(state *checkpoint.TableState) { state.StreamEnded = true })
+			s.after(50*time.Second, func() {
+				if row := s.row("s"); row.State != checkpoint.Reading || !row.Ended() || s.at() != 0 || s.row("child").State != checkpoint.Done || slices.Contains(s.told, "finished") {
+					t.Errorf("before it is settled: %+v, %q", row, s.told)
+				}
+			})
+			s.follows(3 * time.Minute)
+			if row := s.row("s"); row.State != checkpoint.Done || s.at() != 2 || !slices.Equal(s.exact(), []int{1, 2}) || lags > 0 || slices.Contains(s.told, "finished") != once || row.Settling.Changes != 0 {
+				t.Errorf("%+v, wrote %+v, told %q, behind %d times", row, s.wrote, s.told, lags)
+			}
+			if once && s.took() > 2*time.Minute {
+				t.Errorf("it ended after %s", s.took())
+			}
+		})
+	}
+}
