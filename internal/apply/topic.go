@@ -151,7 +151,7 @@ func (a *appliers) run(life engine.Lifecycle) error {
 	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
 	side.Go("acknowledge", func(ctx context.Context) error {
 		for task.Sleep(ctx, a.Timing.Commit) == nil {
-			if err := a.settle(life.Within(ctx)); err != nil {
+			if err := a.settle(life); err != nil { // begun, it is not broken off by a stop
 				return a.end(err)
 			}
 		}
@@ -168,17 +168,17 @@ func (a *appliers) run(life engine.Lifecycle) error {
 	return err
 }
 
-// end is common.end for a process without leases.
+// end ends the process by an error: cleanly if that is safe. Nobody takes over what a task leaves that
+// ends alone, so every error ends all.
 func (a *appliers) end(err error) error {
-	switch {
-	case engine.Orderly(err):
-		a.halt(err)
+	if err == nil {
 		return nil
-	case engine.Fatal(err):
-		a.halt(err) // what waits for room goes on
-		return err
 	}
-	return nil
+	a.halt(err) // what waits for room goes on
+	if engine.Orderly(err) {
+		return nil
+	}
+	return err
 }
 
 // pull pulls and writes until a drain begins. It has room for what it pulls before it does.

@@ -1,0 +1,108 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// What no retry repairs ends the process, from each of its tasks: the one that writes, the one that
+// writes for the second time, and the one that notes and acknowledges. A task that ended alone would
+// leave messages unacknowledged until the others have used up all room, and then all would wait.
+func TestAnErrorOfEachTaskEndsTheProcess(t *testing.T) {
+	for kind, of := range map[string]error{"orderly": checkpoint.ErrPaused, "fatal": checkpoint.ErrForeignPipeline, "of neither kind": sink.ErrFenced} {
+		for by, fail := range map[string]func(s *scene){
+			"a write":        func(s *scene) { s.unproved(5*time.Second, of) },
+			"a second write": func(s *scene) { s.Tables[0].Late = 15 * time.Second; s.unproved(10*time.Second, of) },
+			"a note": func(s *scene) {
+				s.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, of }
+			},
+			"an acknowledgement": func(s *scene) { s.Subscription = refusing{s, of} },
+		} {
+			playScene(t, func(s *scene) {
+				fail(s)
+				s.Pulls = 3
+				if s.message(1, 7); by == "a write" {
+					later := s.waiting
+					s.waiting = nil
+					s.after(8*time.Second, func() { s.waiting = later })
+				}
+				err := s.ends(10 * time.Minute)
+				if !errors.Is(err, of) || s.took() > time.Minute || slices.Contains(s.told, "ack d1") {
+					t.Errorf("%s, %s: after %s %v, %q", by, kind, s.took(), err, s.told)
+				}
+			})
+		}
+	}
+}
+
+// unproved lets each proof of the right to write fail after a while.
+func (s *scene) unproved(after time.Duration, err error) {
+	s.store.OnRead = func(context.Context, string) error {
+		if s.took() > after {
+			return err
+		}
+		return nil
+	}
+}
+
+// refusing is a subscription that takes no acknowledgements.
+type refusing struct {
+	*scene
+	err error
+}
+
+func (r refusing) Ack(context.Context, []string) error { return r.err }
+
+// An applier works on tables of its mode alone. It changes none, not even one that it finds in its
+// way: a worker that writes for itself would otherwise leave what it reads to appliers.
+func TestAnApplierKeepsTheModeOfItsTables(t *testing.T) {
+	for _, mode := range []checkpoint.Mode{checkpoint.Direct, checkpoint.Both} {
+		for name, later := range map[string]bool{"as it begins": false, "while it runs": true} {
+			playScene(t, func(s *scene) {
+				leave := func() { s.change(func(state *checkpoint.TableState) { state.Apply = mode }) }
+				writes := 0
+				if s.message(1, 7); later {
+					writes = 1
+					s.after(10*time.Second, func() { leave(); s.message(2, 7) })
+				} else {
+					leave()
+				}
+				err := s.ends(10 * time.Minute)
+				state, _, read := s.Ledger.Table(s.ctx, "Orders")
+				s.must(read)
+				if !errors.Is(err, checkpoint.ErrMode) || state.Apply != mode || state.Generation != 7 || s.writes != writes || s.took() > time.Minute || s.noted(2) {
+					t.Errorf("%s, mode %s: after %s %v, %d writes, then of mode %s in generation %d", name, mode, s.took(), err, s.writes, state.Apply, state.Generation)
+				}
+			})
+		}
+	}
+}
+
+// A stop lets a note that is under way, and its acknowledgement, come to their end: else a message
+// that is applied comes again.
+func TestAStopBreaksOffNoAcknowledgement(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.message(1, 7)
+		s.store.OnSwap = func(ctx context.Context, key string, do func() bool) (bool, error) {
+			if strings.Contains(key, "/applied/") {
+				if err := task.Sleep(ctx, 10*time.Second); err != nil {
+					return false, err
+				}
+				s.told = append(s.told, "note")
+			}
+			return do(), nil
+		}
+		s.applies(5 * time.Second)
+		if !slices.Equal(s.told, []string{"note", "ack d1"}) || s.took() > 15*time.Second {
+			t.Errorf("after %s %q", s.took(), s.told)
+		}
+	})
+}
