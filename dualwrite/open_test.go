@@ -125,6 +125,24 @@ func TestBothStoresAreWrittenAndSettled(t *testing.T) {
 	}
 }
 
+// A Writer of Open is closed with all its connections: a write then fails, and says that Bigtable has
+// not got it.
+func TestAWriterIsClosed(t *testing.T) {
+	s := start(t, ranked)
+	s.replicate(t)
+	w, err := dualwrite.Open(t.Context(), s.file, "Orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	var failed *dualwrite.Error
+	if _, err := w.Put(t.Context(), item(t, order)); !errors.As(err, &failed) || failed.Bigtable != dualwrite.NotWritten {
+		t.Errorf("after it was closed: %v", err)
+	}
+}
+
 // What is not written by its application too has no writer.
 func TestOpenRefusesOtherTables(t *testing.T) {
 	s := start(t, strings.Replace(ranked, "to: orders", "to: orders, dual_writes: off", 1))
