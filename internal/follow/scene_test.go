@@ -60,7 +60,7 @@ func playScene(t *testing.T, script func(s *scene)) {
 	world.StepLimit = 1_000_000
 	err := world.Run(72*time.Hour, func(ctx context.Context) {
 		s := &scene{T: t, ctx: ctx, world: world, store: &checkpointtest.Memory{}, room: engine.SettleBytes}
-		s.stream = &stream{scene: s, shards: map[string]*history{}, size: 1}
+		s.stream = &stream{scene: s, shards: map[string]*history{}, size: 1, delay: 10 * time.Millisecond}
 		s.Ledger = s.open("w")
 		s.Spec = engine.Spec{Mapping: enginetest.OrdersMapping(t), MappingHash: "h"}
 		s.Floors, s.Open = &engine.Floors{}, func(string) cdc.Source { return s.stream }
@@ -190,7 +190,7 @@ func (s *scene) works(d time.Duration) error {
 	defer kill()
 	drain, stop := task.WithTimeout(work, d)
 	defer stop()
-	return s.parts.Assign(engine.Lifecycle{Drain: drain, Work: work}, func() { s.told = append(s.told, "finished") })
+	return s.parts.Assign(engine.Lifecycle{Drain: drain, Work: work}, func() { s.told = append(s.told, "finished"); stop() })
 }
 
 // works, and nothing ends it.
@@ -228,11 +228,12 @@ func (s *scene) numbers(exact bool) (all []int) {
 	return all
 }
 
-// stream gives the changes of its shards in small pages, each after 10 ms.
+// stream gives the changes of its shards in small pages.
 type stream struct {
 	*scene
 	shards map[string]*history
-	size   int // of a page at most
+	size   int           // of a page at most
+	delay  time.Duration // of an answer
 	reads  []string
 	// fails, if not nil, is asked before each read and seek.
 	fails func(shard string) error
@@ -270,7 +271,7 @@ func (s *stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	shard, text, _ := strings.Cut(string(at), "/")
 	from := 0
 	_, _ = fmt.Sscan(text, &from)
-	err := cmp.Or(task.Sleep(ctx, 10*time.Millisecond), s.failure(shard))
+	err := cmp.Or(task.Sleep(ctx, s.delay), s.failure(shard))
 	if err != nil {
 		return cdc.Page{}, err
 	}
