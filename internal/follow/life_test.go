@@ -25,7 +25,7 @@ func TestAShardIsFollowed(t *testing.T) {
 		s.after(10*time.Second, func() { s.put("a", "d") })
 		s.follows(20 * time.Second)
 		row := s.row("s")
-		if !slices.Equal(s.exact(), []int{1, 2, 3, 4, 5}) || s.at() != 5 || row.Owner != "" || row.Applied != 5 || !row.CaughtUp || s.took() > 21*time.Second {
+		if !slices.Equal(s.exact(), []int{1, 2, 3, 4, 5}) || len(s.first()) > 0 || s.at() != 5 || row.Owner != "" || row.Applied != 5 || !row.CaughtUp || s.took() > 21*time.Second {
 			t.Errorf("after %s: %+v, %+v", s.took(), s.wrote, row)
 		}
 		if !slices.Equal(s.told, []string{"taken s", "left s"}) || len(s.failed) > 0 || s.ticked < 10 {

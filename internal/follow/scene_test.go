@@ -52,6 +52,7 @@ type wrote struct {
 	n     int // of its change
 	exact bool
 	after time.Duration // since the worker began
+	sent  sink.Request
 }
 
 func playScene(t *testing.T, script func(s *scene)) {
@@ -211,7 +212,7 @@ func (s *scene) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 		}
 	}
 	version := r.Refuse.AtLeast
-	s.wrote = append(s.wrote, wrote{r.Row, number(version.Sequence()), version.Count() == transform.CountExact, task.Mono(ctx) - s.began})
+	s.wrote = append(s.wrote, wrote{r.Row, number(version.Sequence()), version.Count() == transform.CountExact, task.Mono(ctx) - s.began, *r})
 	return true, nil
 }
 

@@ -139,6 +139,9 @@ func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begins := len(s.queue) == 0
+	if begins {
+		s.settled = from // nothing waits, so all that was read before is settled
+	}
 	s.urgent = s.urgent || end || s.read.FirstRead.IsZero() && !to.FirstRead.IsZero()
 	s.read, s.ended = to, end
 	if changes > 0 {

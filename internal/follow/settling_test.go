@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -167,6 +169,36 @@ func TestH39_TheCheckpointIsTheFrontOfTheQueue(t *testing.T) {
 	}
 }
 
+// While nothing waits, what was read is settled, also pages of which nothing is applied: those before a
+// cut, and empty ones, which show up to when the shard is applied. When a page waits again, the
+// checkpoint stays there. Did it go back, each commit would be refused, and a worker that takes the shard
+// over would find a gap where there is none (H75).
+func TestH75_WhatIsReadWhileNothingWaitsIsSettled(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Late = time.Minute
+		w := s.settler()
+		dropped, empty, page, next := upTo(2), upTo(2), upTo(3), upTo(4)
+		dropped.Dropping = true
+		empty.AppliedTo, empty.CaughtUp = knownAt.Add(time.Hour), true
+		page.AppliedTo, next.AppliedTo = empty.AppliedTo, empty.AppliedTo
+		read := func(changes int, from, to checkpoint.Progress) checkpoint.Progress {
+			w.add(s.ctx, settledPage(1), changes, from, to, false)
+			s.must(w.lease.Commit(s.ctx, w.progress()))
+			return w.progress()
+		}
+		read(0, checkpoint.Progress{}, dropped)
+		read(0, dropped, empty)
+		for _, waits := range []checkpoint.Progress{read(1, empty, page), read(1, page, next)} {
+			if number(waits.Position.After) != 2 || waits.Applied != 2 || !waits.AppliedTo.Equal(empty.AppliedTo) || waits.Dropping || waits.CaughtUp {
+				t.Errorf("%+v", waits)
+			}
+		}
+		if w.pop(); number(w.progress().Position.After) != 3 || w.progress().Settling.Changes != 1 {
+			t.Errorf("%+v", w.progress())
+		}
+	})
+}
+
 // What waits takes room, and gives it back: as it is settled, and as the shard is given up.
 func TestTheRoomOfASettler(t *testing.T) {
 	playScene(t, func(s *scene) {
@@ -238,6 +270,7 @@ func TestH39_AShardIsDoneWhenAllIsSettled(t *testing.T) {
 			s.shard("s", "")
 			s.shard("child", "s")
 			s.put("a", "b")
+			s.stream.put("child", "c")
 			s.stream.shards["s"].closed, s.stream.shards["child"].closed = true, true
 			lags := 0
 			s.Events.Lag = func(_ string, lag, _ time.Duration) {
@@ -247,17 +280,124 @@ func TestH39_AShardIsDoneWhenAllIsSettled(t *testing.T) {
 			}
 			s.change(func(state *checkpoint.TableState) { state.StreamEnded = true })
 			s.after(50*time.Second, func() {
-				if row := s.row("s"); row.State != checkpoint.Reading || !row.Ended() || s.at() != 0 || s.row("child").State != checkpoint.Done || slices.Contains(s.told, "finished") {
+				if row := s.row("s"); row.State != checkpoint.Reading || !row.Ended() || s.at() != 0 || len(s.wrote) != 3 || s.wrote[2].after > 4*time.Second || slices.Contains(s.told, "finished") {
 					t.Errorf("before it is settled: %+v, %q", row, s.told)
 				}
 			})
 			s.follows(3 * time.Minute)
-			if row := s.row("s"); row.State != checkpoint.Done || s.at() != 2 || !slices.Equal(s.exact(), []int{1, 2}) || lags > 0 || slices.Contains(s.told, "finished") != once || row.Settling.Changes != 0 {
+			if row := s.row("s"); row.State != checkpoint.Done || s.at() != 2 || !slices.Equal(s.exact(), []int{1, 2, 1}) || s.row("child").State != checkpoint.Done || lags > 0 || slices.Contains(s.told, "finished") != once || row.Settling.Changes != 0 {
 				t.Errorf("%+v, wrote %+v, told %q, behind %d times", row, s.wrote, s.told, lags)
 			}
 			if once && s.took() > 2*time.Minute {
 				t.Errorf("it ended after %s", s.took())
 			}
 		})
+	}
+}
+
+// A page is settled when it is due, and what waits is in the shard's row within a second: a cutover and
+// a run with Once look there. A drain is over at once, although pages wait.
+func TestH39_ASettlerKeepsItsTimes(t *testing.T) {
+	for _, room := range []int64{0, engine.SettleBytes} {
+		playScene(t, func(s *scene) {
+			s.Late, s.room = 8*time.Second, room
+			s.shard("s", "")
+			s.after(11*time.Second, func() { s.put("a") })
+			s.after(14*time.Second, func() {
+				if row := s.row("s"); row.Settling.Changes != 1 || s.at() != 0 {
+					t.Errorf("%+v waits", row.Settling)
+				}
+			})
+			s.after(23*time.Second, func() {
+				if row := s.row("s"); row.Settling.Changes != 0 || s.at() != 1 {
+					t.Errorf("at %d, %+v waits when it is settled", s.at(), row.Settling)
+				}
+			})
+			s.after(26*time.Second, func() { s.put("b") })
+			s.follows(30 * time.Second)
+			if len(s.exact()) != 1 || s.wrote[1].after-s.wrote[0].after < s.Late || s.wrote[1].after-s.wrote[0].after > s.Late+1500*time.Millisecond || s.took() > 31*time.Second {
+				t.Errorf("over after %s, %+v", s.took(), s.wrote)
+			}
+		})
+	}
+}
+
+// A run with Once is not over while a change waits for its second application.
+func TestH39_OnceWaitsForWhatSettles(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Late, s.Once = time.Minute, true
+		s.shard("s", "")
+		s.put("a")
+		s.follows(3 * time.Minute)
+		if !slices.Equal(s.exact(), []int{1}) || s.at() != 1 || !slices.Contains(s.told, "finished") || s.took() > 90*time.Second {
+			t.Errorf("over after %s, at %d, %+v", s.took(), s.at(), s.wrote)
+		}
+	})
+}
+
+// What was dropped for want of room is settled as what was held: the same requests, in pages as large as
+// the service likes, and nothing beyond the stretch, whose turn has not come. What is parked already is
+// not parked again.
+func TestH111_ADroppedPageIsSettledAsOneThatWasHeld(t *testing.T) {
+	for name, edit := range map[string]func(s *scene){
+		"rows are ours":     func(*scene) {},
+		"rows may be older": func(s *scene) { s.change(func(state *checkpoint.TableState) { state.Base = 6 }) },
+		"changes before a cut": func(s *scene) {
+			s.change(func(state *checkpoint.TableState) { state.Cut = s.world.Now().Add(4 * time.Second) })
+		},
+		"large pages afterward": func(s *scene) { s.after(55*time.Second, func() { s.stream.size = 100 }) },
+		"a failure":             func(s *scene) { s.failsOnce(61 * time.Second) },
+	} {
+		settled := func(room int64) (all []wrote) {
+			playScene(t, func(s *scene) {
+				s.Late, s.room = time.Minute, room
+				s.shard("s", "", func(row *checkpoint.Shard) { row.Dropping = name == "changes before a cut" })
+				edit(s)
+				s.after(2*time.Second, func() { s.put("a", "b") })
+				for i := range 6 { // joined with those before, and too late for that
+					s.after(8*time.Second+time.Duration(i)*1500*time.Millisecond, func() { s.put(fmt.Sprint("c", i), fmt.Sprint("d", i)) })
+				}
+				s.after(30*time.Second, func() { s.put("late") })
+				s.follows(2 * time.Minute)
+				for _, w := range s.wrote {
+					if w.exact {
+						if w.after < time.Minute+2*time.Second || w.n == 15 && w.after < time.Minute+30*time.Second {
+							t.Errorf("%s, room of %d: change %d after %s", name, room, w.n, w.after)
+						}
+						w.after = 0
+						all = append(all, w)
+					}
+				}
+				if row := s.row("s"); s.at() != 15 || row.Settling.Changes != 0 {
+					t.Errorf("%s, room of %d: at %d, failed %q, told %q", name, room, s.at(), s.failed, s.told)
+				}
+				if s.parts.follower.room.left != room {
+					t.Errorf("%s: of a room of %d there are %d left", name, room, s.parts.follower.room.left)
+				}
+				for range 24 {
+					if !s.table.Worker.Slots.TryAcquire(1) {
+						t.Errorf("%s: a page keeps its place", name)
+					}
+				}
+			})
+			slices.SortStableFunc(all, func(a, b wrote) int { return a.n - b.n })
+			return all
+		}
+		held, dropped := settled(1<<20), settled(0)
+		if !reflect.DeepEqual(held, dropped) || len(held) < 13 {
+			t.Errorf("%s: held %+v,\ndropped %+v", name, held, dropped)
+		}
+	}
+}
+
+// failsOnce lets one read fail, some time after the worker began.
+func (s *scene) failsOnce(after time.Duration) {
+	failed := false
+	s.stream.fails = func(string) error {
+		if failed || s.took() < after {
+			return nil
+		}
+		failed = true
+		return &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable}
 	}
 }
