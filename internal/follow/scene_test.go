@@ -235,7 +235,8 @@ type stream struct {
 	shards map[string]*history
 	size   int           // of a page at most
 	delay  time.Duration // of an answer
-	reads  []string
+	// trimmed is how many changes of a shard are gone.
+	trimmed int
 	// fails, if not nil, is asked before each read and seek.
 	fails func(shard string) error
 }
@@ -276,7 +277,9 @@ func (s *stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	if err != nil {
 		return cdc.Page{}, err
 	}
-	s.reads = append(s.reads, string(at))
+	if from > 0 && from < s.trimmed {
+		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Trimmed, Err: errors.New("trimmed")}
+	}
 	h := s.shards[shard]
 	to := min(len(h.changes), from+s.size)
 	page := cdc.Page{Changes: slices.Clone(h.changes[from:to]), Next: cdc.Iterator(fmt.Sprint(shard, "/", to)), At: s.world.Now()}

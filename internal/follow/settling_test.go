@@ -263,7 +263,7 @@ func TestH39_ADrainLeavesWhatIsNotSettled(t *testing.T) {
 
 // A shard that was read to its end is done when all of it is settled. Until then its children may be
 // read, and a run with Once waits for it; it is neither behind nor caught up.
-func TestH39_AShardIsDoneWhenAllIsSettled(t *testing.T) {
+func TestAShardIsDoneWhenAllIsSettled(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		playScene(t, func(s *scene) {
 			s.Late, s.Once = time.Minute, once
@@ -297,7 +297,7 @@ func TestH39_AShardIsDoneWhenAllIsSettled(t *testing.T) {
 
 // A page is settled when it is due, and what waits is in the shard's row within a second: a cutover and
 // a run with Once look there. A drain is over at once, although pages wait.
-func TestH39_ASettlerKeepsItsTimes(t *testing.T) {
+func TestASettlerKeepsItsTimes(t *testing.T) {
 	for _, room := range []int64{0, engine.SettleBytes} {
 		playScene(t, func(s *scene) {
 			s.Late, s.room = 8*time.Second, room
@@ -323,7 +323,7 @@ func TestH39_ASettlerKeepsItsTimes(t *testing.T) {
 }
 
 // A run with Once is not over while a change waits for its second application.
-func TestH39_OnceWaitsForWhatSettles(t *testing.T) {
+func TestOnceWaitsForWhatSettles(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Late, s.Once = time.Minute, true
 		s.shard("s", "")
@@ -388,6 +388,22 @@ func TestH111_ADroppedPageIsSettledAsOneThatWasHeld(t *testing.T) {
 			t.Errorf("%s: held %+v,\ndropped %+v", name, held, dropped)
 		}
 	}
+}
+
+// A page that was dropped, and is trimmed before it is due, is lost: it is applied once, and perhaps under
+// an older image. The checkpoint stays before it, and the shard becomes a gap.
+func TestADroppedPageThatIsTrimmedIsAGap(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Late, s.room = time.Minute, 0
+		s.shard("s", "")
+		s.put("a")
+		s.after(70*time.Second, func() { s.put("b") })
+		s.after(100*time.Second, func() { s.stream.trimmed = 2 })
+		s.follows(4 * time.Minute)
+		if row := s.row("s"); row.State != checkpoint.Gap || row.Loss != checkpoint.Trimmed || s.at() != 1 || !slices.Equal(s.exact(), []int{1}) || s.state().Generation == 7 || row.Settling.Changes != 0 {
+			t.Errorf("%s at %d, %+v, told %q", row.State, s.at(), s.wrote, s.told)
+		}
+	})
 }
 
 // failsOnce lets one read fail, some time after the worker began.
