@@ -173,16 +173,23 @@ func TestWhatEndsAFollower(t *testing.T) {
 		})
 	}
 	for name, of := range map[string]error{"orderly": checkpoint.ErrPaused, "fatal": checkpoint.ErrLedgerExchanged} {
-		playScene(t, func(s *scene) {
-			s.shard("s", "")
-			s.after(5*time.Second, func() {
-				s.store.OnRead = func(context.Context, string) error { return of }
+		for by, late := range map[string]time.Duration{"a look": 0, "a commit": 0, "a settler's commit": time.Hour} {
+			playScene(t, func(s *scene) {
+				s.Late = late
+				s.shard("s", "")
+				s.after(5*time.Second, func() {
+					if s.put("a"); by == "a look" {
+						s.store.OnRead = func(context.Context, string) error { return of }
+						return
+					}
+					s.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, of }
+				})
+				err := s.works(time.Minute)
+				if orderly := name == "orderly"; errors.Is(err, of) == orderly || errors.Is(s.halted, of) != orderly || orderly && err != nil {
+					t.Errorf("%s, %s: %v after %s, halted by %v", name, by, err, s.took(), s.halted)
+				}
 			})
-			err := s.works(time.Minute)
-			if orderly := name == "orderly"; errors.Is(err, of) == orderly || errors.Is(s.halted, of) != orderly || orderly && err != nil {
-				t.Errorf("%s: %v after %s, halted by %v", name, err, s.took(), s.halted)
-			}
-		})
+		}
 	}
 }
 
