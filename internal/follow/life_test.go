@@ -28,8 +28,8 @@ func TestAShardIsFollowed(t *testing.T) {
 		if !slices.Equal(s.exact(), []int{1, 2, 3, 4, 5}) || len(s.first()) > 0 || s.at() != 5 || row.Owner != "" || row.Applied != 5 || !row.CaughtUp || s.took() > 21*time.Second {
 			t.Errorf("after %s: %+v, %+v", s.took(), s.wrote, row)
 		}
-		if !slices.Equal(s.told, []string{"taken s", "left s"}) || len(s.failed) > 0 || s.ticked < 10 {
-			t.Errorf("told %q, failed %q", s.told, s.failed)
+		if !slices.Equal(s.told, []string{"taken s", "left s"}) || len(s.failed) > 0 || s.ticked < 10 || s.stream.reads > 30 { // once a second, when nothing comes
+			t.Errorf("told %q, failed %q, after %d reads", s.told, s.failed, s.stream.reads)
 		}
 		s.wrote, s.parts = nil, nil
 		s.follows(10 * time.Second)
@@ -190,6 +190,27 @@ func TestWhatEndsAFollower(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A position that was trimmed is read on from the horizon only where the shard was found empty since, and its
+// last change is as old as the stream keeps any. A younger one was trimmed early, and so may be what
+// followed it: that is a gap, and never passed over.
+func TestATrimmedPositionIsReadOnOrIsAGap(t *testing.T) {
+	for changed, gap := range map[time.Duration]bool{25 * time.Hour: false, time.Hour: true} {
+		playScene(t, func(s *scene) {
+			s.shard("s", "", func(row *checkpoint.Shard) {
+				now := s.world.Now()
+				row.Position, row.EventTime, row.FirstRead, row.AppliedTo = cdc.SequenceOf(1), now.Add(-changed), now.Add(-30*time.Hour), now.Add(-10*time.Minute)
+			})
+			s.put("a")
+			s.stream.trimmed = 2
+			s.after(10*time.Second, func() { s.put("b") })
+			s.follows(30 * time.Second)
+			if row := s.row("s"); (row.State == checkpoint.Gap) != gap || (s.at() == 2) == gap || len(s.wrote) > 1 {
+				t.Errorf("changed %s ago: %s at %d, %+v", changed, row.State, s.at(), s.wrote)
+			}
+		})
 	}
 }
 

@@ -235,6 +235,7 @@ type stream struct {
 	shards map[string]*history
 	size   int           // of a page at most
 	delay  time.Duration // of an answer
+	reads  int
 	// trimmed is how many changes of a shard are gone.
 	trimmed int
 	// fails, if not nil, is asked before each read and seek.
@@ -259,6 +260,9 @@ func (s *stream) ListPage(context.Context, string, string) (cdc.ListingPage, err
 }
 
 func (s *stream) Seek(_ context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
+	if n := number(from.After); n > 0 && n < s.trimmed {
+		return "", &cdc.Error{Op: "GetShardIterator", Reason: cdc.Trimmed, Err: errors.New("trimmed")}
+	}
 	return cdc.Iterator(fmt.Sprint(shard, "/", number(from.After))), s.failure(shard)
 }
 
@@ -271,14 +275,12 @@ func (s *stream) failure(shard string) error {
 
 func (s *stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	shard, text, _ := strings.Cut(string(at), "/")
+	s.reads++
 	from := 0
 	_, _ = fmt.Sscan(text, &from)
 	err := cmp.Or(task.Sleep(ctx, s.delay), s.failure(shard))
 	if err != nil {
 		return cdc.Page{}, err
-	}
-	if from > 0 && from < s.trimmed {
-		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Trimmed, Err: errors.New("trimmed")}
 	}
 	h := s.shards[shard]
 	to := min(len(h.changes), from+s.size)
