@@ -59,7 +59,7 @@ func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right 
 
 func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, pages *pageReader, state checkpoint.TableState, settling *settler) error {
 	ctx, shard, slot := life.Work, lease.Shard(), pages.slot
-	inherits := state.MayHoldOlderRows() || state.Generation != shard.Generation // it was raised since the record was read
+	older := inherits(state, shard)
 	at, committed := shard.Progress(), task.Mono(ctx)
 	saved := at.Applied // which appliers are measured by, of a topic
 	rate := engine.RateMeter{At: committed}
@@ -87,11 +87,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime, DualWrites: settling != nil})
 		batch.Latest = latestOf(batch.Latest, kept) // of what appliers write, too
 		batch.Read = transform.Reading{At: page.At, Mono: page.answered}
-		if inherits {
-			sink.OwnAll(f.mapping, &batch)
-		} else {
-			sink.OwnRemoved(f.mapping, &batch)
-		}
+		f.own(&batch, older)
 		err = f.applier.Write(life, right, settling.timestampedBatch(&batch), changes, slot)
 		slot.Drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, engine.ErrPutBack) {
@@ -137,6 +133,21 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 		return nil
 	}
 	return f.Retry(life.Finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
+}
+
+// inherits reports whether rows may be older than the generation that a lease gave the shard. It may have
+// been raised since the table's record was read.
+func inherits(state checkpoint.TableState, shard checkpoint.Shard) bool {
+	return state.MayHoldOlderRows() || state.Generation != shard.Generation
+}
+
+// own makes a batch remove what its items may have in its rows beside what its images say.
+func (f *follower) own(batch *transform.Batch, older bool) {
+	if older {
+		sink.OwnAll(f.mapping, batch)
+	} else {
+		sink.OwnRemoved(f.mapping, batch)
+	}
 }
 
 // latestOf is the time by which cells of the last of changes are dated: they never go back.

@@ -117,9 +117,11 @@ func TestACheckpointHasItsTime(t *testing.T) {
 	})
 }
 
-// A child is read when its parent is done, and a shard that was read to its end is.
+// A child is read as soon as its parent is done, and a shard that was read to its end is. The coordinator
+// is woken: it lists the children.
 func TestAShardThatEndsIsDone(t *testing.T) {
 	playScene(t, func(s *scene) {
+		s.Timing.Pass = 10 * time.Second
 		s.shard("s", "")
 		s.shard("child", "s")
 		s.put("a", "b")
@@ -132,9 +134,13 @@ func TestAShardThatEndsIsDone(t *testing.T) {
 		})
 		s.follows(30 * time.Second)
 		s.told = slices.DeleteFunc(s.told, func(what string) bool { return what == "taken s" })
-		if row := s.row("s"); row.State != checkpoint.Done || row.DoneAt.IsZero() || len(s.wrote) != 3 || s.wrote[2].after > 15*time.Second ||
+		if row := s.row("s"); row.State != checkpoint.Done || row.DoneAt.IsZero() || len(s.wrote) != 3 || s.wrote[2].after > 12*time.Second ||
 			!slices.Equal(s.told, []string{"done s", "left s", "taken child", "left child"}) {
 			t.Errorf("%+v, wrote %+v, told %q", row, s.wrote, s.told)
+		}
+		before := task.Mono(s.ctx)
+		if s.must(s.table.Wake.Reconciler.Wait(s.ctx, time.Hour)); task.Mono(s.ctx) != before {
+			t.Error("the coordinator is not woken")
 		}
 	})
 }

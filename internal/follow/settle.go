@@ -10,7 +10,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -67,7 +66,7 @@ type settler struct {
 	right  *engine.Right
 	source cdc.Source
 	state  checkpoint.TableState
-	owns   bool // rows are given all that their items may own
+	owns   bool // rows may be older than the generation
 	wake   task.Wakeup
 
 	mu      sync.Mutex
@@ -109,7 +108,7 @@ func (f *follower) work(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 	shard := lease.Shard()
 	s := &settler{
 		follower: f, lease: lease, right: right, source: reader.Source, state: state, reading: true,
-		owns: state.MayHoldOlderRows() || state.Generation != shard.Generation, settled: shard.Progress(), read: shard.Progress(),
+		owns: inherits(state, shard), settled: shard.Progress(), read: shard.Progress(),
 	}
 	defer s.abandon()
 	g := task.NewGroup(life.Work, 0)
@@ -327,9 +326,7 @@ func (s *settler) rereadStretch(life engine.Lifecycle, page appliedPage) error {
 		batch := transform.Fold(s.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
 		batch.Read = transform.Reading{At: read.At, Mono: task.Mono(life.Work)}
 		batch.Parked, batch.Unaddressed, batch.Ignored = nil, nil, nil
-		if s.owns {
-			sink.OwnAll(s.mapping, &batch)
-		}
+		s.own(&batch, s.owns)
 		if err := s.applier.Write(life, s.right, &batch, nil, &engine.PageSlot{}); err != nil {
 			return err
 		}
