@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 )
 
 // What is read is written in its order, committed once it is durable, and given up by a drain with all
@@ -220,6 +221,119 @@ func TestATrimmedPositionIsReadOnOrIsAGap(t *testing.T) {
 	}
 }
 
+// A read at the horizon fails for nothing that was trimmed. What it is judged by is handed to each reader:
+// up to when the lineage is covered, and up to when empty pages show that nothing came.
+func TestTheHorizonIsJudgedByTheRow(t *testing.T) {
+	for name, c := range map[string]struct {
+		covered, applied time.Duration // ago
+		gap              bool
+	}{
+		"covered in time":       {23 * time.Hour, 0, false},
+		"covered too long ago":  {25 * time.Hour, 0, true},
+		"but found empty since": {25 * time.Hour, time.Hour, false},
+	} {
+		playScene(t, func(s *scene) {
+			s.shard("s", "", func(row *checkpoint.Shard) {
+				row.CoveredTo = s.world.Now().Add(-c.covered)
+				if c.applied > 0 {
+					row.AppliedTo, row.FirstRead = s.world.Now().Add(-c.applied), s.world.Now().Add(-25*time.Hour)
+				}
+			})
+			s.put("a")
+			s.follows(10 * time.Second)
+			if row := s.row("s"); (row.State == checkpoint.Gap) != c.gap || (len(s.wrote) == 0) != c.gap {
+				t.Errorf("%s: %s, wrote %+v", name, row.State, s.wrote)
+			}
+		})
+	}
+}
+
+// Once the fence has risen a worker proves its right before it writes again: it still holds the lease, in
+// the same generation, and the table is not halted. If it is, the worker writes nothing and releases the
+// shard at once: while a row names it, it counts as alive. It goes on when the halt is over.
+func TestH35_TheRightIsProvedUnderARisenFence(t *testing.T) {
+	for _, halted := range []bool{false, true} {
+		for _, late := range []time.Duration{0, 20 * time.Second} {
+			playScene(t, func(s *scene) {
+				s.Late = late
+				s.shard("s", "")
+				s.put("a")
+				s.after(5*time.Second, func() {
+					s.change(func(state *checkpoint.TableState) { state.Halt = checkpoint.Halt{Attempt: 1, On: halted} })
+					_, err := s.Ledger.UpdateTarget(s.ctx, "orders", func(target *checkpoint.Target) error { target.Fence, target.Withheld = 9, ""; return nil })
+					s.must(err)
+				})
+				s.after(9*time.Second, func() { s.put("b") })
+				s.after(40*time.Second, func() {
+					if row := s.row("s"); (row.Owner == "") != halted || slices.Contains(s.first(), 2) == (halted || late == 0) || slices.Contains(s.exact(), 2) == halted {
+						t.Errorf("halted %t, late by %s: %+v, wrote %+v", halted, late, row, s.wrote)
+					}
+					s.change(func(state *checkpoint.TableState) { state.Halt = checkpoint.Halt{Attempt: 1} })
+				})
+				s.follows(90 * time.Second)
+				last := s.wrote[len(s.wrote)-1]
+				if last.n != 2 || !last.exact || last.sent.Ops[0].Family != sink.FenceFamily("l", 9) || s.at() != 2 {
+					t.Errorf("halted %t, late by %s: at %d, wrote %+v", halted, late, s.at(), s.wrote)
+				}
+			})
+		}
+	}
+}
+
+// A worker that the source does not answer leaves a shard alone for a few passes, so that another may take
+// it. When it takes it back its row tells since when there is no answer. Until then the shard counts: the
+// table is behind, and not unread.
+func TestAShardThatIsGivenUpIsTakenBack(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.shard("s", "")
+		s.stream.fails = func(string) error {
+			if s.took() > 5*time.Second {
+				return &cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: errors.New("denied")}
+			}
+			return nil
+		}
+		var left, taken time.Duration
+		s.Events.ShardLeft = func(string, string, error) { left = s.took() }
+		s.Events.ShardTaken = func(string, string, uint64) { taken = s.took() }
+		s.Events.NotReading = func(string) {
+			if s.took() > time.Second && s.took() < 140*time.Second {
+				t.Errorf("after %s it says that it reads nothing", s.took())
+			}
+		}
+		s.after(140*time.Second, func() {
+			since := s.row("s").Trouble.Since
+			if taken < left+3*2*time.Second || taken > left+12*time.Second || since.IsZero() || since.Sub(enginetest.ListingsBegin) > 10*time.Second {
+				t.Errorf("left after %s, taken after %s, in trouble since %s", left, taken, since)
+			}
+		})
+		s.follows(141 * time.Second)
+	})
+}
+
+// Shards that are lost together are one gap: the first waits for what the others turn out to be.
+func TestShardsThatAreLostTogetherAreOneGap(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.shard("s", "")
+		s.shard("t", "")
+		s.change(func(state *checkpoint.TableState) { state.AdoptedAt = s.world.Now() })
+		s.stream.fails = func(shard string) error {
+			if shard == "t" && s.took() < 20*time.Second {
+				return &cdc.Error{Op: "GetRecords", Reason: cdc.Throttled}
+			}
+			return &cdc.Error{Op: "GetRecords", Reason: cdc.NotFound, Err: errors.New("gone")}
+		}
+		s.after(10*time.Second, func() {
+			if s.row("s").State != checkpoint.Gap || s.state().Generation != 7 {
+				t.Errorf("%s in generation %d", s.row("s").State, s.state().Generation)
+			}
+		})
+		s.follows(40 * time.Second)
+		if state := s.state(); state.Generation == 7 || state.GapCount != 2 || s.row("t").State != checkpoint.Gap {
+			t.Errorf("%d gaps in generation %d, %s", state.GapCount, state.Generation, s.row("t").State)
+		}
+	})
+}
+
 // A worker whose lease was taken over writes and commits no more: the row is the other one's.
 func TestALostLeaseEndsTheFollower(t *testing.T) {
 	playScene(t, func(s *scene) {
@@ -253,6 +367,14 @@ func TestTheNextPageIsReadAhead(t *testing.T) {
 			last := s.wrote[len(s.wrote)-1].after
 			if !slices.Equal(s.exact(), []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) || last < least || last > least+2*time.Second || s.at() != 10 {
 				t.Errorf("%d places: %+v", pages, s.wrote)
+			}
+			s.wrote, s.parts = nil, nil
+			for i := range 10 {
+				s.put(fmt.Sprint(i))
+			}
+			s.follows(3300 * time.Millisecond) // and is drained while a page is read ahead
+			if s.at() != 10+len(s.wrote) || len(s.wrote) == 0 || len(s.wrote) > 5 {
+				t.Errorf("%d places, drained: at %d, %+v", pages, s.at(), s.wrote)
 			}
 			for range pages {
 				if !s.table.Worker.Slots.TryAcquire(1) {

@@ -344,6 +344,8 @@ func TestH111_ADroppedPageIsSettledAsOneThatWasHeld(t *testing.T) {
 		"rows may be older": func(s *scene) { s.change(func(state *checkpoint.TableState) { state.Base = 6 }) },
 		"changes before a cut": func(s *scene) {
 			s.change(func(state *checkpoint.TableState) { state.Cut = s.world.Now().Add(4 * time.Second) })
+			s.stream.size = 2
+			s.after(2*time.Second+time.Millisecond, func() { s.stream.shards["s"].changes[1].Time = s.world.Now().Add(5 * time.Second) }) // one of a page
 		},
 		"large pages afterward": func(s *scene) { s.after(55*time.Second, func() { s.stream.size = 100 }) },
 		"a failure":             func(s *scene) { s.failsOnce(61 * time.Second) },
@@ -402,6 +404,33 @@ func TestADroppedPageThatIsTrimmedIsAGap(t *testing.T) {
 		s.follows(4 * time.Minute)
 		if row := s.row("s"); row.State != checkpoint.Gap || row.Loss != checkpoint.Trimmed || s.at() != 1 || !slices.Equal(s.exact(), []int{1}) || s.state().Generation == 7 || row.Settling.Changes != 0 {
 			t.Errorf("%s at %d, %+v, told %q", row.State, s.at(), s.wrote, s.told)
+		}
+	})
+}
+
+// A settler that takes a shard over begins where its row stands: before its first answer there is nothing
+// else to commit, however long that takes.
+func TestASettlerBeginsWhereTheRowStands(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Late = time.Minute
+		s.shard("s", "", func(row *checkpoint.Shard) {
+			row.Position, row.Applied, row.EventTime, row.FirstRead = cdc.SequenceOf(2), 2, s.world.Now(), s.world.Now()
+		})
+		s.put("a", "b")
+		s.stream.fails = func(string) error {
+			if s.took() < 30*time.Second {
+				return &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable}
+			}
+			return nil
+		}
+		s.after(20*time.Second, func() {
+			if row := s.row("s"); s.at() != 2 || row.Applied != 2 || row.FirstRead.IsZero() {
+				t.Errorf("%+v", row)
+			}
+		})
+		s.follows(40 * time.Second)
+		if s.at() != 2 || slices.Contains(s.failed, "commit") || len(s.wrote) > 0 {
+			t.Errorf("at %d, failed %q, wrote %+v", s.at(), s.failed, s.wrote)
 		}
 	})
 }
