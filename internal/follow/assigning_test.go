@@ -72,6 +72,7 @@ func TestWhatAnAssignerTakes(t *testing.T) {
 	})
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
+		s.Events.Waits = func(string, engine.Leases, int, time.Duration) { t.Error("it waits for no lease") }
 		s.change(func(state *checkpoint.TableState) { state.Listed = 0 })
 		s.after(20*time.Second, func() {
 			if n := s.mine(); n > 0 {
@@ -118,6 +119,88 @@ func TestShardsAreEven(t *testing.T) {
 	}
 }
 
+// What is taken over is of the worker that holds the most, and of none that holds about as much.
+func TestAShardIsTakenOverFromTheBusiest(t *testing.T) {
+	playScene(t, func(s *scene) {
+		held := map[string]int{"busy": 5, "other": 2}
+		for name, n := range held {
+			worker := s.open(name)
+			for i := range n {
+				s.shard(fmt.Sprint(name, i), "")
+				lease, err := worker.Take(s.ctx, s.row(fmt.Sprint(name, i)), nil)
+				s.must(err)
+				s.world.Go(name, func(context.Context) { _ = lease.Keep() })
+			}
+		}
+		s.after(3*time.Minute, func() {
+			shards, err := s.Ledger.Shards(s.ctx, "Orders")
+			s.must(err)
+			now := map[string]int{}
+			for _, row := range shards {
+				now[row.Owner]++
+			}
+			if now["other"] != 2 || now["w"] < 2 || now["w"]+now["busy"] != 5 {
+				t.Errorf("the workers hold %v", now)
+			}
+		})
+		s.follows(3*time.Minute + time.Second)
+	})
+}
+
+// At every look a worker tells how the table stands, and how far behind it is with what it reads; also
+// when the look fails. What it gave up, and another may have, does not count then.
+func TestEveryLookIsTold(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.shard("s", "")
+		s.shard("done", "", func(row *checkpoint.Shard) { row.State = checkpoint.Done })
+		looks, lags := 0, 0
+		s.Events.Ledger = func(state checkpoint.TableState, shards map[checkpoint.State]int) {
+			if looks++; state.Generation != 7 || len(shards) != 4 || shards[checkpoint.Done] != 1 || shards[checkpoint.Waiting]+shards[checkpoint.Reading] != 1 {
+				t.Errorf("told of generation %d, %v", state.Generation, shards)
+			}
+		}
+		s.Events.Lag = func(string, time.Duration, time.Duration) { lags++ }
+		s.after(20*time.Second, func() {
+			if looks < 8 || lags < 8 {
+				t.Errorf("%d looks and %d lags are told in 20 s", looks, lags)
+			}
+			looks, lags = 0, 0
+			s.store.OnRead = func(context.Context, string) error { return errors.New("away") }
+		})
+		s.follows(40 * time.Second)
+		if looks > 0 || lags < 4 || s.ticked < 20 {
+			t.Errorf("%d looks and %d lags are told while the ledger is away, %d turns", looks, lags, s.ticked)
+		}
+	})
+}
+
+// A table that was dropped days ago is left, where it may not come back by itself: by the service's time,
+// or by the worker's own if no answer has told it.
+func TestATableThatIsLongGoneIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		ago   time.Duration
+		heard bool
+		left  bool
+	}{"heard": {3 * 24 * time.Hour, true, true}, "not heard": {3 * 24 * time.Hour, false, true}, "its stream may be read": {24 * time.Hour, true, false}} {
+		playScene(t, func(s *scene) {
+			if !c.heard {
+				ledger, err := checkpoint.Open(s.ctx, s.store, "follows", checkpoint.Options{Worker: "w", ID: "l"})
+				s.must(err)
+				s.Ledger = ledger
+			}
+			s.change(func(state *checkpoint.TableState) {
+				state.Suspended = checkpoint.Suspension{Since: s.world.Now().Add(-c.ago), Reason: engine.GoneReason}
+			})
+			s.prepares()
+			s.table.Tracker.SetSuspended(true)
+			s.follows(20 * time.Second)
+			if left := slices.Contains(s.told, "finished"); left != c.left {
+				t.Errorf("%s: left %t", name, left)
+			}
+		})
+	}
+}
+
 // A shard whose lease cannot be taken is tried again at the next look. Only what ends the process ends
 // the assigner.
 func TestALeaseThatCannotBeTaken(t *testing.T) {
@@ -156,6 +239,27 @@ func TestARunWithOnceEnds(t *testing.T) {
 		edit func(s *scene)
 		ends bool
 	}{
+		"there are no shards, as far as it is known": {func(s *scene) {
+			s.bare()
+			s.change(func(state *checkpoint.TableState) { state.Listed = 0 })
+		}, false},
+		"another worker reads, and finds nothing": {func(s *scene) { s.shard("t", ""); s.idles("t") }, true},
+		"messages are not applied": {func(s *scene) {
+			s.Mode, s.Topic = checkpoint.Topic, &published{}
+			s.change(func(state *checkpoint.TableState) { state.Apply = checkpoint.Topic })
+		}, false},
+		"it was dropped, and not all is known": {func(s *scene) {
+			s.Copy = true
+			s.change(func(state *checkpoint.TableState) {
+				state.Base, state.Load.AskedAt, state.Suspended = 0, enginetest.ListingsBegin, checkpoint.Suspension{Since: enginetest.ListingsBegin, Reason: engine.GoneReason}
+			})
+		}, false},
+		"it was dropped, and is there again": {func(s *scene) {
+			s.Copy = true
+			s.change(func(state *checkpoint.TableState) { state.Base, state.Load.AskedAt = 0, enginetest.ListingsBegin })
+			s.prepares()
+			s.table.Tracker.SetOver(true)
+		}, false},
 		"all is read":                       {func(*scene) {}, true},
 		"changes come":                      {func(s *scene) { s.streamOn() }, false},
 		"another worker reads, and is busy": {func(s *scene) { s.shard("t", ""); s.others(time.Hour, "t") }, false},
@@ -184,11 +288,32 @@ func TestARunWithOnceEnds(t *testing.T) {
 			s.put("a", "b")
 			c.edit(s)
 			s.follows(2 * time.Minute)
-			if ended := slices.Contains(s.told, "finished"); ended != c.ends || ended && s.took() > 40*time.Second || ended && s.took() < 10*time.Second && !s.table.Tracker.IsSuspended() {
+			if ended := slices.Contains(s.told, "finished"); ended != c.ends || ended && s.took() > 45*time.Second || ended && s.took() < 10*time.Second && !s.table.Tracker.IsSuspended() {
 				t.Errorf("%s: ended %t after %s, told %q", name, ended, s.took(), s.told)
 			}
 		})
 	}
+}
+
+// bare removes shard s.
+func (s *scene) bare() {
+	s.store.Clear()
+	s.Ledger = s.open("w")
+	s.change(func(state *checkpoint.TableState) {
+		state.StreamARN, state.Label, state.Generation, state.Adopted, state.Base, state.MappingHash = "arn", "L", 7, 7, 7, "h"
+	})
+}
+
+// idles lets another worker read a shard in which nothing comes.
+func (s *scene) idles(id string) {
+	lease, err := s.open("other").Take(s.ctx, s.row(id), nil)
+	s.must(err)
+	s.world.Go("other", func(ctx context.Context) {
+		for task.Sleep(ctx, time.Second) == nil {
+			now := s.world.Now()
+			_ = lease.Commit(ctx, checkpoint.Progress{FirstRead: enginetest.ListingsBegin, ReadAt: now, CaughtUp: true})
+		}
+	})
 }
 
 // streamOn lets changes come on and on.
