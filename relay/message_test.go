@@ -346,6 +346,19 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// A generation of 0 is none, also where the version agrees with it: appliers would drop such a change as
+// one that a load has asserted.
+func TestDecodeRefusesNoGeneration(t *testing.T) {
+	m, _, err := relay.Encode(examples(t)["modify"])
+	text := strings.NewReplacer(`"generation":29878560`, `"generation":0`, `"29878560.`, `"00000000.`).Replace(string(m.Data))
+	if err != nil || strings.Count(text, "29878560") > 0 {
+		t.Fatal(text, err)
+	}
+	if _, err := relay.Decode([]byte(text)); !errors.Is(err, relay.ErrMessage) || !strings.Contains(err.Error(), "generation, ledger") {
+		t.Errorf("%v", err)
+	}
+}
+
 // H95: a message is whole up to the last byte that fits, and a load's that does not is still of an item
 // that is there. Its keys, number and version are.
 func TestH95_TheLastByteThatFits(t *testing.T) {
