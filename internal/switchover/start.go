@@ -292,7 +292,8 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	return nil
 }
 
-// interrupted tells whether the command may end. Where it drives, the application is let go first.
+// interrupted tells whether the command may end. Where it drives, the application is let go first: the
+// cutover is cancelled, again and again until the ledger has that.
 func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool {
 	if !f.drives {
 		return true
@@ -300,9 +301,11 @@ func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool 
 	now := task.Mono(ctx)
 	if f.settled == 0 {
 		f.settled = max(now, 1)
-		if c.Step.Cancellable() {
+	}
+	if c.Step.Cancellable() {
+		_, err := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
+		if err == nil {
 			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application resumes")
-			_, _ = f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
 		}
 	}
 	return c.Step.Switched() || now-f.settled > interruptGrace
