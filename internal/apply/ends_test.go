@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -25,6 +26,7 @@ func TestAnErrorOfEachTaskEndsTheProcess(t *testing.T) {
 				s.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, of }
 			},
 			"an acknowledgement": func(s *scene) { s.Subscription = refusing{s, of} },
+			"a pull":             func(s *scene) { s.Subscription = unpulled{s, of} },
 		} {
 			playScene(t, func(s *scene) {
 				fail(s)
@@ -60,6 +62,39 @@ type refusing struct {
 }
 
 func (r refusing) Ack(context.Context, []string) error { return r.err }
+
+// unpulled is a subscription that gives nothing.
+type unpulled struct {
+	*scene
+	err error
+}
+
+func (u unpulled) Pull(context.Context, int) ([]relay.Delivery, error) { return nil, u.err }
+
+// Where a clean stop is safe, what is being written meanwhile is written to its end, noted and acknowledged.
+// Where it is not, nothing more is.
+func TestACleanStopFinishesWhatIsUnderWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		of   error
+		told []string
+	}{"orderly": {checkpoint.ErrPaused, []string{"note", "ack d1"}}, "fatal": {checkpoint.ErrForeignPipeline, nil}} {
+		playScene(t, func(s *scene) {
+			s.Pulls, s.Timing.Pass = 2, time.Second
+			s.message(1, 7)
+			s.answer = func(ctx context.Context, _ *sink.Request) error { return task.Sleep(ctx, 15*time.Second) }
+			s.after(5*time.Second, func() { s.message(2, 7) })
+			s.store.OnRead = func(context.Context, string) error {
+				if s.took() > 4*time.Second && s.took() < 10*time.Second {
+					return c.of
+				}
+				return nil
+			}
+			if err := s.ends(10 * time.Minute); !errors.Is(err, c.of) || !slices.Equal(s.told, c.told) || s.took() > 25*time.Second {
+				t.Errorf("%s: after %s %v, %q", name, s.took(), err, s.told)
+			}
+		})
+	}
+}
 
 // An applier works on tables of its mode alone. It changes none, not even one that it finds in its
 // way: a worker that writes for itself would otherwise leave what it reads to appliers.
