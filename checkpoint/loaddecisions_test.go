@@ -260,9 +260,9 @@ func TestWhatAPlanNeeds(t *testing.T) {
 	}
 }
 
-// Windows alone are judged at every end of their load, the copy's and each pass's: what another shard
-// lost may be noted meanwhile, and begin before the first window. Such a load would end the loss
-// without mending it. What is refused changes nothing, and no retry helps.
+// Windows alone are judged at every end of their load, the copy's and each pass's: what another
+// shard lost may be noted meanwhile, and begin before the first window. Such a load would end the
+// loss without mending it. What is refused changes nothing, and no retry helps.
 func TestH107_WindowsAreJudgedAtEveryEnd(t *testing.T) {
 	for stage, end := range map[string]func(s *state) error{
 		"sealed":   func(s *state) error { return s.CompleteCopy(7, 1, done(4, 0, 0), begin) },

@@ -125,8 +125,8 @@ func TestBothStoresAreWrittenAndSettled(t *testing.T) {
 	}
 }
 
-// A Writer of Open is closed with all its connections: a write then fails, and says that Bigtable has
-// not got it.
+// A Writer of Open is closed with all its connections: a write then fails, and says that Bigtable
+// has not got it.
 func TestAWriterIsClosed(t *testing.T) {
 	s := start(t, ranked)
 	s.replicate(t)

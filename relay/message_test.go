@@ -346,8 +346,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// A generation of 0 is none, also where the version agrees with it: appliers would drop such a change as
-// one that a load has asserted.
+// A generation of 0 is none, also where the version agrees with it: appliers would drop such a
+// change as one that a load has asserted.
 func TestDecodeRefusesNoGeneration(t *testing.T) {
 	m, _, err := relay.Encode(examples(t)["modify"])
 	text := strings.NewReplacer(`"generation":29878560`, `"generation":0`, `"29878560.`, `"00000000.`).Replace(string(m.Data))

@@ -15,8 +15,9 @@ import (
 )
 
 // What no retry repairs ends the process, from each of its tasks: the one that writes, the one that
-// writes for the second time, and the one that notes and acknowledges. A task that ended alone would
-// leave messages unacknowledged until the others have used up all room, and then all would wait.
+// writes for the second time, and the one that notes and acknowledges. A task that ended alone
+// would leave messages unacknowledged until the others have used up all room, and then all would
+// wait.
 func TestAnErrorOfEachTaskEndsTheProcess(t *testing.T) {
 	for kind, of := range map[string]error{"orderly": checkpoint.ErrPaused, "fatal": checkpoint.ErrForeignPipeline, "of neither kind": sink.ErrFenced} {
 		for by, fail := range map[string]func(s *scene){
@@ -71,8 +72,8 @@ type unpulled struct {
 
 func (u unpulled) Pull(context.Context, int) ([]relay.Delivery, error) { return nil, u.err }
 
-// Where a clean stop is safe, what is being written meanwhile is written to its end, noted and acknowledged.
-// Where it is not, nothing more is.
+// Where a clean stop is safe, what is being written meanwhile is written to its end, noted and
+// acknowledged. Where it is not, nothing more is.
 func TestACleanStopFinishesWhatIsUnderWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		of   error

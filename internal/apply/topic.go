@@ -168,8 +168,8 @@ func (a *appliers) run(life engine.Lifecycle) error {
 	return err
 }
 
-// end ends the process by an error: cleanly if that is safe. Nobody takes over what a task leaves that
-// ends alone, so every error ends all.
+// end ends the process by an error: cleanly if that is safe. Nobody takes over what a task leaves
+// that ends alone, so every error ends all.
 func (a *appliers) end(err error) error {
 	if err == nil {
 		return nil

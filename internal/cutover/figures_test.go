@@ -9,9 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// What gates are judged by is read, or there is no judgement: items that cannot be counted are not none,
-// and neither is what any read of the ledger did not bring. Else writes would be frozen, or a cutover
-// begun, on figures that nobody has.
+// What gates are judged by is read, or there is no judgement: items that cannot be counted are not
+// none, and neither is what any read of the ledger did not bring. Else writes would be frozen, or a
+// cutover begun, on figures that nobody has.
 func TestAFigureThatCannotBeReadIsNoFigure(t *testing.T) {
 	store := &checkpointtest.Memory{}
 	ledger, err := checkpoint.Open(t.Context(), store, "gates", checkpoint.Options{Worker: "w", ID: "l"})

@@ -44,8 +44,8 @@ func (s *scene) mine() (n int) {
 }
 
 // A worker takes what is free at once, and waits for the leases of others for as long as they are
-// renewed, and a lease longer; it says so at its first look alone. Before the stream was listed as a
-// whole it takes nothing.
+// renewed, and a lease longer; it says so at its first look alone. Before the stream was listed as
+// a whole it takes nothing.
 func TestWhatAnAssignerTakes(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
@@ -147,8 +147,8 @@ func TestAShardIsTakenOverFromTheBusiest(t *testing.T) {
 	})
 }
 
-// At every look a worker tells how the table stands, and how far behind it is with what it reads; also
-// when the look fails. What it gave up, and another may have, does not count then.
+// At every look a worker tells how the table stands, and how far behind it is with what it reads;
+// also when the look fails. What it gave up, and another may have, does not count then.
 func TestEveryLookIsTold(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
@@ -174,8 +174,8 @@ func TestEveryLookIsTold(t *testing.T) {
 	})
 }
 
-// A table that was dropped days ago is left, where it may not come back by itself: by the service's time,
-// or by the worker's own if no answer has told it.
+// A table that was dropped days ago is left, where it may not come back by itself: by the service's
+// time, or by the worker's own if no answer has told it.
 func TestATableThatIsLongGoneIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago   time.Duration
@@ -201,8 +201,8 @@ func TestATableThatIsLongGoneIsLeft(t *testing.T) {
 	}
 }
 
-// A shard whose lease cannot be taken is tried again at the next look. Only what ends the process ends
-// the assigner.
+// A shard whose lease cannot be taken is tried again at the next look. Only what ends the process
+// ends the assigner.
 func TestALeaseThatCannotBeTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -232,8 +232,8 @@ func TestALeaseThatCannotBeTaken(t *testing.T) {
 	}
 }
 
-// A run with Once ends when all is read and nothing came for a while; not while another worker's shard
-// goes on, a shard is not read yet, or messages are not applied.
+// A run with Once ends when all is read and nothing came for a while; not while another worker's
+// shard goes on, a shard is not read yet, or messages are not applied.
 func TestARunWithOnceEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(s *scene)

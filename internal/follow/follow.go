@@ -135,8 +135,8 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 	return f.Retry(life.Finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
 }
 
-// inherits reports whether rows may be older than the generation that a lease gave the shard. It may have
-// been raised since the table's record was read.
+// inherits reports whether rows may be older than the generation that a lease gave the shard. It may
+// have been raised since the table's record was read.
 func inherits(state checkpoint.TableState, shard checkpoint.Shard) bool {
 	return state.MayHoldOlderRows() || state.Generation != shard.Generation
 }

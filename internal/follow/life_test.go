@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 )
 
-// What is read is written in its order, committed once it is durable, and given up by a drain with all
-// that was read committed: another worker may take the shard at once, and writes nothing again.
+// What is read is written in its order, committed once it is durable, and given up by a drain with
+// all that was read committed: another worker may take the shard at once, and writes nothing again.
 func TestAShardIsFollowed(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
@@ -84,8 +84,8 @@ func (s *scene) commits() *int {
 	return &n
 }
 
-// The first read is committed at once, because a load waits for it; changes once a second; and what an
-// idle shard shows goes with the renewals of its lease.
+// The first read is committed at once, because a load waits for it; changes once a second; and what
+// an idle shard shows goes with the renewals of its lease.
 func TestACheckpointHasItsTime(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
@@ -118,8 +118,8 @@ func TestACheckpointHasItsTime(t *testing.T) {
 	})
 }
 
-// A child is read as soon as its parent is done, and a shard that was read to its end is. The coordinator
-// is woken: it lists the children.
+// A child is read as soon as its parent is done, and a shard that was read to its end is. The
+// coordinator is woken: it lists the children.
 func TestAShardThatEndsIsDone(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Timing.Pass = 10 * time.Second
@@ -146,9 +146,9 @@ func TestAShardThatEndsIsDone(t *testing.T) {
 	})
 }
 
-// What ends the reading of a shard, and what becomes of its lease: a loss makes it a gap and begins a
-// generation; whoever may not write, or gets no answer, releases it for others and comes back later;
-// what ends the process is handed on.
+// What ends the reading of a shard, and what becomes of its lease: a loss makes it a gap and begins
+// a generation; whoever may not write, or gets no answer, releases it for others and comes back
+// later; what ends the process is handed on.
 func TestWhatEndsAFollower(t *testing.T) {
 	gone := &cdc.Error{Op: "GetRecords", Reason: cdc.NotFound, Err: errors.New("gone")}
 	trimmed := &cdc.Error{Op: "GetRecords", Reason: cdc.Trimmed, Err: errors.New("trimmed")}
@@ -200,9 +200,9 @@ func TestWhatEndsAFollower(t *testing.T) {
 	}
 }
 
-// A position that was trimmed is read on from the horizon only where the shard was found empty since, and its
-// last change is as old as the stream keeps any. A younger one was trimmed early, and so may be what
-// followed it: that is a gap, and never passed over.
+// A position that was trimmed is read on from the horizon only where the shard was found empty
+// since, and its last change is as old as the stream keeps any. A younger one was trimmed early,
+// and so may be what followed it: that is a gap, and never passed over.
 func TestATrimmedPositionIsReadOnOrIsAGap(t *testing.T) {
 	for changed, gap := range map[time.Duration]bool{25 * time.Hour: false, time.Hour: true} {
 		playScene(t, func(s *scene) {
@@ -221,8 +221,8 @@ func TestATrimmedPositionIsReadOnOrIsAGap(t *testing.T) {
 	}
 }
 
-// A read at the horizon fails for nothing that was trimmed. What it is judged by is handed to each reader:
-// up to when the lineage is covered, and up to when empty pages show that nothing came.
+// A read at the horizon fails for nothing that was trimmed. What it is judged by is handed to each
+// reader: up to when the lineage is covered, and up to when empty pages show that nothing came.
 func TestTheHorizonIsJudgedByTheRow(t *testing.T) {
 	for name, c := range map[string]struct {
 		covered, applied time.Duration // ago
@@ -248,9 +248,10 @@ func TestTheHorizonIsJudgedByTheRow(t *testing.T) {
 	}
 }
 
-// Once the fence has risen a worker proves its right before it writes again: it still holds the lease, in
-// the same generation, and the table is not halted. If it is, the worker writes nothing and releases the
-// shard at once: while a row names it, it counts as alive. It goes on when the halt is over.
+// Once the fence has risen a worker proves its right before it writes again: it still holds the
+// lease, in the same generation, and the table is not halted. If it is, the worker writes nothing
+// and releases the shard at once: while a row names it, it counts as alive. It goes on when the
+// halt is over.
 func TestH35_TheRightIsProvedUnderARisenFence(t *testing.T) {
 	for _, halted := range []bool{false, true} {
 		for _, late := range []time.Duration{0, 20 * time.Second} {
@@ -280,9 +281,9 @@ func TestH35_TheRightIsProvedUnderARisenFence(t *testing.T) {
 	}
 }
 
-// A worker that the source does not answer leaves a shard alone for a few passes, so that another may take
-// it. When it takes it back its row tells since when there is no answer. Until then the shard counts: the
-// table is behind, and not unread.
+// A worker that the source does not answer leaves a shard alone for a few passes, so that another
+// may take it. When it takes it back its row tells since when there is no answer. Until then the
+// shard counts: the table is behind, and not unread.
 func TestAShardThatIsGivenUpIsTakenBack(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
@@ -352,8 +353,8 @@ func TestALostLeaseEndsTheFollower(t *testing.T) {
 	})
 }
 
-// A shard that is behind is read while the page before is written, in a place of its own; without one
-// it waits for its turn. In the end all places are free.
+// A shard that is behind is read while the page before is written, in a place of its own; without
+// one it waits for its turn. In the end all places are free.
 func TestTheNextPageIsReadAhead(t *testing.T) {
 	for pages, least := range map[int]time.Duration{1: 14 * time.Second, 2: 10 * time.Second} {
 		playScene(t, func(s *scene) {
@@ -388,8 +389,8 @@ func TestTheNextPageIsReadAhead(t *testing.T) {
 	}
 }
 
-// What was read ahead is taken if it is what follows, and did not fail; an empty page only while it is
-// young, because it says that nothing came since. What is not taken gives its place back.
+// What was read ahead is taken if it is what follows, and did not fail; an empty page only while it
+// is young, because it says that nothing came since. What is not taken gives its place back.
 func TestWhatWasReadAheadIsTaken(t *testing.T) {
 	const soon = time.Second
 	at := cdc.Position{After: cdc.SequenceOf(7)}

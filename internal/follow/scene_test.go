@@ -23,8 +23,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// scene is a worker that follows table Orders in generation 7, its stream, and a target, which writes
-// down what happens.
+// scene is a worker that follows table Orders in generation 7, its stream, and a target, which
+// writes down what happens.
 type scene struct {
 	*testing.T
 	engine.Options

@@ -30,10 +30,10 @@ func upTo(n int) checkpoint.Progress {
 	return checkpoint.Progress{Position: cdc.Position{After: cdc.SequenceOf(uint64(n))}, FirstRead: knownAt, Applied: uint64(n)}
 }
 
-// A page is due a delay after its first application, in its order, whether it is held or was dropped.
-// A stretch of dropped pages is read again at once, so it is due with its latest: what the earlier
-// bound allows, no write of the application's is under way then. It grows for a sixteenth of the
-// delay, and the front, which may be at work, never does.
+// A page is due a delay after its first application, in its order, whether it is held or was
+// dropped. A stretch of dropped pages is read again at once, so it is due with its latest: what the
+// earlier bound allows, no write of the application's is under way then. It grows for a sixteenth
+// of the delay, and the front, which may be at work, never does.
 func TestH39_AStretchIsDueWithItsLatestPage(t *testing.T) {
 	const late = 16 * time.Minute
 	hold := func(room int64, at ...time.Duration) []appliedPage {
@@ -169,10 +169,10 @@ func TestH39_TheCheckpointIsTheFrontOfTheQueue(t *testing.T) {
 	}
 }
 
-// While nothing waits, what was read is settled, also pages of which nothing is applied: those before a
-// cut, and empty ones, which show up to when the shard is applied. When a page waits again, the
-// checkpoint stays there. Did it go back, each commit would be refused, and a worker that takes the shard
-// over would find a gap where there is none (H75).
+// While nothing waits, what was read is settled, also pages of which nothing is applied: those
+// before a cut, and empty ones, which show up to when the shard is applied. When a page waits
+// again, the checkpoint stays there. Did it go back, each commit would be refused, and a worker
+// that takes the shard over would find a gap where there is none (H75).
 func TestH75_WhatIsReadWhileNothingWaitsIsSettled(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Late = time.Minute
@@ -261,8 +261,8 @@ func TestH39_ADrainLeavesWhatIsNotSettled(t *testing.T) {
 	}
 }
 
-// A shard that was read to its end is done when all of it is settled. Until then its children may be
-// read, and a run with Once waits for it; it is neither behind nor caught up.
+// A shard that was read to its end is done when all of it is settled. Until then its children may
+// be read, and a run with Once waits for it; it is neither behind nor caught up.
 func TestAShardIsDoneWhenAllIsSettled(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		playScene(t, func(s *scene) {
@@ -295,8 +295,8 @@ func TestAShardIsDoneWhenAllIsSettled(t *testing.T) {
 	}
 }
 
-// A page is settled when it is due, and what waits is in the shard's row within a second: a cutover and
-// a run with Once look there. A drain is over at once, although pages wait.
+// A page is settled when it is due, and what waits is in the shard's row within a second: a cutover
+// and a run with Once look there. A drain is over at once, although pages wait.
 func TestASettlerKeepsItsTimes(t *testing.T) {
 	for _, room := range []int64{0, engine.SettleBytes} {
 		playScene(t, func(s *scene) {
@@ -335,9 +335,9 @@ func TestOnceWaitsForWhatSettles(t *testing.T) {
 	})
 }
 
-// What was dropped for want of room is settled as what was held: the same requests, in pages as large as
-// the service likes, and nothing beyond the stretch, whose turn has not come. What is parked already is
-// not parked again.
+// What was dropped for want of room is settled as what was held: the same requests, in pages as
+// large as the service likes, and nothing beyond the stretch, whose turn has not come. What is
+// parked already is not parked again.
 func TestH111_ADroppedPageIsSettledAsOneThatWasHeld(t *testing.T) {
 	for name, edit := range map[string]func(s *scene){
 		"rows are ours":     func(*scene) {},
@@ -392,8 +392,8 @@ func TestH111_ADroppedPageIsSettledAsOneThatWasHeld(t *testing.T) {
 	}
 }
 
-// A page that was dropped, and is trimmed before it is due, is lost: it is applied once, and perhaps under
-// an older image. The checkpoint stays before it, and the shard becomes a gap.
+// A page that was dropped, and is trimmed before it is due, is lost: it is applied once, and
+// perhaps under an older image. The checkpoint stays before it, and the shard becomes a gap.
 func TestADroppedPageThatIsTrimmedIsAGap(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Late, s.room = time.Minute, 0
@@ -408,8 +408,8 @@ func TestADroppedPageThatIsTrimmedIsAGap(t *testing.T) {
 	})
 }
 
-// A settler that takes a shard over begins where its row stands: before its first answer there is nothing
-// else to commit, however long that takes.
+// A settler that takes a shard over begins where its row stands: before its first answer there is
+// nothing else to commit, however long that takes.
 func TestASettlerBeginsWhereTheRowStands(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Late = time.Minute

@@ -49,9 +49,9 @@ func deleted(r sink.Request) (families []string) {
 	return families
 }
 
-// While rows may be older than the generation, a write removes what another rule may have left of its
-// item: the change that would have removed it may be lost. Afterwards a remove alone does, always. So
-// it is when the generation was raised between a worker's look and its lease.
+// While rows may be older than the generation, a write removes what another rule may have left of
+// its item: the change that would have removed it may be lost. Afterwards a remove alone does,
+// always. So it is when the generation was raised between a worker's look and its lease.
 func TestAWriteRemovesWhatMayBeOlder(t *testing.T) {
 	for name, c := range map[string]struct {
 		late   time.Duration
@@ -92,8 +92,8 @@ func TestAWriteRemovesWhatMayBeOlder(t *testing.T) {
 	}
 }
 
-// raisesAtTheLease makes the generation that a lease gives another one than that which the worker saw
-// when it looked.
+// raisesAtTheLease makes the generation that a lease gives another one than that which the worker
+// saw when it looked.
 func (s *scene) raisesAtTheLease() {
 	s.store.OnRead = func(_ context.Context, prefix string) error {
 		if strings.Contains(prefix, "/shard/") {
@@ -105,7 +105,8 @@ func (s *scene) raisesAtTheLease() {
 }
 
 // Cells are dated by the latest time that the shard has reached: DynamoDB's times run backwards at
-// times, and a cell that is dated before an older one would be hidden by it. So it is for the next worker.
+// times, and a cell that is dated before an older one would be hidden by it. So it is for the next
+// worker.
 func TestCellTimesNeverGoBack(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
@@ -129,8 +130,9 @@ func TestCellTimesNeverGoBack(t *testing.T) {
 	})
 }
 
-// What others look at while a shard is idle goes with the renewals of its lease: up to when it is applied,
-// which a takeover is judged by, and when it was read. What a cutover looks for goes with the changes.
+// What others look at while a shard is idle goes with the renewals of its lease: up to when it is
+// applied, which a takeover is judged by, and when it was read. What a cutover looks for goes with
+// the changes.
 func TestWhatARowTellsMeanwhile(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
@@ -176,9 +178,9 @@ func (p *published) Publish(_ context.Context, messages []relay.Message) ([]erro
 	return make([]error, len(messages)), 0
 }
 
-// Changes are published once each, and numbered on and on, whoever reads the shard; they are written where
-// the mode says so. That a shard has a position, and how many are numbered, is in its row within a
-// second: what follows is judged by both.
+// Changes are published once each, and numbered on and on, whoever reads the shard; they are
+// written where the mode says so. That a shard has a position, and how many are numbered, is in its
+// row within a second: what follows is judged by both.
 func TestChangesArePublishedAndNumbered(t *testing.T) {
 	for mode, writes := range map[checkpoint.Mode]int{checkpoint.Topic: 0, checkpoint.Both: 5} {
 		playScene(t, func(s *scene) {
@@ -212,8 +214,8 @@ func TestChangesArePublishedAndNumbered(t *testing.T) {
 	}
 }
 
-// A worker whose first answer is that a shard is lost asks for the time before it declares that: its
-// children are covered up to then.
+// A worker whose first answer is that a shard is lost asks for the time before it declares that:
+// its children are covered up to then.
 func TestAGapHasItsTime(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Ledger = nil

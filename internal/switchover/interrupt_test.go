@@ -12,8 +12,8 @@ import (
 )
 
 // While the ledger does not take the cancellation of a command that drives and is interrupted, the
-// command says nothing of one and goes on to ask: else the driver would go on to the switch of a cutover
-// that its operator has ended.
+// command says nothing of one and goes on to ask: else the driver would go on to the switch of a
+// cutover that its operator has ended.
 func TestAnInterruptWhileTheLedgerIsAway(t *testing.T) {
 	playScene(t, func(s *scene) {
 		ctx, interrupt := context.WithCancelCause(s.Ctx)

@@ -292,8 +292,8 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	return nil
 }
 
-// interrupted tells whether the command may end. Where it drives, the application is let go first: the
-// cutover is cancelled, again and again until the ledger has that.
+// interrupted tells whether the command may end. Where it drives, the application is let go first:
+// the cutover is cancelled, again and again until the ledger has that.
 func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool {
 	if !f.drives {
 		return true
