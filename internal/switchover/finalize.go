@@ -3,6 +3,7 @@ package switchover
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -88,7 +89,7 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 	if o.AsJSON() {
 		return o.WriteJSON(d)
 	}
-	return d.render(o)
+	return d.render(o.Stdout, !f.DryRun)
 }
 
 // finalizable refuses while anybody could still write.
@@ -123,7 +124,7 @@ func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 		if o.Confirm == nil {
 			return diag.BadUsage("finalize needs confirmation, but there is no terminal", "add --yes, or see what would be removed with --dry-run")
 		}
-		if err := d.render(o); err != nil {
+		if err := d.render(o.Stderr, false); err != nil {
 			return err
 		}
 		if err := o.Confirm(ctx, "Remove this? Readers of a view must read the table first"); err != nil {
@@ -165,11 +166,12 @@ func (o *Operator) switchOff(c checkpoint.Cutover) (list []string) {
 	return append(list, "the hooks of the cutover; the state table "+o.Cfg.State.Table+" stays: its record stops a forgotten worker from writing")
 }
 
-func (d *Finalized) render(o *Operator) error {
+// render writes what was removed, or before that what would be.
+func (d *Finalized) render(w io.Writer, removed bool) error {
 	var b strings.Builder
-	head := "Removed"
-	if d.DryRun {
-		head = "Would be removed"
+	head := "Would be removed"
+	if removed {
+		head = "Removed"
 	}
 	fmt.Fprintln(&b, head)
 	for _, r := range d.Removed {
@@ -182,6 +184,6 @@ func (d *Finalized) render(o *Operator) error {
 	for _, s := range d.SwitchOff {
 		fmt.Fprintln(&b, "  "+s)
 	}
-	_, err := fmt.Fprint(o.Stdout, b.String())
+	_, err := fmt.Fprint(w, b.String())
 	return err
 }

@@ -398,11 +398,8 @@ func TestFinalize(t *testing.T) {
 		}
 		s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.See(2, s.Now()) }))
 		s.answer = errors.New("no")
-		if _, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error {
-			o.Output = "text"
-			return ignore(o, o.Finalize(ctx, Finalizing{}))
-		}); code != "no" || !slices.Equal(s.Target.Families["orders"], before) {
-			t.Errorf("the answer is no: %q", code)
+		if _, code := s.run(s.Ctx, finalize(Finalizing{})); code != "no" || !slices.Equal(s.Target.Families["orders"], before) || s.stdout.Len() > 0 || !strings.Contains(s.stderr.String(), "Would be removed") {
+			t.Errorf("the answer is no: %q\n%s%s", code, &s.stdout, &s.stderr)
 		}
 		_, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error { o.Confirm = nil; return o.Finalize(ctx, Finalizing{}) })
 		if code != diag.Usage {
@@ -433,12 +430,6 @@ func TestFinalize(t *testing.T) {
 			t.Errorf("%q: %v", code, s.Target.Views)
 		}
 	})
-}
-
-// ignore keeps what was written for people from being read as JSON.
-func ignore(o *Operator, err error) error {
-	o.Stdout.(interface{ Reset() }).Reset()
-	return err
 }
 
 // What remains to be switched off depends on the answer about the fallback, and on the relay.
