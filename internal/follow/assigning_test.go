@@ -248,6 +248,15 @@ func TestARunWithOnceEnds(t *testing.T) {
 			s.Mode, s.Topic = checkpoint.Topic, &published{}
 			s.change(func(state *checkpoint.TableState) { state.Apply = checkpoint.Topic })
 		}, false},
+		"messages are applied": {func(s *scene) {
+			s.Mode, s.Topic = checkpoint.Topic, &published{}
+			s.change(func(state *checkpoint.TableState) { state.Apply = checkpoint.Topic })
+			s.after(5*time.Second, func() {
+				applied := checkpoint.Applied{Track: checkpoint.Track{Generation: 7, Label: "L", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: 2, At: s.world.Now()}}}
+				s.must(s.Ledger.NoteApplied(s.ctx, "Orders", []checkpoint.Applied{applied}))
+				s.must(s.Ledger.MergeApplied(s.ctx, "Orders"))
+			})
+		}, true},
 		"it was dropped, and not all is known": {func(s *scene) {
 			s.Copy = true
 			s.change(func(state *checkpoint.TableState) {

@@ -192,7 +192,7 @@ func TestWhatEndsAFollower(t *testing.T) {
 					s.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, of }
 				})
 				err := s.works(time.Minute)
-				if orderly := name == "orderly"; errors.Is(err, of) == orderly || errors.Is(s.halted, of) != orderly || orderly && err != nil {
+				if orderly := name == "orderly"; errors.Is(err, of) == orderly || errors.Is(s.halted, of) != orderly || orderly && err != nil || !orderly && s.took() > 20*time.Second {
 					t.Errorf("%s, %s: %v after %s, halted by %v", name, by, err, s.took(), s.halted)
 				}
 			})
@@ -308,6 +308,37 @@ func TestAShardThatIsGivenUpIsTakenBack(t *testing.T) {
 			}
 		})
 		s.follows(141 * time.Second)
+	})
+}
+
+// What was given up counts no more when another worker has it: the table is read there, and not
+// behind here.
+func TestAShardThatAnotherTookIsNotBehind(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.shard("s", "")
+		other := s.open("other")
+		s.stream.fails = func(string) error {
+			if s.took() > 5*time.Second {
+				return &cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: errors.New("denied")}
+			}
+			return nil
+		}
+		var left, unread time.Duration
+		s.Events.ShardLeft = func(string, string, error) {
+			left = s.took()
+			lease, err := other.Take(s.ctx, s.row("s"), nil)
+			s.must(err)
+			s.world.Go("other", func(context.Context) { _ = lease.Keep() })
+		}
+		s.Events.NotReading = func(string) {
+			if left > 0 && unread == 0 {
+				unread = s.took()
+			}
+		}
+		s.follows(140 * time.Second)
+		if left == 0 || unread == 0 || unread > left+5*time.Second {
+			t.Errorf("left after %s, it counts until %s", left, unread)
+		}
 	})
 }
 
