@@ -20,24 +20,16 @@ type Checked struct {
 func (c *Comparison) Check(ctx, drain context.Context, places ...Place) (Checked, error) {
 	r := (&Work{Comparison: c, Look: true, Drain: drain}).begin(ctx, Progress{})
 	var equal []Place
-	for batch := range slices.Chunk(places, c.Bounds.orDefault().PageRows) {
-		if err := r.leave(ctx); err != nil {
-			return Checked{}, err
+	err := c.looks(ctx, places, func(look Look) error {
+		r.at.Compared++
+		equal = append(equal, look.Place) // unless its second look says otherwise
+		if err := r.leave(ctx); err != nil || !look.differs() {
+			return err
 		}
-		looks, err := c.Look(ctx, batch...)
-		if err != nil {
-			return Checked{}, err
-		}
-		for _, look := range looks {
-			r.at.Compared++
-			equal = append(equal, look.Place) // unless its second look says otherwise
-			if !look.differs() {
-				continue
-			}
-			if err := r.suspect(ctx, candidate{Look: look, wants: everything}); err != nil {
-				return Checked{}, err
-			}
-		}
+		return r.suspect(ctx, candidate{Look: look, wants: everything})
+	})
+	if err != nil {
+		return Checked{}, err
 	}
 	if err := r.confirm(ctx); err != nil {
 		return Checked{}, err

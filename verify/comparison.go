@@ -59,11 +59,11 @@ type Comparison struct {
 	Bounds Bounds
 }
 
-// Bounds are what a part keeps at most.
+// Bounds are what a part keeps at most, besides some rows of 16 MiB together, or a longer one.
 type Bounds struct {
 	Findings   int // default 2,000
 	Candidates int // that wait for their second look; default 1,000
-	PageRows   int // rows of the target looked at at once; default 200
+	PageRows   int // rows of the target that a page has; default 200
 }
 
 func (b Bounds) orDefault() Bounds {
@@ -74,87 +74,6 @@ func (b Bounds) orDefault() Bounds {
 type Place struct {
 	Table, Row string
 	Keys       []attribute.Item
-}
-
-// Look is what one look at a row showed. At is after the last read.
-type Look struct {
-	Place
-	At time.Time
-	Verdict
-}
-
-// Look compares the rows of these places afresh: each row is read first, then, consistently, the
-// items that it names and those of the place. The looks are in the order of the places. One look
-// alone proves nothing against a row that may be in flight (V1).
-func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) {
-	looks := make([]Look, len(places))
-	rows, err := c.rows(ctx, places)
-	if err != nil {
-		return nil, err
-	}
-	items := newItemSet(c.Mapping)
-	shares := make([][]sink.Share, len(places))
-	strangers := make([]int, len(places))
-	asked := make([][]attribute.Item, len(places))
-	for i, p := range places {
-		shares[i], strangers[i] = c.sweeping(p.Table).Shares(rows[i])
-		for _, s := range shares[i] {
-			asked[i] = append(asked[i], s.Items...)
-		}
-		if len(shares[i])+strangers[i] == 0 { // no version says whose the row is
-			asked[i] = append(asked[i], c.Mapping.ItemsOf(p.Table, p.Row, false)...)
-		}
-		asked[i] = append(asked[i], p.Keys...)
-		items.add(asked[i]...)
-	}
-	if err := c.read(ctx, items); err != nil {
-		return nil, err
-	}
-	at := c.now(ctx)
-	for i, p := range places {
-		wanted, unmapped := items.wanted(p, asked[i], at)
-		looks[i] = Look{Place: p, At: at}
-		looks[i].Verdict = Judge(c.Mapping, p.Table, rows[i], shares[i], strangers[i], wanted, at)
-		looks[i].Unmapped = unmapped
-		for n := range looks[i].Findings {
-			looks[i].Findings[n].explain(c.Late)
-			looks[i].Findings[n].outrank(c.Generation)
-		}
-	}
-	return looks, nil
-}
-
-// rows reads the rows of places, in their order; one that does not exist has a key alone.
-func (c *Comparison) rows(ctx context.Context, places []Place) ([]sink.Row, error) {
-	found := make([]sink.Row, len(places))
-	index := map[[2]string][]int{}
-	var tables []string
-	keys := map[string][]string{}
-	for i, p := range places {
-		found[i].Key = p.Row
-		at := [2]string{p.Table, p.Row}
-		if len(index[at]) == 0 {
-			if keys[p.Table] == nil {
-				tables = append(tables, p.Table)
-			}
-			keys[p.Table] = append(keys[p.Table], p.Row)
-		}
-		index[at] = append(index[at], i)
-	}
-	for _, table := range tables {
-		err := c.retry(ctx, func(ctx context.Context) error {
-			return c.Target.ReadSet(ctx, table, keys[table], func(row sink.Row) error {
-				for _, i := range index[[2]string{table, row.Key}] {
-					found[i] = row
-				}
-				return nil
-			})
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return found, c.pace(ctx, 0, 0, len(places))
 }
 
 // read gets every item of a set, many at once.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -62,12 +61,7 @@ func (r *working) suspect(ctx context.Context, c candidate) error {
 	if len(r.waiting) == 0 {
 		r.oldest = task.Mono(ctx)
 	}
-	for _, kept := range [][]Finding{c.Findings, c.pending} {
-		for i := range kept {
-			kept[i].Columns = nil // the second look reads them again
-		}
-	}
-	r.waiting = append(r.waiting, c)
+	r.waiting = append(r.waiting, c.brief())
 	if len(r.waiting) >= bounds.Candidates {
 		return r.confirm(ctx)
 	}
@@ -86,21 +80,20 @@ func (r *working) confirm(ctx context.Context) error {
 		if waits != nil {
 			waiting = r.setAside(waiting, waits)
 		}
+		places := make([]Place, len(waiting))
+		for i, c := range waiting {
+			places[i] = c.Place
+		}
 		var again []candidate
-		for batch := range slices.Chunk(waiting, r.Bounds.orDefault().PageRows) {
-			places := make([]Place, len(batch))
-			for i, c := range batch {
-				places[i] = c.Place
+		err = r.looks(ctx, places, func(look Look) error {
+			if next, moved := r.second(waiting[0], look); moved {
+				again = append(again, next)
 			}
-			looks, err := r.Comparison.Look(ctx, places...)
-			if err != nil {
-				return err
-			}
-			for i, look := range looks {
-				if next, moved := r.second(batch[i], look); moved {
-					again = append(again, next)
-				}
-			}
+			waiting = waiting[1:]
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		waiting = again
 	}
@@ -158,23 +151,28 @@ func (r *working) second(before candidate, look Look) (next candidate, moved boo
 			next.stays = append(next.stays, f)
 		}
 	}
-	return next, next.differs()
+	return next.brief(), next.differs()
 }
 
-// keep counts a finding, and keeps it if there is room (V5): without values, which would be as large
-// as the items.
+// brief is the candidate without values.
+func (c candidate) brief() candidate {
+	for _, findings := range [][]Finding{c.Findings, c.pending, c.stays} {
+		for i := range findings {
+			findings[i] = findings[i].brief()
+		}
+	}
+	return c
+}
+
+// keep counts a finding, and keeps it if there is room (V5).
 func (r *working) keep(f Finding) {
 	count(&r.at.Counts, f.Kind)
 	if r.kept >= r.Bounds.orDefault().Findings {
 		r.at.LeftOut++
 		return
 	}
-	for i := range f.Columns {
-		c := &f.Columns[i]
-		c.want, c.have, c.Qualifier = nil, nil, strings.Clone(c.Qualifier) // which may be a part of a large text
-	}
 	r.kept++
-	r.found = append(r.found, f)
+	r.found = append(r.found, f.brief())
 }
 
 // differs reports whether a look found anything, or what is in flight.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -55,8 +56,10 @@ type Finding struct {
 	// for rows of ours of which nothing says whose they are.
 	Keys attribute.Item
 	Kind Kind
-	// Columns are those that differ, by family and qualifier; of a missing row, those that lack.
+	// Columns are those that differ, by family and qualifier; of a missing row, those that lack. More is
+	// how many do besides them: of a finding that was kept, Columns are bounded.
 	Columns []Column
+	More    int
 	// Version is what the row held of the item at the last look, live or gone; "" if nothing. Live
 	// is true if it was a live one.
 	Version transform.Version
@@ -94,6 +97,26 @@ func hashOf(value []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// columnsBytes bounds the columns that a finding is kept with: an item may have 100,000.
+const columnsBytes = 4 << 10
+
+// brief is the finding as it is kept: without values, which may be as long as the item, and with as
+// many columns as there is room for.
+func (f Finding) brief() Finding {
+	columns := f.Columns
+	f.Columns = nil
+	room := columnsBytes
+	for i, c := range columns {
+		if room -= len(c.Family) + len(c.Qualifier) + len(c.Want) + len(c.Have); room < 0 {
+			f.More += len(columns) - i
+			break
+		}
+		// The qualifier may be a part of a long text.
+		f.Columns = append(f.Columns, Column{Family: c.Family, Qualifier: strings.Clone(c.Qualifier), Want: c.Want, Have: c.Have})
+	}
+	return f
+}
+
 // ID names the finding among those of its run: the row and the item's share of it.
 func (f Finding) ID() string {
 	return f.Table + "\x00" + f.Row + "\x00" + f.Owner + "\x00" + string(f.Kind)
@@ -108,6 +131,7 @@ type stored struct {
 	Keys    json.RawMessage   `json:"keys,omitempty"` // DynamoDB JSON
 	Kind    Kind              `json:"kind"`
 	Columns []storedColumn    `json:"columns,omitempty"`
+	More    int               `json:"more,omitempty"`
 	Version transform.Version `json:"version,omitempty"`
 	Live    bool              `json:"live,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
@@ -122,7 +146,7 @@ type storedColumn struct {
 
 // MarshalJSON is how the ledger keeps it.
 func (f Finding) MarshalJSON() ([]byte, error) {
-	s := stored{Source: f.Source, Table: f.Table, Row: []byte(f.Row), Owner: f.Owner, Kind: f.Kind, Version: f.Version, Live: f.Live, Reason: f.Reason}
+	s := stored{Source: f.Source, Table: f.Table, Row: []byte(f.Row), Owner: f.Owner, Kind: f.Kind, Version: f.Version, Live: f.Live, Reason: f.Reason, More: f.More}
 	if f.Keys.Exists() {
 		var err error
 		if s.Keys, err = attribute.MarshalItem(f.Keys); err != nil {
@@ -141,7 +165,7 @@ func (f *Finding) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &s) != nil {
 		return errors.New("not a finding of a verify") // without what it holds
 	}
-	*f = Finding{Source: s.Source, Table: s.Table, Row: string(s.Row), Owner: s.Owner, Kind: s.Kind, Version: s.Version, Live: s.Live, Reason: s.Reason}
+	*f = Finding{Source: s.Source, Table: s.Table, Row: string(s.Row), Owner: s.Owner, Kind: s.Kind, Version: s.Version, Live: s.Live, Reason: s.Reason, More: s.More}
 	if s.Keys != nil {
 		var err error
 		if f.Keys, err = attribute.UnmarshalItem(s.Keys); err != nil {

@@ -62,7 +62,7 @@ func TestInFlightIsNotDifferent(t *testing.T) {
 			w.source.put(item("a", "v="+strings.Repeat("y", asked)))
 			return true
 		}, []string{"different a d:v"}, 0},
-		"as the row is at the second look": {func(w *world, _ int) bool { w.source.put(before); return true }, []string{"different a"}, 0},
+		"as the row is at the second look": {func(w *world, _ int) bool { w.source.put(before); return true }, []string{"different a d:v"}, 0},
 		"put right by a hand":              {func(w *world, _ int) bool { w.damage("t", "a", set("d", "v", "2")); return true }, nil, 0},
 	} {
 		for _, way := range []Way{Quiet, Live} {

@@ -102,3 +102,86 @@ func TestFindingsThatWaitAreBoundedByBytes(t *testing.T) {
 		t.Errorf("%d MiB of items are kept", (source.last-source.first)>>20)
 	}
 }
+
+// wide is a target whose rows are longer than items can be, as old cells make them, and notes what is
+// given of them at once.
+type wide struct {
+	differing
+	value []byte
+	reads int
+	most  int // bytes at once
+}
+
+func (w *wide) ReadSet(_ context.Context, _ string, rows []string, f func(sink.Row) error) error {
+	given := 0
+	w.reads++
+	for _, key := range rows {
+		given += len(w.value)
+		w.most = max(w.most, given)
+		if err := f(sink.NewRow(key, []transform.Cell{{Family: "d", Qualifier: "id", Value: w.value}})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rows are looked at together while they are short, and fewer at once if they are long: one alone is
+// read whatever its length, also when its read was repeated.
+func TestLooksAreBoundedByBytes(t *testing.T) {
+	for bytes, want := range map[int]struct{ rows, reads, most int }{
+		10:       {40, 2, 320},
+		4 << 20:  {6, 3, 16 << 20}, // all, until the bound, and then three and three
+		20 << 20: {6, 9, 40 << 20}, // three that end at the second row, and one by one
+	} {
+		target := &wide{value: make([]byte, bytes)}
+		w := newWorld(t, mapping(t, nil, "{id} > d"))
+		c := w.comparison()
+		c.Target, c.Retry = target, func(ctx context.Context, op func(context.Context) error) error {
+			if err := op(ctx); err != nil {
+				return err
+			}
+			return op(ctx) // as if the end of the answer was lost
+		}
+		places := make([]Place, want.rows)
+		for n := range places {
+			places[n] = Place{Table: "t", Row: name(n)}
+		}
+		looks, err := c.Look(t.Context(), places...)
+		if err != nil || len(looks) != len(places) {
+			t.Fatalf("%d looks, %v", len(looks), err)
+		}
+		for n, look := range looks {
+			if look.Row != name(n) || len(look.Findings) != 1 {
+				t.Errorf("look %d is of row %s: %+v", n, look.Row, look.Findings)
+			}
+		}
+		if target.reads != 2*want.reads || target.most != want.most {
+			t.Errorf("rows of %d bytes: %d reads, %d bytes at once", bytes, target.reads, target.most)
+		}
+	}
+}
+
+// A finding is kept without values, and with as many columns as there is room for: the others are
+// counted, also if it is made brief again.
+func TestAFindingIsBrief(t *testing.T) {
+	f := Finding{Kind: Different}
+	for n := range 1000 {
+		f.Columns = append(f.Columns, Column{Family: "d", Qualifier: fmt.Sprintf("column%04d", n), Want: "0011223344556677", want: []byte("secret")})
+	}
+	short := f.brief().brief()
+	if n := len(short.Columns); n < 100 || n > 200 || short.More != 1000-n || short.Columns[n-1].want != nil || f.Columns[0].want == nil {
+		t.Errorf("%d columns and %d more", len(short.Columns), short.More)
+	}
+	data, err := short.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Finding
+	if err := back.UnmarshalJSON(data); err != nil || back.More != short.More || len(back.Columns) != len(short.Columns) || len(data) > 16<<10 {
+		t.Errorf("%d bytes with %d columns and %d more: %v", len(data), len(back.Columns), back.More, err)
+	}
+	long := Finding{Columns: []Column{{Qualifier: strings.Repeat("n", 60_000)}}}
+	if long = long.brief(); len(long.Columns) != 0 || long.More != 1 {
+		t.Errorf("%d columns and %d more", len(long.Columns), long.More)
+	}
+}

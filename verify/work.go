@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -146,15 +145,7 @@ func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time
 			wanted = append(wanted, Wanted{*row, items[row.Change]})
 		}
 	}
-	most := r.Bounds.orDefault().PageRows
-	for len(wanted) > 0 {
-		n := min(most, len(wanted))
-		if err := r.forward(ctx, wanted[:n], readAt); err != nil {
-			return err
-		}
-		wanted = wanted[n:]
-	}
-	return nil
+	return r.forward(ctx, wanted, readAt)
 }
 
 // forward compares the rows that items map to with what they put there. What differs is looked at
@@ -164,51 +155,38 @@ func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time
 	for i, w := range wanted {
 		places[i] = Place{w.Table, w.Row, []attribute.Item{r.Mapping.Keys(w.Image)}}
 	}
-	rows, err := r.rows(ctx, places)
-	if err != nil {
-		return err
-	}
-	var differ []Place
-	for i, w := range wanted {
-		j := judgement{m: r.Mapping, table: w.Table, row: rows[i], at: readAt}
-		j.wanted(w)
-		if len(j.Findings) > 0 || j.InFlight {
-			differ = append(differ, places[i])
+	return r.pages(ctx, places, r.Bounds.orDefault().PageRows, func(page []Place, rows []sink.Row) error {
+		var differ []Place
+		for i := range page {
+			j := judgement{m: r.Mapping, table: page[i].Table, row: rows[i], at: readAt}
+			j.wanted(wanted[i])
+			if len(j.Findings) > 0 || j.InFlight {
+				differ = append(differ, page[i])
+			}
 		}
-	}
-	return r.look(ctx, differ, forwards)
+		wanted = wanted[len(page):]
+		return r.look(ctx, differ, forwards)
+	})
 }
 
 // look takes first looks at rows, and keeps those that differ for their second one.
 func (r *working) look(ctx context.Context, places []Place, wants direction) error {
-	for batch := range slices.Chunk(places, r.Bounds.orDefault().PageRows) {
-		looks, err := r.Comparison.Look(ctx, batch...)
-		if err != nil {
-			return err
+	return r.looks(ctx, places, func(look Look) error {
+		if wants != forwards {
+			r.at.Kept += int64(look.Kept)
 		}
-		for _, look := range looks {
-			if wants != forwards {
-				r.at.Kept += int64(look.Kept)
-			}
-			c := candidate{Look: look, wants: wants}
-			if r.narrow(&c.Verdict, c); !c.differs() {
-				continue
-			}
-			if err := r.suspect(ctx, c); err != nil {
-				return err
-			}
+		c := candidate{Look: look, wants: wants}
+		if r.narrow(&c.Verdict, c); !c.differs() {
+			return nil
 		}
-	}
-	return nil
+		return r.suspect(ctx, c)
+	})
 }
 
 // position is where a range of the target goes on.
 type position struct {
 	From []byte `json:"from"`
 }
-
-// errPageFull ends the read of some rows.
-var errPageFull = errors.New("the page is full")
 
 // target works on a range of a target table, from where the part stands to its end.
 func (w *Work) target(ctx context.Context, table string, rows sink.Range, from Progress) (Progress, []Finding, error) {

@@ -407,7 +407,7 @@ func TestRoomOfAPart(t *testing.T) {
 		}
 	}
 	r := (&Work{Comparison: c}).begin(t.Context(), Progress{})
-	if err := r.suspect(t.Context(), candidate{Look: Look{Verdict: Verdict{Findings: []Finding{{Columns: []Column{{have: []byte("secret")}}}}}}, wants: everything}); err != nil || r.waiting[0].Findings[0].Columns != nil {
+	if err := r.suspect(t.Context(), candidate{Look: Look{Verdict: Verdict{Findings: []Finding{{Columns: []Column{{have: []byte("secret")}}}}}}, wants: everything}); err != nil || r.waiting[0].Findings[0].Columns[0].have != nil {
 		t.Errorf("%+v, %v", r.waiting, err)
 	}
 }

@@ -130,7 +130,9 @@ type Finding struct {
 	KeyHash string   `json:"key_hash"` // of the item, else of the row
 	Key     *string  `json:"key"`      // with --show-values: DynamoDB JSON, else the row
 	Columns []Column `json:"columns"`
-	Reason  *string  `json:"reason"`
+	// MoreColumns is how many columns differ besides them.
+	MoreColumns int     `json:"more_columns"`
+	Reason      *string `json:"reason"`
 }
 
 // Column is a column that differs.
@@ -154,7 +156,7 @@ func KeyHash(m *transform.Mapping, f verify.Finding) string {
 
 // findingOf is a finding as the document has it. Values are shown if they are known and asked for.
 func findingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
-	out := Finding{Kind: string(f.Kind), Target: f.Table, KeyHash: KeyHash(m, f), Columns: []Column{}, Reason: terminal.Known(f.Reason)}
+	out := Finding{Kind: string(f.Kind), Target: f.Table, KeyHash: KeyHash(m, f), Columns: []Column{}, MoreColumns: f.More, Reason: terminal.Known(f.Reason)}
 	if values {
 		key := diag.Quoted(f.Row)
 		if f.Keys.Exists() {
@@ -322,6 +324,9 @@ func (f Finding) details() string {
 			text += fmt.Sprintf(" (want %s, have %s)", orNothing(c.WantValue), orNothing(c.HaveValue))
 		}
 		columns = append(columns, text)
+	}
+	if f.MoreColumns > 0 {
+		columns = append(columns, terminal.Plural(f.MoreColumns, "more column"))
 	}
 	text := ""
 	if len(columns) > 0 {

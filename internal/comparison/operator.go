@@ -245,7 +245,7 @@ func (o *Operator) values(ctx context.Context, t *table) error {
 		for i := range batch {
 			same := slices.IndexFunc(looks[i].Findings, func(now verify.Finding) bool { return now.ID() == batch[i].ID() })
 			if same >= 0 {
-				batch[i].Columns = looks[i].Findings[same].Columns
+				batch[i].Columns, batch[i].More = looks[i].Findings[same].Columns, 0
 			}
 		}
 	}

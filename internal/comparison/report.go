@@ -32,7 +32,9 @@ type line struct {
 	KeyHash string   `json:"key_hash,omitempty"`
 	Version string   `json:"version,omitempty"` // that the row held
 	Columns []Column `json:"columns,omitempty"`
-	Reason  string   `json:"reason,omitempty"`
+	// MoreColumns is how many columns differ besides them.
+	MoreColumns int    `json:"more_columns,omitempty"`
+	Reason      string `json:"reason,omitempty"`
 	// Listed are the lines of the table, LeftOut the differences without a line; only on the last
 	// line of a table, like its result.
 	Listed  *int    `json:"listed,omitempty"`
@@ -106,7 +108,7 @@ func (o *Operator) lines(w io.Writer, now time.Time) error {
 		for _, f := range t.list {
 			shown := findingOf(t.mapping, f, true)
 			line := line{Schema: lineSchema, Source: t.config.From, Kind: shown.Kind, Target: shown.Target, Row: diag.Quoted(f.Row), KeyHash: shown.KeyHash,
-				Version: string(f.Version), Columns: shown.Columns, Reason: f.Reason}
+				Version: string(f.Version), Columns: shown.Columns, MoreColumns: shown.MoreColumns, Reason: f.Reason}
 			if f.Keys.Exists() {
 				line.Key = *shown.Key
 			}
