@@ -173,6 +173,8 @@ func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) err
 		return nil
 	case s.Verify.Number != number || s.Verify.Phase != from:
 		return s.refuseYet("end the verify", "it is in another phase", "read the table's record again")
+	case s.VerifyOutdated() != "": // whoever looks next ends it
+		return s.refuseYet("end the verify", s.VerifyOutdated(), "read the table's record again")
 	}
 	result.Number, result.Generation = number, s.Generation
 	full := s.Verify.Full
@@ -207,8 +209,12 @@ func (s *TableState) CancelVerify() error {
 	if s.Verify.Number == 0 {
 		return s.refuse("cancel the verify", "no verify was started", "see replicator verify status")
 	}
-	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
+	s.endVerify()
 	return nil
+}
+
+func (s *TableState) endVerify() {
+	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
 }
 
 // VerifyOutdated is why a running verify can come to no result, in fixed words: what it was planned for
@@ -221,23 +227,23 @@ func (s *TableState) VerifyOutdated() string {
 		return "the mapping has changed since it began"
 	case v.Generation != 0 && v.Generation != s.Generation:
 		return "the table has begun a new generation since"
+	case s.Halt.Switched:
+		return "the application has left the source, so that rows may differ from its items"
 	}
 	return ""
 }
 
 // EndOutdatedVerify ends a verify that is outdated, with its reason. It changes no other.
-func (l *Ledger) EndOutdatedVerify(ctx context.Context, source string) (TableState, error) {
-	return l.UpdateTable(ctx, source, func(s *TableState) error {
-		why := s.VerifyOutdated()
-		if why == "" {
-			return nil
-		}
-		if err := s.CancelVerify(); err != nil {
-			return err
-		}
+func (s *TableState) EndOutdatedVerify() {
+	if why := s.VerifyOutdated(); why != "" {
+		s.endVerify()
 		s.Verify.Ended = why
-		return nil
-	})
+	}
+}
+
+// EndOutdatedVerify ends a verify that is outdated, with its reason. It changes no other.
+func (l *Ledger) EndOutdatedVerify(ctx context.Context, source string) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { s.EndOutdatedVerify(); return nil })
 }
 
 func (l *Ledger) verifyPrefix(source string) string { return l.name + "/verify/" + source + "/" }

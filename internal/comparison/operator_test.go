@@ -135,6 +135,7 @@ func TestAnOutdatedVerifyEnds(t *testing.T) {
 	for cause, change := range map[string]func(s *checkpoint.TableState){
 		"the table has begun a new generation since": func(s *checkpoint.TableState) { s.Generation++ },
 		"the mapping has changed since it began":     func(s *checkpoint.TableState) { s.MappingHash = "another" },
+		"the application has left the source":        func(s *checkpoint.TableState) { s.Halt.Switched = true },
 	} {
 		playScene(t, func(s *scene) {
 			hash := s.Table("Orders").MappingHash
@@ -146,10 +147,14 @@ func TestAnOutdatedVerifyEnds(t *testing.T) {
 			})
 			s.Damage("orders", "c", "", "", "") // so that it waits for a second look
 			err := s.operator(nil).Begin(s.Ctx)
-			if !diag.Has(err, diag.VerifyWaits) || !strings.Contains(err.Error(), cause) || diag.ExitCode(err) != diag.ExitFailed || s.Table("Orders").Verify.Running() {
+			code, exit := diag.VerifyWaits, diag.ExitFailed
+			if s.Table("Orders").Halt.Switched { // another is refused
+				code, exit = diag.CutOver, diag.ExitNo
+			}
+			if !diag.Has(err, code) || !strings.Contains(err.Error(), cause) || diag.ExitCode(err) != exit || s.Table("Orders").Verify.Running() {
 				t.Errorf("%s: %v", cause, err)
 			}
-			s.Change("Orders", func(state *checkpoint.TableState) { state.MappingHash = hash })
+			s.Change("Orders", func(state *checkpoint.TableState) { state.MappingHash, state.Halt = hash, checkpoint.Halt{} })
 			if d, code := s.begin(nil); code != diag.RowsDiffer || d.Tables[0].Result.Missing != 1 {
 				t.Errorf("after %s: %q", cause, code)
 			}

@@ -154,6 +154,8 @@ func (o *Operator) unfinished() error {
 		case v.Running() && v.Paused != "":
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " is paused", Cause: "an operator paused it",
 				Fix: "replicator verify resume --table " + t.config.From + o.With})
+		case !v.Running() && v.Result.Number != v.Number && v.Ended != "" && t.state.Halt.Switched: // another would be refused
+			found = append(found, &diag.Error{Code: diag.CutOver, What: "the verify of table " + t.config.From + " has no result", Cause: v.Ended})
 		case !v.Running() && v.Result.Number != v.Number && v.Ended != "":
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, Exit: diag.ExitFailed, What: "the verify of table " + t.config.From + " has no result", Cause: v.Ended,
 				Fix: "begin another: replicator verify --table " + t.config.From + o.With})

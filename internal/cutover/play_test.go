@@ -73,7 +73,7 @@ func (s *scene) answers(name string, with func(call Call) (string, Outcome)) {
 
 // Begin begins a final verify, which workers end a quarter of a minute later.
 func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
-	begun, err := s.Ledger.BeginVerify(ctx, state, checkpoint.VerifyPlan{Plan: []byte("{}"), Phase: 1, Parts: 1, BegunAt: s.Now()})
+	begun, err := s.Ledger.BeginVerify(ctx, state, checkpoint.VerifyPlan{Plan: []byte("{}"), Phase: 1, Parts: 1, BegunAt: s.Now(), MappingHash: state.MappingHash})
 	if err != nil {
 		return 0, err
 	}

@@ -239,7 +239,7 @@ func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Ou
 
 // Begin begins a final verify, which takes five seconds.
 func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
-	begun, err := s.ledger.BeginVerify(ctx, state, checkpoint.VerifyPlan{Plan: []byte("{}"), Phase: 1, Parts: 1, BegunAt: s.world.Now()})
+	begun, err := s.ledger.BeginVerify(ctx, state, checkpoint.VerifyPlan{Plan: []byte("{}"), Phase: 1, Parts: 1, BegunAt: s.world.Now(), MappingHash: state.MappingHash})
 	if err != nil {
 		return 0, err
 	}

@@ -109,6 +109,7 @@ func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *c
 		_, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
 			s.Halt.Attempt = c.Attempt
 			change(&s.Halt)
+			s.EndOutdatedVerify()
 			return nil
 		})
 		if err != nil {

@@ -104,6 +104,23 @@ func TestTheWatch(t *testing.T) {
 	})
 }
 
+// A verify that is under way at the switch ends with its reason, though no worker takes its parts any
+// more: rows may differ from now on.
+func TestAVerifyEndsWithTheSwitch(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverFence))
+		number := s.Table("Parts").Verify.Number + 1
+		s.Change("Parts", func(state *checkpoint.TableState) {
+			s.Must(state.BeginVerify(number, checkpoint.VerifyPlan{Plan: []byte("{}"), Phase: 1, Parts: 1, MappingHash: state.MappingHash}))
+		})
+		c := s.drive(settled)
+		if v := s.Table("Parts").Verify; c.Step != checkpoint.CutoverWatching || v.Running() || v.Number != number || v.Result.Number != number-1 || !strings.HasPrefix(v.Ended, "the application has left") {
+			t.Errorf("%s: verify %d, running %v, ended %q", c.Step, v.Number, v.Running(), v.Ended)
+		}
+	})
+}
+
 // Streams that cannot be read keep the watch from its end for an hour; then it ends and says so.
 func TestAWatchThatCannotRead(t *testing.T) {
 	for _, unread := range []string{"ListPage", "Read"} {

@@ -90,7 +90,7 @@ func (s *simulation) unread() string {
 	for _, row := range s.Shards() {
 		rows[row.Label+"/"+row.ID] = row
 	}
-	bound := s.World.Now().Add(-standing.Fresh(s.Lease) - checkpoint.ClockTolerance - s.Lease)
+	bound := s.readSince()
 	for _, row := range inOrder(rows) {
 		parent, known := rows[row.Label+"/"+row.Parent]
 		sh := s.Source.Shard(row.Label, row.ID)
@@ -104,6 +104,11 @@ func (s *simulation) unread() string {
 	return ""
 }
 
+// readSince is since when a shard must have been read of a table that is in sync.
+func (s *simulation) readSince() time.Time {
+	return s.World.Now().Add(-standing.Fresh(s.Lease) - checkpoint.ClockTolerance - s.Lease)
+}
+
 // doubt is why the table is not in sync; "" if it may be.
 func (s *simulation) doubt() string {
 	state := s.State()
@@ -113,7 +118,8 @@ func (s *simulation) doubt() string {
 	if lost := s.trimmed(state); lost != "" {
 		return lost
 	}
-	return strings.Join(s.rec.unequalOf(s.since(state), s.rec.claimed(state)), "\n")
+	claimed, bound := s.rec.claimed(state), s.readSince()
+	return strings.Join(s.rec.unequalOf(s.since(state), func(c change) bool { return claimed(c) || c.At.Before(bound) }), "\n")
 }
 
 // claimed tells whether the ledger calls a change applied.
