@@ -19,6 +19,7 @@ func TestH41_PhantomsAndLateWritesAreNamed(t *testing.T) {
 	}{
 		"a row of no item":          {Finding{Kind: Extra}, time.Minute, "a phantom"},
 		"a row of a removed item":   {Finding{Kind: Extra, Version: settled}, time.Minute, "after the item was removed, later than dual_writes.settle, 1m0s"},
+		"a live row of no item":     {Finding{Kind: Extra, Version: settled, Live: true}, time.Minute, ""},
 		"other cells":               {Finding{Kind: Different, Version: settled, Live: true}, time.Minute, "or as a phantom"},
 		"a row without its version": {Finding{Kind: Missing}, time.Minute, "deleted or wrote the whole row later"},
 		"other cells at count 0":    {Finding{Kind: Different, Version: settled.WithoutCount(), Live: true}, time.Minute, ""},

@@ -135,43 +135,62 @@ func Index(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableStat
 	return l.PutVerifyData(ctx, table, indexData, data)
 }
 
+// UnreadableError says that findings were stored in a form that this version cannot read.
+type UnreadableError struct{ Findings int }
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("a later version of replicator recorded rows that differ, and this version cannot read them: %d", e.Findings)
+}
+
 // Findings reads those of a table's last verify that came to its end, by target table, row and
-// share. They have no values (Column.Values).
+// share. They have no values (Column.Values). If some cannot be read, it fails with
+// *UnreadableError and gives the others.
 func Findings(ctx context.Context, l *checkpoint.Ledger, source string, result checkpoint.VerifyResult) ([]Finding, error) {
 	index, err := l.VerifyData(ctx, source, result.Number, indexData)
 	if err != nil {
 		return nil, err
 	}
-	r := Result{}
+	r, unread := Result{}, 0
 	for _, d := range index {
 		var names []string
 		if json.Unmarshal(d.Data, &names) != nil {
 			return nil, fmt.Errorf("%w: the index of the findings of a verify", checkpoint.ErrConflict)
 		}
 		for _, name := range names {
-			if r.Findings, err = appendFindings(ctx, l, source, result.Number, name, r.Findings); err != nil {
+			data, err := l.VerifyData(ctx, source, result.Number, name)
+			if err != nil {
 				return nil, err
+			}
+			for _, d := range data {
+				if d.Name == name {
+					found, odd := readFindings(d.Data)
+					r.Findings, unread = append(r.Findings, found...), unread+odd
+				}
 			}
 		}
 	}
 	r.sort()
+	if unread > 0 {
+		return r.Findings, &UnreadableError{unread}
+	}
 	return r.Findings, nil
 }
 
-// appendFindings reads one cell of findings.
-func appendFindings(ctx context.Context, l *checkpoint.Ledger, source string, number uint32, name string, to []Finding) ([]Finding, error) {
-	data, err := l.VerifyData(ctx, source, number, name)
-	for _, d := range data {
-		var found []Finding
-		if d.Name != name {
+// readFindings reads one cell of findings, and says how many of it cannot be read.
+func readFindings(cell []byte) (found []Finding, unread int) {
+	var all []json.RawMessage
+	if json.Unmarshal(cell, &all) != nil {
+		return nil, 1
+	}
+	for _, text := range all {
+		var f Finding
+		if json.Unmarshal(text, &f) != nil {
+			unread++
 			continue
 		}
-		if err := json.Unmarshal(d.Data, &found); err != nil {
-			return nil, err
-		}
-		to = append(to, found...)
+		found = append(found, f)
 	}
-	return to, err
+	return found, unread
 }
 
 // ResultOf is a result as the ledger keeps it.

@@ -106,6 +106,31 @@ func TestCellsOfFindingsAreBounded(t *testing.T) {
 	}
 }
 
+// Findings that cannot be read are counted, one by one where their cell can be, and hide no others.
+func TestFindingsThatCannotBeRead(t *testing.T) {
+	l, table := keeping(t)
+	part := checkpoint.Part{Epoch: 1, Phase: "first"}
+	names, err := Kept{l, table, part}.Findings(t.Context(), 0, []Finding{{Table: "t", Row: "a", Kind: Missing}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cell := range map[string]string{"found/first-0000/1-000001.000": `[{"row":7},{"table":"t","row":"Yg==","kind":"extra"},"x"]`, "found/first-0000/1-000002.000": `{`} {
+		if err := l.PutVerifyData(t.Context(), table, name, []byte(cell)); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	part.Kept = names
+	if err := Index(t.Context(), l, table, []checkpoint.Part{part}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Findings(t.Context(), l, "S", checkpoint.VerifyResult{Number: 3})
+	var unread *UnreadableError
+	if !errors.As(err, &unread) || unread.Findings != 3 || len(found) != 2 || found[1].Row != "b" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 // H56: the findings of a verify are those that its parts' last owners named, in order.
 func TestH56_KeptFindings(t *testing.T) {
 	l, table := keeping(t)

@@ -148,8 +148,8 @@ func (o *Operator) verdict() error {
 		if t.repaired != nil {
 			if err := t.repaired.Verdict(); err != nil {
 				found = append(found, asDiag(err))
-			} else if r.LeftOut > 0 {
-				found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(r.LeftOut), "row") + " of table " + t.config.From + " were not repaired",
+			} else if n := int(r.LeftOut) + t.unread; n > 0 {
+				found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(n, "row") + " of table " + t.config.From + " were not repaired",
 					Cause: "more rows differ than one verify records", Fix: "repeat the command; it compares again and repairs the next rows"})
 			}
 			continue

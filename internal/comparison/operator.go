@@ -3,6 +3,7 @@ package comparison
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -65,6 +66,7 @@ type table struct {
 	bytes    int64
 	items    int64
 	list     []verify.Finding
+	unread   int              // findings that this version cannot read
 	repaired *repair.Document // nil: nothing was repaired
 }
 
@@ -211,7 +213,12 @@ func (o *Operator) findings(ctx context.Context) error {
 			continue
 		}
 		found, err := verify.Findings(ctx, o.ledger, t.config.From, run.Result)
-		if err != nil {
+		var unread *verify.UnreadableError
+		switch {
+		case errors.As(err, &unread): // which hides no other
+			t.unread = unread.Findings
+			_, _ = fmt.Fprintf(o.Stderr, "%s: %s\n", t.config.From, err)
+		case err != nil:
 			return explain(ctx, "cannot read the findings of the verify of table "+t.config.From, err)
 		}
 		t.list = found

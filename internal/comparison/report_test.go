@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -56,5 +58,16 @@ func TestThePageOfAReport(t *testing.T) {
 		if strings.Contains(string(got), refused) {
 			t.Errorf("the page has %s", refused)
 		}
+	}
+}
+
+// A report whose lines cannot be written fails, though its page can.
+func TestTheLinesOfAReportFail(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "verify.jsonl")
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Operator{Report: name}).report(&Document{}); !diag.Has(err, diag.Usage) || !strings.Contains(err.Error(), "verify.jsonl") {
+		t.Errorf("the lines cannot be written: %v", err)
 	}
 }

@@ -102,3 +102,31 @@ func TestWhatDiffersIsTakenBackUnderItsMappingAlone(t *testing.T) {
 		}
 	}
 }
+
+// The times of a verify are the source's, whatever the clock of this process says: looks, results,
+// and what is waited for.
+func TestTheTimeOfAVerifyIsTheSources(t *testing.T) {
+	for _, skew := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
+		playScene(t, "ab", func(s *scene) {
+			p := s.World.NewProcess("skewed")
+			p.Skew(skew)
+			ledger, err := checkpoint.Open(p.Context(), s.Store, s.Config.Name, checkpoint.Options{Worker: "skewed", Lease: s.Ledger.Lease(), ReadOnly: true})
+			s.Must(err)
+			o := s.options()
+			of := engine.NewWorker(&engine.Options{Ledger: ledger, Floors: &engine.Floors{}, Database: o.Database, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(ledger.Lease())},
+				func(error) {})
+			v := NewVerifier(engine.NewTable(of, s.spec), s.Target, func() int { return 1 }, &SumSlots{})
+			c := v.comparison(engine.Until(p.Context()), s.Table("Orders"), verify.Scope{})
+			if at := c.Now(p.Context()); !at.Equal(s.Now().Add(skew)) {
+				t.Errorf("before an answer of the source: %s off", at.Sub(s.Now()))
+			}
+			ledger.Heard(p.Context(), s.Now())
+			s.Sleep(time.Minute)
+			looks, err := c.Look(p.Context(), verify.Place{Table: "orders", Row: "a"})
+			s.Must(err)
+			if at := c.Now(p.Context()); !at.Equal(s.Now()) || !looks[0].At.Equal(s.Now()) {
+				t.Errorf("a clock that is %s wrong makes it %s and %s", skew, at.Sub(s.Now()), looks[0].At.Sub(s.Now()))
+			}
+		})
+	}
+}

@@ -187,9 +187,12 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 	if err != nil {
 		return err
 	}
-	places, err = withKnown(places, before)
-	if err != nil || len(places) == 0 {
-		return err
+	places, unread := withKnown(places, before)
+	if unread > 0 {
+		s.Events.Retry(s.Source, "read the rows that differ", s.every, &verify.UnreadableError{Findings: unread})
+	}
+	if len(places) == 0 {
+		return nil
 	}
 	c := s.comparison
 	c.Owned = owned
@@ -214,12 +217,14 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 	})
 }
 
-// withKnown adds the places of rows that are known to differ.
-func withKnown(places []verify.Place, known []json.RawMessage) ([]verify.Place, error) {
+// withKnown adds the places of rows that are known to differ. Unread is how many of them cannot be
+// read.
+func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Place, unread int) {
 	for _, text := range known {
 		var f verify.Finding
-		if err := json.Unmarshal(text, &f); err != nil {
-			return nil, err
+		if json.Unmarshal(text, &f) != nil {
+			unread++
+			continue
 		}
 		if !slices.ContainsFunc(places, func(p verify.Place) bool { return p.Table == f.Table && p.Row == f.Row }) {
 			place := verify.Place{Table: f.Table, Row: f.Row}
@@ -229,11 +234,11 @@ func withKnown(places []verify.Place, known []json.RawMessage) ([]verify.Place, 
 			places = append(places, place)
 		}
 	}
-	return places, nil
+	return places, unread
 }
 
 // merge is what is known to differ after a comparison: what it found, and of what was known before
-// all that it did not find equal. It is pure.
+// all that it did not find equal, also what it could not read. It is pure.
 func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	var now []json.RawMessage
 	at := func(f verify.Finding) func(o verify.Finding) bool {
@@ -242,7 +247,8 @@ func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	for _, text := range known {
 		var f verify.Finding
 		if json.Unmarshal(text, &f) != nil {
-			continue // of a later version perhaps, which finds it again
+			now = append(now, text) // of a later version, which compares it
+			continue
 		}
 		equal := slices.ContainsFunc(checked.Equal, func(p verify.Place) bool { return p.Table == f.Table && p.Row == f.Row })
 		if !equal && !slices.ContainsFunc(checked.Findings, at(f)) {

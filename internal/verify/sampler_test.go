@@ -105,9 +105,9 @@ func TestWhatIsKnownToDiffer(t *testing.T) {
 		}
 		known = append(known, text)
 	}
-	places, err := withKnown([]verify.Place{{Table: "orders", Row: "still"}}, known)
-	if err != nil || len(places) != 3 {
-		t.Fatalf("%d places: %v", len(places), err)
+	places, unread := withKnown([]verify.Place{{Table: "orders", Row: "still"}}, known)
+	if unread != 0 || len(places) != 3 {
+		t.Fatalf("%d places, %d are not read", len(places), unread)
 	}
 	for _, p := range places[1:] {
 		if len(p.Keys) != 1 || !p.Keys[0].Equal(enginetest.Keyed(p.Row)) {
@@ -132,4 +132,52 @@ func TestWhatIsKnownToDiffer(t *testing.T) {
 	if want := []string{"moving missing", "still different", "new extra"}; !slices.Equal(got, want) {
 		t.Errorf("known are %q, want %q", got, want)
 	}
+}
+
+// A row is known by its table and its key: what became of a row of the same key in another table says
+// nothing of it.
+func TestWhatIsKnownIsOfATable(t *testing.T) {
+	of := func(table string) verify.Finding {
+		return verify.Finding{Source: "Orders", Table: table, Row: "r", Kind: verify.Different, Keys: enginetest.Keyed("r")}
+	}
+	text, err := json.Marshal(of("orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := []json.RawMessage{text}
+	for name, places := range map[string][]verify.Place{"the same": {{Table: "orders", Row: "r"}}, "another row": {{Table: "orders", Row: "s"}}, "another table": {{Table: "parts", Row: "r"}}} {
+		all, _ := withKnown(places, known)
+		if looked := slices.ContainsFunc(all, func(p verify.Place) bool { return p.Table == "orders" && p.Row == "r" }); !looked || (len(all) == 1) != (name == "the same") {
+			t.Errorf("beside %s: %+v", name, all)
+		}
+		kept := len(merge(known, verify.Checked{Equal: places})) == 1
+		if kept != (name != "the same") {
+			t.Errorf("when %s is equal it is kept: %v", name, kept)
+		}
+	}
+	if now := merge(known, verify.Checked{Findings: []verify.Finding{of("parts")}}); len(now) != 2 || string(now[0]) != string(text) {
+		t.Errorf("beside a difference in another table: %s", now)
+	}
+}
+
+// A finding that a later version recorded is named, and neither stops a round nor is forgotten by it:
+// only a comparison takes it back.
+func TestAFindingThatCannotBeRead(t *testing.T) {
+	playScene(t, "ab", func(s *scene) {
+		later := json.RawMessage(`{"kind":"stale","row":7}`)
+		_, err := s.Ledger.Sample(s.Ctx, "Orders", s.Now(), 1, func([]json.RawMessage) []json.RawMessage { return []json.RawMessage{later} })
+		s.Must(err)
+		var halted error
+		of := s.sampler(&halted)
+		s.Must(s.rounds(of, 90*time.Second)) // with nothing else to compare
+		s.Damage("orders", "b", "d", "pk", "x")
+		s.applied(of, "a", "b")
+		s.Must(s.rounds(of, 90*time.Second))
+		if state := s.Table("Orders").Sampled; s.known() != "stale different" || state.Differing != 2 || s.compared != 2 || halted != nil {
+			t.Errorf("known are %s, %+v; %d rows are compared, %v", s.known(), state, s.compared, halted)
+		}
+		if want := []string{"read the rows that differ", "read the rows that differ"}; !slices.Equal(s.told, want) {
+			t.Errorf("told %q", s.told)
+		}
+	})
 }
