@@ -153,6 +153,9 @@ func newPlan(seed uint64, o SimOptions) plan {
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {
 		p.mapping = shapeOf(seed)
 	}
+	if o.Verifies {
+		p.byVerifies(o.Mapping == "")
+	}
 	p.moving = p.moving && p.mapping == ""
 	if o.Exports {
 		p.byExports()
@@ -200,6 +203,18 @@ func newPlan(seed uint64, o SimOptions) plan {
 	slices.SortStableFunc(p.events, byTime)
 	p.drawWrites(without)
 	return p
+}
+
+// byVerifies makes the plan one of a run with verifies: of a table of many pages in a third of them, and in
+// a quarter of those whose mapping is free under one by which what the time to live removes stays.
+func (p *plan) byVerifies(free bool) {
+	rng := stream(p.seed, "verified")
+	if rng.IntN(3) == 0 {
+		p.keys *= 5
+	}
+	if rng.IntN(4) == 0 && free {
+		p.mapping = "mappings/outliving"
+	}
 }
 
 // likely is how many seeds have the kind at all.
