@@ -73,6 +73,9 @@ func (o SimOptions) Named() (text string) {
 	if o.Relay {
 		text += " RELAY=1"
 	}
+	if o.Neighbours {
+		text += " NEIGHBOURS=1"
+	}
 	if o.Cutovers {
 		text += " CUTOVERS=1"
 	}

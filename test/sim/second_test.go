@@ -102,16 +102,4 @@ func TestH69_OneOfTwoTargetsIsLost(t *testing.T) {
 	})
 }
 
-// template, when and mapping are for mappings that are written here, and are right.
-func template(text string) *transform.Template { return must(transform.ParseTemplate(text)) }
-
 func when(text string) *expression.Condition { return must(expression.ParseWhen(text)) }
-
-func mapping(spec transform.Spec) *transform.Mapping { return must(transform.New(spec)) }
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}

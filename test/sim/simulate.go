@@ -46,6 +46,8 @@ type SimOptions struct {
 	Cutovers bool
 	// Mappings plays mappings that are replaced (SimulateMappingChanges) in place of all else.
 	Mappings bool
+	// Neighbours plays two pipelines on one target (SimulateNeighbours) in place of all else.
+	Neighbours bool
 	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
 	// else.
 	DualWrites bool
@@ -93,6 +95,9 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 	}
 	if o.Mappings {
 		return SimulateMappingChanges(seed, MappingOptions{Trace: o.Trace})
+	}
+	if o.Neighbours {
+		return SimulateNeighbours(seed, o.Trace)
 	}
 	if o.DualWrites {
 		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})

@@ -110,7 +110,8 @@ func (s *simulation) verifies(ctx context.Context) {
 	}
 	rng := stream(s.plan.seed, "verifier")
 	for task.Sleep(ctx, time.Duration((0.5+5*rng.Float64())*float64(time.Hour))) == nil && !s.peaceful {
-		limited, cancel := task.WithTimeout(ctx, time.Duration((1+5*rng.Float64())*float64(time.Hour)))
+		patience := []time.Duration{20 * time.Minute, 6 * time.Hour}[rng.IntN(2)] // what he leaves he takes up again
+		limited, cancel := task.WithTimeout(ctx, time.Duration((0.1+rng.Float64())*float64(patience)))
 		found, result, err := s.verifyOnce(limited, rng)
 		cancel()
 		if err != nil {
@@ -167,13 +168,6 @@ func (s *simulation) verifyOnce(ctx context.Context, rng *rand.Rand) ([]verify.F
 	}
 	number := state.Verify.Number
 	s.World.Tracef("verify %d", number)
-	parts, err := ledger.VerifyParts(ctx, state, state.Verify.Phase)
-	if err != nil {
-		return nil, none, err
-	}
-	if slices.ContainsFunc(parts, func(p checkpoint.Part) bool { return p.Position != nil }) {
-		s.World.Inject("verify taken up in the midst of a part")
-	}
 	err = verifying.Run(ctx, verifying.Options{
 		Ledger: ledger, Database: source, Rows: k, Patience: 12 * time.Hour, Timing: s.Timing,
 		Table:  engine.Spec{Mapping: s.Mapping, MappingHash: s.hash, Segments: 2, Settle: 30 * time.Second},

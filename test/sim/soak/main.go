@@ -36,6 +36,7 @@ func main() {
 	verifies := flag.Bool("verifies", false, "the table is verified, with rows that somebody hurt")
 	dualWrites := flag.Bool("dual-writes", false, "an application writes both stores, in place of all else")
 	cutovers := flag.Bool("cutovers", false, "cutovers, in place of all else")
+	neighbours := flag.Bool("neighbours", false, "two pipelines on one target, in place of all else")
 	mappings := flag.Bool("mappings", false, "mappings that are replaced, in place of all else")
 	exports := flag.Bool("exports", false, "the table is loaded from exports, too")
 	failovers := flag.Bool("failovers", false, "the target's app profile is led to another cluster")
@@ -45,10 +46,10 @@ func main() {
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Mappings: *mappings}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Mappings: *mappings, Neighbours: *neighbours}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Mappings: *mappings}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Mappings: *mappings, Neighbours: *neighbours}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {
@@ -162,7 +163,7 @@ func (t *total) play(from, seeds uint64, parallel, enough int) {
 	all.Wait()
 }
 
-// drawn is how a seed is played among all kinds: of each twenty in a row nine as they are, the
+// drawn is how a seed is played among all kinds: of each twenty in a row eight as they are, the
 // others with what single features bring.
 func drawn(seed uint64) (o sim.SimOptions) {
 	switch seed % 20 {
@@ -180,6 +181,8 @@ func drawn(seed uint64) (o sim.SimOptions) {
 		o.Mappings = true
 	case 10:
 		o.Relay = true
+	case 11:
+		o.Neighbours = true
 	}
 	return o
 }
@@ -243,7 +246,7 @@ func (t *total) summary() int {
 		missing += t.exports - t.exported
 	}
 	for _, name := range sim.Effects() {
-		if t.options.Mapping == "" && !t.options.Cutovers && !t.options.Mappings && t.played >= complete && t.injected[name] == 0 {
+		if t.options.Mapping == "" && !t.options.Cutovers && !t.options.Mappings && !t.options.Neighbours && t.played >= complete && t.injected[name] == 0 {
 			missing++
 			fmt.Printf("%s: never took effect\n", name)
 		}
