@@ -336,7 +336,7 @@ func GapsCome(table TableState, shards []Shard, now time.Time) bool {
 		return false
 	}
 	return slices.ContainsFunc(shards, func(s Shard) bool {
-		return open[s.ID] && !open[s.Parent] && s.ReadAt.Before(table.AdoptedAt)
+		return open[s.ID] && !open[s.Parent] && s.ReadTime().Before(table.AdoptedAt)
 	})
 }
 

@@ -29,7 +29,7 @@ type Progress struct {
 	// FirstRead is when the shard's first successful read was answered, on the service's clock.
 	FirstRead time.Time
 	AppliedTo time.Time // what the reader's empty pages prove
-	ReadAt    time.Time // when the last read was sent
+	ReadAt    time.Time // when the last read was sent, on the service's clock
 	CaughtUp  bool      // and it gave an empty page
 	Dropping  bool
 	Applied   uint64  // changes at or before the position
@@ -43,7 +43,7 @@ type Progress struct {
 // Progress is where the shard stands according to its record.
 func (s *Shard) Progress() Progress {
 	return Progress{Position: cdc.Position{After: s.Position}, EventTime: s.EventTime, CellTime: s.CellTime, FirstRead: s.FirstRead,
-		AppliedTo: s.AppliedTo, ReadAt: s.ReadAt, CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted}
+		AppliedTo: s.AppliedTo, ReadAt: s.ReadTime(), CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted}
 }
 
 // Take leases a shard that Free gave. Parent is its parent's row, nil if there is none: what the parent covers is inherited now,
@@ -69,7 +69,8 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		s.number(table.Apply, s.Generation < table.Generation)
 		s.Generation = max(s.Generation, table.Generation)
 		s.State, s.Owner = Reading, l.worker
-		s.Heartbeat, s.Rate = l.heartbeat(ctx, Trouble{}), 0
+		s.beat(l.heartbeat(ctx, Trouble{}))
+		s.Rate = 0
 		s.Epoch++
 		if parent != nil {
 			if s.FirstRead.IsZero() && s.Position.IsZero() {
@@ -190,7 +191,8 @@ func (l *Lease) Release(ctx context.Context) error {
 func (l *Lease) conclude(ctx context.Context, state State, change func(*Shard) error) error {
 	err := l.change(ctx, func(s *Shard) error {
 		s.State, s.Owner = state, ""
-		s.Heartbeat, s.Rate = l.ledger.unowned(ctx), 0
+		s.beat(l.ledger.unowned(ctx))
+		s.Rate = 0
 		return change(s)
 	})
 	if s := l.Shard(); errors.Is(err, ErrLeaseLost) && s.Owner == "" && s.State == state {
@@ -203,7 +205,7 @@ func (l *Lease) change(ctx context.Context, change func(*Shard) error) error {
 	var next Shard
 	return l.write(ctx, func() ([]byte, error) {
 		next = l.Shard()
-		next.Heartbeat = l.ledger.heartbeat(ctx, l.noted())
+		next.beat(l.ledger.heartbeat(ctx, l.noted()))
 		if p := l.offered(); p != nil {
 			if err := next.advance(*p); err != nil {
 				return nil, err
@@ -231,7 +233,10 @@ func (s *Shard) advance(p Progress) error {
 		s.Announced = Announced{}
 	}
 	s.EventTime, s.CellTime = later(s.EventTime, p.EventTime), later(s.CellTime, p.CellTime)
-	s.ReadAt, s.CaughtUp, s.Dropping = later(s.ReadAt, p.ReadAt), p.CaughtUp, p.Dropping
+	if !p.ReadAt.IsZero() {
+		s.ReadAt = later(s.ReadAt, p.ReadAt.Add(s.ahead()))
+	}
+	s.CaughtUp, s.Dropping = p.CaughtUp, p.Dropping
 	s.Settling, s.Sighted = p.Settling, p.Cutover
 	s.AppliedTo = p.AppliedTo // a change that came late takes it back
 	s.Applied = max(s.Applied, p.Applied)

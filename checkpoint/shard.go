@@ -71,8 +71,8 @@ type Shard struct {
 	// AppliedTo is the service's time up to which empty pages prove that no change follows the
 	// position; zero if none do. See PositionTime.
 	AppliedTo time.Time `json:"applied_to,omitzero"`
-	// ReadAt is when the last read was sent whose outcome this record covers; for people and for
-	// the lag.
+	// ReadAt is when the last read was sent whose outcome this record covers, on the clock of who last
+	// wrote the record; for people and for the lag. See ReadTime.
 	ReadAt time.Time `json:"read_at,omitzero"`
 	// CaughtUp reports that this read returned an empty page.
 	CaughtUp bool `json:"caught_up,omitempty"`
@@ -126,6 +126,27 @@ type Settling struct {
 	EventTime time.Time `json:"event_time,omitzero"`
 	CellTime  time.Time `json:"cell_time,omitzero"`
 	CaughtUp  bool      `json:"caught_up,omitempty"`
+}
+
+// ReadTime is ReadAt on the service's clock; zero before the first read.
+func (s *Shard) ReadTime() time.Time {
+	if s.ReadAt.IsZero() {
+		return s.ReadAt
+	}
+	return s.ReadAt.Add(-s.ahead())
+}
+
+// ahead is how far the clock of who last wrote the record is ahead of the service's.
+func (s *Shard) ahead() time.Duration { return time.Duration(s.ClockOffset * float64(time.Second)) }
+
+// beat leaves another heartbeat. ReadAt follows its clock: who writes the record now may have another
+// one than who read, or one that has jumped since.
+func (s *Shard) beat(h Heartbeat) {
+	at := s.ReadTime()
+	s.Heartbeat = h
+	if !at.IsZero() {
+		s.ReadAt = at.Add(s.ahead())
+	}
 }
 
 func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label + "/" + s.ID }
@@ -317,7 +338,8 @@ func (l *Ledger) GiveUp(ctx context.Context, s Shard, reason string) (bool, erro
 // giveUp makes a gap of a shard whoever holds it.
 func (l *Ledger) giveUp(ctx context.Context, s Shard, loss Loss, reason string) (bool, error) {
 	s.State, s.Loss, s.Reason, s.Noted, s.Owner = Gap, loss, reason, false, ""
-	s.Heartbeat, s.Rate = l.unowned(ctx), 0
+	s.beat(l.unowned(ctx))
+	s.Rate = 0
 	s.Epoch++
 	s.EndedAt, s.Settling, s.DoneAt = time.Time{}, Settling{}, l.ServiceTime(ctx)
 	return l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
@@ -416,7 +438,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 		return nil
 	}
 	s.State, s.Loss, s.Reason, s.Noted, s.Owner = Waiting, "", "", false, ""
-	s.Heartbeat = l.unowned(ctx)
+	s.beat(l.unowned(ctx))
 	s.Epoch++
 	s.Generation, s.NumberedFrom = table.Generation, s.Applied
 	// The load that the gap asks for covers everything up to the gap.

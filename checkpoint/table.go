@@ -290,7 +290,8 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 			settled = false // look again afterwards: a row may have been created or taken meanwhile
 			s.Epoch++
 			s.Owner = ""
-			s.Heartbeat, s.Rate = l.unowned(ctx), 0
+			s.beat(l.unowned(ctx))
+			s.Rate = 0
 			if s.Label == state.Label {
 				s.Generation = state.Generation
 				s.NumberedFrom = s.Applied

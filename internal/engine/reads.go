@@ -140,14 +140,25 @@ func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, sl
 		if err = slot.take(ctx); err != nil {
 			return err
 		}
-		sent = task.Now(ctx)
+		began := task.Mono(ctx)
 		if page, err = reader.Read(ctx, from); err != nil {
 			slot.Drop(true)
 		}
+		sent = r.TimeOf(ctx, began)
 		return err
 	})
 	if err == nil {
 		r.Events.PageRead(r.Source, Count(page.Changes))
 	}
 	return page, sent, err
+}
+
+// TimeOf is the time of a moment of the monotonic clock: on the service's clock if an answer has shown
+// it, so that a clock of this host that jumps makes no read younger or older than it is.
+func (r *Retrier) TimeOf(ctx context.Context, moment time.Duration) time.Time {
+	now := task.Now
+	if r.Now != nil {
+		now = r.Now
+	}
+	return now(ctx).Add(moment - task.Mono(ctx))
 }

@@ -101,9 +101,9 @@ func (b *ShardTracker) Take(s checkpoint.Shard) {
 	upTo := s.EventTime
 	switch {
 	case s.CaughtUp:
-		upTo = s.ReadAt
+		upTo = s.ReadTime()
 	case upTo.IsZero() && !s.ReadAt.IsZero():
-		upTo = s.ReadAt
+		upTo = s.ReadTime()
 	case upTo.IsZero() && !s.CoveredTo.IsZero():
 		upTo = s.CoveredTo.Add(checkpoint.Slack)
 	}
@@ -232,13 +232,13 @@ func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now ti
 		delete(b.others, s.ID)
 		return false
 	}
-	o := b.others[s.ID]
-	if o == nil || o.epoch != s.Epoch || o.position.Compare(s.Position) != 0 || s.ReadAt.Before(o.readAt) {
-		b.others[s.ID] = &seen{s.Epoch, s.Position, s.ReadAt, s.ReadAt, now}
+	o, readAt := b.others[s.ID], s.ReadTime()
+	if o == nil || o.epoch != s.Epoch || o.position.Compare(s.Position) != 0 || readAt.Before(o.readAt) {
+		b.others[s.ID] = &seen{s.Epoch, s.Position, readAt, readAt, now}
 		return false
 	}
-	if s.ReadAt.After(o.readAt) {
-		o.readAt, o.at = s.ReadAt, now
+	if readAt.After(o.readAt) {
+		o.readAt, o.at = readAt, now
 	}
 	return o.readAt.Sub(o.since) >= t.Idle && now-o.at <= renew+t.Poll+t.Pass+pageTime
 }

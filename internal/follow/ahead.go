@@ -65,9 +65,9 @@ func (p *pageReader) begin(ctx context.Context, at checkpoint.Progress) {
 	p.reading, p.cancel, p.from = task.NewGroup(limited, 0), cancel, at.Position
 	p.reading.Go("read ahead "+p.reader.Shard, func(ctx context.Context) error {
 		p.reader.Changed = at.EventTime
-		sent := task.Now(ctx)
+		sent := task.Mono(ctx)
 		page, err := p.reader.Read(ctx, at.Position)
-		p.ahead, p.failed = readPage{page, sent, task.Mono(ctx), p.reader.AppliedTo}, err
+		p.ahead, p.failed = readPage{page, p.TimeOf(ctx, sent), task.Mono(ctx), p.reader.AppliedTo}, err
 		return nil
 	})
 }

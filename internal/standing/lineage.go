@@ -74,7 +74,7 @@ func (f *Facts) childless() []checkpoint.Shard {
 func (l *lineage) longGone() bool {
 	since := l.Table.Suspended.Since
 	unread := func(s checkpoint.Shard) bool {
-		return s.Label == l.Table.Label && !s.Finished() && !(s.CaughtUp && readAt(&s).After(since))
+		return s.Label == l.Table.Label && !s.Finished() && !(s.CaughtUp && s.ReadTime().After(since))
 	}
 	return l.Now.Sub(since) > cdc.Retention && !slices.ContainsFunc(l.Shards, unread) && len(l.unfollowed) == 0
 }
@@ -180,9 +180,6 @@ func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	return s.EndTime()
 }
 
-// readAt is when the last read was sent of which the outcome is known; zero before the first.
-func readAt(s *checkpoint.Shard) time.Time { return serviceTime(s.ReadAt, s.Heartbeat) }
-
 // askedAt is when a shard that could be read was last read, or else since when it could be; zero
 // for one that has to wait. Nothing has been read of what follows a shard whose children nobody has
 // listed since that one ended. Future says that a worker's clock puts its last read into the
@@ -211,7 +208,7 @@ func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 func (l *lineage) lastRead(s *checkpoint.Shard) (at time.Time, future bool) {
 	ahead := func(t time.Time) bool { return t.Sub(l.Now) > Fresh(l.Lease) }
 	shown, beat := later(s.EventTime, s.AppliedTo), beatAt(s.Heartbeat)
-	at = readAt(s)
+	at = s.ReadTime()
 	others := s.Owner == "" || !beat.IsZero() && at.After(beat)
 	switch {
 	case others && !shown.IsZero():

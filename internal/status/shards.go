@@ -109,7 +109,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 // shardOf tells how one shard stands.
 func (m *Document) shardOf(table checkpoint.TableState, s *checkpoint.Shard, judged *standing.Shard) Shard {
 	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: terminal.Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
-		Epoch: s.Epoch, Owner: terminal.Known(s.Owner), Host: terminal.Known(s.Holder.Host), EventTime: terminal.KnownTime(s.EventTime), ReadAt: terminal.KnownTime(s.ReadAt),
+		Epoch: s.Epoch, Owner: terminal.Known(s.Owner), Host: terminal.Known(s.Holder.Host), EventTime: terminal.KnownTime(s.EventTime), ReadAt: terminal.KnownTime(s.ReadTime()),
 		WrittenAt: terminal.KnownTime(s.WrittenAt), DoneAt: terminal.KnownTime(s.DoneAt), Changes: s.Applied, Settling: s.Settling.Changes, Reason: terminal.Known(s.Reason),
 		LagSeconds: inSeconds(judged.Lag), HeadroomSeconds: inSeconds(judged.Headroom), LagEstimated: judged.Estimated, Old: judged.Old, Why: m.why(table, s, judged)}
 	if !s.Position.IsZero() {
