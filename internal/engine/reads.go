@@ -157,8 +157,8 @@ func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, sl
 // it, so that a clock of this host that jumps makes no read younger or older than it is.
 func (r *Retrier) TimeOf(ctx context.Context, moment time.Duration) time.Time {
 	now := task.Now
-	if r.Now != nil {
-		now = r.Now
+	if r.now != nil {
+		now = r.now
 	}
 	return now(ctx).Add(moment - task.Mono(ctx))
 }

@@ -27,7 +27,7 @@ type Retrier struct {
 	Source string // the table
 	Events Events
 	Waits  waits
-	Now    func(ctx context.Context) time.Time // the service's clock; nil: this process's
+	now    func(ctx context.Context) time.Time // the service's clock; nil: this process's
 }
 
 // Retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no repeat

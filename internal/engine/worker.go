@@ -34,7 +34,7 @@ func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
 
 // Common is what the parts of a table share; nil: of what belongs to no table.
 func (p *Worker) Common(spec *Spec) *Common {
-	c := &Common{Retrier: &Retrier{Events: p.Events, Now: p.Ledger.Now}, Ledger: p.Ledger, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode}
+	c := &Common{Retrier: &Retrier{Events: p.Events, now: p.Ledger.Now}, Ledger: p.Ledger, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode}
 	if spec != nil {
 		c.Source, c.MappingHash = spec.Mapping.Source, spec.MappingHash
 	}

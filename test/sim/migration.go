@@ -28,7 +28,7 @@ import (
 // Migration is one source table, its target and the workers between them, with checkers at every
 // step.
 type Migration struct {
-	Name    string // of the pipeline; "" is default
+	name    string // of the pipeline; "" is default
 	World   *virtual.World
 	Source  *model.Table
 	Target  *model.Bigtable
@@ -206,7 +206,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*e
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		var err error
 		id := fmt.Sprintf("ledger-%d", m.World.Steps())
-		ledger, err = checkpoint.Open(stop, m.Store(), cmp.Or(m.Name, "default"), checkpoint.Options{Worker: name, ID: id, Lease: m.Lease})
+		ledger, err = checkpoint.Open(stop, m.Store(), cmp.Or(m.name, "default"), checkpoint.Options{Worker: name, ID: id, Lease: m.Lease})
 		if err == nil {
 			break
 		}
@@ -218,7 +218,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*e
 	}
 	floors := &engine.Floors{}
 	target := model.Target{Bigtable: m.Target}
-	parking := sink.NewParking(target, cmp.Or(m.Name, "default"))
+	parking := sink.NewParking(target, cmp.Or(m.name, "default"))
 	table := sink.Table(target)
 	if m.Wrap != nil {
 		table = m.Wrap(target)
@@ -303,7 +303,7 @@ func (gone) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 // Ledger opens the ledger beside the workers, for tests that do what another worker or an operator
 // would.
 func (m *Migration) Ledger(ctx context.Context) (*checkpoint.Ledger, error) {
-	return checkpoint.Open(ctx, m.Store(), cmp.Or(m.Name, "default"), checkpoint.Options{Worker: "operator", Lease: m.Lease, ReadOnly: true})
+	return checkpoint.Open(ctx, m.Store(), cmp.Or(m.name, "default"), checkpoint.Options{Worker: "operator", Lease: m.Lease, ReadOnly: true})
 }
 
 // Store is the ledger's store, for tests that look into it or write to it.
@@ -313,7 +313,7 @@ func (m *Migration) Store() model.Store {
 
 // State is the ledger's record of the table, read at once.
 func (m *Migration) State() checkpoint.TableState {
-	if s, ok := decoded[checkpoint.TableState](m.Target.Row(model.StateTable, cmp.Or(m.Name, "default")+"/table/"+m.Source.Name)); ok {
+	if s, ok := decoded[checkpoint.TableState](m.Target.Row(model.StateTable, cmp.Or(m.name, "default")+"/table/"+m.Source.Name)); ok {
 		return *s
 	}
 	return checkpoint.TableState{}

@@ -34,16 +34,16 @@ type neighbours struct {
 // items of each source: stays are never deleted.
 const neighbourItems = 6
 
-// SimulateNeighbours plays two pipelines under one seed: loads that are repeated, with their sweeps,
+// simulateNeighbours plays two pipelines under one seed: loads that are repeated, with their sweeps,
 // changes, and workers that are killed.
-func SimulateNeighbours(seed uint64, trace bool) Report {
+func simulateNeighbours(seed uint64, trace bool) Report {
 	w := virtual.NewWorld(seed, simEpoch, trace)
 	w.StepLimit = stepLimit
 	n := &neighbours{rng: stream(seed, "neighbours")}
 	n.shared = n.rng.IntN(2) == 0
 	for i, name := range []string{"north", "south"} {
 		m := NewMigrationBy(w, 1, n.mapping(name), "d")
-		m.Name = name
+		m.name = name
 		m.Lease = 6 * time.Minute
 		m.Timing = engine.Timing{Poll: time.Duration(1+n.rng.IntN(4)) * time.Minute, Pass: 3 * time.Minute, List: 8 * time.Minute}
 		if n.both[i] = m; i > 0 {
@@ -81,7 +81,7 @@ func (n *neighbours) look(table, key string, before, after *model.Row) {
 	for _, m := range n.both {
 		for _, item := range m.Source.Items() {
 			if sk, _ := item.Get("sk"); sk.Text() == "stays" && rowOf(item) == key {
-				n.fail("row %q of an item of %s that was never deleted is removed", key, m.Name)
+				n.fail("row %q of an item of %s that was never deleted is removed", key, m.name)
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func rowOf(item attribute.Item) string {
 // write changes an item of a source.
 func (n *neighbours) write(of int) {
 	m := n.both[of]
-	key := []attribute.Attribute{{Name: "pk", Value: attribute.String(fmt.Sprint(m.Name, n.rng.IntN(neighbourItems)))},
+	key := []attribute.Attribute{{Name: "pk", Value: attribute.String(fmt.Sprint(m.name, n.rng.IntN(neighbourItems)))},
 		{Name: "sk", Value: attribute.String([]string{"stays", "goes"}[n.rng.IntN(2)])}}
 	if key[1].Value.Text() == "goes" && n.rng.IntN(2) == 0 {
 		m.Source.Delete(attribute.NewItem(key))
@@ -108,7 +108,7 @@ func (n *neighbours) write(of int) {
 // hire starts a worker of one of them.
 func (n *neighbours) hire(of int) {
 	n.hired++
-	n.workers[of] = n.both[of].Start(fmt.Sprintf("%s-worker%d", n.both[of].Name, n.hired), func(o *engine.Options) {
+	n.workers[of] = n.both[of].Start(fmt.Sprintf("%s-worker%d", n.both[of].name, n.hired), func(o *engine.Options) {
 		t := &o.Tables[0]
 		t.Shared, t.AdoptRows, t.LoadAgain = n.shared, true, true
 	})
@@ -129,7 +129,7 @@ func (n *neighbours) ask(ctx context.Context, of int) {
 		_, err = ledger.AskLoad(ctx, m.Source.Name, n.rng.IntN(2) == 0)
 	}
 	if err != nil {
-		m.World.Tracef("nobody can ask for a load of %s: %v", m.Name, err)
+		m.World.Tracef("nobody can ask for a load of %s: %v", m.name, err)
 	}
 }
 
@@ -182,7 +182,7 @@ func (n *neighbours) judge(ctx context.Context) {
 			case !n.shared && (state.Load.PausedForStranger() || errors.As(n.workers[i].Err, &stranger)):
 				return nil
 			case !state.Loaded() || state.Stage() == checkpoint.StageSweeping || state.Stage() == checkpoint.StageCopying:
-				return fmt.Errorf("%s is not loaded and swept: %s, %v", m.Name, state.Stage(), n.workers[i].Err)
+				return fmt.Errorf("%s is not loaded and swept: %s, %v", m.name, state.Stage(), n.workers[i].Err)
 			}
 			return n.unequal(m)
 		})
@@ -208,7 +208,7 @@ func (n *neighbours) unequal(m *Migration) error {
 	want := map[string]string{}
 	for i := range neighbourItems {
 		for _, sk := range []string{"stays", "goes"} {
-			want[fmt.Sprintf("%s%d#%s", m.Name, i, sk)] = ""
+			want[fmt.Sprintf("%s%d#%s", m.name, i, sk)] = ""
 		}
 	}
 	for _, item := range m.Source.Items() {

@@ -46,7 +46,7 @@ type SimOptions struct {
 	Cutovers bool
 	// Mappings plays mappings that are replaced (SimulateMappingChanges) in place of all else.
 	Mappings bool
-	// Neighbours plays two pipelines on one target (SimulateNeighbours) in place of all else.
+	// Neighbours plays two pipelines on one target (simulateNeighbours) in place of all else.
 	Neighbours bool
 	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
 	// else.
@@ -97,7 +97,7 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 		return SimulateMappingChanges(seed, MappingOptions{Trace: o.Trace})
 	}
 	if o.Neighbours {
-		return SimulateNeighbours(seed, o.Trace)
+		return simulateNeighbours(seed, o.Trace)
 	}
 	if o.DualWrites {
 		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})
