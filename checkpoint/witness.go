@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"slices"
 )
 
 // Verdict is what a witness says of a target and a ledger.
@@ -90,10 +91,21 @@ func (l *Ledger) Claim(ctx context.Context, source string, at Place) error {
 }
 
 // Withdraw removes the witness of a source table from a target table that it is not copied to any
-// more, and what the ledger knows of it. One of another ledger stays.
+// more, and what the ledger knows of it. One of another ledger stays. It fails with
+// ErrMappingChanged if another mapping has begun meanwhile, which may write the table again.
 func (l *Ledger) Withdraw(ctx context.Context, source string, at Place) error {
 	w, row, found, err := readWitness(ctx, at)
 	if err != nil || !found || w.Ledger != l.id {
+		return err
+	}
+	table, _, err := l.Table(ctx, source) // after the witness: a beat since then has another counter
+	if err == nil {
+		err = l.checkHash(table)
+	}
+	if err == nil && slices.Contains(table.Targets, at.Further) {
+		err = ErrMappingChanged
+	}
+	if err != nil {
 		return err
 	}
 	done, err := l.exchange(ctx, at.Store, at.Key, row.Counter, 0, nil)
@@ -103,14 +115,20 @@ func (l *Ledger) Withdraw(ctx context.Context, source string, at Place) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
-		if _, mirrored := s.WitnessBeats[at.Further]; mirrored {
-			s.WitnessBeats = maps.Clone(s.WitnessBeats)
-			delete(s.WitnessBeats, at.Further)
-		}
-		return nil
-	})
+	_, err = l.UpdateTable(ctx, source, func(s *TableState) error { s.forgetWitness(at.Further, w.Beat); return nil })
 	return err
+}
+
+// forgetWitness forgets that the witness of a target table was seen at a beat, wherever that is kept
+// by now. Otherwise a mapping that writes the table again would take it for lost.
+func (s *TableState) forgetWitness(table string, beat uint64) {
+	if len(s.Targets) > 0 && s.Targets[0] == table && s.WitnessBeat <= beat {
+		s.WitnessBeat = 0
+	}
+	if _, mirrored := s.WitnessBeats[table]; mirrored {
+		s.WitnessBeats = maps.Clone(s.WitnessBeats)
+		delete(s.WitnessBeats, table)
+	}
 }
 
 // Look judges the witness of a source table, and changes nothing, whatever it finds: for readers, while no keeper beats. It fails with ErrConflict if one does.

@@ -169,16 +169,29 @@ func Headroom(shards []*checkpoint.Shard, now time.Time) (least time.Duration, k
 
 // AppliedTo is the time of the source up to which every change of a table is applied, by its
 // shards; zero if nothing says so: a shard was not read yet, a gap is to be loaded, or nobody
-// follows the table.
-func AppliedTo(table checkpoint.TableState, shards []checkpoint.Shard) time.Time {
-	var to time.Time
-	for _, s := range Open(table, shards) {
+// follows the table. What follows a shard that was read to its end began when it was closed, and
+// nothing of it is applied before it is listed. Listings are those of the table's stream.
+func AppliedTo(table checkpoint.TableState, shards []checkpoint.Shard, listings checkpoint.Listings) time.Time {
+	open := Open(table, shards)
+	if len(open) == 0 {
+		return time.Time{}
+	}
+	to := open[0].PositionTime()
+	for _, s := range open {
 		if s.State != checkpoint.Reading {
 			return time.Time{} // what it holds was committed before anything in it is applied
 		}
-		if at := s.PositionTime(); to.IsZero() || at.Before(to) {
-			to = at
-		}
+		to = earlier(to, s.PositionTime())
+	}
+	for _, s := range checkpoint.Unfollowed(table, shards, listings.At) {
+		to = earlier(to, s.Covers(listings.Open[s.ID], table.Owed()))
 	}
 	return to
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

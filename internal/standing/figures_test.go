@@ -47,6 +47,8 @@ func TestHeadroomAndAppliedTo(t *testing.T) {
 	waiting.State = checkpoint.Waiting
 	done, other := far, far
 	done.State, other.Label, done.AppliedTo = checkpoint.Done, "older", ago(5*time.Hour)
+	child := near
+	child.Parent = done.ID
 	for _, c := range []struct {
 		name   string
 		shards []checkpoint.Shard
@@ -57,17 +59,51 @@ func TestHeadroomAndAppliedTo(t *testing.T) {
 		{"none", nil, 0, 0, time.Time{}},
 		{"two", []checkpoint.Shard{near, far}, cdc.Retention - time.Hour, 2, ago(time.Hour)},
 		{"the other way round", []checkpoint.Shard{far, near}, cdc.Retention - time.Hour, 2, ago(time.Hour)},
-		{"one is done, and one of another stream", []checkpoint.Shard{near, done, other}, cdc.Retention - time.Minute, 1, ago(time.Minute)},
+		{"one is done, and one of another stream", []checkpoint.Shard{child, done, other}, cdc.Retention - time.Minute, 1, ago(time.Minute)},
 		{"one was not read", []checkpoint.Shard{near, unread}, cdc.Retention - time.Minute, 1, time.Time{}},
 		{"one waits", []checkpoint.Shard{near, waiting}, cdc.Retention - time.Minute, 2, time.Time{}},
 	} {
 		least, known := Headroom(Open(table, c.shards), noon)
-		if to := AppliedTo(table, c.shards); least != c.least || known != c.known || !to.Equal(c.to) {
+		if to := AppliedTo(table, c.shards, checkpoint.Listings{}); least != c.least || known != c.known || !to.Equal(c.to) {
 			t.Errorf("%s: %s of %d, applied to %s", c.name, least, known, to)
 		}
 	}
 	if _, known := Headroom(Open(table, []checkpoint.Shard{near}), time.Time{}); known != 0 {
 		t.Error("the service's time is unknown, and the headroom is not")
+	}
+}
+
+// Nothing counts as applied after a shard was closed whose children are not listed yet, however far
+// another shard is read. What is known of the time when it was closed is its last change, or that a
+// listing showed it open.
+func TestAppliedToEndsWhereChildrenAreNotListed(t *testing.T) {
+	table := checkpoint.TableState{Label: "L"}
+	other, done, child := readAgo("o", time.Second), readAgo("d", time.Minute), reading("c")
+	done.State, done.DoneAt, done.EventTime, child.Parent = checkpoint.Done, ago(2*time.Minute), ago(time.Hour), "d"
+	settling := done
+	settling.State, settling.DoneAt, settling.EndedAt, settling.AppliedTo = checkpoint.Reading, time.Time{}, ago(2*time.Minute), ago(time.Minute)
+	waiting, old, ended := child, done, table
+	waiting.State, old.DoneAt, ended.StreamEnded = checkpoint.Waiting, ago(26*time.Hour), true
+	shown := checkpoint.Listings{At: ago(time.Minute), Open: map[string]time.Time{"d": ago(10 * time.Minute)}}
+	for _, c := range []struct {
+		name     string
+		table    checkpoint.TableState
+		shards   []checkpoint.Shard
+		listings checkpoint.Listings
+		to       time.Time
+	}{
+		{"its last change", table, []checkpoint.Shard{done, other}, checkpoint.Listings{}, ago(time.Hour + checkpoint.Slack)},
+		{"the other way round", table, []checkpoint.Shard{other, done}, checkpoint.Listings{}, ago(time.Hour + checkpoint.Slack)},
+		{"a listing showed it open", table, []checkpoint.Shard{done, other}, shown, ago(10*time.Minute + checkpoint.Slack)},
+		{"it settles", table, []checkpoint.Shard{settling, other}, shown, ago(10*time.Minute + checkpoint.Slack)},
+		{"its child is read", table, []checkpoint.Shard{done, other, child}, shown, ago(time.Second)},
+		{"its child waits", table, []checkpoint.Shard{done, other, waiting}, shown, time.Time{}},
+		{"a listing of a day later", table, []checkpoint.Shard{old, other}, shown, ago(time.Second)},
+		{"the stream ended", ended, []checkpoint.Shard{done, other}, shown, ago(time.Second)},
+	} {
+		if to := AppliedTo(c.table, c.shards, c.listings); !to.Equal(c.to) {
+			t.Errorf("%s: applied to %s ago, wanted %s ago", c.name, noon.Sub(to), noon.Sub(c.to))
+		}
 	}
 }
 

@@ -238,11 +238,15 @@ func (v *Verifier) applied(ctx context.Context, to time.Time) (bool, error) {
 	if err != nil || state.StreamEnded {
 		return state.StreamEnded, err // nothing more comes
 	}
+	listings, err := v.Ledger.Listings(ctx, v.Source, state.Label)
+	if err != nil {
+		return false, err
+	}
 	shards, err := v.Ledger.Shards(ctx, v.Source)
 	if err != nil {
 		return false, err
 	}
-	at := standing.AppliedTo(state, shards)
+	at := standing.AppliedTo(state, shards, listings)
 	if state.Apply == checkpoint.Topic {
 		merged, err := v.Ledger.Merged(ctx, v.Source)
 		if err != nil {
