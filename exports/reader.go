@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"strings"
 )
 
 // MaxLine is how long a line may be, in bytes. An item has up to 400 KiB as DynamoDB counts; written
@@ -26,7 +27,6 @@ type Reader struct {
 	sum      hash.Hash
 	packed   *bufio.Reader
 	lines    *bufio.Reader
-	archive  *gzip.Reader
 	long     []byte // a line that does not fit into the buffer of lines
 	n        int64  // lines that were read
 	unpacked int64  // bytes of them
@@ -48,10 +48,15 @@ func (e *Export) Open(ctx context.Context, index int) (*Reader, error) {
 		r.parse = ParseChange
 	}
 	r.packed = bufio.NewReaderSize(io.TeeReader(r.origin, r.sum), 64<<10)
-	if r.archive, err = gzip.NewReader(r.packed); err != nil {
+	unpacked, err := gzip.NewReader(r.packed)
+	switch {
+	case err == io.EOF && r.origin.err == nil && f.Items == 0:
+		r.lines = bufio.NewReader(strings.NewReader("")) // an empty partition may have a file of no bytes
+	case err != nil:
 		return nil, errors.Join(r.damaged(err), in.Close())
+	default:
+		r.lines = bufio.NewReaderSize(unpacked, 64<<10)
 	}
-	r.lines = bufio.NewReaderSize(r.archive, 64<<10)
 	return r, nil
 }
 
