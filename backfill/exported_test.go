@@ -293,12 +293,12 @@ func TestFilesOfSeveralSteps(t *testing.T) {
 		}
 		steps = append(steps, exports.Step{Export: e, Version: e.At})
 	}
-	if n := filesOf(steps); n != 3 {
-		t.Fatalf("%d files", n)
+	if n := partsOf(steps, 1); n != 3 {
+		t.Fatalf("%d parts", n)
 	}
 	for part, want := range map[int]string{-1: "", 0: "1 0", 1: "1 1", 2: "2 0", 3: ""} {
 		got := ""
-		if step, file, ok := fileOf(steps, part); ok {
+		if step, file, _, ok := filesOf(steps, 1, part); ok {
 			got = step.ID() + " " + string(rune('0'+file))
 		}
 		if got != want {

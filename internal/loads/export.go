@@ -43,7 +43,7 @@ func (e *named) String() string {
 	case n > 1:
 		what += fmt.Sprintf(" and %s up to %s", terminal.Plural(n-1, "window"), text(last.At))
 	}
-	return fmt.Sprintf("from %s: %s in %s", what, terminal.Plural(int(e.size.Items), "item"), terminal.Plural(e.size.Parts, "file"))
+	return fmt.Sprintf("from %s: %s in %s", what, terminal.Plural(int(e.size.Items), "item"), terminal.Plural(e.size.Files, "file"))
 }
 
 // readImages reads what the request names, and refuses what no worker could load: nothing is asked

@@ -71,6 +71,7 @@ func parseExport(address string) (string, error) {
 type exported struct {
 	*exports.Export
 	address string
+	group   int // files of a part at most; 0 is one
 }
 
 func openExport(ctx context.Context, from Ends, address string) (set, error) {
@@ -85,22 +86,22 @@ func openExport(ctx context.Context, from Ends, address string) (set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return exported{e, address}, nil
+	return exported{Export: e, address: address}, nil
 }
 
 // chain puts exports into their order.
 func chain(sets []set, of Wanted) ([]set, error) {
-	addresses := map[*exports.Export]string{}
+	known := map[*exports.Export]exported{}
 	var all []*exports.Export
 	for _, s := range sets {
 		e := s.(exported)
-		addresses[e.Export] = e.address
+		known[e.Export] = e
 		all = append(all, e.Export)
 	}
 	steps, err := backfill.Chain(all, of.Table, of.Mapping, of.Late, of.Alone)
 	var out []set
 	for _, s := range steps {
-		out = append(out, exported{s.Export, addresses[s.Export]})
+		out = append(out, known[s.Export])
 	}
 	return out, err
 }
@@ -109,12 +110,19 @@ func (e exported) Record() checkpoint.Export {
 	return checkpoint.Export{Address: e.address, ARN: e.ARN, From: e.From.UTC(), At: e.At.UTC()}
 }
 
-func (e exported) Size() Size { return Size{len(e.Files), e.Items, e.Bytes} }
+func (e exported) Size() Size {
+	return Size{Parts: backfill.PartsOfFiles(len(e.Files), max(1, e.group)), Files: len(e.Files), Items: e.Items, Bytes: e.Bytes}
+}
 
-// Part opens a data file, which is verified before it is read.
+func (e exported) Grouped(group int) set {
+	e.group = group
+	return e
+}
+
+// Part opens some data files, each of which is verified before it is read.
 func (e exported) Part(int) (backfill.PartSource, func() error, error) {
-	file := &backfill.Exported{Steps: []exports.Step{{Export: e.Export, Version: e.At}}, Verify: true}
-	return file, file.Close, nil
+	files := &backfill.Exported{Steps: []exports.Step{{Export: e.Export, Version: e.At}}, Group: e.group, Verify: true}
+	return files, files.Close, nil
 }
 
 // Reporter says what the service knows of an export; *backfill.Exporter is one.

@@ -41,7 +41,7 @@ func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
 		"no answer":           {exportAnswer{err: &cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no route")}}, false, "no route", ""},
 		"no answer, but said": {answer: exportAnswer{err: &cdc.Error{Reason: cdc.Unavailable}}, said: true},
 	} {
-		e := exported{&exports.Export{ARN: "arn"}, "s3://b/AWSDynamoDB/1"}
+		e := exported{Export: &exports.Export{ARN: "arn"}, address: "s3://b/AWSDynamoDB/1"}
 		err := e.Whole(t.Context(), e.address, Proof{c.answer, c.said, "add --whole-export"})
 		var told *diag.Error
 		switch {

@@ -68,9 +68,34 @@ func (i Images) Windows() bool {
 func (i Images) Size() (all Size) {
 	for _, s := range i.sets {
 		size := s.Size()
-		all.Parts, all.Items, all.Bytes = all.Parts+size.Parts, all.Items+size.Items, all.Bytes+size.Bytes
+		all.Parts, all.Files, all.Items, all.Bytes = all.Parts+size.Parts, all.Files+size.Files, all.Items+size.Items, all.Bytes+size.Bytes
 	}
 	return all
+}
+
+// grouped gives so many files at most to each part.
+func (i Images) grouped(files int) Images {
+	out := Images{kind: i.kind}
+	for _, s := range i.sets {
+		out.sets = append(out.sets, s.Grouped(files))
+	}
+	return out
+}
+
+// divided makes so many parts of them, or as many as a load is to have if it has none yet. A load that
+// an earlier version sealed has a part for each file. False if there is no way to make so many.
+func (i Images) divided(parts int) (Images, bool) {
+	var files []int
+	for _, s := range i.sets {
+		files = append(files, s.Size().Files)
+	}
+	for _, group := range []int{backfill.GroupOf(files), 1} {
+		out := i.grouped(group)
+		if n := out.Size().Parts; n == 0 || parts == 0 || n == parts {
+			return out, true
+		}
+	}
+	return i, false
 }
 
 // Fit puts them into the order in which they make a load of the table, and fails with a *Fault if
@@ -106,7 +131,7 @@ type Part struct {
 func (i Images) Part(index int) (Part, error) {
 	local := index
 	for _, s := range i.sets {
-		if n := s.Size().Parts; n > 0 && local >= n {
+		if n := s.Size().Parts; n > 0 && local >= n { // a scan is as long as the load says
 			local -= n
 			continue
 		}
@@ -157,14 +182,15 @@ func (o *Opener) Open(ctx context.Context, load checkpoint.Load) (Images, error)
 			}
 		}
 	}
-	if n := images.Size().Parts; n > 0 && load.Parts > 0 && load.Parts != n {
-		return Images{}, &Fault{Place: load.Export.Address, What: fmt.Sprintf("the %ss have %d files, but had %d when the load began", images.kind.noun, n, load.Parts),
+	divided, ok := images.divided(load.Parts)
+	if !ok {
+		return Images{}, &Fault{Place: load.Export.Address, What: fmt.Sprintf("the %ss have %d files, from which the %d parts of the load cannot be made", images.kind.noun, images.Size().Files, load.Parts),
 			Fix: "restore their files"}
 	}
 	o.mu.Lock()
 	o.known, o.of = images, wanted
 	o.mu.Unlock()
-	return images, nil
+	return divided, nil
 }
 
 func addresses(records []checkpoint.Export) (all []string) {

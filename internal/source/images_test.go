@@ -62,7 +62,7 @@ func TestPartsOfAChain(t *testing.T) {
 	if err == nil {
 		images, err = images.Fit(wanted(t))
 	}
-	if err != nil || images.Size() != (Size{3, 4, 0}) || images.kind != export || images.Windows() {
+	if err != nil || images.Size() != (Size{Parts: 3, Files: 3, Items: 4}) || images.kind != export || images.Windows() {
 		t.Fatalf("%v, %+v", err, images)
 	}
 	for index, want := range []struct {
@@ -83,6 +83,42 @@ func TestPartsOfAChain(t *testing.T) {
 	}
 	if _, err := images.Part(3); !errors.Is(err, checkpoint.ErrConflict) {
 		t.Errorf("a part that there is not: %v", err)
+	}
+}
+
+// The files of a large export make as many parts as the ledger may have rows, through all exports of
+// a load, of which one without files is a part too. A load that an earlier version sealed has a part
+// for each file.
+func TestPartsOfManyFiles(t *testing.T) {
+	of := func(files ...int) (i Images) {
+		i.kind = export
+		for _, n := range files {
+			i.sets = append(i.sets, exported{Export: &exports.Export{Files: make([]exports.File, n)}})
+		}
+		return i
+	}
+	for _, c := range []struct {
+		files []int
+		load  int // its parts; 0: it has none yet
+		parts int // 0: that cannot be
+	}{
+		{[]int{1024}, 0, 1024}, {[]int{1025}, 0, 513}, {[]int{100_000}, 0, 1021}, {[]int{100_000, 3, 0}, 0, 1023},
+		{[]int{0}, 0, 1}, {[]int{3, 0, 2}, 0, 6}, {[]int{1_000_000, 1_000_000}, 0, 1024},
+		{[]int{100_000}, 1021, 1021}, {[]int{100_000}, 100_000, 100_000}, {[]int{100_000}, 1022, 0}, {[]int{90_000}, 1021, 0},
+	} {
+		images, ok := of(c.files...).divided(c.load)
+		if n := images.Size().Parts; ok != (c.parts > 0) || ok && n != c.parts {
+			t.Errorf("%v of a load of %d parts: %d parts, %t", c.files, c.load, n, ok)
+		}
+		if _, err := images.Part(c.parts); ok && !errors.Is(err, checkpoint.ErrConflict) {
+			t.Errorf("%v: part %d: %v", c.files, c.parts, err)
+		}
+		if _, err := images.Part(c.parts - 1); ok && err != nil {
+			t.Errorf("%v: part %d: %v", c.files, c.parts-1, err)
+		}
+	}
+	if n := of(7).Size().Files; n != 7 {
+		t.Errorf("%d files", n)
 	}
 }
 
@@ -130,12 +166,12 @@ func TestPlansAreRefused(t *testing.T) {
 		load   checkpoint.Load
 		oldest time.Duration
 	}{
-		"":                                    {checkpoint.Load{Export: full, Windows: []checkpoint.Export{window}}, 3 * time.Hour},
-		"it is not the requested export":      {checkpoint.Load{Export: checkpoint.Export{Address: "/e/full", ARN: full.ARN, At: noon.Add(1)}}, 0},
-		"not named in the order":              {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later, window}}, 0},
-		"are in no export":                    {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later}}, 0},
-		"the exports have 2 files, but had 3": {checkpoint.Load{Export: full, Parts: 3}, 0},
-		"the export is 2h0m0s old":            {checkpoint.Load{Export: full}, time.Hour},
+		"":                                     {checkpoint.Load{Export: full, Windows: []checkpoint.Export{window}}, 3 * time.Hour},
+		"it is not the requested export":       {checkpoint.Load{Export: checkpoint.Export{Address: "/e/full", ARN: full.ARN, At: noon.Add(1)}}, 0},
+		"not named in the order":               {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later, window}}, 0},
+		"are in no export":                     {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later}}, 0},
+		"have 2 files, from which the 3 parts": {checkpoint.Load{Export: full, Parts: 3}, 0},
+		"the export is 2h0m0s old":             {checkpoint.Load{Export: full}, time.Hour},
 	} {
 		o := Opener{From: archive(t)}
 		plan, err := o.Plan(t.Context(), c.load, wanted(t), time.Time{}, c.oldest)

@@ -82,6 +82,8 @@ type set interface {
 	// Record is what the ledger keeps of it. Zero: each page is as of its read, and nothing is kept.
 	Record() checkpoint.Export
 	Size() Size
+	// Grouped gives so many of its files at most to each part.
+	Grouped(files int) set
 	// Part opens a part. It is read by one task at a time, which closes it.
 	Part(index int) (part backfill.PartSource, end func() error, err error)
 	// Whole fails unless it shows the whole table: with a *diag.Error, or as the service does that
@@ -92,6 +94,7 @@ type set interface {
 // Size is how much a load has to copy.
 type Size struct {
 	Parts        int
+	Files        int   // 0 of what has none
 	Items, Bytes int64 // as the service counts them, maybe hours old
 }
 

@@ -31,12 +31,14 @@ type segments struct {
 
 // OfScan is how much a scan of a table has to copy, of which each worker reads so many parts at once.
 func OfScan(d backfill.Description, segments int) Size {
-	return Size{backfill.NumberOfParts(d.Bytes, segments), d.Items, d.Bytes}
+	return Size{Parts: backfill.NumberOfParts(d.Bytes, segments), Items: d.Items, Bytes: d.Bytes}
 }
 
 func (segments) Record() checkpoint.Export { return checkpoint.Export{} }
 
 func (s segments) Size() Size { return s.size }
+
+func (s segments) Grouped(int) set { return s }
 
 func (s segments) Part(int) (backfill.PartSource, func() error, error) {
 	return backfill.Segments{Table: s.from.Table, Source: s.from.Scan}, func() error { return nil }, nil
