@@ -29,7 +29,7 @@ const (
 	PartDone PartState = "done" // everything of it is durable
 )
 
-// Part is the ledger's row of one part of a load or of a verify: a segment of a scan, a file of an
+// Part is the ledger's row of one part of a load or of a verify: a segment of a scan, some files of an
 // export, a range of a sweep. One without a row is free, and nothing of it is done.
 type Part struct {
 	header
@@ -136,7 +136,16 @@ func (l *Ledger) PartsOf(ctx context.Context, of Part) ([]Part, error) {
 	if of.Phase.verifies() {
 		source += "/verify"
 	}
-	return l.readParts(ctx, source, l.phasePrefix(of.Source, of.Generation, of.Number, of.Phase))
+	prefix := l.phasePrefix(of.Source, of.Generation, of.Number, of.Phase)
+	rows, err := l.phaseRows(ctx, source, prefix)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := l.decodeParts(source, rows)
+	if err == nil {
+		l.rememberDone(source, prefix, parts, rows)
+	}
+	return parts, err
 }
 
 // Parts reads the rows of a phase of the table's load, by index.
@@ -149,6 +158,10 @@ func (l *Ledger) readParts(ctx context.Context, source, prefix string) ([]Part, 
 	if err != nil {
 		return nil, err
 	}
+	return l.decodeParts(source, rows)
+}
+
+func (l *Ledger) decodeParts(source string, rows []Row) ([]Part, error) {
 	parts, err := l.parts.decode(source, rows)
 	for i := range parts {
 		parts[i].Counter = rows[i].Counter
