@@ -112,10 +112,26 @@ func follows(before, e *Export) error {
 		return e.fault("it ends before "+before.Kind()+" begins, which already contains it", "remove it")
 	case e.From.After(before.At):
 		return e.fault(fmt.Sprintf("changes between %s and %s are in no export", stamp(before.At), stamp(e.From)),
-			fmt.Sprintf("request an incremental export from %s to %s, and name it too", stamp(before.At), stamp(e.From)))
+			before.fill(e))
 	case before.Incremental && e.From.Before(before.At):
 		return e.fault("it overlaps "+before.Kind()+": no export shows items that were inserted and deleted within the overlap",
-			"request a window that begins at "+stamp(before.At))
+			"in its place "+Request(before.At, latest(e.At, before.At.Add(leastWindow))))
 	}
 	return nil
+}
+
+// fill says how to get the changes between two exports. Only before a first window another one may
+// overlap what is there: that is the full export.
+func (e *Export) fill(next *Export) string {
+	if e.Incremental && next.From.Sub(e.At) < leastWindow {
+		return "in its place " + Request(e.At, next.At)
+	}
+	return Request(e.At, next.From) + ", and name it too"
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

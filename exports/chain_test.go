@@ -74,6 +74,40 @@ func TestH90_HolesAreRefused(t *testing.T) {
 	}
 }
 
+// What is advised is a window that the service takes, of 15 minutes to 24 hours, and leaves no hole.
+func TestAdvisedWindowsAreTaken(t *testing.T) {
+	const day = 24 * 3600
+	for _, c := range []struct {
+		before, next *Export
+		fix          string
+	}{
+		{whole("f", 0), chained("a", 900, 1800), "request an incremental export from 2023-11-14T22:13:20Z to 2023-11-14T22:28:20Z, and name it too"},
+		{whole("f", 0), chained("a", 60, 1800), "request an incremental export from 2023-11-14T21:59:20Z to 2023-11-14T22:14:20Z, and name it too"},
+		{chained("b", -900, 0), chained("a", 60, 1800), "in its place request an incremental export from 2023-11-14T22:13:20Z to 2023-11-14T22:43:20Z"},
+		{chained("b", -900, 0), chained("a", 60, 60+day), "in its place request 2 incremental exports that follow one another from 2023-11-14T22:13:20Z to 2023-11-15T22:14:20Z, of 15 minutes"},
+		{chained("b", -900, 0), chained("a", 2*day+1, 3*day), "request 3 incremental exports that follow one another from 2023-11-14T22:13:20Z to 2023-11-16T22:13:21Z, of 15 minutes to 24 hours each, and name it too"},
+		{chained("b", -900, 0), chained("a", -1, 899), "in its place request an incremental export from 2023-11-14T22:13:20Z to 2023-11-14T22:28:20Z"},
+	} {
+		err := follows(c.before, c.next)
+		var told *Error
+		if !errors.As(err, &told) || !strings.HasPrefix(told.Fix, c.fix) {
+			t.Errorf("%v: want %s", err, c.fix)
+		}
+	}
+	for span, want := range map[time.Duration]struct {
+		first   time.Duration
+		windows int
+	}{
+		0: {leastWindow, 1}, time.Minute: {leastWindow, 1}, leastWindow: {leastWindow, 1}, mostWindow: {mostWindow, 1},
+		mostWindow + time.Second: {12 * time.Hour, 2}, 49 * time.Hour: {49 * time.Hour / 3, 3},
+	} {
+		end, windows := NextEnd(at(0), at(0).Add(span))
+		if end.Sub(at(0)) != want.first.Truncate(time.Second) || windows != want.windows {
+			t.Errorf("%s: %d windows, the first of %s", span, windows, end.Sub(at(0)))
+		}
+	}
+}
+
 // TestH104_OverlapsAreRefused like holes.
 func TestH104_OverlapsAreRefused(t *testing.T) {
 	for name, first := range map[string]*Export{"later": chained("a", 0, 900), "long before": chained("a", -80_000, 1), "ends just after": chained("a", 0, 2)} {
@@ -96,7 +130,7 @@ func TestH104_OverlapsAreRefused(t *testing.T) {
 	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
 	twice.Files = []File{{Name: "copied/elsewhere/data/a"}} // the name is the service's, whatever the folder
 	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
-	chainFails(t, Wanted{}, "request a window that begins at 2023-11-14T22:28:20Z", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
+	chainFails(t, Wanted{}, "in its place request an incremental export from 2023-11-14T22:28:20Z to 2023-11-14T22:43:20Z", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
 }
 
 // TestForeignExportsAreRefused, and views that say too little.

@@ -156,7 +156,11 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, x.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		refused.Cause = hole.Reason
 		if !last.From.IsZero() {
-			refused.Fix = source.NextWindow(d, last.At)
+			until := t.State.AdoptedAt.Add(checkpoint.Slack) // an earlier end is refused again
+			if d.At.After(until) {
+				until = d.At
+			}
+			refused.Fix = source.NextWindow(d, last.At, until)
 		}
 		return refused
 	}
@@ -176,7 +180,7 @@ func (o *Operator) mends(ctx context.Context, from sourceEnd, state checkpoint.T
 	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot repair the gap of table " + state.Source + " with windows", Fix: copied}
 	err := checkpoint.MendsFrom(state, first.From)
 	if err != nil && checkpoint.Mendable(state) == nil {
-		refused.Fix = fmt.Sprintf("request a window from %s to %s, and name it too; or %s", state.WindowsBy().Format(time.RFC3339), first.From.UTC().Format(time.RFC3339), copied)
+		refused.Fix = source.Missing(state.WindowsBy(), first.From) + ", and name it too; or " + copied
 	}
 	if err == nil {
 		var recovery backfill.Recovery

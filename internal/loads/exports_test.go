@@ -77,7 +77,7 @@ func TestExportsAreRefused(t *testing.T) {
 		"of before the generation": {day, map[string]archived{at + "full": full(noon.Add(-2 * day))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true},
 			"is too old for this generation, which began at 2026-11-23T12:00:00Z", "request a current export: aws dynamodb export-table-to-point-in-time --table-arn " + ordersARN + " --s3-bucket BUCKET"},
 		"before a window": {day, map[string]archived{at + "full": full(noon.Add(-3 * day)), at + "w": window(noon.Add(-3*day), noon.Add(-2*day))},
-			Request{From: []string{at + "full", at + "w"}}, backfill.ExportReport{JSON: true}, "is too old for this generation", "request a window that begins at 2026-11-22T12:00:00Z"},
+			Request{From: []string{at + "full", at + "w"}}, backfill.ExportReport{JSON: true}, "is too old for this generation", "request 2 incremental exports that follow one another from 2026-11-22T12:00:00Z to 2026-11-24T12:00:00Z, of 15 minutes to 24 hours each, and name them too; the first: aws"},
 		"too old": {7 * day, map[string]archived{at + "full": full(noon.Add(-6*day - time.Second))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true},
 			"it may be at most 144h0m0s old", "request a current export"},
 		"in part": {day, map[string]archived{at + "full": full(noon.Add(-time.Hour))}, Request{From: []string{at + "full"}}, backfill.ExportReport{JSON: true, Part: "a filter"},
@@ -118,7 +118,7 @@ func TestWindowsMendAGap(t *testing.T) {
 		fix      string
 	}{
 		"in time":          {30 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "", ""},
-		"too late":         {20 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "changes may be lost since 2026-11-23T10:59:54Z", "request a window from "},
+		"too late":         {20 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "changes may be lost since 2026-11-23T10:59:54Z", "request an incremental export from 2026-11-23T10:59:54Z to 2026-11-23T16:00:00Z, and name it too; or copy"},
 		"backups are off":  {30 * time.Hour, 7, backfill.Recovery{From: noon.Add(-72 * time.Hour)}, "point-in-time recovery of the table is off", "copy everything instead of windows"},
 		"backups were off": {30 * time.Hour, 7, backfill.Recovery{On: true, From: noon.Add(-29 * time.Hour)}, "holds nothing from before", "copy everything instead of windows"},
 		"never loaded":     {30 * time.Hour, 0, backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, "never loaded as a whole", "copy everything instead of windows"},

@@ -40,11 +40,27 @@ var export = &kind{
 // exportCommand asks DynamoDB for an export of the table whose ARN follows.
 const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
 
-// NextWindow says how to get the window that goes on where another one ends.
-func NextWindow(d backfill.Description, from time.Time) string {
-	return fmt.Sprintf("request a window that begins at %s, and name it too: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=NOW,ExportViewType=%s",
-		from.Format(time.RFC3339), exportCommand, d.ARN, from.Unix(), exports.ViewNewAndOld)
+// recoverable is how far the latest time that can be exported lags behind the present.
+const recoverable = 5 * time.Minute
+
+// NextWindow says how to get the window that goes on where another one ends, and shows everything up
+// to a time. The service takes neither one that is too short or too long, nor one whose end is not
+// over for a while.
+func NextWindow(d backfill.Description, from, until time.Time) string {
+	end, n := exports.NextEnd(from, until.Add(time.Minute-1).Truncate(time.Minute))
+	what := fmt.Sprintf("request a window that begins at %s, and name it too", from.Format(time.RFC3339))
+	if n > 1 {
+		what = exports.Request(from, until.Add(time.Minute-1).Truncate(time.Minute)) + ", and name them too; the first"
+	}
+	if at := end.Add(recoverable); at.After(d.At) {
+		what += fmt.Sprintf(" (possible from %s on)", at.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("%s: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=%d,ExportViewType=%s",
+		what, exportCommand, d.ARN, from.Unix(), end.Unix(), exports.ViewNewAndOld)
 }
+
+// Missing says what to ask the service for, to get all changes between two times.
+func Missing(from, to time.Time) string { return exports.Request(from.UTC(), to.UTC()) }
 
 // bucketFolder is the address of a folder in a bucket. The services' own rules for names of buckets
 // are narrower; a key may hold any character, and several slashes in a row.

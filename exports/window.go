@@ -1,0 +1,33 @@
+package exports
+
+import (
+	"fmt"
+	"time"
+)
+
+// How long a window of an incremental export is.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.HowItWorks.html
+const (
+	leastWindow = 15 * time.Minute
+	mostWindow  = 24 * time.Hour
+)
+
+// NextEnd is the end of the window that begins at from and is to show everything up to until, or of
+// the first of several, and how many there are.
+func NextEnd(from, until time.Time) (end time.Time, windows int) {
+	span := max(until.Sub(from), leastWindow)
+	windows = int((span + mostWindow - 1) / mostWindow)
+	return from.Add((span / time.Duration(windows)).Truncate(time.Second)), windows
+}
+
+// Request says what to ask the service for, to get all changes between two times. If these are too
+// close for a window, it begins earlier.
+func Request(from, to time.Time) string {
+	if earliest := to.Add(-leastWindow); from.After(earliest) {
+		from = earliest
+	}
+	if _, n := NextEnd(from, to); n > 1 {
+		return fmt.Sprintf("request %d incremental exports that follow one another from %s to %s, of 15 minutes to 24 hours each", n, stamp(from), stamp(to))
+	}
+	return fmt.Sprintf("request an incremental export from %s to %s", stamp(from), stamp(to))
+}
