@@ -139,13 +139,21 @@ func TestS3(t *testing.T) {
 }
 
 // TestS3Answers: a bucket of another region is found; who must not list gets "forbidden" for what
-// is not there.
+// is not there. S3 names the region with a redirect, or, to a request that was signed for another
+// one, with a 400.
 func TestS3Answers(t *testing.T) {
+	for _, moved := range []int{http.StatusMovedPermanently, http.StatusBadRequest} {
+		s3Answers(t, moved)
+	}
+}
+
+func s3Answers(t *testing.T, moved int) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Authorization"), "/eu-west-3/s3/") {
 			w.Header().Set("X-Amz-Bucket-Region", "eu-west-3")
-			w.WriteHeader(http.StatusMovedPermanently)
-			_, _ = io.WriteString(w, "<Error><Code>PermanentRedirect</Code></Error>")
+			w.WriteHeader(moved)
+			_, _ = io.WriteString(w, "<Error><Code>Elsewhere</Code></Error>")
 			return
 		}
 		switch r.URL.Path {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"strconv"
 
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
@@ -36,19 +37,45 @@ func NewCloudStorage(ctx context.Context, p Place, options ...option.ClientOptio
 	return &CloudStore{service.Objects, p.Bucket, p.Root}, nil
 }
 
-// Open gets an object. The error wraps fs.ErrNotExist if there is none, and fs.ErrPermission if it
-// must not be read.
+// Open gets an object, whose reading goes on where its connection breaks. The error wraps
+// fs.ErrNotExist if there is none, and fs.ErrPermission if it must not be read.
 func (s *CloudStore) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	object := s.root + name
-	answer, err := s.objects.Get(s.bucket, object).Context(ctx).Download()
+	name = s.root + name
+	call := func() *storage.ObjectsGetCall { return s.objects.Get(s.bucket, name) }
+	out, err := s.get(ctx, name, call())
+	if err != nil {
+		return nil, err
+	}
+	generation, _ := strconv.ParseInt(out.Header.Get("X-Goog-Generation"), 10, 64)
+	return newObject(ctx, answer{out.Body, out.ContentLength}, func(ctx context.Context, at int64) (answer, error) {
+		rest := call()
+		rest.Header().Set("Range", rangeFrom(at))
+		if generation > 0 {
+			rest.IfGenerationMatch(generation)
+		}
+		more, err := s.get(ctx, name, rest)
+		if err != nil {
+			return answer{}, err
+		}
+		if !answersRange(more.Header.Get("Content-Range"), at) {
+			return answer{}, errors.Join(errReplaced, more.Body.Close())
+		}
+		return answer{more.Body, more.ContentLength}, nil
+	}), nil
+}
+
+func (s *CloudStore) get(ctx context.Context, object string, call *storage.ObjectsGetCall) (*http.Response, error) {
+	out, err := call.Context(ctx).Download()
 	if err == nil {
-		return answer.Body, nil
+		return out, nil
 	}
 	var said *googleapi.Error
 	if errors.As(err, &said) {
 		switch said.Code {
 		case http.StatusNotFound:
 			err = fs.ErrNotExist
+		case http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable:
+			err = errReplaced
 		case http.StatusForbidden, http.StatusUnauthorized:
 			err = fmt.Errorf("%w: %s", fs.ErrPermission, said.Message)
 		}

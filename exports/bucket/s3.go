@@ -42,16 +42,44 @@ func transportOf(cfg aws.Config) *http.Transport {
 	return awshttp.NewBuildableClient().GetTransport()
 }
 
-// Open gets an object. The error wraps fs.ErrNotExist if there is none, and fs.ErrPermission if it
-// must not be read, or may not exist: S3 answers so to who must not list the bucket.
+// Open gets an object, whose reading goes on where its connection breaks. The error wraps
+// fs.ErrNotExist if there is none, and fs.ErrPermission if it must not be read, or may not exist: S3
+// answers so to who must not list the bucket.
 func (s *S3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(s.root + name)}
+	out, err := s.get(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return newObject(ctx, answerOf(out), func(ctx context.Context, at int64) (answer, error) {
+		rest := *in
+		rest.Range, rest.IfMatch = aws.String(rangeFrom(at)), out.ETag
+		more, err := s.get(ctx, &rest)
+		if err != nil {
+			return answer{}, err
+		}
+		if !answersRange(aws.ToString(more.ContentRange), at) {
+			return answer{}, errors.Join(errReplaced, more.Body.Close())
+		}
+		return answerOf(more), nil
+	}), nil
+}
+
+func answerOf(out *s3.GetObjectOutput) answer {
+	if out.ContentLength == nil {
+		return answer{out.Body, -1}
+	}
+	return answer{out.Body, *out.ContentLength}
+}
+
+// get asks for an object, in the region that the bucket is in.
+func (s *S3Store) get(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObjectOutput, error) {
 	out, err := s.client.GetObject(ctx, in)
 	if region := elsewhere(err); region != "" {
 		out, err = s.client.GetObject(ctx, in, func(o *s3.Options) { o.Region = region })
 	}
 	if err == nil {
-		return out.Body, nil
+		return out, nil
 	}
 	var answer *smithyhttp.ResponseError
 	var said smithy.APIError
@@ -64,6 +92,8 @@ func (s *S3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 		if said.ErrorCode() != "NoSuchBucket" {
 			reason = fs.ErrNotExist
 		}
+	case http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable:
+		reason = errReplaced
 	case http.StatusForbidden:
 		reason = forbidden{err, said.ErrorCode() + ": " + said.ErrorMessage()}
 	}
