@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // Export is an export of the table to S3, full or a window.
@@ -73,7 +72,7 @@ func (s *TableState) AskExport(at time.Time, approved bool, exports ...Export) e
 
 // AskExport asks for a load of a table from exports.
 func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, exports ...Export) (TableState, error) {
-	at := task.Now(ctx)
+	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskExport(at, approved, exports...) })
 }
 

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // ExportRequest is the wish for an export that replicator asks DynamoDB for itself, and how far that
@@ -139,13 +137,13 @@ func (s *TableState) FinishExport(serial uint32, e Export) error {
 
 // RequestExport asks for a load of a table from an export that is yet to be asked for.
 func (l *Ledger) RequestExport(ctx context.Context, source string, approved bool, r ExportRequest) (TableState, error) {
-	at := task.Now(ctx)
+	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RequestExport(at, approved, r) })
 }
 
 // RefuseExport notes that a load does not begin, because its export is refused.
 func (l *Ledger) RefuseExport(ctx context.Context, source, address, why string) (TableState, error) {
-	at := task.Now(ctx)
+	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RefuseExport(at, address, why) })
 }
 

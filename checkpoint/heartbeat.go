@@ -26,6 +26,15 @@ type Heartbeat struct {
 	ClockOffset float64 `json:"clock_offset,omitempty"`
 }
 
+// ByService is a time of the writer's clock as the source's would show it, as far as the writer knew
+// how wrong its own is.
+func (b Heartbeat) ByService(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(-time.Duration(b.ClockOffset * float64(time.Second)))
+}
+
 // Trouble is a step that fails and is repeated.
 type Trouble struct {
 	Step  string    `json:"step"`  // the step, in fixed words

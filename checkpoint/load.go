@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // MaxTries is how many loads may begin one after the other, none of which ends, before an operator
@@ -319,7 +317,7 @@ func (s *TableState) BeginInto(holdsRows, adopt bool) error {
 
 // AskLoad asks for a load of a table. Approved allows its sweep in advance.
 func (l *Ledger) AskLoad(ctx context.Context, source string, approved bool) (TableState, error) {
-	at := task.Now(ctx)
+	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskLoad(at, approved) })
 }
 
@@ -341,7 +339,7 @@ func (l *Ledger) ResumeLoad(ctx context.Context, source, why string) (TableState
 // CompleteCopy notes that every part of the load is durable. Table is the record with which the
 // parts were read.
 func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) (TableState, error) {
-	at := task.Now(ctx)
+	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
 		return s.CompleteCopy(table.Generation, table.Load.Number, sums, at)
 	})
@@ -353,7 +351,7 @@ func (l *Ledger) Redo(ctx context.Context, source string, from uint32, reason st
 	if from == 0 {
 		return TableState{}, (&TableState{Source: source}).AskLoad(time.Time{}, false)
 	}
-	at := task.Now(ctx)
+	at := l.Now(ctx)
 	gap := DeclaredGap{Kind: KindAskedFor, Reason: reason}
 	return l.Raise(ctx, source, from, gap, func(s *TableState) { s.ask(at, approved) })
 }

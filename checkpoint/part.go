@@ -45,7 +45,7 @@ type Part struct {
 	// does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
-	// Begun is when it was first leased, on the worker's clock; for people.
+	// Begun is when it was first leased, on the service's clock as far as the worker knew it; for people.
 	Begun time.Time `json:"begun,omitzero"`
 	PartProgress
 	Heartbeat
@@ -259,7 +259,7 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 		p.State, p.Owner = PartOpen, l.worker
 		p.Heartbeat, p.Rate = l.heartbeat(ctx, Trouble{}), 0
 		if p.Begun.IsZero() {
-			p.Begun = p.WrittenAt
+			p.Begun = p.ByService(p.WrittenAt)
 		}
 		p.Epoch++
 		return l.stamp(&p.header, &p), nil
@@ -327,6 +327,7 @@ func (l *PartLease) conclude(ctx context.Context, state PartState, change func(*
 		}
 		p.State, p.Owner = state, ""
 		p.Heartbeat, p.Rate = l.ledger.unowned(ctx), 0
+		p.ClockOffset = l.ledger.wrongBy() // its times are those of the rate
 		return nil
 	})
 	if p := l.Part(); errors.Is(err, ErrLeaseLost) && p.Owner == "" && p.State == state {

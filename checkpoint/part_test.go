@@ -316,3 +316,31 @@ func TestH98_EveryPartIsDoneOnce(t *testing.T) {
 		}
 	})
 }
+
+// What a worker with a wrong clock writes of a load is dated by the service's clock: a part's times
+// when it is taken and when it is done, and the steps of the load.
+func TestLoadsAreDatedByTheService(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, l := p.worker("a")
+		service := task.Now(ctx).Add(-time.Hour) // the worker's clock is an hour ahead
+		l.Heard(ctx, service)
+		near := func(what string, at time.Time) {
+			t.Helper()
+			if d := at.Sub(service); d < 0 || d > time.Minute {
+				t.Errorf("%s: %s after the service's time", what, d)
+			}
+		}
+		loading(t, ctx, l, 1)
+		held := takePart(t, ctx, l, 0)
+		near("begun", held.Part().Begun)
+		check(t, held.Finish(ctx, checkpoint.PartProgress{Items: 1}))
+		done := held.Part()
+		near("done", done.ByService(done.WrittenAt))
+		state := table(t, ctx, l)
+		rows, err := l.Parts(ctx, state, checkpoint.PhaseCopy)
+		check(t, err)
+		state, err = l.CompleteCopy(ctx, state, checkpoint.PartsDone(rows, 1))
+		check(t, err)
+		near("copied", state.Load.DoneAt)
+	})
+}

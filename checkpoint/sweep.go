@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // Sweep removes or puts again what a copy cannot reach: rows of a generation before. It goes over
@@ -178,7 +176,7 @@ func (l *Ledger) ApproveSweep(ctx context.Context, source string) (TableState, e
 
 // BeginSweep begins a pass of the sweep. Table is the record by which it was found due.
 func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ranges []SweepRange) (TableState, error) {
-	at := task.Now(ctx)
+	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
 		return s.BeginSweep(table.Generation, table.Load.Number, pass, ranges, at)
 	})
@@ -187,7 +185,7 @@ func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ran
 // CompletePass notes that every part of a pass is done. Table is the record with which the parts
 // were read.
 func (l *Ledger) CompletePass(ctx context.Context, table TableState, sums Sums) (TableState, error) {
-	at := task.Now(ctx)
+	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
 		return s.CompletePass(table.Generation, table.Load.Number, table.Load.Sweep.Pass, sums, at)
 	})

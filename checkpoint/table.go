@@ -369,7 +369,7 @@ func (l *Ledger) CheckMapping(ctx context.Context, source string, m Mapping, acc
 		return TableState{}, false, err
 	}
 	if state.MappingHash != m.Hash {
-		at := task.Now(ctx)
+		at := l.Now(ctx)
 		gap := DeclaredGap{Kind: KindMappingChanged, Reason: ChangedMapping}
 		state, err = l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { _ = s.replace(m, at) })
 		if err != nil {

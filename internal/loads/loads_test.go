@@ -251,6 +251,10 @@ func TestRate(t *testing.T) {
 		p.Items, p.WrittenAt = items, noon.Add(end)
 		return p
 	}
+	corrected := func(p checkpoint.Part, offset float64) checkpoint.Part { // by how wrong its worker knew its clock
+		p.ClockOffset = offset
+		return p
+	}
 	for name, c := range map[string]struct {
 		parts []checkpoint.Part
 		rate  float64
@@ -262,6 +266,9 @@ func TestRate(t *testing.T) {
 		"long":       {[]checkpoint.Part{part(-10*time.Minute, 0, 6000)}, 10, true}, // half of its time lies in the window
 		"former":     {[]checkpoint.Part{part(-20*time.Minute, -10*time.Minute, 6000), part(-5*time.Minute, 0, 300)}, 1, true},
 		"of before":  {[]checkpoint.Part{{}}, 0, false},
+		"ahead":      {[]checkpoint.Part{part(time.Minute, 2*time.Minute, 600)}, 10, true},
+		"corrected":  {[]checkpoint.Part{corrected(part(-time.Minute, time.Hour, 600), 3600)}, 10, true},
+		"behind":     {[]checkpoint.Part{corrected(part(-time.Minute, -time.Hour, 600), -3600)}, 10, true},
 	} {
 		if got, ok := rate(c.parts, noon); got != c.rate || ok != c.known {
 			t.Errorf("%s: %v, %v", name, got, ok)

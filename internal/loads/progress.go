@@ -59,13 +59,17 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 }
 
 // rate is what the parts made durable in the last minutes: each as much of its items as of its time
-// lies in there.
+// lies in there. Workers' clocks differ: their times are taken as the service would show them, and
+// none is later than now.
 func rate(parts []checkpoint.Part, now time.Time) (float64, bool) {
 	from, first, items := now.Add(-backfill.RateWindow), now, 0.0
 	for _, part := range parts {
-		begun, end := part.Begun, part.WrittenAt
+		begun, end := part.Begun, part.ByService(part.WrittenAt)
 		if begun.IsZero() {
 			continue
+		}
+		if ahead := end.Sub(now); ahead > 0 {
+			end, begun = now, begun.Add(-ahead)
 		}
 		if begun.Before(first) {
 			first = begun

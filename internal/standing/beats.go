@@ -29,10 +29,7 @@ func beatAt(b checkpoint.Heartbeat) time.Time { return serviceTime(b.WrittenAt, 
 
 // serviceTime is a time of a worker's clock as the service's clock would show it.
 func serviceTime(at time.Time, of checkpoint.Heartbeat) time.Time {
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(-time.Duration(of.ClockOffset * float64(time.Second)))
+	return of.ByService(at)
 }
 
 // later is the later of two times.
