@@ -45,11 +45,14 @@ type Load struct {
 	AskedAt time.Time `json:"asked_at,omitzero"`
 	// StartedAt is on the service's clock; no item is scanned earlier.
 	StartedAt time.Time `json:"started_at,omitzero"`
-	DoneAt    time.Time `json:"done_at,omitzero"`  // when every part was copied
-	SweptAt   time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write, or the last pass ended
-	Items     int64     `json:"items,omitempty"`
-	Bytes     int64     `json:"bytes,omitempty"`
-	Units     float64   `json:"units,omitempty"` // read capacity units consumed
+	// CancelledAt is when an operator ended the load before, or withdrew the request; zero once another
+	// is asked for.
+	CancelledAt time.Time `json:"cancelled_at,omitzero"`
+	DoneAt      time.Time `json:"done_at,omitzero"`  // when every part was copied
+	SweptAt     time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write, or the last pass ended
+	Items       int64     `json:"items,omitempty"`
+	Bytes       int64     `json:"bytes,omitempty"`
+	Units       float64   `json:"units,omitempty"` // read capacity units consumed
 	// Estimate and EstimateBytes are the service's counts when the load began; they may be hours
 	// old.
 	Estimate      int64 `json:"estimate,omitempty"`
@@ -287,6 +290,8 @@ func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 		return false, ""
 	case !s.NeedsLoad && (stage == StageOver || s.Base == s.Generation):
 		return false, ""
+	case !s.Load.CancelledAt.IsZero():
+		return false, "an operator cancelled its load"
 	case !s.NeedsLoad:
 		return first, ""
 	case stage == StageOver:

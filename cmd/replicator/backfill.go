@@ -29,7 +29,7 @@ in sync again.`,
   replicator backfill start --repair-gap --dry-run
   replicator backfill redo --table Orders --dry-run`,
 	})
-	c.AddCommand(newBackfillStart(p), newBackfillPause(p), newBackfillResume(p), newBackfillRedo(p), newBackfillStatus(p))
+	c.AddCommand(newBackfillStart(p), newBackfillPause(p), newBackfillResume(p), newBackfillRedo(p), newBackfillCancel(p), newBackfillStatus(p))
 	return c
 }
 
@@ -199,6 +199,33 @@ sync until the load and its sweep are complete. A running load ends.
 	s.flags(c, true)
 	c.Flags().BoolVar(&s.Yes, "yes", false, "do not ask, and approve the sweep in advance")
 	s.waits(c)
+	return c
+}
+
+func newBackfillCancel(p *program) *cobra.Command {
+	var s steering
+	c := &cobra.Command{
+		Use:   "cancel --table TABLE [flags]",
+		Short: "End a load that cannot complete, such as of a damaged export",
+		Long: `End the load of a table, for example if a file of its export is damaged or it copies the wrong
+export.
+
+The table still needs a load. None begins by itself: start it with replicator backfill start, from
+any source. If the load has copied items, this begins a new generation.`,
+		Example: `  replicator backfill cancel --table Orders --dry-run
+  replicator backfill cancel --table Orders --yes`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if s.Table == "" {
+				return diag.BadUsage("replicator backfill cancel needs a table", "add --table")
+			}
+			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
+				return o.Steer(ctx, loads.Request{Action: loads.ActionCancel})
+			})
+		},
+	}
+	s.flags(c, true)
+	c.Flags().BoolVar(&s.Yes, "yes", false, "do not ask")
 	return c
 }
 

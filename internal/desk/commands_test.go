@@ -87,7 +87,7 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 	table := func() *lever.Operator { return &lever.Operator{Console: c, Cfg: cfg, Ends: e, Table: "Orders"} }
 	return map[string]func(context.Context) error{
 		"backfill start": load(loads.ActionStart), "backfill pause": load(loads.ActionPause), "backfill resume": load(loads.ActionResume),
-		"backfill redo": load(loads.ActionRedo), "throttle": load(loads.ActionThrottle),
+		"backfill redo": load(loads.ActionRedo), "backfill cancel": load(loads.ActionCancel), "throttle": load(loads.ActionThrottle),
 		"backfill status": func(ctx context.Context) error { return (&loads.Operator{Console: c, Cfg: cfg, Ends: e}).Show(ctx) },
 		"pause":           func(ctx context.Context) error { return table().Pause(ctx) },
 		"resume":          func(ctx context.Context) error { return table().Resume(ctx) },

@@ -55,6 +55,7 @@ var commands = map[string]Needs{
 	"backfill pause":  load("pause the load of %s"),
 	"backfill resume": load("resume the load of %s"),
 	"backfill redo":   load("redo the load of %s"),
+	"backfill cancel": load("cancel the load of %s"),
 	"throttle":        {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
 	"pause":           {Does: "pause %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: Unrequested},
 	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},

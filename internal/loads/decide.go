@@ -21,6 +21,7 @@ const (
 	ActionPause    = "pause"
 	ActionResume   = "resume"
 	ActionRedo     = "redo"
+	ActionCancel   = "cancel"
 	ActionThrottle = "throttle"
 	actionNone     = "none"    // nothing is to be done
 	actionRefused  = "refused" // it cannot be done; why says what to do instead
@@ -93,6 +94,15 @@ func (r Request) decide(t TableInput) Decided {
 		return r.resume(s, is)
 	case ActionRedo:
 		return is(ActionRedo, "everything is loaded again in a new generation; the table is not in sync until the load and its sweep are complete")
+	case ActionCancel:
+		next := "the table needs another: replicator backfill start --table " + s.Source
+		switch load := standing.LoadOf(s, false); {
+		case !load.UnderWay:
+			return is(actionNone, "no load is running")
+		case load.State == standing.LoadAsked:
+			return is(ActionCancel, "the request is withdrawn; %s", next)
+		}
+		return is(ActionCancel, "load %d ends, and another generation begins; %s", s.Load.Number, next)
 	case ActionThrottle:
 		if r.Reset {
 			return is(ActionThrottle, "the limits of the configuration apply again")
@@ -217,6 +227,8 @@ func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) 
 		_, err = in.ledger.ResumeLoad(ctx, s.Source, checkpoint.PausedByOperator)
 	case ActionRedo:
 		_, err = in.ledger.Redo(ctx, s.Source, s.Generation, asked, r.Approve)
+	case ActionCancel:
+		_, err = in.ledger.CancelLoad(ctx, s.Source)
 	case ActionThrottle:
 		_, err = in.ledger.SetLimits(ctx, s.Source, r.Limits, r.Reset)
 	}

@@ -31,7 +31,7 @@ type Document struct {
 // Decided is what a command did with one table, or would do.
 type Decided struct {
 	Source string `json:"source"`
-	Action string `json:"action"` // start, pause, resume, redo, throttle, none, refused
+	Action string `json:"action"` // start, pause, resume, redo, cancel, throttle, none, refused
 	Why    string `json:"why"`
 	// Estimate is null unless the command ran with --dry-run or began a load.
 	Estimate *Estimate `json:"estimate"`

@@ -117,6 +117,8 @@ func next(s checkpoint.TableState, again bool) (command, why string) {
 			terminal.Plural(int(c.Put), "row"), terminal.Plural(int(c.Removed), "row"))
 	case NoExport(s) != "":
 		return againText(s), NoExport(s)
+	case !load.Needed && !load.Over && !s.Load.CancelledAt.IsZero():
+		return "backfill start --table TABLE", "an operator cancelled its load"
 	case load.UnderWay:
 		if s.Load.Paused == checkpoint.PausedByOperator {
 			return "backfill resume --table TABLE", "the load is paused by an operator"

@@ -187,6 +187,48 @@ func TestRedoAndThrottle(t *testing.T) {
 	}
 }
 
+// A load that is cancelled ends, and what leads on is the start of another one. Where none runs,
+// nothing is done.
+func TestACancelLeadsToAnotherLoad(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin func(ctx context.Context, s *scene)
+		why   string
+		next  string
+	}{
+		"none":  {func(context.Context, *scene) {}, "no load is running", ""},
+		"asked": {func(ctx context.Context, s *scene) { s.lose(ctx); s.steer(ctx, Request{Action: ActionStart}) }, "the request is withdrawn", "backfill start --repair-gap --table Orders"},
+		"sealed": {func(ctx context.Context, s *scene) {
+			s.lose(ctx)
+			s.steer(ctx, Request{Action: ActionStart})
+			s.seal(ctx, 1, 10, 10)
+		}, "load 1 ends, and another generation begins", "backfill start --repair-gap --table Orders"},
+		"the first": {func(ctx context.Context, s *scene) {
+			s.update(ctx, func(t *checkpoint.TableState) {
+				t.Base, t.NeedsLoad, t.Load = 0, false, checkpoint.Load{AskedAt: noon}
+			})
+		}, "the request is withdrawn", "backfill start --table Orders"},
+	} {
+		play(t, "{on_gap: load}", func(ctx context.Context, s *scene) {
+			s.begin(ctx)
+			c.begin(ctx, s)
+			in := s.read(ctx)
+			r := Request{Action: ActionCancel}
+			decided := in.decideAll(r)
+			if !strings.HasPrefix(decided[0].Why, c.why) {
+				t.Errorf("%s: %+v", name, decided)
+			}
+			s.check(in.carryOut(ctx, r, decided))
+			step, leads := Next(s.state(ctx), true, "")
+			if leads != (c.next != "") || leads && step.Command != "replicator "+c.next {
+				t.Errorf("%s: %+v", name, step)
+			}
+			if again := s.read(ctx).decideAll(r); again[0].Why != "no load is running" {
+				t.Errorf("%s, again: %+v", name, again)
+			}
+		})
+	}
+}
+
 // Another step meanwhile refuses the decision that was made before it, with what to do instead.
 func TestADecisionThatCameTooLate(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {

@@ -56,7 +56,7 @@ func (d *Document) render(w io.Writer) error {
 // actionText says what was done, or would be.
 func (d *Document) actionText(action string) string {
 	done := map[string]string{ActionStart: "load requested", ActionPause: "paused", ActionResume: "resumed", ActionRedo: "load requested in a new generation",
-		ActionThrottle: "limits set", actionNone: "nothing to do", actionRefused: "refused"}
+		ActionCancel: "cancelled", ActionThrottle: "limits set", actionNone: "nothing to do", actionRefused: "refused"}
 	if d.DryRun && action != actionNone && action != actionRefused {
 		return "would " + action
 	}

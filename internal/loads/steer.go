@@ -51,8 +51,8 @@ func (o *Operator) Show(ctx context.Context) error {
 // Steer carries a request out, or with DryRun says what it would do.
 func (o *Operator) Steer(ctx context.Context, r Request) error {
 	r.Approve = o.Yes
-	if r.Action == ActionRedo && !o.Yes && !o.DryRun && o.Confirm == nil {
-		return diag.BadUsage("replicator backfill redo needs confirmation, but there is no terminal", "add --yes")
+	if (r.Action == ActionRedo || r.Action == ActionCancel) && !o.Yes && !o.DryRun && o.Confirm == nil {
+		return diag.BadUsage("replicator backfill "+r.Action+" needs confirmation, but there is no terminal", "add --yes")
 	}
 	m, in, err := o.open(ctx, r.command())
 	if err != nil {
@@ -165,6 +165,8 @@ func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved 
 		switch {
 		case r.Action == ActionRedo && t.Found:
 			question = fmt.Sprintf("Load all of table %s again? The table is not in sync until the load and its sweep are complete.", t.Config.From)
+		case r.Action == ActionCancel && standing.LoadOf(t.State, false).UnderWay:
+			question = fmt.Sprintf("Cancel the load of table %s? What it copied is copied again by the next load, which you start.", t.Config.From)
 		case r.Action == ActionResume && standing.LoadOf(t.State, false).State == standing.LoadApproval:
 			c := t.State.Load.Sweep.Counts
 			question = fmt.Sprintf("Sweep the target of table %s? The sweep writes %s and removes %s.", t.Config.From, rows(c.Put), rows(c.Removed))

@@ -1,0 +1,47 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// CancelLoad ends the load of a table, however far it is, and leaves the next one to an operator. What
+// a load has written has its version, which images of an earlier time would not replace: so the next
+// one is of another generation. A load that was asked for, and has no plan, has written nothing. It
+// fails with *LoadError if there is none, and with ErrRaised if another generation began meanwhile.
+func (l *Ledger) CancelLoad(ctx context.Context, source string) (TableState, error) {
+	at := l.Now(ctx)
+	state, _, err := l.Table(ctx, source)
+	if err != nil {
+		return TableState{}, err
+	}
+	if stage := state.Stage(); stage != StageCopying && stage != StageSweeping {
+		return l.UpdateTable(ctx, source, func(s *TableState) error { return s.withdrawLoad(at) })
+	}
+	gap := DeclaredGap{Kind: KindAskedFor, Reason: fmt.Sprintf("an operator cancelled load %d", state.Load.Number)}
+	if state.Load.MendsGap() && state.Kind == KindStream {
+		gap.Kind, gap.LostFrom = KindStream, state.LostFrom // windows still repair it
+	}
+	return l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { s.endLoad(at) })
+}
+
+// withdrawLoad withdraws the request of a load that has no plan yet.
+func (s *TableState) withdrawLoad(at time.Time) error {
+	const step = "cancel the load"
+	switch stage := s.Stage(); {
+	case stage == StageCopying || stage == StageSweeping:
+		return s.refuseYet(step, "the load began just now", "repeat the command")
+	case stage != StageAsked && s.Load.CancelledAt.IsZero():
+		return s.refuse(step, "no load is running", "see replicator backfill status")
+	case stage == StageAsked:
+		s.endLoad(at)
+	}
+	return nil
+}
+
+// endLoad leaves of a load that it was cancelled.
+func (s *TableState) endLoad(at time.Time) {
+	l := s.Load
+	s.Load = Load{Number: l.Number, Before: l.Begun(), CancelledAt: at.UTC(), Sweep: Sweep{Approved: l.Sweep.Approved}}
+}
