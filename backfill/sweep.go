@@ -53,6 +53,10 @@ type Sweep struct {
 	Pace func(ctx context.Context, units float64) error
 	// Now is the source's clock, which cells of images are dated by; nil: this worker's.
 	Now func(ctx context.Context) time.Time
+	// AppliedTo is the time up to which everything that was committed is applied. Rows without a
+	// version are looked at a second time once that is past the first look, where an application writes
+	// the target too; nil: none does.
+	AppliedTo func(ctx context.Context) (time.Time, error)
 	// DryRun counts what would be written, and writes nothing.
 	DryRun bool
 
@@ -73,8 +77,13 @@ type SweepProgress struct {
 // does nothing twice that matters.
 func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, error) {
 	p, savedAt := from, task.Mono(ctx)
-	for !p.Done {
-		page, err := s.read(ctx, p)
+	var waiting aside
+	save := func(ctx context.Context) error {
+		savedAt = task.Mono(ctx)
+		return s.retry(ctx, func(ctx context.Context) error { return s.Save(ctx, p) })
+	}
+	for next := p.From; !p.Done; {
+		page, err := s.read(ctx, next)
 		if err != nil {
 			return p, err
 		}
@@ -84,14 +93,25 @@ func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, err
 		}
 		p.Sums.Add(sums)
 		p.Sums.Add(sink.SweepCounts{Seen: page.seen, Unexplained: page.unexplained})
-		p.From, p.Done = []byte(page.next), page.last
+		next = []byte(page.next)
+		seen := s.now(ctx) // after the read
+		for _, key := range page.aside {
+			waiting.rows = append(waiting.rows, asideRow{key, seen})
+		}
+		err = s.lookAgain(ctx, &waiting, page.last || len(waiting.rows) > maxAside, &p.Sums, func(ctx context.Context) error {
+			p.From = waiting.from(next)
+			return save(ctx)
+		})
+		if err != nil {
+			return p, err
+		}
+		p.From, p.Done = waiting.from(next), page.last
 		if !p.Done && task.Mono(ctx)-savedAt < saveEvery {
 			continue
 		}
-		if err := s.retry(ctx, func(ctx context.Context) error { return s.Save(ctx, p) }); err != nil {
+		if err := save(ctx); err != nil {
 			return p, err
 		}
-		savedAt = task.Mono(ctx)
 	}
 	return p, nil
 }
@@ -100,8 +120,9 @@ func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, err
 type sweepPage struct {
 	seen, unexplained int64
 	suspects          []sink.Suspect
-	next              string // the first row behind them
-	last              bool   // there are no more
+	aside             []string // rows that are looked at again
+	next              string   // the first row behind them
+	last              bool     // there are no more
 }
 
 // errPageFull ends the read of a page.
@@ -109,10 +130,10 @@ var errPageFull = errors.New("the page is full")
 
 // read looks at the rows from the position on. They are looked at before their items are read: an
 // image is as new as the row, or newer.
-func (s *Sweep) read(ctx context.Context, p SweepProgress) (page sweepPage, err error) {
+func (s *Sweep) read(ctx context.Context, from []byte) (page sweepPage, err error) {
 	rest := s.Range
-	if len(p.From) > 0 {
-		rest.From = string(p.From)
+	if len(from) > 0 {
+		rest.From = string(from)
 	}
 	limit := cmp.Or(s.pageRows, sweepRows)
 	err = s.retry(ctx, func(ctx context.Context) error {
@@ -121,8 +142,12 @@ func (s *Sweep) read(ctx context.Context, p SweepProgress) (page sweepPage, err 
 		err := s.Target.ReadMarks(ctx, s.Table, rest, s.Owned, limit, func(row sink.Row) error {
 			suspects, unexplained := s.Suspects(row)
 			page.seen++
-			page.unexplained += unexplained
-			page.suspects = append(page.suspects, suspects...)
+			if again := s.AppliedTo != nil && sink.Bare(row); again && len(suspects)+int(unexplained) > 0 {
+				page.aside = append(page.aside, row.Key)
+			} else {
+				page.unexplained += unexplained
+				page.suspects = append(page.suspects, suspects...)
+			}
 			page.next = row.Key + "\x00"
 			if bytes += markBytes(row); bytes >= sweepBytes {
 				return errPageFull

@@ -203,7 +203,7 @@ func PartsDone(rows []Part, total int) Sums {
 }
 
 func (c Counts) add(o Counts) Counts {
-	return Counts{Seen: c.Seen + o.Seen, Put: c.Put + o.Put, Removed: c.Removed + o.Removed, Left: c.Left + o.Left, Unexplained: c.Unexplained + o.Unexplained}
+	return Counts{Seen: c.Seen + o.Seen, Put: c.Put + o.Put, Removed: c.Removed + o.Removed, Bare: c.Bare + o.Bare, Left: c.Left + o.Left, Unexplained: c.Unexplained + o.Unexplained}
 }
 
 // RemoveParts deletes the rows of parts of loads that are over.

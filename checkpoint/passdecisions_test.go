@@ -49,6 +49,28 @@ func TestWhatAPassComesTo(t *testing.T) {
 	}
 }
 
+// Rows without a version that an application goes on writing ask for no further pass. They are counted.
+func TestASweepUnderDualWritesEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		counts checkpoint.Counts
+		ends   bool
+	}{
+		"bare rows alone": {checkpoint.Counts{Put: 3, Removed: 2, Bare: 5}, true},
+		"another, too":    {checkpoint.Counts{Put: 3, Removed: 3, Bare: 5}, false},
+	} {
+		s := stateAt(t, "approved")
+		check(t, s.BeginSweep(7, 1, 1, make([]checkpoint.SweepRange, 2), begin))
+		check(t, s.CompletePass(7, 1, 1, sums{Total: 2, Done: 2, Counts: c.counts}, begin))
+		if ended := s.Stage() == checkpoint.StageOver; ended != c.ends || s.NeedsLoad == c.ends || s.Load.Sweep.Put != 3 || s.Load.Sweep.Removed != c.counts.Removed {
+			t.Errorf("%s: %+v", name, s.Load.Sweep)
+		}
+	}
+	if sums := checkpoint.PartsDone([]checkpoint.Part{{Total: 2, Index: 0, PartProgress: checkpoint.PartProgress{Counts: checkpoint.Counts{Bare: 1}}},
+		{Total: 2, Index: 1, PartProgress: checkpoint.PartProgress{Counts: checkpoint.Counts{Bare: 2}}}}, 2); sums.Bare != 3 {
+		t.Errorf("%+v", sums)
+	}
+}
+
 // The first load into our own target needs no sweep; nor does it mend what it leaves in doubt, what is
 // lost meanwhile, or what an earlier base left.
 func TestWhatACopyMends(t *testing.T) {

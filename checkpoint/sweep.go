@@ -38,9 +38,13 @@ type Counts struct {
 	Seen        int64 `json:"seen,omitempty"` // rows that replicator wrote in an earlier generation
 	Put         int64 `json:"put,omitempty"`
 	Removed     int64 `json:"removed,omitempty"`
+	Bare        int64 `json:"bare,omitempty"`        // of put and removed: rows without a version, under dual writes
 	Left        int64 `json:"left,omitempty"`        // rows without an item that were kept, because time to live may have removed it
 	Unexplained int64 `json:"unexplained,omitempty"` // rows that replicator wrote but no mapping explains
 }
+
+// Wrote reports whether a pass has written something that the next one has to look at.
+func (c Counts) Wrote() bool { return c.Put+c.Removed > c.Bare }
 
 // NextPass is the pass of the sweep that begins next: the first of a target that was not made by us
 // only counts, until an operator has seen what it would do and approves. False while a pass runs,
@@ -149,11 +153,11 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 	case pass == 0 && sums.Seen+sums.Unexplained > 0:
 		sweep.Waiting = !sweep.Approved
 		return nil
-	case sums.Put+sums.Removed > 0 && pass < MaxPasses:
+	case sums.Wrote() && pass < MaxPasses:
 		return nil // what it wrote may have shown more
 	}
 	s.Load.SweptAt = at.UTC()
-	if sums.Put+sums.Removed > 0 {
+	if sums.Wrote() {
 		s.NeedsLoad, s.Reason, s.Kind = true, fmt.Sprintf(endless, MaxPasses), s.Kind.widen(KindSweep)
 		return nil
 	}

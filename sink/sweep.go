@@ -65,6 +65,9 @@ type SweepCounts struct {
 	// Put and Removed are the rows that were written; in a dry run, those that would be.
 	Put     int64 `json:"put,omitempty"`
 	Removed int64 `json:"removed,omitempty"`
+	// Bare are those of Put and Removed that had no version at two looks, while an application writes
+	// the table too. They ask for no further pass.
+	Bare int64 `json:"bare,omitempty"`
 	// Left are suspects without an item that stay, because what the time to live removed does, and
 	// those that hold a higher number than their item (transform.Rank), which repairs alone may lower.
 	Left int64 `json:"left,omitempty"`
@@ -79,12 +82,18 @@ func (c *SweepCounts) Add(o SweepCounts) {
 	c.Suspects += o.Suspects
 	c.Put += o.Put
 	c.Removed += o.Removed
+	c.Bare += o.Bare
 	c.Left += o.Left
 	c.Unexplained += o.Unexplained
 }
 
 // Wrote reports whether anything was written, so that another pass has to look.
-func (c SweepCounts) Wrote() bool { return c.Put+c.Removed > 0 }
+func (c SweepCounts) Wrote() bool { return c.Put+c.Removed > c.Bare }
+
+// Bare reports whether a row names no version of any item.
+func Bare(row Row) bool {
+	return !slices.ContainsFunc(marksOf(row), func(m mark) bool { return m.live != "" || m.gone != "" })
+}
 
 // Suspects are those of a row, of which the cells of our own families are enough, and how many item
 // versions in it are unexplained. Tombstones are none, whatever their generation, because nothing is

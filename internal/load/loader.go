@@ -171,7 +171,7 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 	progress := func(p backfill.SweepProgress) (checkpoint.PartProgress, error) {
 		position, err := json.Marshal(p)
 		return checkpoint.PartProgress{Position: position, Items: p.Sums.Seen, Counts: checkpoint.Counts{
-			Seen: p.Sums.Suspects, Put: p.Sums.Put, Removed: p.Sums.Removed, Left: p.Sums.Left, Unexplained: p.Sums.Unexplained,
+			Seen: p.Sums.Suspects, Put: p.Sums.Put, Removed: p.Sums.Removed, Bare: p.Sums.Bare, Left: p.Sums.Left, Unexplained: p.Sums.Unexplained,
 		}}, err
 	}
 	target := l.target
@@ -211,6 +211,9 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 		},
 		Now:    l.now,
 		DryRun: state.Load.Sweep.Pass == 0,
+	}
+	if l.settings.late > 0 { // the application's writes have no version before the stream brings them
+		s.AppliedTo = l.AppliedTo
 	}
 	p, err := s.Run(life.Work, from)
 	if err != nil {

@@ -41,3 +41,47 @@ func TestASweepIsDatedByTheSource(t *testing.T) {
 		}
 	})
 }
+
+// Where the application writes the target too, rows without a version are looked at a second time,
+// when everything before the first look is applied, and ask for no further pass.
+func TestASweepUnderDualWritesLooksTwice(t *testing.T) {
+	for late, want := range map[time.Duration]checkpoint.Counts{
+		0:           {Seen: 1, Removed: 1},
+		time.Second: {Seen: 1, Removed: 1, Bare: 1},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			bare := sink.Request{Table: "orders", Row: "gone", Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"},
+				Ops: []sink.Op{{Kind: sink.SetCell, Family: "d", Qualifier: "x", Value: []byte("y")}}}
+			_, err := s.target.Apply(ctx, &bare)
+			s.check(err)
+			s.sealed(ctx, 1)
+			s.finish(ctx, checkpoint.PartProgress{})
+			s.Spec.Late = late
+			s.change(ctx, func(state *checkpoint.TableState) {
+				state.Load.DoneAt, state.MadeByUs = task.Now(ctx), true
+				state.Load.Sweep = checkpoint.Sweep{Pass: 1, Parts: 1, Approved: true, Ranges: []checkpoint.SweepRange{{Table: "orders"}}}
+			})
+			s.Reset()
+			done := func(within time.Duration) bool {
+				s.check(s.work(ctx, within, false))
+				parts, err := s.Ledger.Parts(ctx, s.state(ctx), checkpoint.PhaseSweep(1))
+				s.check(err)
+				over := parts[0].State == checkpoint.PartDone
+				if over && parts[0].Counts != want {
+					t.Errorf("late by %s: %+v", late, parts[0].Counts)
+				}
+				return over
+			}
+			if over := done(time.Minute); over != (late == 0) {
+				t.Errorf("late by %s: over %t while nothing says how far the stream is applied", late, over)
+			}
+			if late == 0 {
+				return
+			}
+			s.change(ctx, func(state *checkpoint.TableState) { state.StreamEnded = true }) // nothing more comes
+			if !done(time.Minute) {
+				t.Error("it does not end")
+			}
+		})
+	}
+}

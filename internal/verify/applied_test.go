@@ -40,7 +40,7 @@ func TestWhatIsAppliedBeforeASecondLook(t *testing.T) {
 		}
 		rig := enginetest.NewRig(ledger, engine.Spec{Mapping: enginetest.OrdersMapping(t)})
 		v := enginetest.PartOf(rig, func(s *engine.Table) *Verifier { return NewVerifier(s, nil, func() int { return 1 }, &SumSlots{}) })
-		for before, want := range map[time.Duration]bool{0: false, appliedSlack - 1: false, appliedSlack: true, time.Minute: true} {
+		for before, want := range map[time.Duration]bool{0: false, engine.AppliedSlack - 1: false, engine.AppliedSlack: true, time.Minute: true} {
 			if applied, err := v.applied(ctx, at.Add(-before)); err != nil || applied != want {
 				t.Errorf("%s before: applied %t, %v", before, applied, err)
 			}

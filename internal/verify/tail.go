@@ -75,7 +75,7 @@ func (v *Verifier) unapplied(life engine.Lifecycle, to time.Time) (waits func(ve
 		return nil, err
 	}
 	v.tail.mu.Lock()
-	names, fresh := v.tail.names, !v.tail.began.Before(to.Add(appliedSlack))
+	names, fresh := v.tail.names, !v.tail.began.Before(to.Add(engine.AppliedSlack))
 	v.tail.mu.Unlock()
 	if !fresh {
 		if err := life.Rest(max(v.settings.settle, tailRest)); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/job"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -44,9 +43,6 @@ type verifySettings struct {
 	owned    bool
 	late     time.Duration // of an application's own writes
 }
-
-// appliedSlack is by how much the source's clock may be ahead of what was heard of it.
-const appliedSlack = 2 * time.Second
 
 const (
 	// mostSums bounds the parts at once in a process that add up sums, each of up to 32 MB.
@@ -231,34 +227,10 @@ func (v *Verifier) comparison(life engine.Lifecycle, state checkpoint.TableState
 	return c
 }
 
-// applied says whether what was committed up to a time is applied, by the table's shards. In mode
-// topic that is what appliers have applied without a hole, not what is published.
+// applied says whether what was committed up to a time is applied, by the table's shards.
 func (v *Verifier) applied(ctx context.Context, to time.Time) (bool, error) {
-	state, _, err := v.Ledger.Table(ctx, v.Source)
-	if err != nil || state.StreamEnded {
-		return state.StreamEnded, err // nothing more comes
-	}
-	listings, err := v.Ledger.Listings(ctx, v.Source, state.Label)
-	if err != nil {
-		return false, err
-	}
-	shards, err := v.Ledger.Shards(ctx, v.Source)
-	if err != nil {
-		return false, err
-	}
-	at := standing.AppliedTo(state, shards, listings)
-	if state.Apply == checkpoint.Topic {
-		merged, err := v.Ledger.Merged(ctx, v.Source)
-		if err != nil {
-			return false, err
-		}
-		for _, s := range checkpoint.Unapplied(state, shards, merged) {
-			if through := s.AppliedPrefix(merged); through.Before(at) {
-				at = through
-			}
-		}
-	}
-	return !at.Before(to.Add(appliedSlack)), nil
+	at, err := v.AppliedTo(ctx)
+	return !at.Before(to), err
 }
 
 // now is the service's time; this process's if no answer has shown it yet.
