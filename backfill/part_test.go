@@ -399,6 +399,53 @@ func TestH31_TheEarlierClockCounts(t *testing.T) {
 	}
 }
 
+// timed is a source whose every second call fails after a minute, and which notes when it was asked.
+type timed struct {
+	PartSource
+	ahead time.Duration
+	calls []time.Time
+}
+
+func (s *timed) Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error) {
+	s.calls = append(s.calls, task.Now(ctx))
+	_ = task.Sleep(ctx, time.Minute)
+	if len(s.calls)%2 == 1 {
+		return Page{At: task.Now(ctx).Add(s.ahead)}, &cdc.Error{Op: "Scan", Reason: cdc.Unavailable}
+	}
+	page, err := s.PartSource.Read(ctx, index, total, after, limit)
+	page.At = task.Now(ctx).Add(s.ahead)
+	return page, err
+}
+
+// B3: the images of a page are as old as the call that brought them, not as an attempt before it that
+// failed, nor as the page before. By the service's clock, too.
+func TestAnImageIsAsOldAsItsOwnCall(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			p := part(newMemory(21), &target{}, 0, 1)
+			source := &timed{PartSource: p.Source, ahead: ahead}
+			p.Source = source
+			p.Retry = func(ctx context.Context, op func(ctx context.Context) error) error {
+				for op(ctx) != nil {
+					_ = task.Sleep(ctx, time.Hour)
+				}
+				return nil
+			}
+			pages := 0
+			p.Write = func(_ context.Context, _ Page, readAt time.Time) error {
+				pages++
+				if asked := source.calls[len(source.calls)-1].Add(min(ahead, 0)); !readAt.Equal(asked) {
+					t.Errorf("page %d, a clock that is %s ahead: of %s, asked for at %s", pages, ahead, readAt, asked)
+				}
+				return nil
+			}
+			if _, err := p.run(t.Context(), partProgress{}); err != nil || pages < 3 || len(source.calls) < 2*pages {
+				t.Errorf("%v, %d pages in %d calls", err, pages, len(source.calls))
+			}
+		})
+	}
+}
+
 // What is durable is saved when a part fails, once: a save that is not needed could fail as well.
 func TestAFailedPartIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -211,6 +211,41 @@ func TestH54ExpiredCountsOnBothSides(t *testing.T) {
 	}
 }
 
+// With expire: keep the row of an item that is not there is kept, because it may have expired. One
+// beside whose tombstone there are cells was written after its removal, which the stream has
+// brought: what was expired before has no tombstone.
+func TestCellsBesideATombstoneAreNeverKept(t *testing.T) {
+	m := mapping(t, func(s *transform.Spec) { s.TTL = transform.TTL{Attribute: "ttl", Expire: transform.KeepExpired} }, "{id} > d")
+	for name, c := range map[string]struct {
+		removed, written bool
+		kept, extra      int64
+	}{
+		"it may have expired":                {false, false, 1, 0},
+		"cells beside what may have expired": {false, true, 1, 0},
+		"a tombstone":                        {true, false, 0, 0},
+		"cells beside a tombstone":           {true, true, 0, 1},
+	} {
+		for _, way := range []Way{Quiet, Live} {
+			w := newWorld(t, m)
+			a := item("a", "v=1")
+			w.load(noon, a)
+			if c.removed {
+				w.change(5, a, attribute.Item{})
+			}
+			if c.written {
+				w.damage("t", "a", set("d", "v", "another"))
+			}
+			result, err := w.compare(w.comparison(), way)
+			if err != nil || result.Kept != c.kept || result.Extra != c.extra || result.Clean() != (c.extra == 0) {
+				t.Errorf("%s, %s: %v, %+v", name, way, err, result.Counts)
+			}
+			if c.extra > 0 && result.Findings[0].Reason != "cells were written after the item was removed" {
+				t.Errorf("%s, %s: %+v", name, way, result.Findings)
+			}
+		}
+	}
+}
+
 // An item that expires between the two looks, and whose row was removed meanwhile, is no difference.
 func TestH54ExpiresBetweenTheLooks(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
