@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,7 +129,11 @@ func (d *Document) refusal(q Question) error {
 	var found diag.List
 	for _, w := range d.Warnings {
 		switch w.Code {
-		case diag.ClusterChanged, diag.SourceMoved, diag.MappingChanged, diag.TargetHoldsRows:
+		case diag.ClusterChanged, diag.SourceMoved, diag.MappingChanged, diag.TargetHoldsRows, diag.TargetTaken:
+			var taken preflight.Taken
+			if errors.As(w.Err, &taken) && taken.Begun {
+				continue // what it follows it goes on following
+			}
 			if w.Code == diag.MappingChanged && q.AcceptMapping || w.Code == diag.TargetHoldsRows && q.AdoptRows {
 				continue
 			}

@@ -216,15 +216,36 @@ func (in *Input) examineRows(ctx context.Context) {
 	}
 	limited, cancel := task.WithTimeout(ctx, preflight.ProbeTime*time.Duration(len(tables)+1))
 	defer cancel()
-	held, err := in.Unanswered(limited, tables, func(target string) bool {
+	absent := func(target string) bool {
 		return slices.ContainsFunc(in.missing, func(m preflight.Lacking) bool { return m.Lacks.Table && m.Spec.Name == target })
-	})
+	}
+	taken, err := in.Taken(limited, tables, absent)
+	var held []*engine.RowsError
+	if err == nil {
+		held, err = in.Unanswered(limited, tables, absent)
+	}
 	if err != nil {
 		in.Ask(ctx, preflight.ProbeTime, "rows of the target", func(context.Context) (string, error) { return "", err })
 	}
+	for _, t := range taken {
+		warn(&in.targets, takenWarning(t))
+	}
+	held = slices.DeleteFunc(held, func(e *engine.RowsError) bool { return preflight.IsTaken(taken, e.Table) })
 	for _, rows := range held {
 		warn(&in.targets, &diag.Error{Code: diag.TargetHoldsRows, What: "run will refuse table " + rows.Table + ": target table " + rows.Target + " holds rows", Cause: rows.Error()})
 	}
+}
+
+// takenWarning says what another migration on a target table comes to.
+func takenWarning(t preflight.Taken) *diag.Error {
+	e := &diag.Error{Code: diag.TargetTaken}
+	_ = errors.As(preflight.StrangerError(t.StrangerError), &e)
+	if e.Err = t; t.Begun {
+		e.What = "no orphan rows are removed for table " + t.Table + ": " + e.What
+	} else {
+		e.What = "run will refuse table " + t.Table + ": " + e.What
+	}
+	return e
 }
 
 // examineLedger warns of what a ledger that exists already makes of this configuration.

@@ -11,8 +11,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
@@ -65,6 +67,22 @@ func TestAMissingInstanceIsNoMissingProfile(t *testing.T) {
 		defer func() { _ = in.Target.Close() }()
 		if diag.Has(err, diag.TargetNotFound) != atInstance || diag.Has(in.notFound, diag.TargetNotFound) == atInstance {
 			t.Errorf("%s: %v, and later %v", said, err, in.notFound)
+		}
+	}
+}
+
+// A plan says that run refuses a table whose target another migration writes, and is refused for it.
+// For a table that is followed it says what does not begin.
+func TestAPlanShowsAnotherMigration(t *testing.T) {
+	for begun, what := range map[bool]string{false: "run will refuse table Orders: target table shop", true: "no orphan rows are removed for table Orders: target table shop"} {
+		other := checkpoint.Stranger{Target: "shop", Source: "Returns", Pipeline: "two"}
+		w := takenWarning(preflight.Taken{StrangerError: &engine.StrangerError{Table: "Orders", Other: other}, Begun: begun})
+		if w.Code != diag.TargetTaken || !strings.HasPrefix(w.What, what) || w.Fix == "" {
+			t.Errorf("%+v", w)
+		}
+		d := &Document{Warnings: diag.List{w}}
+		if refused := d.refusal(Question{}); (refused == nil) != begun {
+			t.Errorf("begun %t: %v", begun, refused)
 		}
 	}
 }

@@ -19,25 +19,46 @@ func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 	named := slices.DeleteFunc(slices.Clone(p.Found.Tables), func(t Table) bool { return t.Config.Pattern() != "" })
 	limited, cancel := context.WithTimeout(ctx, ProbeTime*time.Duration(len(named)+1))
 	defer cancel()
-	held, err := p.Unanswered(limited, named, func(target string) bool {
+	absent := func(target string) bool {
 		return slices.ContainsFunc(missing, func(m Lacking) bool { return m.Lacks.Table && m.Spec.Name == target })
-	})
-	if err == nil && len(held) == 0 {
+	}
+	taken, err := p.Taken(limited, named, absent)
+	var held []*engine.RowsError
+	if err == nil && !p.AdoptRows {
+		held, err = p.Unanswered(limited, named, absent)
+	}
+	refused := refusals(taken, held)
+	if err == nil && len(refused) == 0 {
 		return
 	}
 	p.Ask(ctx, ProbeTime, "rows of the target", func(context.Context) (string, error) {
-		refused := diag.List{}
-		for _, rows := range held {
-			var e *diag.Error
-			if errors.As(Explain("", rows), &e) {
-				refused = append(refused, e)
-			}
-		}
 		if err == nil {
 			err = refused.Err()
 		}
 		return "", err
 	})
+}
+
+// refusals are why no first generation begins. Rows of another migration are no question for an
+// operator.
+func refusals(taken []Taken, held []*engine.RowsError) (refused diag.List) {
+	add := func(err error) {
+		var e *diag.Error
+		if errors.As(err, &e) {
+			refused = append(refused, e)
+		}
+	}
+	for _, t := range taken {
+		if !t.Begun {
+			add(StrangerError(t.StrangerError))
+		}
+	}
+	for _, rows := range held {
+		if !IsTaken(taken, rows.Table) {
+			add(Explain("", rows))
+		}
+	}
+	return refused
 }
 
 // Unanswered are the first generations that an operator has to let begin: of tables that the ledger

@@ -19,6 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // The packages below return typed errors and know nothing of codes, commands and documentation. Here they become what an
@@ -113,7 +114,14 @@ func ExplainStep(what string, err error) error {
 // StrangerError refuses what may remove rows of another migration.
 func StrangerError(e *engine.StrangerError) error {
 	return &diag.Error{Code: diag.TargetTaken, What: fmt.Sprintf("target table %s is written by another migration", e.Other.Target), Cause: e.Error(),
-		Fix: "set target.shared: true in the configurations of both, or change `to` of one; then run once with --accept-mapping-change", Err: e}
+		Fix: "set target.shared: true in the configurations of both, or change `to` of one; then run once with --accept-mapping-change. " +
+			"If that migration no longer exists, delete its witness: " + deleteWitness(e.Other), Err: e}
+}
+
+// deleteWitness is the command that deletes the witness of a migration of which nothing else is left.
+func deleteWitness(other checkpoint.Stranger) string {
+	key := strings.ReplaceAll(transform.WitnessPrefix, "\xff", `\xff`) + other.Source
+	return "cbt deleterow " + other.Target + " $'" + key + "'"
 }
 
 // ExplainTarget is for errors of Bigtable.

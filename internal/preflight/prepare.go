@@ -35,7 +35,7 @@ func (p *Prober) tables(ctx context.Context) {
 	if begun && len(p.Failed) == 0 {
 		state()
 	}
-	if err == nil && len(p.Failed) == 0 && !p.Dry && !p.AdoptRows {
+	if err == nil && len(p.Failed) == 0 && !p.Dry {
 		p.admit(ctx, missing)
 	}
 	made := p.Ask(ctx, CreateTime*time.Duration(len(p.Cfg.Tables)+1), "target tables", func(ctx context.Context) (string, error) {
