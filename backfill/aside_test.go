@@ -107,7 +107,7 @@ func TestRowsThatAnApplicationWroteAreLookedAtTwice(t *testing.T) {
 			return d.applied, nil
 		}
 		p, err := s.Run(ctx, SweepProgress{})
-		want := sink.SweepCounts{Seen: 5, Suspects: 2, Put: 1, Removed: 1, Bare: 2}
+		want := sink.SweepCounts{Seen: 5, Suspects: 2, Put: 1, Removed: 1, Bare: 2, Units: 2}
 		if err != nil || !p.Done || p.Sums != want || p.Sums.Wrote() {
 			t.Errorf("%v, %+v", err, p)
 		}
@@ -176,7 +176,7 @@ func TestWhatASecondLookFinds(t *testing.T) {
 			return task.Now(ctx), nil
 		}
 		p, err := s.Run(ctx, SweepProgress{})
-		if want := (sink.SweepCounts{Seen: 2, Suspects: 1, Put: 1}); err != nil || p.Sums != want || !p.Sums.Wrote() {
+		if want := (sink.SweepCounts{Seen: 2, Suspects: 1, Put: 1, Units: 1}); err != nil || p.Sums != want || !p.Sums.Wrote() {
 			t.Errorf("%v, %+v", err, p.Sums)
 		}
 	})

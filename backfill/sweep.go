@@ -192,12 +192,13 @@ func (s *Sweep) settle(ctx context.Context, suspects []sink.Suspect) (sink.Sweep
 				return sums, err
 			}
 		}
+		counts.Units = readUnits(found)
 		sums.Add(counts)
 		suspects = suspects[n:]
 		if s.Pace == nil {
 			continue
 		}
-		if err := s.Pace(ctx, readUnits(found)); err != nil {
+		if err := s.Pace(ctx, counts.Units); err != nil {
 			return sums, err
 		}
 	}

@@ -377,7 +377,7 @@ func TestH101_ADryRunCountsAndErrorsRemoveNothing(t *testing.T) {
 		return images[n], true, nil
 	})
 	p, err := s.Run(context.Background(), SweepProgress{})
-	if want := (sink.SweepCounts{Seen: 70, Suspects: 70, Put: 30, Removed: 40}); err != nil || !p.Done || p.Sums != want {
+	if want := (sink.SweepCounts{Seen: 70, Suspects: 70, Put: 30, Removed: 40, Units: 70}); err != nil || !p.Done || p.Sums != want {
 		t.Errorf("%v, %+v", err, p)
 	}
 }

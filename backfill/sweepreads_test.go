@@ -62,7 +62,7 @@ func TestSweepReadsAndPaysForItems(t *testing.T) {
 			return nil
 		}
 		p, err := s.Run(ctx, SweepProgress{})
-		if err != nil || !p.Done || asked != 70 || units != 72 || batches != 3 || p.Sums != (sink.SweepCounts{Seen: 70, Suspects: 70, Put: 1, Removed: 69}) {
+		if err != nil || !p.Done || asked != 70 || units != 72 || batches != 3 || p.Sums != (sink.SweepCounts{Seen: 70, Suspects: 70, Put: 1, Removed: 69, Units: 72}) {
 			t.Errorf("%+v, %d items for %g units in %d batches, %v", p, asked, units, batches, err)
 		}
 		ended := errors.New("ended")

@@ -65,6 +65,13 @@ func TestASweepUnderDualWritesEnds(t *testing.T) {
 			t.Errorf("%s: %+v", name, s.Load.Sweep)
 		}
 	}
+	s := stateAt(t, "approved")
+	s.Load.Units = 10
+	check(t, s.BeginSweep(7, 1, 1, make([]checkpoint.SweepRange, 2), begin))
+	check(t, s.CompletePass(7, 1, 1, sums{Total: 2, Done: 2, Units: 2.5}, begin))
+	if s.Load.Units != 12.5 {
+		t.Errorf("%g units of copy and sweep", s.Load.Units)
+	}
 	if sums := checkpoint.PartsDone([]checkpoint.Part{{Total: 2, Index: 0, PartProgress: checkpoint.PartProgress{Counts: checkpoint.Counts{Bare: 1}}},
 		{Total: 2, Index: 1, PartProgress: checkpoint.PartProgress{Counts: checkpoint.Counts{Bare: 2}}}}, 2); sums.Bare != 3 {
 		t.Errorf("%+v", sums)

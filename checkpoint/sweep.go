@@ -147,6 +147,7 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 		return err
 	}
 	sweep.Parts = 0
+	s.Load.Units += sums.Units
 	sweep.Seen, sweep.Left, sweep.Unexplained = sums.Seen, sums.Left, sums.Unexplained
 	sweep.Put, sweep.Removed = sweep.Put+sums.Put, sweep.Removed+sums.Removed
 	switch {

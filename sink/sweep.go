@@ -74,6 +74,8 @@ type SweepCounts struct {
 	// Unexplained are item versions of ours of which nothing says whose they are, or that cannot be
 	// removed without what belongs to others.
 	Unexplained int64 `json:"unexplained,omitempty"`
+	// Units are the read capacity units that the items of suspects cost.
+	Units float64 `json:"units,omitempty"`
 }
 
 // Add adds up.
@@ -85,6 +87,7 @@ func (c *SweepCounts) Add(o SweepCounts) {
 	c.Bare += o.Bare
 	c.Left += o.Left
 	c.Unexplained += o.Unexplained
+	c.Units += o.Units
 }
 
 // Wrote reports whether anything was written, so that another pass has to look.

@@ -170,7 +170,7 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 	}
 	progress := func(p backfill.SweepProgress) (checkpoint.PartProgress, error) {
 		position, err := json.Marshal(p)
-		return checkpoint.PartProgress{Position: position, Items: p.Sums.Seen, Counts: checkpoint.Counts{
+		return checkpoint.PartProgress{Position: position, Items: p.Sums.Seen, Units: p.Sums.Units, Counts: checkpoint.Counts{
 			Seen: p.Sums.Suspects, Put: p.Sums.Put, Removed: p.Sums.Removed, Bare: p.Sums.Bare, Left: p.Sums.Left, Unexplained: p.Sums.Unexplained,
 		}}, err
 	}
