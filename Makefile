@@ -128,14 +128,14 @@ demo: build ## a whole migration on this machine
 
 # What seeds play beside the stream.
 PLAY = $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(RELAY),-relay) \
-	$(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings) $(if $(CUTOVERS),-cutovers)
+	$(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings) $(if $(CUTOVERS),-cutovers) $(if $(NEIGHBOURS),-neighbours)
 
 sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, and as it was played: DENSE=1, EXPORTS=1 … as for soak) of the simulation: what fails, made smaller, with its story
 	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(PLAY)
 
 # A hunt over very many seeds may use Go's experimental encoding/json, which gives the same traces in a quarter less time:
 # GOEXPERIMENT=jsonv2 make soak SEEDS=… What is built for release, and the gate, have the one of Go's release.
-soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on: virtual hours, each fault's count, what fails; DRAW=1: each seed says what it plays; else DENSE=1 with twice the faults, VERIFIES=1 with verifies, EXPORTS=1 with loads from exports, FAILOVERS=1 with another cluster, RELAY=1 with a topic, DUAL_WRITES=1 with an application that writes both stores, MAPPINGS=1 with mappings that are replaced, CUTOVERS=1 with cutovers
+soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on: virtual hours, each fault's count, what fails; DRAW=1: each seed says what it plays; else DENSE=1 with twice the faults, VERIFIES=1 with verifies, EXPORTS=1 with loads from exports, FAILOVERS=1 with another cluster, RELAY=1 with a topic, DUAL_WRITES=1 with an application that writes both stores, MAPPINGS=1 with mappings that are replaced, CUTOVERS=1 with cutovers, NEIGHBOURS=1 with two pipelines on one target
 	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DRAW),-draw) $(PLAY)
 
 # With SEEDS on the command line: fresh seeds alone, which are kept. Without: first the seed that found a bug last time.
