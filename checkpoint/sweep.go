@@ -46,6 +46,12 @@ type Counts struct {
 // Wrote reports whether a pass has written something that the next one has to look at.
 func (c Counts) Wrote() bool { return c.Put+c.Removed > c.Bare }
 
+// Ends reports whether a pass with these counts leaves nothing to sweep: it wrote nothing, explained
+// everything, and, where it only counted, found nothing.
+func (c Counts) Ends(pass int) bool {
+	return !c.Wrote() && c.Unexplained == 0 && (pass > 0 || c.Seen == 0)
+}
+
 // NextPass is the pass of the sweep that begins next: the first of a target that was not made by us
 // only counts, until an operator has seen what it would do and approves. False while a pass runs,
 // waits for approval, or is not due.

@@ -392,7 +392,7 @@ func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) er
 		if err := c.unchanged(life, state); err != nil {
 			return err
 		}
-		if !sums.Wrote() && sums.Unexplained == 0 {
+		if sums.Ends(sweep.Pass) {
 			if err := c.call(life, func(ctx context.Context) error { return c.witnesses.Withdraw(ctx, state) }); err != nil {
 				return err
 			}
