@@ -497,6 +497,12 @@ func (c *Cutover) Finalized(now time.Time) error {
 	return nil
 }
 
+// FrozenSince is since when the application may not write, if that is so now.
+func (c *Cutover) FrozenSince() (at time.Time, frozen bool) {
+	frozen = c.Step.Active() && !c.FreezeBegunAt.IsZero() && c.UnfrozenAt.IsZero() && c.SwitchedAt.IsZero()
+	return c.FreezeBegunAt, frozen
+}
+
 // FrozenFor is how long the application was, or has been, without writes.
 func (c *Cutover) FrozenFor(now time.Time) time.Duration {
 	end := now

@@ -48,6 +48,8 @@ var ofCutover = []condition{
 		return s.m.cutover.Step == checkpoint.CutoverDone && s.m.cutover.FinalizedAt.IsZero()
 	},
 		next: leads("finalize --dry-run", says("the application no longer uses the source; replicator's metadata can be removed from the target"))},
+	{name: "frozen and undriven", holds: func(s subject) bool { return s.m.Cutover.FrozenSince != nil && s.m.Cutover.Driver == nil },
+		next: leads("run", says("writes are frozen, and no process drives the cutover: start a worker that can call the hooks"))},
 	{name: "waits for approval", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverRequested && !s.m.cutover.Approved },
 		next: leads("cutover approve", says("a requested cutover waits for approval"))},
 	{name: "switching", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverSwitching },
@@ -270,7 +272,13 @@ func (m *Document) unmanned() bool {
 
 func cutoverLines(s subject) []string {
 	c, text := s.m.Cutover, ""
-	if c.FrozenSeconds > 0 {
+	switch {
+	case c.FrozenSince != nil:
+		text = fmt.Sprintf("; writes are frozen since %s (%s)", c.FrozenSince.Format(time.RFC3339), backfill.FormatDuration(AsDuration(c.FrozenSeconds)))
+		if c.Driver == nil {
+			text += "; no process drives it"
+		}
+	case c.FrozenSeconds > 0:
 		text = "; writes were frozen for " + backfill.FormatDuration(AsDuration(c.FrozenSeconds))
 	}
 	if c.Trouble != nil {

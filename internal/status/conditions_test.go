@@ -45,6 +45,9 @@ func TestConditions(t *testing.T) {
 		{"migration/cutover attempted", func(m *Document, _ *Table) {
 			m.Cutover = cutoverStatus{Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
 		}, "Cutover: attempt 2, drain; writes were frozen for 4.0s; a shard", "", ""},
+		{"cutover/frozen and undriven", func(m *Document, _ *Table) {
+			m.cutover.Step, m.Cutover = checkpoint.CutoverDrain, cutoverStatus{Attempt: 2, Step: "drain", FrozenSeconds: 4, FrozenSince: &m.At}
+		}, "", "run", "no process drives the cutover"},
 		{"cutover/done", step(checkpoint.CutoverDone, nil), "", "finalize --dry-run", "no longer uses the source"},
 		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes to DynamoDB after the freeze"},
 		{"cutover/waits for approval", step(checkpoint.CutoverRequested, nil), "", "cutover approve", "waits for approval"},
@@ -161,6 +164,37 @@ func TestStepsEndWithTheSwitch(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", step, got, want)
+		}
+	}
+}
+
+// Whoever looks sees since when the application stands still, and whether a process does something about
+// it.
+func TestAFreezeIsSeen(t *testing.T) {
+	since, driver := noon.Add(-4*time.Second), "worker-1"
+	for want, c := range map[string]cutoverStatus{
+		"Cutover: attempt 2, drain; writes are frozen since " + since.Format(time.RFC3339) + " (4.0s)":                       {FrozenSince: &since, Driver: &driver},
+		"Cutover: attempt 2, drain; writes are frozen since " + since.Format(time.RFC3339) + " (4.0s); no process drives it": {FrozenSince: &since},
+		"Cutover: attempt 2, drain; writes were frozen for 4.0s":                                                             {},
+	} {
+		c.Attempt, c.Step, c.FrozenSeconds = 2, "drain", 4
+		if got := cutoverLines(subject{m: &Document{Cutover: c}}); len(got) != 1 || got[0] != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for _, c := range []struct {
+		c      checkpoint.Cutover
+		frozen bool
+	}{
+		{checkpoint.Cutover{Step: checkpoint.CutoverFreeze, FreezeBegunAt: since}, true},
+		{checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: since}, true},
+		{checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: since, UnfrozenAt: since}, false},
+		{checkpoint.Cutover{Step: checkpoint.CutoverWatching, FreezeBegunAt: since, SwitchedAt: since}, false},
+		{checkpoint.Cutover{Step: checkpoint.CutoverChecks}, false},
+		{checkpoint.Cutover{Step: checkpoint.CutoverCancelled, FreezeBegunAt: since}, false},
+	} {
+		if _, frozen := c.c.FrozenSince(); frozen != c.frozen {
+			t.Errorf("%+v: frozen %t", c.c, frozen)
 		}
 	}
 }

@@ -2,10 +2,12 @@ package status
 
 import (
 	"slices"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -19,8 +21,12 @@ type cutoverStatus struct {
 	Rehearsal bool         `json:"rehearsal"`
 	// FrozenSeconds is how long the application was, or has been, without writes.
 	FrozenSeconds float64 `json:"frozen_seconds"`
-	Trouble       *string `json:"trouble"` // what the step waits for, or failed with
-	Strays        int     `json:"strays"`  // changes of the source after the freeze
+	// FrozenSince is when the application was asked to stop its writes; null unless they are stopped
+	// now. Driver is the process that drives the cutover; null: none does.
+	FrozenSince *time.Time `json:"frozen_since"`
+	Driver      *string    `json:"driver"`
+	Trouble     *string    `json:"trouble"` // what the step waits for, or failed with
+	Strays      int        `json:"strays"`  // changes of the source after the freeze
 }
 
 // gateStatus is one gate of a cutover, for one table.
@@ -45,6 +51,12 @@ func (m *Document) cutOver(l *Input) {
 		Trouble: terminal.Known(c.Trouble), Strays: c.Strays}
 	if c.Attempt > 0 {
 		m.Cutover.Step = string(c.Step)
+	}
+	if at, frozen := c.FrozenSince(); frozen {
+		m.Cutover.FrozenSince = &at
+	}
+	if standing.Answers(l.Driver.Heartbeat(), m.At, m.lease) {
+		m.Cutover.Driver = terminal.Known(l.Driver.Owner())
 	}
 	for i, t := range l.Tables {
 		in := l.Inputs[i]

@@ -34,6 +34,8 @@ type Input struct {
 	Ledger *checkpoint.Ledger
 	// Cutover is the record of the cutover; its zero value if there was none.
 	Cutover checkpoint.Cutover
+	// Driver is the lease of whoever drives it; its zero value while there is nothing to drive.
+	Driver checkpoint.KeeperLease
 	// Processes are those that held no lease when they last said that they run.
 	Processes []checkpoint.Process
 	// Elsewhere says that the app profile leads to another cluster than the ledger's; "" if it does
@@ -134,6 +136,9 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 	var err error
 	if l.Inputs, err = readTables(ctx, ledger, sink.NewParking(t.Records(cfg.State.Table), cfg.Name), tables); err == nil {
 		l.Cutover, err = ledger.Cutover(ctx)
+	}
+	if err == nil && l.Cutover.Step.Active() {
+		l.Driver, err = ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
 	}
 	if err == nil {
 		l.Processes, err = ledger.Processes(ctx)
