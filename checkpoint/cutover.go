@@ -93,6 +93,7 @@ type CutoverEvent struct {
 	At   time.Time `json:"at"`
 	Step string    `json:"step"`
 	Text string    `json:"text"`
+	By   string    `json:"by,omitempty"` // the operator who did it; "" for what happened by itself
 }
 
 // CutoverHook is one call of a hook.
@@ -249,7 +250,7 @@ func (c *Cutover) Note(now time.Time, text string) {
 	if n := len(c.Timeline); n > 0 && c.Timeline[n-1].Text == text && c.Timeline[n-1].Step == string(c.Step) {
 		return
 	}
-	c.Timeline = append(slices.Clone(c.Timeline), CutoverEvent{now.UTC(), string(c.Step), text})
+	c.Timeline = append(slices.Clone(c.Timeline), CutoverEvent{At: now.UTC(), Step: string(c.Step), Text: text})
 	if over := len(c.Timeline) - mostCutoverLines; over > 0 {
 		c.Timeline = c.Timeline[over:]
 	}
@@ -264,6 +265,14 @@ func (c *Cutover) Heard(h CutoverHook) {
 	c.Hooks = append(hooks, h)
 	if over := len(c.Hooks) - mostCutoverHooks; over > 0 {
 		c.Hooks = c.Hooks[over:]
+	}
+}
+
+// Sign names the operator who did what the last line of the timeline says.
+func (c *Cutover) Sign(by string) {
+	if n := len(c.Timeline); n > 0 && c.Timeline[n-1].By == "" {
+		c.Timeline = slices.Clone(c.Timeline)
+		c.Timeline[n-1].By = by
 	}
 }
 

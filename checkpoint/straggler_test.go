@@ -63,3 +63,20 @@ func TestCanariesOutliveAnAttempt(t *testing.T) {
 		t.Errorf("attempt %d, canaries %t", c.Attempt, c.Canaries)
 	}
 }
+
+// What an operator did has his name; what he did not do has none, and a name is not replaced.
+func TestALineIsSigned(t *testing.T) {
+	c := checkpoint.Cutover{}
+	c.Sign("nobody@nowhere") // there is no line
+	check(t, c.Start(cutoverPlan(), cutoverBegan))
+	before := c
+	c.Sign("alice@ops1")
+	c.Sign("bob@ops2")
+	if c.Timeline[0].By != "alice@ops1" || before.Timeline[0].By != "" {
+		t.Errorf("%+v, before %+v", c.Timeline, before.Timeline)
+	}
+	c.Note(cutoverBegan, "by itself")
+	if by := c.Timeline[1].By; by != "" {
+		t.Errorf("signed by %q", by)
+	}
+}

@@ -129,7 +129,11 @@ type Event struct {
 // Events are steps and hooks in the order of time.
 func (d *Document) Events() (events []Event) {
 	for _, e := range d.Timeline {
-		events = append(events, Event{At: e.At, Step: e.Step, Text: e.Text})
+		text := e.Text
+		if e.By != "" {
+			text += " (" + e.By + ")"
+		}
+		events = append(events, Event{At: e.At, Step: e.Step, Text: text})
 	}
 	for _, h := range d.Hooks {
 		events = append(events, Event{At: h.Began, Text: "hook " + h.Name, Token: h.Token, Outcome: h.Outcome, Took: h.Ended.Sub(h.Began).Round(time.Millisecond).String(), Output: h.Output})

@@ -287,6 +287,9 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 		return
 	}
 	for _, e := range d.Timeline {
+		if e.By != "" {
+			e.Text += " (" + e.By + ")"
+		}
 		fmt.Fprintf(b, "  %s  %-10s  %s\n", e.At.Format(time.RFC3339), e.Step, e.Text)
 	}
 	for _, h := range d.Hooks {

@@ -57,7 +57,7 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 		if f.DryRun {
 			err = see(&c)
 		} else {
-			c, err = o.Ledger.UpdateCutover(ctx, see)
+			c, err = o.Ledger.UpdateCutover(ctx, o.signed(see))
 		}
 		if err != nil {
 			return explain(ctx, "cannot finalize "+o.Cfg.Name, err)

@@ -50,6 +50,18 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 	return err
 }
 
+// signed is a change of the record under the name of the operator, if it adds a line to its timeline.
+func (o *Operator) signed(change func(c *checkpoint.Cutover) error) func(c *checkpoint.Cutover) error {
+	return func(c *checkpoint.Cutover) error {
+		before := len(c.Timeline)
+		err := change(c)
+		if err == nil && len(c.Timeline) != before {
+			c.Sign(terminal.Caller())
+		}
+		return err
+	}
+}
+
 // ends are what a driver of this process works with.
 func (o *Operator) ends() Ends {
 	if o.reach != nil {

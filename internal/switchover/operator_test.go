@@ -496,3 +496,25 @@ func TestTheFinalVerifyBegins(t *testing.T) {
 		}
 	})
 }
+
+// The record says who started, approved and cancelled; a step that changes nothing leaves no name.
+func TestTheRecordNamesTheOperator(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.run(s.Ctx, func(ctx context.Context, o *Operator) error {
+			return o.Start(ctx, Request{KeepFallback: "no", WhenReady: true, Expires: time.Hour})
+		})
+		for range 2 {
+			s.steer(Step{Name: "approve"})
+		}
+		s.steer(Step{Name: "cancel"})
+		var named []string
+		for _, e := range s.Cutover().Timeline {
+			if strings.Contains(e.By, "@") {
+				named = append(named, e.Step)
+			}
+		}
+		if want := []string{"requested", "requested", "cancelled"}; !slices.Equal(named, want) {
+			t.Errorf("%v, want %v: %+v", named, want, s.Cutover().Timeline)
+		}
+	})
+}

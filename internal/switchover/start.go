@@ -74,7 +74,8 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 		}
 		plan.Approved = true
 	}
-	if _, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(plan, o.Now(ctx)) }); err != nil {
+	start := func(c *checkpoint.Cutover) error { return c.Start(plan, o.Now(ctx)) }
+	if _, err := o.Ledger.UpdateCutover(ctx, o.signed(start)); err != nil {
 		return explain(ctx, "cannot start the cutover of "+o.Cfg.Name, err)
 	}
 	if !r.Wait {
@@ -127,7 +128,7 @@ func (o *Operator) Steer(ctx context.Context, s Step) error {
 	}
 	defer o.Close()
 	now := o.Now(ctx)
-	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+	_, err := o.Ledger.UpdateCutover(ctx, o.signed(func(c *checkpoint.Cutover) error {
 		switch s.Name {
 		case "approve":
 			return c.Approve(now)
@@ -140,7 +141,7 @@ func (o *Operator) Steer(ctx context.Context, s Step) error {
 			s.Reason = "by an operator"
 		}
 		return c.Cancel(s.Reason, now)
-	})
+	}))
 	if err != nil {
 		return explain(ctx, "cannot "+s.Name+" the cutover of "+o.Cfg.Name, err)
 	}
