@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
+	"github.com/dynamodb-bigtable/replicator/internal/comparison"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -99,14 +100,18 @@ func TestARehearsalHindersNoDualWrites(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	console := &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: os.LookupEnv}
+	if err := (&comparison.Operator{Console: console, Cfg: s.config, Allowed: config.Anything, Waits: true}).Begin(ctx); err != nil {
+		t.Fatal(err)
+	}
 	w := s.open(t)
 	if _, err := w.Put(ctx, item(t, order)); err != nil {
 		t.Fatal(err)
 	}
 	rehearsal, over := context.WithCancelCause(ctx)
 	running.Go(func() {
-		o := &switchover.Operator{Console: &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: os.LookupEnv}, Cfg: s.config, Allowed: config.Anything}
-		over(o.Start(ctx, switchover.Request{KeepFallback: "yes", Rehearse: true, Overrides: []string{"lag", "verify", "full_verify"}, Reason: "x", Wait: true}))
+		o := &switchover.Operator{Console: console, Cfg: s.config, Allowed: config.Anything}
+		over(o.Start(ctx, switchover.Request{KeepFallback: "yes", Rehearse: true, Overrides: []string{"lag"}, Reason: "x", Wait: true}))
 	})
 	var failed *dualwrite.Error
 	for pace := time.Tick(20 * time.Millisecond); rehearsal.Err() == nil && failed == nil; <-pace {

@@ -104,7 +104,7 @@ The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: keep the source for a fallback (required)")
 	f.BoolVar(&r.Rehearse, "dry-run", false, "rehearse: neither stop nor switch the application")
 	f.BoolVar(&r.Yes, "yes", false, "do not ask, and do not wait for approval")
-	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` though it is not ready: copy, lag, verify, full_verify, parked, headroom or fence")
+	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` though it is not ready: lag, verify, parked, headroom or fence")
 	f.StringVar(&r.Reason, "reason", "", "`TEXT` that says why a gate is passed")
 	f.BoolVar(&r.WhenReady, "when-ready", false, "begin once all gates are ready")
 	f.StringVar(&r.Between, "between", "", "with --when-ready: only within these `HOURS` of the day in UTC, such as 02:00-04:00")
