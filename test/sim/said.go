@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,6 +110,17 @@ func (s *simulation) readSince() time.Time {
 	return s.World.Now().Add(-standing.Fresh(s.Lease) - checkpoint.ClockTolerance - s.Lease)
 }
 
+// shownSince is from when on a stream may not have shown its changes to a worker that reads it: pages
+// without records hold them back.
+func (s *simulation) shownSince() time.Time {
+	for _, sh := range slices.Concat(shardsOf(s.Source.Streams)...) {
+		if sh.EmptyAt.After(s.readSince()) {
+			return time.Time{}
+		}
+	}
+	return s.readSince()
+}
+
 // doubt is why the table is not in sync; "" if it may be.
 func (s *simulation) doubt() string {
 	state := s.State()
@@ -118,7 +130,7 @@ func (s *simulation) doubt() string {
 	if lost := s.trimmed(state); lost != "" {
 		return lost
 	}
-	claimed, bound := s.rec.claimed(state), s.readSince()
+	claimed, bound := s.rec.claimed(state), s.shownSince()
 	return strings.Join(s.rec.unequalOf(s.since(state), func(c change) bool { return claimed(c) || c.At.Before(bound) }), "\n")
 }
 
