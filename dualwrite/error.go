@@ -12,6 +12,8 @@ type Outcome string
 const (
 	Written    Outcome = "written"
 	NotWritten Outcome = "not written"
+	// PartlyWritten: of several rows of an item at least one was written, and not all are known to be.
+	PartlyWritten Outcome = "partly written"
 	// Unknown: no answer came, and the request may have been executed, or may still be.
 	Unknown Outcome = "unknown"
 )

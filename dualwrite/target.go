@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -60,7 +63,24 @@ func mutations(m *transform.Mapping, change cdc.Change) ([]transform.RowMutation
 	for i := range batch.Rows {
 		batch.Rows[i].Version = batch.Rows[i].Version.Rank().AppliedBy()
 	}
-	return batch.Rows, nil
+	// A moved item is put first and removed afterwards: whoever reads between the two finds it twice, and
+	// never not at all.
+	return slices.Concat(removing(batch.Rows, false), removing(batch.Rows, true)), nil
+}
+
+// removing are the rows that are removed, or the others.
+func removing(rows []transform.RowMutation, remove bool) []transform.RowMutation {
+	return slices.DeleteFunc(slices.Clone(rows), func(row transform.RowMutation) bool { return row.Remove != remove })
+}
+
+// requestTime bounds one request of a write to Bigtable, so that none waits for ever.
+const requestTime = 10 * time.Second
+
+// limited makes a request within its time.
+func limited(ctx context.Context, request func(ctx context.Context) error) error {
+	ctx, cancel := task.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return request(ctx)
 }
 
 // unheld is above every version, so that a request with it is refused by none.
@@ -81,8 +101,8 @@ func timed(row transform.RowMutation) sink.Request {
 	return guard
 }
 
-// write sends the requests of a change. The outcome is what became of the first row that failed, or
-// NotWritten if none was sent.
+// write sends the requests of a change, one after the other. The outcome is what became of the first
+// row that failed, PartlyWritten if others were written before it, or NotWritten if none was sent.
 func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) {
 	if t.mapping.VersionAttribute() == "" {
 		return t.writeTimed(ctx, change)
@@ -96,14 +116,18 @@ func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) 
 		return NotWritten, err
 	}
 	for i := range rows {
-		_, err := sink.Execute(ctx, stamps, t.store, t.store, &rows[i])
+		execute := func(ctx context.Context) error {
+			_, err := sink.Execute(ctx, stamps, t.store, t.store, &rows[i])
+			return err
+		}
+		err := limited(ctx, execute)
 		if sink.Is(err, sink.Permanent) { // the fence may have risen, and its family is gone
 			if stamps, err = t.prove(ctx, true, func(ctx context.Context) error { return t.current(ctx, change) }); err == nil {
-				_, err = sink.Execute(ctx, stamps, t.store, t.store, &rows[i])
+				err = limited(ctx, execute)
 			}
 		}
 		if err != nil { // refused is no error: the row holds something newer, or the same
-			return outcomeOf(err), err
+			return outcomeOf(err, i), err
 		}
 	}
 	return Written, nil
@@ -114,18 +138,25 @@ func (t *target) writeTimed(ctx context.Context, change cdc.Change) (Outcome, er
 	if err != nil {
 		return NotWritten, err
 	}
+	sent := 0
 	for i := range requests {
 		if len(requests[i].Ops) == 0 {
 			continue
 		}
-		if _, err := t.store.Apply(ctx, &requests[i]); err != nil {
-			return outcomeOf(err), err
+		err := limited(ctx, func(ctx context.Context) error { _, err := t.store.Apply(ctx, &requests[i]); return err })
+		if err != nil {
+			return outcomeOf(err, sent), err
 		}
+		sent++
 	}
 	return Written, nil
 }
 
-func outcomeOf(err error) Outcome {
+// outcomeOf is what became of a change of which a row failed after so many others were written.
+func outcomeOf(err error, written int) Outcome {
+	if written > 0 {
+		return PartlyWritten
+	}
 	if sink.Is(err, sink.Permanent) || sink.Is(err, sink.Rejected) || errors.Is(err, ErrNotReady) || errors.Is(err, ErrOvertaken) {
 		return NotWritten
 	}

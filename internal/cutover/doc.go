@@ -103,6 +103,9 @@ type Driver struct {
 	// Parked are the hashes of the items of a table that are parked.
 	Parked   func(ctx context.Context, table string) ([]string, error)
 	Settings Settings
+	// Announce has the witness of a source table in a target table name the number of the fence that
+	// holds now, for an application that writes the target too; nil: nothing of its kind.
+	Announce func(ctx context.Context, source, target string) error
 	// Version is that of this process: it drives no attempt that another version began. "" drives all.
 	Version string
 	// OnStep, if not nil, hears of each step; Failed of what goes wrong and is repeated.

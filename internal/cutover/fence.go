@@ -39,6 +39,9 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if err != nil {
 		return err
 	}
+	if err := v.announce(ctx, c); err != nil {
+		return err
+	}
 	for _, target := range c.Targets {
 		withheld, err := v.Fence.Drop(ctx, target, c.Fences[target])
 		if err != nil {
@@ -60,6 +63,22 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.FencedAt = now })
 	}
 	return errors.New("the source's answer has no time")
+}
+
+// announce has all witnesses name the numbers that were raised, before the former ones are dropped: an
+// application that writes under those would be refused.
+func (v *drive) announce(ctx context.Context, c checkpoint.Cutover) error {
+	if v.Announce == nil {
+		return nil
+	}
+	for _, source := range c.Tables {
+		for _, target := range c.Targets {
+			if err := v.Announce(ctx, source, target); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // lastLook asks once more, now that nobody writes, what was asked before the freeze: late is what has

@@ -1,11 +1,13 @@
 package switchover
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
@@ -17,6 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // Hooks are those of the configuration.
@@ -50,6 +53,7 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 		},
 		Version: e.Version,
 	}
+	d.Announce = e.announce
 	if e.Source != nil {
 		d.Source, d.Open = e.Source, e.Source.Open
 		d.Verifier = verifier{e}
@@ -77,6 +81,32 @@ func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint3
 	}
 	state, err = b.Begin(ctx, state)
 	return state.Verify.Number, err
+}
+
+// announce beats the witness of a source table in one of its target tables with the number of the fence
+// that holds now, if the application ranks its writes by it.
+func (e Ends) announce(ctx context.Context, source, target string) error {
+	if t, found := e.Cfg.Table(source); !found || !e.Cfg.DualWritten(t) || e.Cfg.Late(t) > 0 {
+		return nil
+	}
+	state, _, err := e.Ledger.Table(ctx, source)
+	i := slices.Index(state.Targets, target)
+	if err != nil || i < 0 {
+		return err
+	}
+	mark, err := fence.Marks(e.Ledger)(ctx, target)
+	if err != nil {
+		return err
+	}
+	at := checkpoint.Place{Store: e.Target.WitnessStore(target), Key: transform.WitnessKeyOf(source), Fence: cmp.Or(mark.Family, checkpoint.NoFence)}
+	if i > 0 {
+		at.Further = target
+	}
+	verdict, _, err := e.Ledger.Beat(ctx, source, at)
+	if err == nil && verdict != checkpoint.Fine {
+		err = fmt.Errorf("the witness of table %s in %s is not as this migration left it", source, target)
+	}
+	return err
 }
 
 // hashOf is that of the mappings of all tables.

@@ -28,6 +28,8 @@ type Target interface {
 	comparison.Target
 	status.Target
 	schema
+	// WitnessStore is where the witnesses of a target table are.
+	WitnessStore(table string) checkpoint.Store
 }
 
 // schema is what a cutover changes of a target table.
@@ -78,5 +80,8 @@ type bigtable struct {
 
 type (
 	rows  interface{ comparison.Target }
-	state interface{ status.Target }
+	state interface {
+		status.Target
+		WitnessStore(table string) checkpoint.Store
+	}
 )

@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -517,4 +518,26 @@ func TestTheRecordNamesTheOperator(t *testing.T) {
 			t.Errorf("%v, want %v: %+v", named, want, s.Cutover().Timeline)
 		}
 	})
+}
+
+// Before numbers of the fence are dropped, the witness of each table whose application ranks its writes
+// names the ones that hold. Of other tables, and in tables that it does not write, there is nothing to say.
+func TestAWitnessNamesTheNumberThatHolds(t *testing.T) {
+	for ranked, want := range map[bool]bool{true: true, false: false} {
+		playScene(t, func(s *scene) {
+			if ranked {
+				s.Config = parsed(t, "dual_writes: { version_attribute: n }\n")
+			}
+			e := Ends{Cfg: s.Config, Ledger: s.Ledger, Source: s.Source, Target: s.Target}
+			source := s.Config.Tables[0].From
+			s.Change(source, func(st *checkpoint.TableState) { st.Targets = []string{"orders"} })
+			for _, target := range []string{"orders", "elsewhere"} {
+				s.Must(e.announce(s.Ctx, source, target))
+				w, found, err := checkpoint.ReadWitness(s.Ctx, checkpoint.Place{Store: s.Target.WitnessStore(target), Key: transform.WitnessKeyOf(source)})
+				if mark, _ := fence.Marks(s.Ledger)(s.Ctx, target); err != nil || found != (want && target == "orders") || found && w.Fence != mark.Family {
+					t.Errorf("ranked %t, %s: found %t, %q, %v", ranked, target, found, w.Fence, err)
+				}
+			}
+		})
+	}
 }

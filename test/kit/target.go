@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -22,12 +23,21 @@ type Target struct {
 	// Refuse, if not nil, is asked before each change of a schema, and its error is the answer.
 	Refuse func(change string) error
 
-	m       *Migration
-	records sinktest.Records
+	m         *Migration
+	records   sinktest.Records
+	witnesses map[string]*checkpointtest.Memory
+}
+
+// WitnessStore is where the witnesses of a target table are.
+func (t *Target) WitnessStore(table string) checkpoint.Store {
+	if t.witnesses[table] == nil {
+		t.witnesses[table] = &checkpointtest.Memory{}
+	}
+	return t.witnesses[table]
 }
 
 func newTarget(m *Migration) *Target {
-	return &Target{m: m, Memory: &sinktest.Memory{}, Families: map[string][]string{}, Views: map[string][]string{}}
+	return &Target{m: m, Memory: &sinktest.Memory{}, Families: map[string][]string{}, Views: map[string][]string{}, witnesses: map[string]*checkpointtest.Memory{}}
 }
 
 // create makes a table that has its first number of the fence.

@@ -55,10 +55,12 @@ func TestOneOfTwoRowsIsNotNone(t *testing.T) {
 	if !errors.As(err, &failed) || target.requests != 2 {
 		t.Fatalf("%v after %d requests", err, target.requests)
 	}
-	known.Defect(t, 46, "one of two rows was written, and Bigtable counts as not written",
-		known.Expect(failed.Bigtable != dualwrite.NotWritten, "one of two rows was written, and Bigtable counts as %s", failed.Bigtable))
-	known.Defect(t, 46, "2 of 2 requests have no deadline",
-		known.Expect(target.unbounded == 0, "%d of %d requests have no deadline", target.unbounded, target.requests))
+	if failed.Bigtable != dualwrite.PartlyWritten {
+		t.Errorf("one of two rows was written, and Bigtable counts as %s", failed.Bigtable)
+	}
+	if target.unbounded > 0 {
+		t.Errorf("%d of %d requests have no deadline", target.unbounded, target.requests)
+	}
 }
 
 // away is a target that does not answer.
@@ -84,8 +86,8 @@ func TestItemsAreCreatedWhileBigtableDoesNotAnswer(t *testing.T) {
 	known.Defect(t, 46, "the item is in DynamoDB: false", known.Expect(source.item.Exists(), "the item is in DynamoDB: %t", source.item.Exists()))
 }
 
-// TestARehearsalHindersNoDualWrites: a rehearsal neither stops nor switches the application. Today
-// it drops the family of the fence that writers use until the witness announces the next one.
+// TestARehearsalHindersNoDualWrites: a rehearsal neither stops nor switches the application. The family
+// of the fence that writers use is dropped once the witness names the next one.
 func TestARehearsalHindersNoDualWrites(t *testing.T) {
 	s := start(t, ranked+"cutover: { listings_apart: 1s, ready_when: { lag_held_for: 0s } }\n")
 	s.replicate(t) // the copy, and the witness that writers read
@@ -121,6 +123,7 @@ func TestARehearsalHindersNoDualWrites(t *testing.T) {
 	if failed == nil && !errors.Is(context.Cause(rehearsal), context.Canceled) {
 		t.Fatalf("the rehearsal: %v", context.Cause(rehearsal))
 	}
-	const defect = "a write failed in Bigtable during the rehearsal"
-	known.Defect(t, 46, defect, known.Expect(failed == nil, defect))
+	if failed != nil {
+		t.Errorf("a write failed in Bigtable during the rehearsal: %v", failed)
+	}
 }
