@@ -65,6 +65,9 @@ func (x *exporting) make(r order) *offer {
 				from = from.Add(time.Second)
 			case how == 1:
 				from = from.Add(-time.Second)
+				if r.full && i == 1 { // the first window may begin before the full export
+					o.fit = r.of == x.service.table
+				}
 			case i < last:
 				continue // forgotten
 			default:
