@@ -10,7 +10,7 @@ func TestH33_H36_H81_H90_H91_H104_H105_ExportsAreLoaded(t *testing.T) {
 	t.Parallel()
 	seen := happened{}
 	from := fromEnvironment(t, "SIM_FROM", 330_000)
-	for seed := range seedsOf(t, 12) {
+	for seed := range seedsOf(t, 24) {
 		o := SimOptions{Exports: true}
 		r := Simulate(from+seed, o)
 		if len(r.Failures) > 0 {
