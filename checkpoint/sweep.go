@@ -43,13 +43,13 @@ type Counts struct {
 	Unexplained int64 `json:"unexplained,omitempty"` // rows that replicator wrote but no mapping explains
 }
 
-// Wrote reports whether a pass has written something that the next one has to look at.
-func (c Counts) Wrote() bool { return c.Put+c.Removed > c.Bare }
+// wrote reports whether a pass has written something that the next one has to look at.
+func (c Counts) wrote() bool { return c.Put+c.Removed > c.Bare }
 
 // Ends reports whether a pass with these counts leaves nothing to sweep: it wrote nothing, explained
 // everything, and, where it only counted, found nothing.
 func (c Counts) Ends(pass int) bool {
-	return !c.Wrote() && c.Unexplained == 0 && (pass > 0 || c.Seen == 0)
+	return !c.wrote() && c.Unexplained == 0 && (pass > 0 || c.Seen == 0)
 }
 
 // NextPass is the pass of the sweep that begins next: the first of a target that was not made by us
@@ -160,11 +160,11 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 	case pass == 0 && sums.Seen+sums.Unexplained > 0:
 		sweep.Waiting = !sweep.Approved
 		return nil
-	case sums.Wrote() && pass < MaxPasses:
+	case sums.wrote() && pass < MaxPasses:
 		return nil // what it wrote may have shown more
 	}
 	s.Load.SweptAt = at.UTC()
-	if sums.Wrote() {
+	if sums.wrote() {
 		s.NeedsLoad, s.Reason, s.Kind = true, fmt.Sprintf(endless, MaxPasses), s.Kind.widen(KindSweep)
 		return nil
 	}

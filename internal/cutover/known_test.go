@@ -43,7 +43,7 @@ func TestChangesToSettleHideNoLag(t *testing.T) {
 	}
 	sh.Settling.Changes = 3
 	names := closed(f)
-	if !(slices.Contains(names, cutover.GateLag)) {
+	if !slices.Contains(names, cutover.GateLag) {
 		t.Errorf("last read three hours ago: closed gates %v", names)
 	}
 }
@@ -56,7 +56,7 @@ func TestWhatWaitsInTheTopicClosesAGate(t *testing.T) {
 		t.Errorf("messages of %d shards wait", n)
 	}
 	names := closed(f)
-	if !(len(names) > 0) {
+	if len(names) == 0 {
 		t.Errorf("5000 messages wait: closed gates %v", names)
 	}
 }
@@ -70,7 +70,7 @@ func TestAnOverrideOfTheVerifyPassesNoDifferences(t *testing.T) {
 		p.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateVerify, Reason: "the last verify is two hours old"}}
 		c := s.cut(p)
 		kept := c.Verified[s.tables[0]]
-		if !(c.Step == checkpoint.CutoverCancelled) {
+		if c.Step != checkpoint.CutoverCancelled {
 			t.Errorf("step %s; the evidence says %s, the final verify found %d missing and %d different rows", c.Step, map[bool]string{true: "clean", false: "not clean"}[kept.Clean()], s.found.Missing, s.found.Different)
 		}
 	})
@@ -85,7 +85,7 @@ func TestAnOverrideOfTheFullVerifyHoldsAfterTheFreeze(t *testing.T) {
 		p := s.plan()
 		p.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateFull, Reason: "a full one takes two days"}}
 		c := s.cut(p)
-		if !(c.Step.Switched() || s.frozen(c) == 0) {
+		if !c.Step.Switched() && s.frozen(c) > 0 {
 			t.Errorf("step %s, frozen for %s", c.Step, s.frozen(c))
 		}
 	})
@@ -118,7 +118,7 @@ func TestASlowSwitchIsNotCalledAgainAndAgain(t *testing.T) {
 		s.must(err)
 		until := s.world.Now().Add(13 * time.Minute)
 		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step.Switched() || s.world.Now().After(until) })
-		if !(c.Step.Switched() || calls <= 2) {
+		if !c.Step.Switched() && calls > 2 {
 			t.Errorf("step %s ten minutes later, the switch was called %d times", c.Step, calls)
 		}
 	})
@@ -137,7 +137,7 @@ func TestTheRecordHoldsNoCredentialsOfHooks(t *testing.T) {
 		_, err := s.ledger.UpdateCutover(s.ctx, func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
 		s.must(err)
 		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverSwitching && c.Trouble != "" })
-		if !(!strings.Contains(fmt.Sprintf("%+v", c), "SECRET-4711")) {
+		if strings.Contains(fmt.Sprintf("%+v", c), "SECRET-4711") {
 			t.Errorf("the record has the token that the switch printed")
 		}
 	})
@@ -185,7 +185,7 @@ func TestARehearsalThatIsCancelledRemovesItsCanaries(t *testing.T) {
 		c := s.cut(p)
 		until := s.world.Now().Add(10 * time.Minute)
 		s.drive(func(checkpoint.Cutover) bool { return s.world.Now().After(until) })
-		if !(len(s.canaries) == 0) {
+		if len(s.canaries) > 0 {
 			t.Errorf("step %s; %d canaries are left in the source", c.Step, len(s.canaries))
 		}
 	})
@@ -211,7 +211,7 @@ func TestTheWatchSaysWhatItCouldNotRead(t *testing.T) {
 		said := slices.ContainsFunc(c.Timeline, func(e checkpoint.CutoverEvent) bool {
 			return e.Step == string(checkpoint.CutoverWatching) && e.At.After(begin.Add(time.Hour))
 		})
-		if !(said || c.Strays > 0 || c.Step != checkpoint.CutoverDone) {
+		if !said && c.Strays == 0 && c.Step == checkpoint.CutoverDone {
 			t.Errorf("step %s, %d stragglers, and no word about what was trimmed", c.Step, c.Strays)
 		}
 	})
@@ -224,7 +224,7 @@ func TestTheWatchNeedsNoHooks(t *testing.T) {
 		s.gone, s.settings.Pass, s.lists = true, time.Minute, 0
 		s.ledger = s.open("another driver")
 		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverDone })
-		if !(c.Step == checkpoint.CutoverDone) {
+		if c.Step != checkpoint.CutoverDone {
 			t.Errorf("step %s 30 hours after the switch, the stream was listed %d times", c.Step, s.lists)
 		}
 	})
@@ -237,7 +237,7 @@ func TestTheWatchListsNowAndThen(t *testing.T) {
 		s.lists = 0
 		until := s.world.Now().Add(10 * time.Minute)
 		s.drive(func(checkpoint.Cutover) bool { return s.world.Now().After(until) })
-		if !(s.lists > 0 && s.lists <= 61) {
+		if s.lists == 0 || s.lists > 61 {
 			t.Errorf("%d listings in ten minutes", s.lists)
 		}
 	})
@@ -253,7 +253,7 @@ func TestAnItemThatIsParkedAfterTheFreezeCancels(t *testing.T) {
 			return 0
 		}
 		c := s.cut(s.plan())
-		if !(!c.Step.Switched()) {
+		if c.Step.Switched() {
 			t.Errorf("step %s with %d parked items", c.Step, s.parked())
 		}
 	})
@@ -272,7 +272,7 @@ func TestWhenReadyWaitsOn(t *testing.T) {
 		p := s.plan()
 		p.WhenReady, p.Expires = true, begin.Add(2*time.Hour)
 		c := s.cut(p)
-		if !(!s.world.Now().Before(p.Expires)) {
+		if s.world.Now().Before(p.Expires) {
 			t.Errorf("step %s %s after the request, which expires after %s", c.Step, s.world.Now().Sub(c.BegunAt).Round(time.Second), p.Expires.Sub(begin))
 		}
 	})
