@@ -137,6 +137,16 @@ func (t *recorder) originDiffers(w rowWrite, im image, live bool) string {
 	return ""
 }
 
+// keepsOutlived reports whether a row holds an item that the time to live removed from the source:
+// nothing can give its content again.
+func (t *recorder) keepsOutlived(id rowID) bool {
+	known := t.rows[id]
+	return known != nil && slices.ContainsFunc(known.registers, func(owner string) bool {
+		list := t.images[register{id, owner}]
+		return len(list) > 0 && list[len(list)-1].outlived && list[len(list)-1].to.IsZero()
+	})
+}
+
 func hasLive(row *model.Row, r register) bool {
 	_, isLive := row.Value(sink.LiveFamily, r.column())
 	return isLive

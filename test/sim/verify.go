@@ -306,7 +306,7 @@ func (s *simulation) hurt(rng *rand.Rand) (undo func()) {
 		return nil
 	}
 	key := keys[rng.IntN(len(keys))]
-	if s.expiring(table, key, 48*time.Hour) {
+	if s.expiring(table, key, 48*time.Hour) || s.rec.keepsOutlived(rowID{table, key}) {
 		return nil // nobody would mend it
 	}
 	row := s.Target.Row(table, key).Clone()
