@@ -13,7 +13,7 @@ import (
 // What is applied of a topic.
 //
 // An applier notes in a row of its own the numbers of the messages whose writes are durable, and
-// acknowledges a message only after that. The table's keeper merges these rows into one for each
+// acknowledges a message only after that. The table's coordinator merges these rows into one for each
 // shard, and appliers leave out of theirs what is merged. So whatever process ends, nothing that
 // was acknowledged is forgotten, and the unbroken prefix of a shard's merged row is what is known
 // to be applied.

@@ -60,7 +60,7 @@ func TestRunsAreSets(t *testing.T) {
 	})
 }
 
-// Two appliers and a keeper, in any order: what was noted is never forgotten, and rows that say
+// Two appliers and a coordinator, in any order: what was noted is never forgotten, and rows that say
 // nothing more go.
 func TestWhatIsNotedIsMerged(t *testing.T) {
 	ctx := context.Background()
@@ -72,7 +72,7 @@ func TestWhatIsNotedIsMerged(t *testing.T) {
 		}
 		return l
 	}
-	a, b, keeper := open("a"), open("b"), open("keeper")
+	a, b, coordinator := open("a"), open("b"), open("keeper")
 	track := checkpoint.Track{5, "label", "shard"}
 	note := func(l *checkpoint.Ledger, from, to uint64) {
 		t.Helper()
@@ -82,10 +82,10 @@ func TestWhatIsNotedIsMerged(t *testing.T) {
 	}
 	check := func(want string) {
 		t.Helper()
-		if err := keeper.MergeApplied(ctx, "T"); err != nil {
+		if err := coordinator.MergeApplied(ctx, "T"); err != nil {
 			t.Fatal(err)
 		}
-		merged, err := keeper.Merged(ctx, "T")
+		merged, err := coordinator.Merged(ctx, "T")
 		if err != nil {
 			t.Fatal(err)
 		}

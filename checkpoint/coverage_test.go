@@ -141,7 +141,7 @@ func TestNoteOpen(t *testing.T) {
 		expect(label, "a1 b1 last 1")
 		note(label, 2*time.Minute, "a b", "b", "c")
 		expect(label, "a1 b2 c2 last 2")
-		note(label, time.Minute, "b c", "b", "c") // from a keeper that had stood still; the row of a is gone
+		note(label, time.Minute, "b c", "b", "c") // from a coordinator that had stood still; the row of a is gone
 		expect(label, "b2 c2 last 2")
 		expect("l2", "")
 		note("l2", 3*time.Minute, "a", "a")

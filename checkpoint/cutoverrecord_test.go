@@ -401,10 +401,10 @@ func TestActivityAndMove(t *testing.T) {
 	update(a, "Users")
 	for _, l := range []*checkpoint.Ledger{b, a} {
 		for _, source := range map[*checkpoint.Ledger][]string{b: {"Orders", "Parts"}, a: {"Parts", "Users"}}[l] {
-			seen, err := l.KeeperLease(ctx, source)
+			seen, err := l.CoordinatorLease(ctx, source)
 			check(t, err)
 			if seen.Owner() == "" {
-				_, err = l.TakeKeeperLease(ctx, seen)
+				_, err = l.TakeCoordinatorLease(ctx, seen)
 				check(t, err)
 			}
 		}

@@ -1,7 +1,7 @@
 // Package checkpoint is the ledger: records and leases in a Bigtable table. Its durable rows say
 // how far everything is applied, and which worker may move it on.
 //
-// There is one row for the pipeline, one per source table, one per shard, and one per table for its keeper; each is changed
+// There is one row for the pipeline, one per source table, one per shard, and one per table for its coordinator; each is changed
 // only by compare-and-set on the row's counter, which every write raises. The package enforces, and cites where it does:
 //
 //	I3  the checkpoint of a shard covers a contiguous applied prefix: Commit takes what the caller has made durable, and

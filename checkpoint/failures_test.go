@@ -51,11 +51,11 @@ func (f *failing) arm(n int) {
 // held leases the child, before the store is armed.
 func (f *failing) held() *checkpoint.Lease { return take(f.T, f.Context(), f.ledger, "c") }
 
-func (f *failing) keeping() *checkpoint.Keeper {
+func (f *failing) keeping() *checkpoint.Coordinator {
 	f.Helper()
-	seat, err := f.ledger.KeeperLease(f.Context(), source)
+	lease, err := f.ledger.CoordinatorLease(f.Context(), source)
 	check(f.T, err)
-	k, err := f.ledger.TakeKeeperLease(f.Context(), seat)
+	k, err := f.ledger.TakeCoordinatorLease(f.Context(), lease)
 	check(f.T, err)
 	return k
 }
@@ -187,19 +187,19 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 			loading(f.T, f.Context(), f.ledger, 1)
 			return func(ctx context.Context) error { return f.ledger.RemoveParts(ctx, source) }
 		},
-		"seat": func(f *failing) operation {
-			return func(ctx context.Context) error { _, err := f.ledger.KeeperLease(ctx, source); return err }
+		"lease": func(f *failing) operation {
+			return func(ctx context.Context) error { _, err := f.ledger.CoordinatorLease(ctx, source); return err }
 		},
-		"take the seat": func(f *failing) operation {
-			seat, err := f.ledger.KeeperLease(f.Context(), source)
+		"take the lease": func(f *failing) operation {
+			lease, err := f.ledger.CoordinatorLease(f.Context(), source)
 			check(f.T, err)
-			return func(ctx context.Context) error { _, err := f.ledger.TakeKeeperLease(ctx, seat); return err }
+			return func(ctx context.Context) error { _, err := f.ledger.TakeCoordinatorLease(ctx, lease); return err }
 		},
 		"save a scan": func(f *failing) operation {
 			k := f.keeping()
 			return func(ctx context.Context) error { return k.SavePace(ctx, checkpoint.Pace{}) }
 		},
-		"release the keeper lease": func(f *failing) operation { return f.keeping().Release },
+		"release the coordinator lease": func(f *failing) operation { return f.keeping().Release },
 		"beat": func(f *failing) operation {
 			return func(ctx context.Context) error { _, _, err := f.ledger.Beat(ctx, source, witness(f)); return err }
 		},
@@ -330,7 +330,7 @@ func TestWhatAGapIs(t *testing.T) {
 	}
 }
 
-// H69: who looks finds what a keeper would, and changes nothing: of a target that belongs to the ledger, of one that was lost, and of one that another
+// H69: who looks finds what a coordinator would, and changes nothing: of a target that belongs to the ledger, of one that was lost, and of one that another
 // pipeline has written.
 func TestALookAtTheWitness(t *testing.T) {
 	f := newFailing(t)

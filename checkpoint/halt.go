@@ -44,9 +44,9 @@ func (s *TableState) Unhalt(attempt uint32) error {
 	return nil
 }
 
-// CutoverSeat is the name under which whoever drives a cutover holds a lease, like that of a
-// table's keeper. No table is called so.
-const CutoverSeat = "/cutover"
+// CutoverLease is the name under which whoever drives a cutover holds a lease, like that of a
+// table's coordinator. No table is called so.
+const CutoverLease = "/cutover"
 
 func (l *Ledger) cutoverKey() string { return l.name + "/cutover" }
 

@@ -75,17 +75,17 @@ func TestRateOfAShardThatNobodyReads(t *testing.T) {
 	})
 }
 
-// TestHeartbeatOfAKeeper: the same for the keeper lease, with how a load gets on.
-func TestHeartbeatOfAKeeper(t *testing.T) {
+// TestHeartbeatOfACoordinator: the same for the coordinator lease, with how a load gets on.
+func TestHeartbeatOfACoordinator(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}
 		l, err := checkpoint.Open(p.world.NewProcess("a").Context(), p.store, "p", checkpoint.Options{Worker: "a", ID: "l", Lease: lease, About: about})
 		check(t, err)
-		lease, err := l.KeeperLease(ctx, source)
+		lease, err := l.CoordinatorLease(ctx, source)
 		check(t, err)
-		k, err := l.TakeKeeperLease(ctx, lease)
+		k, err := l.TakeCoordinatorLease(ctx, lease)
 		check(t, err)
-		if lease, err = l.KeeperLease(ctx, source); err != nil || lease.Heartbeat() != (checkpoint.Heartbeat{WrittenAt: begin, Holder: about}) {
+		if lease, err = l.CoordinatorLease(ctx, source); err != nil || lease.Heartbeat() != (checkpoint.Heartbeat{WrittenAt: begin, Holder: about}) {
 			t.Errorf("taken: %+v, %v", lease.Heartbeat(), err)
 		}
 		pace := checkpoint.Pace{At: begin, Rate: 7, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 3, Since: begin, Last: begin}}}
@@ -93,7 +93,7 @@ func TestHeartbeatOfAKeeper(t *testing.T) {
 		trouble := checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: begin}
 		k.Note(trouble)
 		check(t, k.SavePace(ctx, pace))
-		lease, err = l.KeeperLease(ctx, source)
+		lease, err = l.CoordinatorLease(ctx, source)
 		check(t, err)
 		if lease.Heartbeat().Trouble != trouble {
 			t.Errorf("%+v", lease.Heartbeat())
@@ -102,7 +102,7 @@ func TestHeartbeatOfAKeeper(t *testing.T) {
 			t.Errorf("%+v %+v", lease.Pace(), lease.Heartbeat())
 		}
 		check(t, k.Release(ctx))
-		if lease, err = l.KeeperLease(ctx, source); err != nil || lease.Owner() != "" || lease.Heartbeat() != (checkpoint.Heartbeat{WrittenAt: begin}) {
+		if lease, err = l.CoordinatorLease(ctx, source); err != nil || lease.Owner() != "" || lease.Heartbeat() != (checkpoint.Heartbeat{WrittenAt: begin}) {
 			t.Errorf("released: %+v, %v", lease.Heartbeat(), err)
 		}
 	})

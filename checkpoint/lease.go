@@ -80,7 +80,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 				}
 				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Owed()))
 				s.Inherited = true
-				// Two keepers that overlap may have ranked it from different listings. Nothing of it has been read yet, so that its
+				// Two coordinators that overlap may have ranked it from different listings. Nothing of it has been read yet, so that its
 				// hop may still rise above its parent's (H66).
 				s.Hop = max(s.Hop, parent.Hop+1)
 				if !parent.Cut.Before(s.Cut) {

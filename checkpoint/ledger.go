@@ -62,16 +62,16 @@ type Ledger struct {
 	claimed map[string]bool   // witnesses this process has written
 	done    map[string]doneParts
 
-	served    served
-	pipelines memory[pipeline]
-	tables    memory[TableState]
-	targets   memory[Target]
-	shards    memory[Shard]
-	parts     memory[Part]
-	merged    memory[mergedRow]
-	keepers   memory[keeperRecord]
-	processes memory[Process]
-	open      memory[openShards]
+	served       served
+	pipelines    memory[pipeline]
+	tables       memory[TableState]
+	targets      memory[Target]
+	shards       memory[Shard]
+	parts        memory[Part]
+	merged       memory[mergedRow]
+	coordinators memory[coordinatorRecord]
+	processes    memory[Process]
+	open         memory[openShards]
 }
 
 // pipeline is the record of the whole pipeline.
@@ -133,9 +133,9 @@ func (l *Ledger) Lease() time.Duration { return l.lease }
 // margin is what a holder gives up early, so that it is gone before anybody takes over.
 func (l *Ledger) margin() time.Duration { return l.lease / 5 }
 
-func (l *Ledger) pipelineKey() string            { return l.name + "/pipeline" }
-func (l *Ledger) tableKey(source string) string  { return l.name + "/table/" + source }
-func (l *Ledger) keeperKey(source string) string { return l.name + "/keeper/" + source }
+func (l *Ledger) pipelineKey() string                 { return l.name + "/pipeline" }
+func (l *Ledger) tableKey(source string) string       { return l.name + "/table/" + source }
+func (l *Ledger) coordinatorKey(source string) string { return l.name + "/keeper/" + source }
 func (l *Ledger) shardPrefix(source string) string {
 	return l.name + "/shard/" + source + "/" // closed by a slash: table a is no prefix of table a.b
 }

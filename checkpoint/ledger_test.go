@@ -137,12 +137,12 @@ func TestTablesWithSimilarNames(t *testing.T) {
 		if left := rows(t, ctx, a); len(left) > 0 {
 			t.Errorf("shards of other tables: %v", left)
 		}
-		lease, err := a.KeeperLease(ctx, "Tx")
+		lease, err := a.CoordinatorLease(ctx, "Tx")
 		check(t, err)
-		_, err = a.TakeKeeperLease(ctx, lease)
+		_, err = a.TakeCoordinatorLease(ctx, lease)
 		check(t, err)
-		if lease, err = a.KeeperLease(ctx, source); err != nil || lease.Owner() != "" {
-			t.Errorf("the keeper lease is %q's, %v", lease.Owner(), err)
+		if lease, err = a.CoordinatorLease(ctx, source); err != nil || lease.Owner() != "" {
+			t.Errorf("the coordinator lease is %q's, %v", lease.Owner(), err)
 		}
 		create(t, ctx, a)
 		all, err := a.Tables(ctx)

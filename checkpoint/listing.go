@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// openShards is the record of when listings last showed each shard of a stream open. It is a row of its own, written by the keeper
+// openShards is the record of when listings last showed each shard of a stream open. It is a row of its own, written by the coordinator
 // alone: in the shards' rows it would take the leases of their owners away, because every write of a row raises its counter.
 type openShards struct {
 	header

@@ -273,8 +273,8 @@ func TestPartsToTake(t *testing.T) {
 // its end, and no two at the same time.
 func TestH98_EveryPartIsDoneOnce(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
-		_, keeper := p.worker("keeper")
-		loading(t, ctx, keeper, 20)
+		_, coordinator := p.worker("keeper")
+		loading(t, ctx, coordinator, 20)
 		busy := map[int]string{}
 		for n := range 4 {
 			name := fmt.Sprint("w", n)
@@ -308,8 +308,8 @@ func TestH98_EveryPartIsDoneOnce(t *testing.T) {
 			})
 		}
 		p.sleep(ctx, time.Minute)
-		state := table(t, ctx, keeper)
-		parts, err := keeper.Parts(ctx, state, checkpoint.PhaseCopy)
+		state := table(t, ctx, coordinator)
+		parts, err := coordinator.Parts(ctx, state, checkpoint.PhaseCopy)
 		check(t, err)
 		if sums := checkpoint.PartsDone(parts, 20); !sums.Complete() || sums.Items != 20 {
 			t.Errorf("%+v", sums)

@@ -217,7 +217,7 @@ func race(t *testing.T, seed uint64) {
 		w.Go("creator", func(ctx context.Context) {
 			for n := range 6 {
 				s := shard(fmt.Sprint("s", n), "")
-				s.Generation = adopted // as the keeper saw it before it listed
+				s.Generation = adopted // as the coordinator saw it before it listed
 				_ = task.Sleep(ctx, time.Duration(w.Rand().Int64N(int64(time.Second))))
 				again(ctx, func() (bool, error) { return true, l.CreateShard(ctx, s) })
 			}
@@ -284,7 +284,7 @@ func TestRaise_TwoDetectorsRaiseOnce(t *testing.T) {
 	})
 }
 
-// TestRaise_Overtaken_H24: a keeper that finds a new stream while a follower declares the old one's gap may not believe that the new one is followed:
+// TestRaise_Overtaken_H24: a coordinator that finds a new stream while a follower declares the old one's gap may not believe that the new one is followed:
 // it would look for the old one, and declare that it is gone.
 func TestRaise_Overtaken_H24(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
@@ -296,7 +296,7 @@ func TestRaise_Overtaken_H24(t *testing.T) {
 		first, err := b.Raise(ctx, source, 1, trimmed, nil)
 		check(t, err)
 		if _, err := a.Raise(ctx, source, 1, replaced, follow); !errors.Is(err, checkpoint.ErrRaised) {
-			t.Errorf("the keeper's raise: %v", err)
+			t.Errorf("the coordinator's raise: %v", err)
 		}
 		if state := table(t, ctx, a); state.GapCount != 1 || state.Label != label {
 			t.Errorf("the record is %+v", state)
@@ -375,7 +375,7 @@ func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 		if err := held.Commit(ctx, at(2)); !errors.Is(err, checkpoint.ErrLeaseLost) {
 			t.Errorf("the holder commits: %v", err)
 		}
-		// A keeper that had not seen the raise adds a row. Nobody may read it, and the next pass settles it.
+		// A coordinator that had not seen the raise adds a row. Nobody may read it, and the next pass settles it.
 		check(t, a.CreateShard(ctx, shard("late", "finished")))
 		if _, err := attempt(t, ctx, a, "late"); !errors.Is(err, checkpoint.ErrTaken) {
 			t.Errorf("a shard of the old stream was taken: %v", err)

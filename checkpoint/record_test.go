@@ -26,7 +26,7 @@ var readers = map[string]func(ctx context.Context, l *checkpoint.Ledger) error{
 		return err
 	},
 	"p/keeper/T": func(ctx context.Context, l *checkpoint.Ledger) error {
-		_, err := l.KeeperLease(ctx, source)
+		_, err := l.CoordinatorLease(ctx, source)
 		return err
 	},
 	"p/part/T/00000001/0001/copy/0000000": func(ctx context.Context, l *checkpoint.Ledger) error {
@@ -144,9 +144,9 @@ func FuzzRecords(f *testing.F) {
 				check(t, err)
 				check(t, read(ctx, l))
 			case "p/keeper/T":
-				seat, err := l.KeeperLease(ctx, source)
+				lease, err := l.CoordinatorLease(ctx, source)
 				check(t, err)
-				_, err = l.TakeKeeperLease(ctx, seat)
+				_, err = l.TakeCoordinatorLease(ctx, lease)
 				check(t, err)
 			}
 		}

@@ -168,45 +168,45 @@ func TestH64_ExpiryByCounterAlone(t *testing.T) {
 	})
 }
 
-func TestKeeperLease(t *testing.T) {
+func TestCoordinatorLease(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
 		mb, b := p.worker("b")
 		watch := b.NewWatch()
-		lease := func() checkpoint.KeeperLease {
-			s, err := b.KeeperLease(ctx, source)
+		lease := func() checkpoint.CoordinatorLease {
+			s, err := b.CoordinatorLease(ctx, source)
 			check(t, err)
 			return s
 		}
 		empty := lease()
-		if !watch.KeeperLeaseFree(empty, p.since()) {
-			t.Fatal("the keeper lease that nobody ever took is not free")
+		if !watch.CoordinatorLeaseFree(empty, p.since()) {
+			t.Fatal("the coordinator lease that nobody ever took is not free")
 		}
-		first, err := a.TakeKeeperLease(ma.Context(), empty)
+		first, err := a.TakeCoordinatorLease(ma.Context(), empty)
 		check(t, err)
 		ma.Go("keep", func() { _ = first.Keep() })
-		if _, err := b.TakeKeeperLease(ctx, empty); !errors.Is(err, checkpoint.ErrTaken) {
-			t.Fatalf("two took the keeper lease: %v", err)
+		if _, err := b.TakeCoordinatorLease(ctx, empty); !errors.Is(err, checkpoint.ErrTaken) {
+			t.Fatalf("two took the coordinator lease: %v", err)
 		}
 		check(t, first.SavePace(ctx, checkpoint.Pace{}))
 		for range 60 {
-			if s := lease(); watch.KeeperLeaseFree(s, p.since()) || s.Owner() != "a" {
+			if s := lease(); watch.CoordinatorLeaseFree(s, p.since()) || s.Owner() != "a" {
 				t.Fatalf("free while %q keeps it", s.Owner())
 			}
 			p.sleep(ctx, time.Second)
 		}
 		ma.Pause(time.Minute)
-		for !watch.KeeperLeaseFree(lease(), p.since()) {
+		for !watch.CoordinatorLeaseFree(lease(), p.since()) {
 			p.sleep(ctx, time.Second)
 		}
-		second, err := b.TakeKeeperLease(mb.Context(), lease())
+		second, err := b.TakeCoordinatorLease(mb.Context(), lease())
 		check(t, err)
 		if second.Epoch() != first.Epoch()+1 {
 			t.Errorf("epoch %d after %d", second.Epoch(), first.Epoch())
 		}
 		p.sleep(ctx, time.Minute)
 		if err := first.SavePace(ctx, checkpoint.Pace{}); !errors.Is(err, checkpoint.ErrLeaseLost) || first.Context().Err() == nil {
-			t.Errorf("the keeper that stood still goes on: %v", err)
+			t.Errorf("the coordinator that stood still goes on: %v", err)
 		}
 		if second.Context().Err() != nil {
 			// Nobody kept it, but nobody took it either.
@@ -214,8 +214,8 @@ func TestKeeperLease(t *testing.T) {
 		}
 		check(t, second.Release(ctx))
 		check(t, second.Release(ctx))
-		if !watch.KeeperLeaseFree(lease(), p.since()) || second.Context().Err() == nil {
-			t.Error("the keeper lease is not free after its release")
+		if !watch.CoordinatorLeaseFree(lease(), p.since()) || second.Context().Err() == nil {
+			t.Error("the coordinator lease is not free after its release")
 		}
 	})
 }
@@ -302,7 +302,7 @@ func TestCreateShardLeavesWhatIsThere(t *testing.T) {
 	})
 }
 
-// H66: two keepers that overlap ranked a child from different listings. Before anything of it is read its hop is above its parent's.
+// H66: two coordinators that overlap ranked a child from different listings. Before anything of it is read its hop is above its parent's.
 func TestH66_HopIsAboveTheParents(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

@@ -143,16 +143,16 @@ func TestH35_RenewalProvesALease(t *testing.T) {
 		if err := held.Renew(ctx); !errors.Is(err, checkpoint.ErrLeaseLost) {
 			t.Errorf("a lease that a raise ended is renewed: %v", err)
 		}
-		lease, err := l.KeeperLease(ctx, source)
+		lease, err := l.CoordinatorLease(ctx, source)
 		check(t, err)
-		keeper, err := l.TakeKeeperLease(ctx, lease)
+		coordinator, err := l.TakeCoordinatorLease(ctx, lease)
 		check(t, err)
-		check(t, keeper.Renew(ctx))
-		lease, err = other.KeeperLease(ctx, source)
+		check(t, coordinator.Renew(ctx))
+		lease, err = other.CoordinatorLease(ctx, source)
 		check(t, err)
-		_, err = other.TakeKeeperLease(ctx, lease)
+		_, err = other.TakeCoordinatorLease(ctx, lease)
 		check(t, err)
-		if err := keeper.Renew(ctx); !errors.Is(err, checkpoint.ErrLeaseLost) {
+		if err := coordinator.Renew(ctx); !errors.Is(err, checkpoint.ErrLeaseLost) {
 			t.Errorf("a lease that another took is renewed: %v", err)
 		}
 	})

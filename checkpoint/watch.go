@@ -5,10 +5,10 @@ import "time"
 // Watch judges other workers' leases by their rows' counters: a lease is over when its counter has not changed for a lease's
 // duration on the watcher's own monotonic clock. No two clocks need agree (H64).
 type Watch struct {
-	lease   time.Duration
-	keepers map[string]sighting // by row key
-	shards  map[string]sighting // of the last call of Look, by label and id
-	parts   map[partID]sighting // of the last call of LookParts
+	lease        time.Duration
+	coordinators map[string]sighting // by row key
+	shards       map[string]sighting // of the last call of Look, by label and id
+	parts        map[partID]sighting // of the last call of LookParts
 }
 
 type partID struct {
@@ -23,7 +23,9 @@ type sighting struct {
 }
 
 // NewWatch returns a watch that has seen nothing: what it sees first counts as renewed just then.
-func (l *Ledger) NewWatch() *Watch { return &Watch{lease: l.lease, keepers: map[string]sighting{}} }
+func (l *Ledger) NewWatch() *Watch {
+	return &Watch{lease: l.lease, coordinators: map[string]sighting{}}
+}
 
 // sees is the sighting of a row whose counter is read as counter at now, after an earlier one if there is any.
 func sees(before sighting, found bool, counter uint64, now time.Duration) sighting {
@@ -36,11 +38,11 @@ func sees(before sighting, found bool, counter uint64, now time.Duration) sighti
 // over reports whether the row has stood still for a lease's duration.
 func (w *Watch) over(s sighting, now time.Duration) bool { return now-s.since >= w.lease }
 
-// KeeperLeaseFree reports whether a table's keeper lease may be taken.
-func (w *Watch) KeeperLeaseFree(s KeeperLease, now time.Duration) bool {
-	before, found := w.keepers[s.Row.Key]
+// CoordinatorLeaseFree reports whether a table's coordinator lease may be taken.
+func (w *Watch) CoordinatorLeaseFree(s CoordinatorLease, now time.Duration) bool {
+	before, found := w.coordinators[s.Row.Key]
 	seen := sees(before, found, s.Row.Counter, now)
-	w.keepers[s.Row.Key] = seen
+	w.coordinators[s.Row.Key] = seen
 	return s.Owner() == "" || w.over(seen, now)
 }
 

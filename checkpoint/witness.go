@@ -131,7 +131,7 @@ func (s *TableState) forgetWitness(table string, beat uint64) {
 	}
 }
 
-// Look judges the witness of a source table, and changes nothing, whatever it finds: for readers, while no keeper beats. It fails with ErrConflict if one does.
+// Look judges the witness of a source table, and changes nothing, whatever it finds: for readers, while no coordinator beats. It fails with ErrConflict if one does.
 func (l *Ledger) Look(ctx context.Context, source string, at Place) (Verdict, error) {
 	table, err := l.mirrored(ctx, source, at)
 	if err != nil {
@@ -199,7 +199,7 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 		return Fine, w, err
 	}
 	if !done {
-		return Fine, w, ErrConflict // another keeper of ours beat first, or another pipeline: the next beat tells
+		return Fine, w, ErrConflict // another coordinator of ours beat first, or another pipeline: the next beat tells
 	}
 	l.mu.Lock()
 	l.claimed[held] = true
@@ -211,7 +211,7 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint64) error {
 	_, err := l.UpdateTable(ctx, source, func(s *TableState) error {
 		if err := l.checkHash(*s); err != nil {
-			return err // or a keeper that slept would make a witness where a former mapping's was removed
+			return err // or a coordinator that slept would make a witness where a former mapping's was removed
 		}
 		if at.Further == "" {
 			s.WitnessBeat = max(s.WitnessBeat, beat)

@@ -63,7 +63,7 @@ func (s target) beat(t *testing.T, ctx context.Context, l *checkpoint.Ledger, wa
 	return w
 }
 
-// heal is what the keeper does after a bad verdict.
+// heal is what the coordinator does after a bad verdict.
 func (s target) heal(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w checkpoint.Witness) {
 	t.Helper()
 	_, err := l.Raise(ctx, source, table(t, ctx, l).Generation, checkpoint.DeclaredGap{Reason: "test"}, func(s *checkpoint.TableState) {
@@ -251,9 +251,9 @@ func TestH68_CrashInTheMiddleOfAClaim(t *testing.T) {
 	}
 }
 
-// A keeper stands still between its reads, long enough for another to take over and beat. What it read is of two times and proves
+// A coordinator stands still between its reads, long enough for another to take over and beat. What it read is of two times and proves
 // nothing: no gap may come of it.
-func TestH69_KeeperStandsStillBetweenItsReads(t *testing.T) {
+func TestH69_CoordinatorStandsStillBetweenItsReads(t *testing.T) {
 	for _, beats := range []int{1, 2, 5} {
 		virtually(t, func(ctx context.Context, p *place) {
 			_, a := p.worker("a")
@@ -290,7 +290,7 @@ func TestH69_KeeperStandsStillBetweenItsReads(t *testing.T) {
 }
 
 // The same where somebody else has raised the generation and claimed the witness, and was gone before the ledger told of that beat.
-func TestH69_KeeperStandsStillWhileTheWitnessIsClaimed(t *testing.T) {
+func TestH69_CoordinatorStandsStillWhileTheWitnessIsClaimed(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
 		_, b := p.worker("b")
@@ -315,7 +315,7 @@ func TestH69_KeeperStandsStillWhileTheWitnessIsClaimed(t *testing.T) {
 	})
 }
 
-// Somebody else beats between a keeper's reads and its write: it has not beaten, and does not say so in the ledger.
+// Somebody else beats between a coordinator's reads and its write: it has not beaten, and does not say so in the ledger.
 func TestWitnessSomebodyElseBeats(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

@@ -127,7 +127,7 @@ func Unfenced() Stamps { return Stamps{unfenced: true} }
 
 // The errors of the fence. None is repeated as it is.
 var (
-	// ErrNoFence: the table's keeper has not published a number yet; nobody writes before.
+	// ErrNoFence: the table's coordinator has not published a number yet; nobody writes before.
 	ErrNoFence = errors.New("no fence number is published yet")
 	// ErrRefenced: a higher number was published since the right to write was proved. Nothing may
 	// be written before it is proved again.

@@ -13,14 +13,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// keeper is a target that can be looked at.
-type keeper interface {
+// coordinator is a target that can be looked at.
+type coordinator interface {
 	target
 	sink.Looker
 }
 
 // onBothKept runs a test on tables whose family k keeps every cell.
-func onBothKept(t *testing.T, f func(t *testing.T, table keeper)) {
+func onBothKept(t *testing.T, f func(t *testing.T, table coordinator)) {
 	t.Run("memory", func(t *testing.T) {
 		m := &sinktest.Memory{}
 		m.Create("t", "k", "e", "n:intsum")
@@ -61,7 +61,7 @@ func keptCells(second int64, cells ...string) []transform.Cell {
 	return out
 }
 
-func execute(t testing.TB, table keeper, m transform.RowMutation) bool {
+func execute(t testing.TB, table coordinator, m transform.RowMutation) bool {
 	t.Helper()
 	applied, err := sink.Execute(context.Background(), sink.Unfenced(), table, table, &m)
 	if err != nil {
@@ -125,7 +125,7 @@ func TestH51_PutsKeepOlderCells(t *testing.T) {
 		{"its predecessor is refused", kept(version(63), 150, "a=9"), false, "a=8@140"},
 		{"at the beginning of time", kept(transform.NewVersion(2, 500_000, cdc.SequenceOf(2), transform.CountExact), 0, "a=10"), true, "a=10@0"},
 	}
-	onBothKept(t, func(t *testing.T, table keeper) {
+	onBothKept(t, func(t *testing.T, table coordinator) {
 		for _, s := range steps {
 			if applied := execute(t, table, s.m); applied != s.applied {
 				t.Errorf("%s: applied %v", s.why, applied)
@@ -139,7 +139,7 @@ func TestH51_PutsKeepOlderCells(t *testing.T) {
 
 // The images of a page leave what they would have left one by one.
 func TestPutsKeepTheImagesOfTheirPage(t *testing.T) {
-	onBothKept(t, func(t *testing.T, table keeper) {
+	onBothKept(t, func(t *testing.T, table coordinator) {
 		execute(t, table, kept(loadVersion(1, 90), 90, "a=0", "b=0", "x=0"))
 		m := kept(version(10), 103, "a=3", "b=1", "c=1")
 		m.Before = keptCells(0, "a=0", "b=0", "x=0")
@@ -161,7 +161,7 @@ func TestPutsKeepTheImagesOfTheirPage(t *testing.T) {
 
 // Columns owned by name, and cells of rows that others share, keep theirs; aggregates have no history.
 func TestKeptColumnsOfSharedRows(t *testing.T) {
-	onBothKept(t, func(t *testing.T, table keeper) {
+	onBothKept(t, func(t *testing.T, table coordinator) {
 		one := func(owner string, sequence uint64, second int64, value string) transform.RowMutation {
 			m := transform.RowMutation{Item: owner, Owner: owner, Table: "t", Row: "r", Version: version(sequence), Keep: true,
 				Columns: []transform.Column{{Family: "k", Qualifier: owner}, {Family: "k", Qualifier: owner + "/more"}}, Families: []string{"n"}}
@@ -194,7 +194,7 @@ func TestKeptColumnsOfSharedRows(t *testing.T) {
 
 // A name too long for a filter is looked for by its family.
 func TestKeptColumnsOfLongNames(t *testing.T) {
-	onBothKept(t, func(t *testing.T, table keeper) {
+	onBothKept(t, func(t *testing.T, table coordinator) {
 		name := strings.Repeat("n", transform.MaxQualifierBytes)
 		for i, value := range []string{"1", "2"} {
 			m := kept(version(uint64(i+1)), int64(100+i), name+"="+value)
@@ -209,12 +209,12 @@ func TestKeptColumnsOfLongNames(t *testing.T) {
 
 // between does something once, between a look and the write that follows it.
 type between struct {
-	keeper
+	coordinator
 	do func()
 }
 
 func (b *between) Look(ctx context.Context, m *transform.RowMutation, before int64) (sink.Row, error) {
-	row, err := b.keeper.Look(ctx, m, before)
+	row, err := b.coordinator.Look(ctx, m, before)
 	if do := b.do; do != nil {
 		b.do = nil
 		do()
@@ -237,7 +237,7 @@ func TestH26_ARowThatChangesAfterTheLook(t *testing.T) {
 		"a newer image":   {kept(version(31), 105, "a=4"), false, "a=4@105 a=1@100"},
 		"a new table row": {kept(transform.NewVersion(2, 1, cdc.SequenceOf(1), 1), 105, "a=4"), false, "a=4@105"},
 	} {
-		onBothKept(t, func(t *testing.T, table keeper) {
+		onBothKept(t, func(t *testing.T, table coordinator) {
 			execute(t, table, kept(version(10), 100, "a=1", "b=1"))
 			through := &between{table, func() { execute(t, table, c.meanwhile) }}
 			if applied := execute(t, through, kept(version(30), 104, "a=3")); applied != c.applied {
@@ -344,7 +344,7 @@ func TestLoadsAheadOfTheStreamLeaveNoHistory(t *testing.T) {
 	before := func(m transform.RowMutation, cells ...string) transform.RowMutation {
 		return after(keptCells(0, cells...), m)
 	}
-	onBothKept(t, func(t *testing.T, table keeper) {
+	onBothKept(t, func(t *testing.T, table coordinator) {
 		execute(t, table, kept(loadVersion(1, 90), 90, "a=5", "b=0", "c=9"))
 		execute(t, table, before(kept(version(1), 100, "a=1", "b=1", "c=3"), "a=0", "b=0"))
 		if got, want := cellsOf(t, table, "r"), "a=1@100 b=1@100 b=0@90 c=3@100"; got != want {
@@ -362,7 +362,7 @@ func TestLoadsAheadOfTheStreamLeaveNoHistory(t *testing.T) {
 // Of a load that read ahead all cells of a column are in doubt, also the newest of those from before the change, if there is one from after it, and
 // what an earlier load of the generation left below.
 func TestAllThatLoadsAheadOfTheStreamFoundIsInDoubt(t *testing.T) {
-	onBothKept(t, func(t *testing.T, table keeper) {
+	onBothKept(t, func(t *testing.T, table coordinator) {
 		execute(t, table, kept(loadVersion(1, 80), 80, "a=8", "b=0"))
 		execute(t, table, kept(loadVersion(1, 90), 90, "a=7", "b=0"))
 		execute(t, table, kept(loadVersion(1, 110), 110, "a=2", "b=2"))
@@ -376,7 +376,7 @@ func TestAllThatLoadsAheadOfTheStreamFoundIsInDoubt(t *testing.T) {
 // A repair that read ahead of the stream wrote the very value that the stream brings next. Its cell goes, as its time is not the change's, and so it
 // must not count as the one that says already what the column is to hold.
 func TestAChangeThatBringsWhatARepairReadStays(t *testing.T) {
-	onBothKept(t, func(t *testing.T, table keeper) {
+	onBothKept(t, func(t *testing.T, table coordinator) {
 		execute(t, table, kept(version(1), 100, "a=1"))
 		execute(t, table, kept(transform.NewVersion(1, 500_000, cdc.SequenceOf(1), transform.CountExact+1), 110, "a=7"))
 		execute(t, table, after(keptCells(0, "a=1"), kept(version(2), 120, "a=7")))
@@ -390,7 +390,7 @@ func TestAChangeThatBringsWhatARepairReadStays(t *testing.T) {
 // held, and its time 0 does not count as that of the first cell of the put: the values beside it
 // keep their history.
 func TestKeptValuesBesideACounter(t *testing.T) {
-	onBothKept(t, func(t *testing.T, table keeper) {
+	onBothKept(t, func(t *testing.T, table coordinator) {
 		counted := func(second int64, n byte, cells ...string) []transform.Cell {
 			list := keptCells(second, cells...)
 			if n > 0 {

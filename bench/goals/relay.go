@@ -97,7 +97,7 @@ func (q *queue) publish(ctx context.Context, pages int, body []byte) (int, error
 var published = relay.Origin{Ledger: "ledger", Table: "Orders", StreamARN: "arn", Label: "label", Shard: "shard", Generation: 1, MappingHash: "hash"}
 
 // apply lets so many appliers, each with an identity and limits of its own, write what stands in
-// the topic, and the keeper's merging beside them.
+// the topic, and the coordinator's merging beside them.
 func (q *queue) apply(ctx context.Context, t *target, appliers, inFlight, messages int) (int, error) {
 	store := &checkpointtest.Memory{}
 	ctx, stop := context.WithCancel(ctx)

@@ -158,7 +158,7 @@ func referenceStateTable(t *testing.T) string {
 		"and 4 digits; hop 0 is a load; its sequence is the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "keeperRecord"}, {"A process", "Process"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "coordinatorRecord"}, {"A process", "Process"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

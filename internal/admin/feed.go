@@ -36,17 +36,17 @@ const (
 	EventWorkerSilent  = "worker_silent"
 	EventWorkerLeft    = "worker_left"
 	// What this process did, at once.
-	EventLeaseTaken = "lease_taken"
-	EventLeaseLeft  = "lease_left"
-	EventKeeper     = "keeper"
-	EventThrottled  = "throttled"
+	EventLeaseTaken  = "lease_taken"
+	EventLeaseLeft   = "lease_left"
+	EventCoordinator = "keeper"
+	EventThrottled   = "throttled"
 	// Told to one client: what happened before this is not known any more.
 	eventReset = "reset"
 )
 
 // EventKinds are all of them.
 var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGap, EventGeneration, EventNeedsLoad, EventTableJoined, EventTableSetAside, EventCopyStarted, EventCopyProgress,
-	EventCopyDone, EventParked, EventMismatch, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventKeeper, EventThrottled, eventReset}
+	EventCopyDone, EventParked, EventMismatch, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventCoordinator, EventThrottled, eventReset}
 
 // Event is something that happened. It has these members and no others, so that no item data can get into it: shards, workers and
 // tables are named, reasons are fixed words. What an event does not have is left out.

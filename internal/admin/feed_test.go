@@ -278,13 +278,13 @@ func TestEventsAreDocumented(t *testing.T) {
 func TestWhatWasMissedStays(t *testing.T) {
 	f := NewFeed(time.Now)
 	for range keptEvents {
-		f.Publish(Event{Kind: EventKeeper})
+		f.Publish(Event{Kind: EventCoordinator})
 	}
 	_, missed, _, err := f.join("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Publish(Event{Kind: EventKeeper})
+	f.Publish(Event{Kind: EventCoordinator})
 	for i, m := range missed {
 		if m.id != uint64(i+1) {
 			t.Fatalf("the event at %d is number %d", i, m.id)

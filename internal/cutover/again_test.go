@@ -127,8 +127,8 @@ func TestTheOrderOfTheFence(t *testing.T) {
 // the application is frozen. One that is stopped renews it no more.
 func TestADriverGivesItsLeaseBack(t *testing.T) {
 	playScene(t, func(s *scene) {
-		lease := func() checkpoint.KeeperLease {
-			l, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+		lease := func() checkpoint.CoordinatorLease {
+			l, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
 			s.Must(err)
 			return l
 		}
@@ -146,7 +146,7 @@ func TestADriverGivesItsLeaseBack(t *testing.T) {
 		}
 		s.World.After(time.Minute, func() { // another process takes it, as from one that was frozen for long
 			other := s.Open("other")
-			_, err := other.TakeKeeperLease(s.Ctx, lease())
+			_, err := other.TakeCoordinatorLease(s.Ctx, lease())
 			s.Must(err)
 		})
 		if s.driveFor(70 * time.Second); len(s.failed) > 0 || lease().Owner() != "other" {
@@ -200,11 +200,11 @@ func TestCallsAreBounded(t *testing.T) {
 // even if a driver never sees the record between the two.
 func TestNothingOfAnAttemptCountsForTheNextOne(t *testing.T) {
 	playScene(t, func(s *scene) {
-		lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
 		s.Must(err)
-		seat, err := s.Ledger.TakeKeeperLease(s.Ctx, lease)
+		held, err := s.Ledger.TakeCoordinatorLease(s.Ctx, lease)
 		s.Must(err)
-		v := &drive{Driver: s.driver, settings: s.driver.Settings.orDefault(), seat: seat}
+		v := &drive{Driver: s.driver, settings: s.driver.Settings.orDefault(), held: held}
 		for attempt := uint32(1); attempt <= 2; attempt++ {
 			var c checkpoint.Cutover
 			s.Must(s.Update(func(now *checkpoint.Cutover) error {

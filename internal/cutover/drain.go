@@ -104,7 +104,7 @@ func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, source 
 	}
 	set := v.canaries(source)
 	for t.written < t.all {
-		once := fmt.Sprintf("%s.%d.%d", v.Ledger.Worker(), v.seat.Epoch(), t.written)
+		once := fmt.Sprintf("%s.%d.%d", v.Ledger.Worker(), v.held.Epoch(), t.written)
 		if err := v.Source.Put(ctx, source, set.Item(t.written, d.PrimaryKey, c.Attempt, once)); err != nil {
 			return err
 		}

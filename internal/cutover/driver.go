@@ -58,23 +58,23 @@ func calls(c checkpoint.Cutover) bool {
 	return c.Step.Active() && !c.Rehearse && c.Step != checkpoint.CutoverWatching
 }
 
-// seek takes the driver's seat if it is free, and drives.
+// seek takes the driver's lease if it is free, and drives.
 func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Settings, over func(checkpoint.Cutover) bool) error {
-	lease, err := d.Ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
-	if err != nil || !watch.KeeperLeaseFree(lease, task.Mono(ctx)) {
+	lease, err := d.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
+	if err != nil || !watch.CoordinatorLeaseFree(lease, task.Mono(ctx)) {
 		return err
 	}
-	seat, err := d.Ledger.TakeKeeperLease(ctx, lease)
+	held, err := d.Ledger.TakeCoordinatorLease(ctx, lease)
 	if errors.Is(err, checkpoint.ErrTaken) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	g := task.NewGroup(seat.Context(), 0)
-	g.Go("renew the driver's lease", func(context.Context) error { return seat.Keep() })
+	g := task.NewGroup(held.Context(), 0)
+	g.Go("renew the driver's lease", func(context.Context) error { return held.Keep() })
 	g.Go("drive", func(ctx context.Context) error {
-		defer seat.Abandon()
-		v := &drive{Driver: d, settings: settings, seat: seat}
+		defer held.Abandon()
+		v := &drive{Driver: d, settings: settings, held: held}
 		for ctx.Err() == nil {
 			going, err := v.pass(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -88,7 +88,7 @@ func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Set
 		if ctx.Err() != nil {
 			return nil
 		}
-		return seat.Release(ctx)
+		return held.Release(ctx)
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, checkpoint.ErrLeaseLost) {
 		return err
@@ -102,11 +102,11 @@ func (d *Driver) failed(step string, err error) {
 	}
 }
 
-// drive is one holding of the driver's seat.
+// drive is one holding of the driver's lease.
 type drive struct {
 	*Driver
 	settings Settings
-	seat     *checkpoint.Keeper
+	held     *checkpoint.Coordinator
 	last     checkpoint.Cutover // as it was read last
 
 	stepped time.Duration // when this holder first saw the step of last

@@ -93,7 +93,7 @@ func (d *Driver) stands(ctx context.Context, source string, f *Figures) (err err
 			return err
 		}
 	}
-	lease, err := d.Ledger.KeeperLease(ctx, source)
+	lease, err := d.Ledger.CoordinatorLease(ctx, source)
 	f.Coordinator = lease.Heartbeat()
 	return err
 }

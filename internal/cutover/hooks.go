@@ -37,7 +37,7 @@ func (e *HookError) Error() string {
 
 // hook calls a hook of the step, and notes the call.
 func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Outcome, string, error) {
-	if err := v.seat.Renew(ctx); err != nil { // whoever slept calls nothing
+	if err := v.held.Renew(ctx); err != nil { // whoever slept calls nothing
 		return "", "", err
 	}
 	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
@@ -72,7 +72,7 @@ func answered(c checkpoint.Cutover) bool {
 func (v *drive) mayTake(c checkpoint.Cutover, now time.Time) time.Duration {
 	limit := v.settings.Call
 	if deadline, _ := c.Overdue(now); deadline > 0 {
-		limit = min(limit, deadline-now.Sub(c.StepAt), deadline-(task.Mono(v.seat.Context())-v.stepped))
+		limit = min(limit, deadline-now.Sub(c.StepAt), deadline-(task.Mono(v.held.Context())-v.stepped))
 	}
 	return max(limit, v.settings.Pass)
 }

@@ -11,11 +11,11 @@ import (
 // them. Every field may be nil. They are called from many tasks, must return soon, and never carry
 // item data.
 type Events struct {
-	// KeeperTaken: this worker now keeps the table (lists shards, beats the witness, loads).
-	KeeperTaken func(table string, epoch uint64)
-	// KeeperLeft: it no longer does; err is why, nil after a clean stop.
-	KeeperLeft func(table string, err error)
-	// Waits: at its first look this worker finds leases that others hold: of the table's keeper
+	// CoordinatorTaken: this worker now keeps the table (lists shards, beats the witness, loads).
+	CoordinatorTaken func(table string, epoch uint64)
+	// CoordinatorLeft: it no longer does; err is why, nil after a clean stop.
+	CoordinatorLeft func(table string, err error)
+	// Waits: at its first look this worker finds leases that others hold: of the table's coordinator
 	// lease, or of shards. One that is not renewed within wait it takes over, so that a worker
 	// which follows one that was killed waits so long.
 	Waits func(table string, of Leases, leases int, wait time.Duration)
@@ -72,7 +72,7 @@ type Events struct {
 	// be none, "" while it is under way.
 	Exporting func(table, arn, failed string)
 	// CopyLeft: this worker copies no longer, whether that is done, is gone on with by another
-	// keeper, or has become needless by a gap. It follows each CopyStarted.
+	// coordinator, or has become needless by a gap. It follows each CopyStarted.
 	CopyLeft func(table string)
 	// Throttled: the table's work waited for a limit: one of the program's, or one that a service
 	// set.
@@ -86,17 +86,17 @@ type Leases string
 
 // The kinds of leases.
 const (
-	OfKeeper Leases = "coordinating the table"
-	OfShards Leases = "reading its shards"
+	OfCoordinator Leases = "coordinating the table"
+	OfShards      Leases = "reading its shards"
 )
 
 // OrSilent fills what is nil, so that callers need not look.
 func (e Events) OrSilent() Events {
-	if e.KeeperTaken == nil {
-		e.KeeperTaken = func(table string, epoch uint64) {}
+	if e.CoordinatorTaken == nil {
+		e.CoordinatorTaken = func(table string, epoch uint64) {}
 	}
-	if e.KeeperLeft == nil {
-		e.KeeperLeft = func(table string, err error) {}
+	if e.CoordinatorLeft == nil {
+		e.CoordinatorLeft = func(table string, err error) {}
 	}
 	if e.Waits == nil {
 		e.Waits = func(table string, of Leases, leases int, wait time.Duration) {}

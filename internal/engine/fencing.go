@@ -25,7 +25,7 @@ type Fencing struct {
 
 	mu     sync.Mutex
 	marks  map[string]sink.Mark // as the assigner read them last
-	looked time.Duration        // when the families themselves were last looked at; 0: not since the keeper lease was taken
+	looked time.Duration        // when the families themselves were last looked at; 0: not since the coordinator lease was taken
 }
 
 // Read reads the marks of all targets, and keeps them for those that write: who was proved under
@@ -52,7 +52,7 @@ func (f *Fencing) outdated(stamps sink.Stamps) bool {
 	return stamps.Below(f.marks)
 }
 
-// lookEvery is how often a keeper looks whether the families of published numbers are there. They
+// lookEvery is how often a coordinator looks whether the families of published numbers are there. They
 // are, unless the ledger or a target was set back.
 const lookEvery = 10 * time.Minute
 
@@ -124,7 +124,7 @@ func (f *Fencing) ClearAll(ctx context.Context) error {
 }
 
 // renewed makes a target that was lost, or that was written under another ledger, one to write to:
-// after the generation was raised and before the witness is claimed. Nobody but the keeper does
+// after the generation was raised and before the witness is claimed. Nobody but the coordinator does
 // that (H108).
 func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 	made := false

@@ -145,9 +145,9 @@ func TestNewNumbersAreTakenUpBeforeTheDrop(t *testing.T) {
 }
 
 // H108: a target that was written and is gone, as a whole or with our families, is made anew by the
-// keeper alone and in this order: the generation rises, the table is made, it gets a number that
+// coordinator alone and in this order: the generation rises, the table is made, it gets a number that
 // nobody ever had, and the witness is claimed.
-func TestH108_OnlyTheKeeperMakesALostTargetAnew(t *testing.T) {
+func TestH108_OnlyTheCoordinatorMakesALostTargetAnew(t *testing.T) {
 	for name, whole := range map[string]bool{"the table": true, "its witness": false} {
 		t.Run(name, func(t *testing.T) {
 			guarded(t, func(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema, _ *checkpoint.Lease) {

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A table is suspended once for each reason, and since then: the keeper finds the same every
+// A table is suspended once for each reason, and since then: the coordinator finds the same every
 // minute, and only a table that was dropped two days ago is left. Of another reason the ledger
 // tells the new one.
 func TestSetAsideOnceForEachReason(t *testing.T) {

@@ -49,7 +49,7 @@ func (s stopping) Get(ctx context.Context, _ string, _ attribute.Item) (attribut
 func unheard(context.Context, time.Time) {}
 
 // A stop ends every call to the source that is under way, whatever it asks for: one that hangs
-// would take the whole grace, and leases and the keeper lease would stay behind.
+// would take the whole grace, and leases and the coordinator lease would stay behind.
 func TestAStopEndsEveryCall(t *testing.T) {
 	calls := &Reads{}
 	source, database := stoppableSource{stopping{calls}, calls, unheard, nil}, stoppableDatabase{stopping{calls}, calls, unheard, nil, nil}

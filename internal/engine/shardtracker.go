@@ -38,7 +38,7 @@ type ShardTracker struct {
 	mu        sync.Mutex
 	shards    map[string]*reading
 	others    map[string]*seen // shards that other workers read, for --once
-	suspended bool             // the keeper here found that the table cannot be followed
+	suspended bool             // the coordinator here found that the table cannot be followed
 	over      bool             // and that it was dropped, and that all its shards are known
 }
 

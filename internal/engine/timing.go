@@ -14,7 +14,7 @@ type Timing struct {
 	Grace     time.Duration // how long a clean stop may finish what it has read; default 20 s
 	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
 	IdlePages int           // Once: and how many; default 10
-	Yield     time.Duration // how long the source may not answer before a shard, or the keeper lease, is left to another worker; default four leases
+	Yield     time.Duration // how long the source may not answer before a shard, or the coordinator lease, is left to another worker; default four leases
 }
 
 const (

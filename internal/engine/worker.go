@@ -99,7 +99,7 @@ func (s *Table) Workers() int { return s.Worker.Shares.workers(s.Source, s.Ledge
 
 // SameSource is CheckSource for what this worker finds under the table's name, before it touches
 // anything: from the wrong region the stream that is followed would seem to be gone. A table that
-// is not there is nobody else's; the keeper tells of it. What a former configuration was refused is
+// is not there is nobody else's; the coordinator tells of it. What a former configuration was refused is
 // forgotten.
 func (s *Table) SameSource(ctx context.Context) error {
 	state, _, err := s.Ledger.Table(ctx, s.Source)

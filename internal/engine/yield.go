@@ -27,7 +27,7 @@ var ErrYield = errors.New("released for another worker, because DynamoDB does no
 func (t Timing) YieldBackoff() time.Duration { return 3 * t.Pass }
 
 // Outages remember since when the source has not answered this worker, over all the leases that it
-// gave up because of that and took back, by shard; the keeper lease goes by no name.
+// gave up because of that and took back, by shard; the coordinator lease goes by no name.
 type Outages struct {
 	mu    sync.Mutex
 	tries map[string]attempts

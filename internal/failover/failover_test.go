@@ -164,9 +164,9 @@ func TestH46_APlannedMoveKeepsPositions(t *testing.T) {
 func TestH46_AFailoverIsRefused(t *testing.T) {
 	keep := func(w *world) { // a worker dies with a lease
 		l := w.open("worker1")
-		s, err := l.KeeperLease(w.ctx, "Orders")
+		s, err := l.CoordinatorLease(w.ctx, "Orders")
 		if err == nil {
-			_, err = l.TakeKeeperLease(w.ctx, s)
+			_, err = l.TakeCoordinatorLease(w.ctx, s)
 		}
 		if err != nil {
 			w.Fatal(err)
@@ -362,9 +362,9 @@ func TestH46_ALeaseThatIsCopiedLate(t *testing.T) {
 	in(t, func(w *world) {
 		w.instance.during = func() {
 			l := w.open("worker1")
-			seen, err := l.KeeperLease(w.ctx, "Orders")
+			seen, err := l.CoordinatorLease(w.ctx, "Orders")
 			if err == nil {
-				_, err = l.TakeKeeperLease(w.ctx, seen)
+				_, err = l.TakeCoordinatorLease(w.ctx, seen)
 			}
 			if err != nil {
 				w.Fatal(err)

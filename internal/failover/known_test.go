@@ -13,14 +13,14 @@ import (
 
 // arrives lets a worker of the former cluster take the lease of the table's coordinator there,
 // which is seen when the ledger was copied.
-func (w *world) arrives(then func(k *checkpoint.Keeper)) {
+func (w *world) arrives(then func(k *checkpoint.Coordinator)) {
 	w.instance.during = func() {
 		l := w.open("worker")
-		lease, err := l.KeeperLease(w.ctx, "Orders")
+		lease, err := l.CoordinatorLease(w.ctx, "Orders")
 		if err != nil {
 			w.Fatal(err)
 		}
-		k, err := l.TakeKeeperLease(w.ctx, lease)
+		k, err := l.TakeCoordinatorLease(w.ctx, lease)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func (w *world) arrives(then func(k *checkpoint.Keeper)) {
 // refused.
 func TestAWorkerThatArrivesWithTheCopyIsSeen(t *testing.T) {
 	in(t, func(w *world) {
-		w.arrives(func(k *checkpoint.Keeper) {
+		w.arrives(func(k *checkpoint.Coordinator) {
 			w.world.Go("renew the lease", func(context.Context) { _ = k.Keep() })
 		})
 		r, err := w.run(failover.Plan{})
@@ -44,7 +44,7 @@ func TestAWorkerThatArrivesWithTheCopyIsSeen(t *testing.T) {
 // positions whose rows have not arrived: positions are not kept.
 func TestAWorkerThatStoppedLateCostsThePositions(t *testing.T) {
 	in(t, func(w *world) {
-		w.arrives(func(k *checkpoint.Keeper) {
+		w.arrives(func(k *checkpoint.Coordinator) {
 			if err := k.Release(w.ctx); err != nil {
 				w.Fatal(err)
 			}

@@ -1,7 +1,7 @@
 // Package fence raises and drops the fence that rejects late writes. The numbers of the fence are
 // in the ledger, its families in the target tables.
 //
-// Who raises or drops is a table's keeper, or whoever drives a cutover; who writes only proves
+// Who raises or drops is a table's coordinator, or whoever drives a cutover; who writes only proves
 // (Prove).
 //
 // A number is reserved in the target's record before its family is created, and published there

@@ -26,7 +26,7 @@ type Assigner struct {
 	spec           engine.Spec
 	once           *engine.Completion // nil: it goes on when the table is drained
 	wake           *task.Wakeup
-	wakeReconciler *task.Wakeup // the keeper's: a shard was left
+	wakeReconciler *task.Wakeup // the coordinator's: a shard was left
 
 	rested time.Duration // between the last two looks
 }
@@ -154,7 +154,7 @@ func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, v en
 	switch {
 	case engine.Fatal(err):
 		return err
-	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence): // which the keeper is about to raise
+	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence): // which the coordinator is about to raise
 		a.Events.Retry(a.Source, "acquire a lease", a.Timing.Pass, err)
 	}
 	return nil
@@ -216,13 +216,13 @@ func (a *Assigner) reportDrained(ctx context.Context, v engine.View) bool {
 
 // longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has
 // no stream any more. One of its name that is created later joins anew. What the ledger says may be
-// of before that: the keeper here must have found the same.
+// of before that: the coordinator here must have found the same.
 func (a *Assigner) longGone(v engine.View, now time.Time) bool {
 	aside := v.State.Suspended
 	return a.once == nil && a.tracker.IsSuspended() && aside.Reason == engine.GoneReason && now.Sub(aside.Since) > engine.LookedAfter
 }
 
-// leaving is the time that longGone is judged by. A worker that never held a shard or the keeper
+// leaving is the time that longGone is judged by. A worker that never held a shard or the coordinator
 // lease has heard no answer of the source; nothing is claimed by leaving, so its own clock will do.
 func (a *Assigner) leaving(ctx context.Context) time.Time {
 	if now := a.Ledger.ServiceTime(ctx); !now.IsZero() {

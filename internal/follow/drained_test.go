@@ -126,7 +126,7 @@ func TestH13_WhatFollowsAShardIsListedBeforeItIsDrained(t *testing.T) {
 		}{
 			{"it may have children that are not listed yet", time.Minute, time.Minute, false},
 			{"nobody has listed since", 30 * time.Hour, 0, false},
-			{"a keeper that stood still brings an old listing", 31 * time.Hour, 23 * time.Hour, false},
+			{"a coordinator that stood still brings an old listing", 31 * time.Hour, 23 * time.Hour, false},
 			{"a listing of now has none", 32 * time.Hour, 32 * time.Hour, true},
 		} {
 			err := task.Sleep(ctx, begin.Add(step.at).Sub(task.Now(ctx)))

@@ -48,7 +48,7 @@ func TestH75_WhatARootIsCoveredTo(t *testing.T) {
 }
 
 // TestLongGone: a table is left alone when it was dropped so long ago that its stream is gone, as
-// the ledger and the keeper here know.
+// the ledger and the coordinator here know.
 func TestLongGone(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

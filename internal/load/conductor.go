@@ -22,8 +22,8 @@ import (
 )
 
 // Conductor leads a table's load through its stages: it asks for it where nobody needs to, seals its plan, notes that the copy
-// is complete, and sweeps pass by pass. It works under the keeper's lease and moves no item itself: every worker's loader does.
-// All that it knows is in the ledger, so that the next keeper goes on where it was.
+// is complete, and sweeps pass by pass. It works under the coordinator's lease and moves no item itself: every worker's loader does.
+// All that it knows is in the ledger, so that the next coordinator goes on where it was.
 type Conductor struct {
 	*engine.Common
 	mapping      *transform.Mapping
@@ -54,7 +54,7 @@ type Conductor struct {
 	nextCall time.Duration // the earliest time of the next one
 }
 
-// paceStore keeps how a load gets on, for people; *checkpoint.Keeper is one.
+// paceStore keeps how a load gets on, for people; *checkpoint.Coordinator is one.
 type paceStore interface {
 	SavePace(ctx context.Context, pace checkpoint.Pace) error
 }

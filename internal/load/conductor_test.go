@@ -349,12 +349,12 @@ func TestPartsAreRemovedOnce(t *testing.T) {
 }
 
 // What has changed between the two looks of a step is for the next one: the load of a table that was
-// suspended meanwhile is not begun, nor is one that another keeper has sealed.
+// suspended meanwhile is not begun, nor is one that another coordinator has sealed.
 func TestAStepActsOnWhatItSawTwice(t *testing.T) {
 	for name, edit := range map[string]func(state *checkpoint.TableState){
 		"nothing":   nil,
 		"suspended": func(state *checkpoint.TableState) { state.Suspended.Reason = engine.GoneReason },
-		"sealed by another keeper": func(state *checkpoint.TableState) {
+		"sealed by another coordinator": func(state *checkpoint.TableState) {
 			state.Load.Generation, state.Load.Number, state.Load.Parts = 2, 1, 1
 		},
 	} {

@@ -139,7 +139,7 @@ func TestHowOftenTheServiceIsAskedAboutAnExport(t *testing.T) {
 }
 
 // A worker that has no way to DynamoDB's exports, or to their files, says so, and neither gives up the
-// wish nor scans: another keeper may have it.
+// wish nor scans: another coordinator may have it.
 func TestAWorkerThatReadsNoExports(t *testing.T) {
 	for name, blind := range map[string]func(s *loadScene){
 		"it asks for none":   func(s *loadScene) { s.Exporter = nil },

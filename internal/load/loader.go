@@ -52,7 +52,7 @@ type loadSettings struct {
 }
 
 // New makes the two loops of a table's loads: the loader of this worker, and the conductor, which
-// works under the keeper lease.
+// works under the coordinator lease.
 func New(s *engine.Table) (*Loader, *Conductor) {
 	p, spec := s.Worker, s.Spec
 	settings := loadSettings{

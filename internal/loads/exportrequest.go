@@ -27,7 +27,7 @@ func costText(p cost.Prices, line cost.Line) string {
 }
 
 // prepareExport finds out whether an export of the request's table can be asked for, and what it
-// costs. The keeper asks for it, and waits: an operator's command may end, and his machine too.
+// costs. The coordinator asks for it, and waits: an operator's command may end, and his machine too.
 func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Input, r Request) (*requested, error) {
 	to, err := source.Destination(r.From[0])
 	if err != nil {

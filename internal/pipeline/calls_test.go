@@ -35,7 +35,7 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 }
 
 // A table that is followed does not join once more, however often tables are looked for: two
-// keepers and two readers of one process would contend for it.
+// coordinators and two readers of one process would contend for it.
 func TestATableJoinsOnce(t *testing.T) {
 	o := clusterOptions(t, &rolled{}, nil)
 	o.Cluster, o.DiscoverEvery = nil, time.Minute

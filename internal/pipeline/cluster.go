@@ -27,7 +27,7 @@ type clusterWatch struct {
 // run asks which cluster the target is, at once and then every Timing.List, until a drain begins.
 // It fails when that is another one than before (H46).
 //
-// It is a task of its own, and not a step of the keepers: they may read, and must list shards,
+// It is a task of its own, and not a step of the coordinators: they may read, and must list shards,
 // however long the control plane, which is another service than the one that takes writes, does not
 // answer.
 func (w *clusterWatch) run(life engine.Lifecycle) error {

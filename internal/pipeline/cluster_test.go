@@ -70,7 +70,7 @@ func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Contex
 
 // While the control plane of Bigtable does not answer, its client repeats the question until its
 // context ends. Shards are listed and read all the same, the silence is told, and a stop leaves no
-// keeper lease behind.
+// coordinator lease behind.
 func TestAControlPlaneThatIsSilent(t *testing.T) {
 	source, store := &rolled{}, &checkpointtest.Memory{}
 	told := 0
@@ -86,7 +86,7 @@ func TestAControlPlaneThatIsSilent(t *testing.T) {
 	}
 	rows, err := store.Read(context.Background(), "outage/keeper/")
 	if err != nil || len(rows) != 1 || strings.Contains(string(rows[0].Data), `"owner":"w"`) {
-		t.Errorf("the keeper lease after the stop: %v, %v", rows, err)
+		t.Errorf("the coordinator lease after the stop: %v, %v", rows, err)
 	}
 }
 

@@ -83,7 +83,7 @@ func (j *joining) admit(life engine.Lifecycle) error {
 	}
 	for _, r := range found.Refused {
 		if j.joined.Has(r.Table) {
-			continue // it has a keeper, who looks for himself
+			continue // it has a coordinator, who looks for himself
 		}
 		err := j.Retry(life, "suspend a table", func(ctx context.Context) error {
 			return engine.Suspend(ctx, j.Ledger, j.Events, r.Table, r.Reason)

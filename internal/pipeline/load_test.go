@@ -24,7 +24,7 @@ func (listedOnce) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, e
 }
 
 // TestH13_AListingIsNotedAfterItsShards: a listing that is noted says that its shards have their
-// rows, by which a run with Once tells that nothing follows a shard. A keeper may end between the
+// rows, by which a run with Once tells that nothing follows a shard. A coordinator may end between the
 // two.
 func TestH13_AListingIsNotedAfterItsShards(t *testing.T) {
 	m := enginetest.OrdersMapping(t)

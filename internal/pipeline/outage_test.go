@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// silentDatabase answers at the start, whose table that is, and no question of the keeper's.
+// silentDatabase answers at the start, whose table that is, and no question of the coordinator's.
 type silentDatabase struct {
 	engine.Database
 	asked bool

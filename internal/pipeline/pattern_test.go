@@ -10,7 +10,7 @@ import (
 // A table of a pattern whose target holds rows is set aside, and the others go on.
 func TestATableOfAPatternWaitsForTheAnswer(t *testing.T) {
 	for _, joined := range []bool{true, false} {
-		k := &keeper{joined: joined}
+		k := &coordinator{joined: joined}
 		why, aside := k.unfollowable(t.Context(), &engine.RowsError{Table: "Orders2026", Target: "orders"})
 		if aside != joined || joined && !strings.Contains(why, "target table orders has rows; to allow overwriting them, use replicator run --adopt-rows") {
 			t.Errorf("joined %t: %t, %q", joined, aside, why)

@@ -63,7 +63,7 @@ func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 // One table of a pattern ends no others: it is suspended, with what to do.
 func TestATableOfAPatternWithAnotherKeyIsSuspended(t *testing.T) {
 	k := enginetest.NewRig(nil, engine.Spec{Joined: true})
-	if reason, yes := keeperOf(k).unfollowable(t.Context(), &engine.KeyError{Table: "Orders"}); !yes || reason != "the primary key of the table has changed since it joined; restart the workers" {
+	if reason, yes := coordinatorOf(k).unfollowable(t.Context(), &engine.KeyError{Table: "Orders"}); !yes || reason != "the primary key of the table has changed since it joined; restart the workers" {
 		t.Errorf("suspended: %v, %q", yes, reason)
 	}
 }

@@ -32,7 +32,7 @@ func TestAStopDoesNotHideWhatIsFatal(t *testing.T) {
 	}
 	err = Run(ctx, engine.Options{
 		Ledger: ledger, Floors: &engine.Floors{}, Database: enginetest.Dropped{}, Tables: []engine.Spec{{Mapping: enginetest.OrdersMapping(t)}},
-		Witness: func(string) checkpoint.Store { return &checkpointtest.Memory{} }, // the keeper may come first
+		Witness: func(string) checkpoint.Store { return &checkpointtest.Memory{} }, // the coordinator may come first
 	})
 	if !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 		t.Errorf("a stop in which the ledger was exchanged ended with %v", err)

@@ -17,12 +17,12 @@ import (
 // table is one table in this worker, with the loops that work on it.
 type table struct {
 	*engine.Table
-	admission *stream.Admission
-	assigner  *follow.Assigner
-	loader    *load.Loader
-	verifier  *verify.Verifier // nil: this worker compares nothing
-	sampler   *verify.Sampler  // nil: nor what it has just applied
-	keeper    *keeper
+	admission   *stream.Admission
+	assigner    *follow.Assigner
+	loader      *load.Loader
+	verifier    *verify.Verifier // nil: this worker compares nothing
+	sampler     *verify.Sampler  // nil: nor what it has just applied
+	coordinator *coordinator
 }
 
 func newTable(w *worker, spec engine.Spec) *table {
@@ -40,12 +40,12 @@ func newTable(w *worker, spec engine.Spec) *table {
 	reconciler := stream.New(s, t.admission)
 	var conductor *load.Conductor
 	t.loader, conductor = load.New(s)
-	t.keeper = newKeeper(s, reconciler, conductor)
+	t.coordinator = newCoordinator(s, reconciler, conductor)
 	return t
 }
 
 // run works on the table until a drain begins: as one of the workers that read its shards and,
-// while it holds the keeper lease, as its keeper.
+// while it holds the coordinator lease, as its coordinator.
 func (t *table) run(life engine.Lifecycle) error {
 	err := t.Retry(life, "check the source", func(ctx context.Context) error {
 		t.Events.Tick() // an outage is nothing that a restart of this process would fix
@@ -70,7 +70,7 @@ func (t *table) run(life engine.Lifecycle) error {
 	defer finish(context.Canceled)
 	g := task.NewGroup(life.Work, 0)
 	part := func(work context.Context) engine.Lifecycle { return engine.Lifecycle{Drain: drain, Work: work} }
-	g.Go("keeper", func(work context.Context) error { return t.keeper.seek(part(work)) })
+	g.Go("keeper", func(work context.Context) error { return t.coordinator.seek(part(work)) })
 	g.Go("parts", func(work context.Context) error { return t.loader.Run(part(work)) })
 	if t.verifier != nil {
 		g.Go("verify", func(work context.Context) error { return t.verifier.Run(part(work), nil) })

@@ -137,7 +137,7 @@ func TestWhatIsGone(t *testing.T) {
 	} {
 		k := enginetest.NewRig(nil, engine.Spec{Joined: true})
 		k.Database = enginetest.Answering{Described: c.described, Err: c.err}
-		reason, yes := keeperOf(k).unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
+		reason, yes := coordinatorOf(k).unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
 		if got := engine.Gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != engine.GoneReason {
 			t.Errorf("%+v, %v: gone %v, suspended for %q", c.described, c.err, got, reason)
 		}
@@ -158,7 +158,7 @@ func TestWhyATableIsSuspended(t *testing.T) {
 		for _, joined := range []bool{true, false} {
 			k := enginetest.NewRig(nil, engine.Spec{Joined: joined})
 			k.Database = enginetest.Dropped{}
-			reason, yes := keeperOf(k).unfollowable(t.Context(), c.err)
+			reason, yes := coordinatorOf(k).unfollowable(t.Context(), c.err)
 			if yes != (joined && c.want != "") || yes && !strings.Contains(reason, c.want) || !yes && reason != "" {
 				t.Errorf("%v, joined %v: %v for %q", c.err, joined, yes, reason)
 			}

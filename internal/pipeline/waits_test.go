@@ -38,10 +38,10 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			lease, err := gone.KeeperLease(ctx, "Orders")
+			lease, err := gone.CoordinatorLease(ctx, "Orders")
 			if err == nil {
-				var k *checkpoint.Keeper
-				if k, err = gone.TakeKeeperLease(ctx, lease); err == nil {
+				var k *checkpoint.Coordinator
+				if k, err = gone.TakeCoordinatorLease(ctx, lease); err == nil {
 					k.Abandon()
 				}
 			}
@@ -62,9 +62,9 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 		})
 		want := ""
 		if killed {
-			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", engine.OfKeeper, lease, engine.OfShards, lease)
+			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", engine.OfCoordinator, lease, engine.OfShards, lease)
 		}
-		slices.Sort(told) // the keeper lease and the shards are looked at beside each other
+		slices.Sort(told) // the coordinator lease and the shards are looked at beside each other
 		if got := strings.Join(told, "|"); got != want {
 			t.Errorf("%s: it tells %q, want %q", name, got, want)
 		}

@@ -16,23 +16,23 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A keeper that leaves its lease because the source does not answer it stays away from it for a
+// A coordinator that leaves its lease because the source does not answer it stays away from it for a
 // while: in a pass it might be the first again.
-func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
+func TestH63_AYieldedLeaseIsLeftToOthers(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing, k.Database = engine.Timing{}.OrDefault(k.Ledger.Lease()), &silentDatabase{asked: true}
-		keeper, err := keeping(ctx, k)
+		coordinator, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if rest, err := keeperOf(k).serve(engine.Until(ctx), keeper); err != nil || rest != k.Timing.YieldBackoff() || rest <= 2*k.Timing.Pass {
+		if rest, err := coordinatorOf(k).serve(engine.Until(ctx), coordinator); err != nil || rest != k.Timing.YieldBackoff() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
-		if lease, err := k.Ledger.KeeperLease(ctx, "Orders"); err != nil || lease.Owner() != "" {
-			t.Errorf("the keeper lease is still %q's, %v", lease.Owner(), err)
+		if lease, err := k.Ledger.CoordinatorLease(ctx, "Orders"); err != nil || lease.Owner() != "" {
+			t.Errorf("the coordinator lease is still %q's, %v", lease.Owner(), err)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// While the source is silent, the row of a shard, and that of the keeper lease, that are given up
+// While the source is silent, the row of a shard, and that of the coordinator lease, that are given up
 // each minute and taken back tell since when that is so, and not since the last time they were
 // taken. When it has answered, what fails next begins then.
 func TestTroubleOfWhatIsGivenUp(t *testing.T) {
@@ -88,7 +88,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			kept, err := l.KeeperLease(ctx, "Orders")
+			kept, err := l.CoordinatorLease(ctx, "Orders")
 			if since := kept.Heartbeat().Trouble.Since; err == nil && !since.IsZero() && (moments == 0 || since.After(last)) {
 				moments, last = moments+1, since
 			}
@@ -107,7 +107,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 		t.Errorf("given up %d times; told since %d moments, the last %s after the beginning", given, told, last.Sub(begin))
 	}
 	if moments != 1 || last.Sub(begin) > time.Minute {
-		t.Errorf("the keeper lease is in trouble since %d moments, the last %s after the beginning", moments, last.Sub(begin))
+		t.Errorf("the coordinator lease is in trouble since %d moments, the last %s after the beginning", moments, last.Sub(begin))
 	}
 	var v engine.Outages
 	failed := func(step string, at time.Duration) time.Duration {
@@ -150,9 +150,9 @@ func (d unwell) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d.steady.Describe(ctx, table)
 }
 
-// A complete pass of the keeper ends its trouble, however often the keeper lease was given up for
+// A complete pass of the coordinator ends its trouble, however often the coordinator lease was given up for
 // that: what fails a few minutes later begins then.
-func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
+func TestTheLeasesTroubleEndsWithARound(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	var first, last time.Duration
 	o := clusterOptions(t, &rolled{}, nil)
@@ -161,7 +161,7 @@ func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			lease, err := l.KeeperLease(ctx, "Orders")
+			lease, err := l.CoordinatorLease(ctx, "Orders")
 			switch since := lease.Heartbeat().Trouble.Since; {
 			case err != nil || since.IsZero():
 			case task.Mono(ctx) < 4*time.Minute:
@@ -187,7 +187,7 @@ func (m moody) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return m.backlog.Read(ctx, at)
 }
 
-// A page ends the trouble of a shard, as a pass does that of the keeper lease, however often it was
+// A page ends the trouble of a shard, as a pass does that of the coordinator lease, however often it was
 // given up for that.
 func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
@@ -216,20 +216,20 @@ func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 	}
 }
 
-// A keeper whose table was dropped stays away from its lease until it is listed again: it would ask
+// A coordinator whose table was dropped stays away from its lease until it is listed again: it would ask
 // for the table in every pass.
-func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
+func TestTheLeaseOfADroppedTableIsLeftAlone(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
 		k.Mapping, k.Joined, k.Database = mapping, true, enginetest.Dropped{}
 		k.Witness = func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing = engine.Timing{}.OrDefault(k.Ledger.Lease())
-		keeper, err := keeping(ctx, k)
+		coordinator, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if rest, err := keeperOf(k).serve(engine.Until(ctx), keeper); err != nil || rest != k.Timing.List || !k.Table().Tracker.IsSuspended() {
+		if rest, err := coordinatorOf(k).serve(engine.Until(ctx), coordinator); err != nil || rest != k.Timing.List || !k.Table().Tracker.IsSuspended() {
 			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.Table().Tracker.IsSuspended())
 		}
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 // admit asks whether a run would refuse to begin in what the target tables hold, before anything is
-// created for it. A table of a pattern is no reason to end: its keeper sets it aside.
+// created for it. A table of a pattern is no reason to end: its coordinator sets it aside.
 func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 	named := slices.DeleteFunc(slices.Clone(p.Found.Tables), func(t Table) bool { return t.Config.Pattern() != "" })
 	limited, cancel := context.WithTimeout(ctx, ProbeTime*time.Duration(len(named)+1))

@@ -172,7 +172,7 @@ func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets 
 
 // mayMake takes from what is missing what a starting process must not make: of a target that was
 // written before neither the table nor our own families. Their loss is a gap, and the table's
-// keeper declares it before it makes them anew (H108).
+// coordinator declares it before it makes them anew (H108).
 func (p *Prober) mayMake(missing []Lacking) (may []Lacking, left []string) {
 	for _, m := range missing {
 		if !p.written[m.Spec.Name] {

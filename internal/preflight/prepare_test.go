@@ -11,7 +11,7 @@ import (
 )
 
 // H108: a process that starts makes what is missing of a target only while nothing was ever written
-// to it. Else the loss is the keeper's to declare; families of the mapping are made all the same.
+// to it. Else the loss is the coordinator's to declare; families of the mapping are made all the same.
 func TestH108_ARestartMakesNothingAnewThatWasWritten(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte(`version: 1
 target: { project: p, instance: i }

@@ -97,23 +97,23 @@ func (w *workerStatus) Standby() bool {
 
 // TableInput is what the ledger holds of a table.
 type TableInput struct {
-	Found    bool
-	State    checkpoint.TableState
-	Shards   []checkpoint.Shard
-	Parked   int
-	Merged   []checkpoint.Applied // mode topic: what is known to be applied
-	Dead     checkpoint.DeadLetter
-	Keeper   KeeperInput
-	Parts    []checkpoint.Part   // of the phase that the load runs
-	Targets  []checkpoint.Target // that the ledger knows
-	findings []targetFinding     // where it was looked
+	Found       bool
+	State       checkpoint.TableState
+	Shards      []checkpoint.Shard
+	Parked      int
+	Merged      []checkpoint.Applied // mode topic: what is known to be applied
+	Dead        checkpoint.DeadLetter
+	Coordinator CoordinatorInput
+	Parts       []checkpoint.Part   // of the phase that the load runs
+	Targets     []checkpoint.Target // that the ledger knows
+	findings    []targetFinding     // where it was looked
 	// listings are read only where a shard's children are not known, or not read yet.
 	Listings checkpoint.Listings
 }
 
-// KeeperInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only
+// CoordinatorInput is what is looked at of a coordinator's lease. Its scan holds keys of items, so that only
 // numbers are taken from there.
-type KeeperInput struct {
+type CoordinatorInput struct {
 	Owner     string
 	Heartbeat checkpoint.Heartbeat
 	pace      checkpoint.Pace
@@ -137,7 +137,7 @@ func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document
 
 // add judges one table.
 func (m *Document) add(c config.Table, in TableInput) {
-	t := Table{Source: c.From, Target: c.TargetNames(), Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
+	t := Table{Source: c.From, Target: c.TargetNames(), Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, coordinator: in.Coordinator.Owner,
 		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}, NextSteps: []standing.NextStep{}}
 	if c.Pattern() != "" {
 		t.group = c.Group()
@@ -160,10 +160,10 @@ func (m *Document) add(c config.Table, in TableInput) {
 		t.Copy, t.slowed = copyOf(in.State, progress), progress.Slowed
 		t.Verify = verifyOf(in.State, m.At)
 	}
-	if in.Keeper.Owner != "" {
-		w := m.worker(in.Keeper.Owner, in.Keeper.Heartbeat)
+	if in.Coordinator.Owner != "" {
+		w := m.worker(in.Coordinator.Owner, in.Coordinator.Heartbeat)
 		w.Keeps = append(w.Keeps, c.From)
-		if trouble := in.Keeper.Heartbeat.Trouble; trouble != (checkpoint.Trouble{}) && standing.Answers(in.Keeper.Heartbeat, m.At, m.lease) {
+		if trouble := in.Coordinator.Heartbeat.Trouble; trouble != (checkpoint.Trouble{}) && standing.Answers(in.Coordinator.Heartbeat, m.At, m.lease) {
 			t.troubled(trouble, 0)
 		}
 	}
@@ -179,7 +179,7 @@ func (m *Document) add(c config.Table, in TableInput) {
 	m.addShards(&t, in)
 	t.fromTopic(in)
 	t.misplaced(in, m.At)
-	t.throttledBy(in.Keeper.pace, m.At)
+	t.throttledBy(in.Coordinator.pace, m.At)
 	if t.stands.Left {
 		t.leave()
 	}
@@ -195,7 +195,7 @@ func (t *Table) leave() {
 
 // facts are what a table is judged by.
 func (m *Document) facts(c config.Table, in TableInput) standing.Facts {
-	f := standing.Facts{Table: in.State, Named: c.Pattern() == "", Shards: in.Shards, Listings: in.Listings, Coordinator: in.Keeper.Heartbeat, Merged: in.Merged,
+	f := standing.Facts{Table: in.State, Named: c.Pattern() == "", Shards: in.Shards, Listings: in.Listings, Coordinator: in.Coordinator.Heartbeat, Merged: in.Merged,
 		DeadLetter: in.Dead, Parked: in.Parked, Cutover: m.cutover, Doubts: in.doubts(m.At), LoadsAgain: m.loadsAgain, Lease: m.lease, ReadAt: m.readAt, Now: m.At}
 	f.Table.Source = c.From
 	if m.otherPlace != "" {

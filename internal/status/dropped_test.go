@@ -13,15 +13,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// droppedTable is what the ledger holds of a table that was dropped and read to its end. Keeper, if
+// droppedTable is what the ledger holds of a table that was dropped and read to its end. Coordinator, if
 // not empty, keeps it.
-func droppedTable(dropped, beat time.Duration, keeper string) TableInput {
+func droppedTable(dropped, beat time.Duration, coordinator string) TableInput {
 	state := loadedTable()
 	state.Suspended = checkpoint.Suspension{Reason: engine.GoneReason, Since: ago(dropped)}
 	in := TableInput{Found: true, State: state, Listings: checkpoint.Listings{At: ago(dropped - 20*time.Minute)}}
 	in.Shards = []checkpoint.Shard{{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(dropped + time.Hour), DoneAt: ago(dropped), ReadAt: ago(dropped), FirstRead: ago(100 * time.Hour)}}
-	if keeper != "" {
-		in.Keeper = KeeperInput{Owner: keeper, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(beat)}}
+	if coordinator != "" {
+		in.Coordinator = CoordinatorInput{Owner: coordinator, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(beat)}}
 	}
 	return in
 }
@@ -44,8 +44,8 @@ func TestStatusOfADroppedTable(t *testing.T) {
 		{"nobody runs", droppedTable(time.Hour, 0, ""), true, false},
 		{"its worker is silent", droppedTable(time.Hour, time.Hour, "w"), true, false},
 		{"long ago, and nobody runs", droppedTable(48*time.Hour, 0, ""), true, false},
-		{"it is there, nothing was listed yet, and a worker keeps it", TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}}, false, false},
-		{"it is there, and its worker is silent", TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Hour)}}}, false, true},
+		{"it is there, nothing was listed yet, and a worker keeps it", TableInput{Found: true, State: loadedTable(), Coordinator: CoordinatorInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}}, false, false},
+		{"it is there, and its worker is silent", TableInput{Found: true, State: loadedTable(), Coordinator: CoordinatorInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Hour)}}}, false, true},
 		{"it is there, and nobody runs", TableInput{Found: true, State: loadedTable()}, false, true},
 	} {
 		m := judged(c.in)

@@ -44,11 +44,11 @@ func TestFiguresOfSeveralShards(t *testing.T) {
 	}
 }
 
-// The trouble of a keeper is over with its lease: whoever became coordinator of table next tells its own.
+// The trouble of a coordinator is over with its lease: whoever became coordinator of table next tells its own.
 func TestTroublesEndWithTheLease(t *testing.T) {
 	lease := testConfig().State.Lease
 	for written, want := range map[time.Duration]int{3 * lease: 1, 3*lease + time.Millisecond: 0} {
-		in := TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: "a", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(written),
+		in := TableInput{Found: true, State: loadedTable(), Coordinator: CoordinatorInput{Owner: "a", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(written),
 			Trouble: checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Hour)}}}}
 		if found := judged(in).Tables[0].Troubles; len(found) != want {
 			t.Errorf("written %s ago: %+v", written, found)

@@ -42,9 +42,9 @@ func TestHappened(t *testing.T) {
 		}
 		s.begin(ctx, a, "s1", "s2")
 		step("the start", "phase copy", "generation", "copy_started")
-		row, err := a.KeeperLease(ctx, "Orders")
+		row, err := a.CoordinatorLease(ctx, "Orders")
 		s.check(err)
-		keeper, err := a.TakeKeeperLease(ctx, row)
+		coordinator, err := a.TakeCoordinatorLease(ctx, row)
 		s.check(err)
 		s.copied(ctx, a, 300)
 		first, second := s.take(ctx, "a", "s1"), s.take(ctx, "b", "s2")
@@ -58,7 +58,7 @@ func TestHappened(t *testing.T) {
 		step("a shard that came and went", "phase in_sync", "shard_done s1", "shard_started s3", "shard_done s3", "copy_done")
 		for range 10 {
 			s.sleep(ctx, 5*time.Second)
-			s.check(keeper.SavePace(ctx, checkpoint.Pace{}))
+			s.check(coordinator.SavePace(ctx, checkpoint.Pace{}))
 		}
 		step("a frozen worker", "phase copy", "worker_silent b")
 		lease := s.take(ctx, "a", "s2")

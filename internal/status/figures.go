@@ -6,9 +6,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// keeperLeaseOf takes what is looked at of a keeper lease.
-func keeperLeaseOf(lease checkpoint.KeeperLease) KeeperInput {
-	return KeeperInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
+// coordinatorLeaseOf takes what is looked at of a coordinator lease.
+func coordinatorLeaseOf(lease checkpoint.CoordinatorLease) CoordinatorInput {
+	return CoordinatorInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
 }
 
 // inSeconds is a duration in seconds, to a thousandth; nil if it is unknown.

@@ -204,7 +204,7 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 		}
 		l := &Input{Cfg: testConfig(), Tables: []config.Table{monthlyTable(t)}, Inputs: []TableInput{in}}
 		if since := l.Judge(nothingSet, "", noon).Tables[0].Childless; !since.IsZero() {
-			t.Errorf("%s: a table of a pattern is left by its keeper, and that is told: childless since %s", c.name, since)
+			t.Errorf("%s: a table of a pattern is left by its coordinator, and that is told: childless since %s", c.name, since)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type Input struct {
 	// Cutover is the record of the cutover; its zero value if there was none.
 	Cutover checkpoint.Cutover
 	// Driver is the lease of whoever drives it; its zero value while there is nothing to drive.
-	Driver checkpoint.KeeperLease
+	Driver checkpoint.CoordinatorLease
 	// Processes are those that held no lease when they last said that they run.
 	Processes []checkpoint.Process
 	// Elsewhere says that the app profile leads to another cluster than the ledger's; "" if it does
@@ -138,7 +138,7 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 		l.Cutover, err = ledger.Cutover(ctx)
 	}
 	if err == nil && l.Cutover.Step.Active() {
-		l.Driver, err = ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
+		l.Driver, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
 	}
 	if err == nil {
 		l.Processes, err = ledger.Processes(ctx)
@@ -198,10 +198,10 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 	if in.Parts, err = loads.ReadParts(ctx, ledger, in.State); err != nil {
 		return in, err
 	}
-	lease, err := ledger.KeeperLease(ctx, source)
+	lease, err := ledger.CoordinatorLease(ctx, source)
 	if err != nil {
 		return in, err
 	}
-	in.Keeper = keeperLeaseOf(lease)
+	in.Coordinator = coordinatorLeaseOf(lease)
 	return in, nil
 }

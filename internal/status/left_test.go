@@ -28,7 +28,7 @@ func TestATableThatWasLeftHasNoTrouble(t *testing.T) {
 		s.Pause.Since, s.StreamEnded = ago(time.Hour), true
 		s.Suspended = checkpoint.Suspension{Reason: "its stream was disabled", Since: ago(time.Hour)}
 		in.Targets = []checkpoint.Target{{Table: "orders", Fence: 1, Withheld: "it is protected"}}
-		in.Keeper = KeeperInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second), Trouble: checkpoint.Trouble{Step: "list", Cause: "denied", Since: ago(time.Hour)}}}
+		in.Coordinator = CoordinatorInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second), Trouble: checkpoint.Trouble{Step: "list", Cause: "denied", Since: ago(time.Hour)}}}
 		in.Shards = []checkpoint.Shard{{Source: "Orders", ID: "s", Label: s.Label, State: checkpoint.Done, Generation: s.Generation, DoneAt: ago(time.Hour)},
 			{Source: "Orders", ID: "r", Label: s.Label, State: checkpoint.Reading, Generation: s.Generation, ReadAt: ago(30 * time.Hour)}}
 		l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "orders"}}, Inputs: []TableInput{in}, Begun: true, Elsewhere: ""}

@@ -279,14 +279,14 @@ func TestStatusOfALoadInParts(t *testing.T) {
 }
 
 // TestStatusWhileCopying: the copy's share, rate and time left, and what it waits for, as the
-// keeper saved them; none of it once the keeper has been silent.
+// coordinator saved them; none of it once the coordinator has been silent.
 func TestStatusWhileCopying(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		l := s.worker("a")
 		s.begin(ctx, l, "s1")
-		row, err := l.KeeperLease(ctx, "Orders")
+		row, err := l.CoordinatorLease(ctx, "Orders")
 		s.check(err)
-		keeper, err := l.TakeKeeperLease(ctx, row)
+		coordinator, err := l.TakeCoordinatorLease(ctx, row)
 		s.check(err)
 		lease := s.take(ctx, "a", "s1")
 		s.check(lease.Commit(ctx, s.read(ctx, lease, 40, noon.Add(-time.Second), 1.25)))
@@ -295,7 +295,7 @@ func TestStatusWhileCopying(t *testing.T) {
 			s.sleep(ctx, 10*time.Second)
 			now := task.Now(ctx)
 			pace := checkpoint.Pace{At: now, Rate: 2.5, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 30, Since: noon, Last: now}}}
-			s.check(keeper.SavePace(ctx, pace))
+			s.check(coordinator.SavePace(ctx, pace))
 			s.check(part.Commit(ctx, checkpoint.PartProgress{Items: 300, Position: []byte(`{"pk":{"S":"secret"}}`)}))
 			s.check(lease.Commit(ctx, s.read(ctx, lease, 40, now.Add(-2*time.Second), 1250)))
 		}
@@ -305,8 +305,8 @@ func TestStatusWhileCopying(t *testing.T) {
 		if m.Phase != PhaseCopy || *c.Items != 300 || c.ETASeconds == nil || int(*c.ETASeconds) != 282 || len(m.Tables[0].Throttled) != 1 {
 			t.Errorf("%+v", m.Tables[0])
 		}
-		keeper.Note(checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: task.Now(ctx).Add(-time.Minute)})
-		s.check(keeper.SavePace(ctx, checkpoint.Pace{}))
+		coordinator.Note(checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: task.Now(ctx).Add(-time.Minute)})
+		s.check(coordinator.SavePace(ctx, checkpoint.Pace{}))
 		if notes := s.status(ctx).notes(); len(notes) != 1 || notes[0] != "Trouble: Orders: cannot copy (for 1m00s): DynamoDB: denied" {
 			t.Errorf("%q", notes)
 		}

@@ -58,17 +58,17 @@ type Table struct {
 	TopicLag   *float64 `json:"-"`
 	DeadLetter int      `json:"-"`
 
-	Suspended  string `json:"-"` // why it cannot be followed, if it cannot
-	stands     standing.Standing
-	Childless  time.Time          `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
-	LongGone   bool               `json:"-"` // it was dropped, and its stream has ended too
-	slowed     []string           // why its load is not faster
-	copiedFrom string             // the export that its load copies; "" if it scans
-	noExport   string             // why its load waits for somebody who has asked for an export; "" if it does not
-	load       *standing.NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
-	keeper     string
-	waiting    int // shards that could be read and that nobody holds
-	silent     int // shards whose owner is silent
+	Suspended   string `json:"-"` // why it cannot be followed, if it cannot
+	stands      standing.Standing
+	Childless   time.Time          `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
+	LongGone    bool               `json:"-"` // it was dropped, and its stream has ended too
+	slowed      []string           // why its load is not faster
+	copiedFrom  string             // the export that its load copies; "" if it scans
+	noExport    string             // why its load waits for somebody who has asked for an export; "" if it does not
+	load        *standing.NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
+	coordinator string
+	waiting     int // shards that could be read and that nobody holds
+	silent      int // shards whose owner is silent
 }
 
 // recorded takes what the table's record tells as it is.

@@ -26,7 +26,7 @@ type targetFinding struct {
 const stepWitness = "read the witness in the target"
 
 // LookAtTargets asks the witnesses of tables that look in sync, and that nobody keeps, whether
-// ledger and target still belong together. Where a keeper lives, it does so each minute. The ledger
+// ledger and target still belong together. Where a coordinator lives, it does so each minute. The ledger
 // alone would go on calling a target in sync that was lost, or restored, while nobody ran. Open
 // gives the store of a target table's witness.
 func (l *Input) LookAtTargets(ctx context.Context, open func(table string) checkpoint.Store, now time.Time) {
@@ -38,7 +38,7 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 	g := task.NewGroup(ctx, tablesAtOnce)
 	for i := range l.Tables {
 		in := &l.Inputs[i]
-		if !in.Found || !in.State.Loaded() || in.Keeper.Owner != "" && standing.Answers(in.Keeper.Heartbeat, now, l.Cfg.State.Lease) {
+		if !in.Found || !in.State.Loaded() || in.Coordinator.Owner != "" && standing.Answers(in.Coordinator.Heartbeat, now, l.Cfg.State.Lease) {
 			continue
 		}
 		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) || l.left(i) {
@@ -93,7 +93,7 @@ func (t *Table) misplaced(in TableInput, now time.Time) {
 
 // foundAt is since when a finding holds: nobody has looked after the target since the last beat.
 func (in *TableInput) foundAt(f targetFinding, now time.Time) time.Time {
-	if since := in.Keeper.Heartbeat.WrittenAt; !f.unknown && !since.IsZero() {
+	if since := in.Coordinator.Heartbeat.WrittenAt; !f.unknown && !since.IsZero() {
 		return since
 	}
 	return now

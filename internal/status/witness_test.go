@@ -18,7 +18,7 @@ import (
 )
 
 // TestATargetThatIsLostWhileNobodyRuns: a target that was lost, or restored, after the last worker
-// had ended is not in sync, though the ledger says so. Where a keeper lives the target is left to
+// had ended is not in sync, though the ledger says so. Where a coordinator lives the target is left to
 // it.
 func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 	ctx := context.Background()
@@ -31,12 +31,12 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 	missing := status.Error(codes.NotFound, "no table")
 	gone := func(*checkpointtest.Memory) checkpoint.Store { return failing{missing} }
 	for _, c := range []struct {
-		name    string
-		now     func(kept *checkpointtest.Memory) checkpoint.Store
-		keeper  string
-		want    string
-		trouble int
-		change  func(in *TableInput)
+		name        string
+		now         func(kept *checkpointtest.Memory) checkpoint.Store
+		coordinator string
+		want        string
+		trouble     int
+		change      func(in *TableInput)
 	}{
 		{"as it was", func(kept *checkpointtest.Memory) checkpoint.Store { return kept }, "", PhaseInSync, 0, nil},
 		{"created anew", func(*checkpointtest.Memory) checkpoint.Store { return &checkpointtest.Memory{} }, "", PhaseCopy, 1, nil},
@@ -67,7 +67,7 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		kept := &checkpointtest.Memory{}
 		beaten(ledger, kept)
 		beaten(ledger, kept)
-		in := TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: c.keeper, Heartbeat: checkpoint.Heartbeat{WrittenAt: noon}}}
+		in := TableInput{Found: true, State: loadedTable(), Coordinator: CoordinatorInput{Owner: c.coordinator, Heartbeat: checkpoint.Heartbeat{WrittenAt: noon}}}
 		l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "orders"}}, Inputs: []TableInput{in}, Ledger: ledger, Begun: true}
 		l.Inputs[0].State.MappingHash = l.Cfg.Hash(l.Tables[0])
 		if c.change != nil {

@@ -34,7 +34,7 @@ func TestH76_EachGapIsNotedByItself(t *testing.T) {
 	}
 }
 
-// TestH24_TheEndOfAStreamIsDeclaredOnce: a keeper that finds the stream gone in every pass must not
+// TestH24_TheEndOfAStreamIsDeclaredOnce: a coordinator that finds the stream gone in every pass must not
 // begin a generation with each of them, in which nothing that is loaded would ever count.
 func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, state checkpoint.TableState) {
@@ -57,7 +57,7 @@ func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
 }
 
 // TestH24_TheEndOfAStreamIsFoundByAll: where a stream is gone, its followers find their shards gone
-// in the same moment, and one of them raises the generation while the keeper lists. The keeper
+// in the same moment, and one of them raises the generation while the coordinator lists. The coordinator
 // declares the end all the same, and goes on: a stream that is enabled afterwards would be noticed
 // by nobody.
 func TestH24_TheEndOfAStreamIsFoundByAll(t *testing.T) {
@@ -129,7 +129,7 @@ func TestADroppedTableStaysSuspended(t *testing.T) {
 	})
 }
 
-// TestH24_AnOldListingIsNotOneOfANewStream: a keeper that stood still between its first listing and
+// TestH24_AnOldListingIsNotOneOfANewStream: a coordinator that stood still between its first listing and
 // the note of it finds that another one has noticed a new stream. The listing says nothing of that
 // one, whose shards are still to be ranked as roots.
 func TestH24_AnOldListingIsNotOneOfANewStream(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A keeper describes its table in each complete pass. In between it glances: it describes the table
+// A coordinator describes its table in each complete pass. In between it glances: it describes the table
 // to see whether it exists, and does nothing else with the answer, so that a drop is known within
 // seconds.
 

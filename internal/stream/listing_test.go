@@ -143,8 +143,8 @@ func TestH76_TheSecondListingIsOlder(t *testing.T) {
 	})
 }
 
-// Where the second listing does not come about, because the worker is stopped or leaves the keeper
-// lease to another one, nothing is known of the parent. It is left to the next keeper, and no gap
+// Where the second listing does not come about, because the worker is stopped or leaves the coordinator
+// lease to another one, nothing is known of the parent. It is left to the next coordinator, and no gap
 // is declared.
 func TestH76_TheSecondListingIsStopped(t *testing.T) {
 	stream := &enginetest.PagedStream{Pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
@@ -169,7 +169,7 @@ func TestH76_TheSecondListingIsStopped(t *testing.T) {
 	})
 }
 
-// TestH76_AParentIsWrittenDownMeanwhile: a keeper that was taken for gone has written a parent down
+// TestH76_AParentIsWrittenDownMeanwhile: a coordinator that was taken for gone has written a parent down
 // after this one read what is known, and the second listing lacks it as the first did. It was not
 // lost.
 func TestH76_AParentIsWrittenDownMeanwhile(t *testing.T) {

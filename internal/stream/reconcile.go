@@ -48,7 +48,7 @@ func New(s *engine.Table, admission *Admission) *Reconciler {
 	}
 }
 
-// memory is what the reconciler remembers while its keeper holds the lease. What must last is in
+// memory is what the reconciler remembers while its coordinator holds the lease. What must last is in
 // the ledger.
 type memory struct {
 	began         bool
@@ -70,7 +70,7 @@ type memory struct {
 func (r *Reconciler) Run(life engine.Lifecycle) error {
 	r.memory = memory{}
 	r.fencing.See(0)
-	defer r.tracker.SetOver(false) // another keeper may find the table there again
+	defer r.tracker.SetOver(false) // another coordinator may find the table there again
 	for !life.Draining() {
 		err := r.Retry(life, "coordinate the table", func(ctx context.Context) error {
 			if r.due(ctx) {
@@ -215,7 +215,7 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 		if err != nil && !cdc.Is(err, cdc.NotFound) {
 			return err
 		}
-		// And a keeper before this one may have written it down while that was asked for.
+		// And a coordinator before this one may have written it down while that was asked for.
 		if known, rows, err = r.known(ctx, state.Label); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func TestH64_AShardThatIsLostAgainAndAgainRests(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		// seconds lets a keeper look every second, while readers find the shard trimmed whenever
+		// seconds lets a coordinator look every second, while readers find the shard trimmed whenever
 		// they can begin it, and counts how often that was.
 		seconds := func(n int, reads bool) (gaps int) {
 			for range n {

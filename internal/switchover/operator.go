@@ -86,12 +86,12 @@ func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (
 	} else if in.record.Attempt > 0 {
 		in.gates = in.record.Gates
 	}
-	seat, err := o.Ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
+	lease, err := o.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
 	if err != nil {
 		return nil, explain(ctx, what, err)
 	}
-	if standing.Answers(seat.Heartbeat(), o.Now(ctx), o.Cfg.State.Lease) {
-		in.driver = seat.Owner()
+	if standing.Answers(lease.Heartbeat(), o.Now(ctx), o.Cfg.State.Lease) {
+		in.driver = lease.Owner()
 	}
 	return judge(in, o.Now(ctx)), nil
 }

@@ -249,7 +249,7 @@ func TestAnInterrupt(t *testing.T) {
 // nobodyDrives fails if somebody holds the driver's lease: another command would wait for its end.
 func (s *scene) nobodyDrives() {
 	s.Helper()
-	lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+	lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
 	s.Must(err)
 	if lease.Owner() != "" {
 		s.Errorf("%s holds the driver's lease", lease.Owner())
@@ -355,9 +355,9 @@ func TestShow(t *testing.T) {
 			t.Errorf("%s", &s.stdout)
 		}
 		s.stands(checkpoint.CutoverDrain)
-		lease, err := s.Ledger.KeeperLease(s.Ctx, checkpoint.CutoverSeat)
+		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
 		s.Must(err)
-		_, err = s.Ledger.TakeKeeperLease(s.Ctx, lease)
+		_, err = s.Ledger.TakeCoordinatorLease(s.Ctx, lease)
 		s.Must(err)
 		d, _ := s.run(s.Ctx, show)
 		s.Sleep(3*s.Config.State.Lease + time.Second)

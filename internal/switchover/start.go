@@ -263,8 +263,8 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	if f.drives || task.Mono(ctx)-f.began < takeOverAfter || c.Step == checkpoint.CutoverRequested && !c.Approved {
 		return nil
 	}
-	seat, err := f.Ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
-	if err != nil || seat.Owner() != "" && standing.Answers(seat.Heartbeat(), f.Now(ctx), f.Cfg.State.Lease) {
+	lease, err := f.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
+	if err != nil || lease.Owner() != "" && standing.Answers(lease.Heartbeat(), f.Now(ctx), f.Cfg.State.Lease) {
 		return nil // asked again
 	}
 	ask := f.Connect

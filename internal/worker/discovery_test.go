@@ -126,7 +126,7 @@ func TestATableThatCannotBeDescribed(t *testing.T) {
 	}
 }
 
-// TestATableThatIsDropped is set aside unless it is followed, whose keeper knows better; with
+// TestATableThatIsDropped is set aside unless it is followed, whose coordinator knows better; with
 // another that cannot be described, all the same.
 func TestATableThatIsDropped(t *testing.T) {
 	const dropped, kept, bad = "Log_2015_01", "Log_2015_02", "Log_2015_03"

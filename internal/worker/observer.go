@@ -73,11 +73,11 @@ func (o *observer) mono() time.Duration { return o.clock().Sub(o.began) }
 func (o *observer) events() engine.Events {
 	return engine.Events{
 		Tick: o.health.Tick,
-		KeeperTaken: func(table string, epoch uint64) {
+		CoordinatorTaken: func(table string, epoch uint64) {
 			o.goes("became coordinator of table", admin.KeyTable, table, admin.KeyEpoch, epoch)
-			o.feed.Publish(admin.Event{Kind: admin.EventKeeper, Table: table, Worker: o.worker, Epoch: epoch})
+			o.feed.Publish(admin.Event{Kind: admin.EventCoordinator, Table: table, Worker: o.worker, Epoch: epoch})
 		},
-		KeeperLeft: func(table string, err error) {
+		CoordinatorLeft: func(table string, err error) {
 			o.left("stopped being coordinator of table", err, admin.KeyTable, table)
 		},
 		Waits: func(table string, of engine.Leases, leases int, wait time.Duration) {

@@ -81,7 +81,7 @@ func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
 	})
 }
 
-// The keeper of a table may read none of its shards, for others took them over. Then it knows no
+// The coordinator of a table may read none of its shards, for others took them over. Then it knows no
 // lag, and its line tells none.
 func TestTheLineTellsNoLagOfBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -95,7 +95,7 @@ func TestWhatPassesIsNotTold(t *testing.T) {
 	o.clock = func() time.Time { return o.began.Add(time.Hour) }
 	for _, shard := range []string{"s", "t", "u"} {
 		events.ShardLeft("Orders", shard, checkpoint.ErrLeaseLost)
-		events.KeeperLeft("Orders", checkpoint.ErrLeaseLost)
+		events.CoordinatorLeft("Orders", checkpoint.ErrLeaseLost)
 	}
 	o.clock = func() time.Time { return o.began.Add(2 * time.Hour) }
 	events.ShardLeft("Orders", "s", checkpoint.ErrLeaseLost)

@@ -41,7 +41,7 @@ var stands = []struct {
 		at(checkpoint.CutoverDone)(in, of)
 		in.Cutover.FinalizedAt = noon
 		of.State.NeedsLoad, of.State.Suspended.Reason, of.State.Pause.Since = true, "its stream was disabled", ago(time.Hour)
-		of.Keeper.Heartbeat.Trouble = checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Minute)}
+		of.Coordinator.Heartbeat.Trouble = checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Minute)}
 		of.Shards[0].Trouble = checkpoint.Trouble{Step: "read a shard", Cause: "denied", Since: ago(time.Minute)}
 	}, "in_sync copied done"},
 	{standing.Cutover, "frozen", at(checkpoint.CutoverDrain), "copied"},
@@ -71,7 +71,7 @@ var stands = []struct {
 		of.Shards[0].Trouble = checkpoint.Trouble{Step: "read a shard", Cause: "denied", Since: ago(time.Minute)}
 	}, ""},
 	{standing.Stalled, "the coordinator cannot list", func(_ *status.Input, of *status.TableInput) {
-		of.Keeper.Heartbeat.Trouble = checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Minute)}
+		of.Coordinator.Heartbeat.Trouble = checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Minute)}
 	}, ""},
 	{standing.Stalled, "messages in the dead letter", func(_ *status.Input, of *status.TableInput) {
 		of.State.Apply, of.Dead = checkpoint.Topic, checkpoint.DeadLetter{Messages: 2, Since: ago(time.Hour)}
@@ -130,7 +130,7 @@ func inSync() (*status.Input, *status.TableInput) {
 	shard.ReadAt, shard.AppliedTo, shard.FirstRead, shard.CaughtUp = ago(time.Second), ago(time.Second), ago(time.Hour), true
 	shard.Position, shard.Generation = cdc.SequenceOf(9), 7
 	of := status.TableInput{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "Orders", Fence: 7}},
-		Keeper: status.KeeperInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}}
+		Coordinator: status.CoordinatorInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}}
 	in := &status.Input{Cfg: testConfig(), Begun: true, Tables: []config.Table{{From: "Orders", To: "Orders"}}, Inputs: []status.TableInput{of}}
 	return in, &in.Inputs[0]
 }

@@ -61,7 +61,7 @@ func (s *PagedStream) ListPage(ctx context.Context, _, after string) (cdc.Listin
 	return page, nil
 }
 
-// Listed runs a script with the keeper of a table that has the given stream, in virtual time.
+// Listed runs a script with the coordinator of a table that has the given stream, in virtual time.
 func Listed(t *testing.T, stream *PagedStream, script func(ctx context.Context, k *Rig, state checkpoint.TableState)) {
 	t.Helper()
 	w := virtual.NewWorld(1, ListingsBegin, false)
@@ -261,7 +261,7 @@ func busy(ctx context.Context, l *checkpoint.Ledger) error {
 }
 
 // CallsFail calls a step again and again, each time with another call to the ledger that fails for
-// good, until none does. What a step of the keeper finds out about its ledger is what the step must
+// good, until none does. What a step of the coordinator finds out about its ledger is what the step must
 // end with, at whichever of its calls that is: what could not be read is not what is not there, and
 // a pass that could not note something has not noted it. Prepare, if not nil, changes the ledger of
 // busy before.

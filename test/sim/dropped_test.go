@@ -105,7 +105,7 @@ func namedTableIsDroppedAmidItsCopy(s *scene) {
 	}}
 	s.Start("a", func(o *engine.Options) {
 		o.Database = db
-		o.Events.KeeperLeft = func(string, error) { left++ }
+		o.Events.CoordinatorLeft = func(string, error) { left++ }
 	})
 	s.until(10*time.Minute, "the last change applied", func() bool { return s.row("k") != nil })
 	s.sleep(time.Hour)

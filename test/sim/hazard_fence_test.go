@@ -104,7 +104,7 @@ func TestH27_ALatePutAfterATombstoneAndALoad(t *testing.T) {
 }
 
 // TestH108_ARestartCreatesNoDroppedFence: a worker that begins while its ledger names a family that
-// is gone, as one does that was set back, does not create it again: the keeper raises another
+// is gone, as one does that was set back, does not create it again: the coordinator raises another
 // number.
 func TestH108_ARestartCreatesNoDroppedFence(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {

@@ -99,7 +99,7 @@ func TestH22_ShardGoneBeforeItWasRead(t *testing.T) {
 }
 
 // TestH22_WorkerGoneBetweenAGapAndItsRaise: the worker that found the gap wrote it to the shard's row and was gone before it could raise
-// the generation. Its successor's keeper finds the row, and declares the gap (I5).
+// the generation. Its successor's coordinator finds the row, and declares the gap (I5).
 func TestH22_WorkerGoneBetweenAGapAndItsRaise(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")
@@ -247,7 +247,7 @@ func TestH69_TargetLostOrRestored(t *testing.T) {
 	})
 }
 
-// TestH69_TargetLostDuringTheCopy: the target is created anew between the keeper's last look at the witness and the end of the copy. It is
+// TestH69_TargetLostDuringTheCopy: the target is created anew between the coordinator's last look at the witness and the end of the copy. It is
 // never said that the table is loaded.
 func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
@@ -258,7 +258,7 @@ func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 		s.Start("a", func(o *engine.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(1) })
 		s.until(5*time.Minute, "the copy has begun", func() bool { return len(s.Target.Rows("orders")) > 10 })
 		s.LoseTarget()
-		// The fence refuses what is left of the copy, so that it is the keeper's next look that
+		// The fence refuses what is left of the copy, so that it is the coordinator's next look that
 		// finds it.
 		s.until(s.Timing.List+10*time.Minute, "the loss is found", func() bool {
 			if s.State().Loaded() {

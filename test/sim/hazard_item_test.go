@@ -245,15 +245,15 @@ func listenAll(o *engine.Options, hear func(text string)) {
 	say := func(name string, args ...any) { hear(name + " " + fmt.Sprint(args...)) }
 	gap, retry := o.Events.Gap, o.Events.Retry
 	o.Events = engine.Events{
-		KeeperTaken: func(t string, epoch uint64) { say("KeeperTaken", t, epoch) },
-		KeeperLeft:  func(t string, err error) { say("KeeperLeft", t, err) },
-		ShardTaken:  func(t, shard string, epoch uint64) { say("ShardTaken", t, shard, epoch) },
-		ShardLeft:   func(t, shard string, err error) { say("ShardLeft", t, shard, err) },
-		ShardDone:   func(t, shard string) { say("ShardDone", t, shard) },
-		Ledger:      func(state checkpoint.TableState, n map[checkpoint.State]int) { say("Ledger", state, n) },
-		PageRead:    func(t string, n engine.Tally) { say("PageRead", t, n) },
-		PageDone:    func(t string) { say("PageDone", t) },
-		Applied:     func(t string, n engine.Tally, rows int) { say("Applied", t, n, rows) },
+		CoordinatorTaken: func(t string, epoch uint64) { say("KeeperTaken", t, epoch) },
+		CoordinatorLeft:  func(t string, err error) { say("KeeperLeft", t, err) },
+		ShardTaken:       func(t, shard string, epoch uint64) { say("ShardTaken", t, shard, epoch) },
+		ShardLeft:        func(t, shard string, err error) { say("ShardLeft", t, shard, err) },
+		ShardDone:        func(t, shard string) { say("ShardDone", t, shard) },
+		Ledger:           func(state checkpoint.TableState, n map[checkpoint.State]int) { say("Ledger", state, n) },
+		PageRead:         func(t string, n engine.Tally) { say("PageRead", t, n) },
+		PageDone:         func(t string) { say("PageDone", t) },
+		Applied:          func(t string, n engine.Tally, rows int) { say("Applied", t, n, rows) },
 		Gap: func(t, shard, reason string) {
 			gap(t, shard, reason)
 			say("Gap", t, shard, reason)

@@ -116,8 +116,8 @@ func TestH52_HotKey(t *testing.T) {
 	})
 }
 
-// TestH53_ThrottledDiscovery: half of all calls are throttled and nine in ten listings; children are found all the same, and the keeper keeps its
-// seat: an error is repeated where it happened, and throttles are no reason to leave the seat to others (I10).
+// TestH53_ThrottledDiscovery: half of all calls are throttled and nine in ten listings; children are found all the same, and the coordinator keeps its
+// lease: an error is repeated where it happened, and throttles are no reason to leave the lease to others (I10).
 func TestH53_ThrottledDiscovery(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.Source.Fault = func(op, _ string) error {
@@ -133,14 +133,14 @@ func TestH53_ThrottledDiscovery(t *testing.T) {
 			return nil
 		}
 		s.put("k", "v")
-		keepers := 0
-		s.Start("a", func(o *engine.Options) { o.Events.KeeperTaken = func(string, uint64) { keepers++ } })
+		coordinators := 0
+		s.Start("a", func(o *engine.Options) { o.Events.CoordinatorTaken = func(string, uint64) { coordinators++ } })
 		s.inSync(2 * time.Hour)
 		s.Source.Stream().Split(s.only())
 		s.put("k", "child")
 		s.inSync(2 * time.Hour)
-		if keepers != 1 {
-			s.failf("the seat was taken %d times", keepers)
+		if coordinators != 1 {
+			s.failf("the seat was taken %d times", coordinators)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestH63_CredentialsExpire(t *testing.T) {
 }
 
 // TestH63_OneWorkerWithoutTheSource: the credentials of one worker are refused, while another's are good. Who cannot read renews its leases for ever,
-// because they live beside the target: it leaves them, and the keeper's seat, to the other (I10). Alone it goes on trying.
+// because they live beside the target: it leaves them, and the coordinator's lease, to the other (I10). Alone it goes on trying.
 func TestH63_OneWorkerWithoutTheSource(t *testing.T) {
 	play(t, 5, 2, func(s *scene) {
 		refused := ""

@@ -62,7 +62,7 @@ func tableJoins(s *scene) {
 				return engine.Discovery{}, &cdc.Error{Op: "ListTables", Reason: cdc.Throttled, Err: errors.New("injected")}
 			}
 			refused := []engine.Refusal{{Table: "Other", Reason: "its key does not fit"}}
-			if joined == 2 { // its own keeper knows better
+			if joined == 2 { // its own coordinator knows better
 				refused = append(refused, engine.Refusal{Table: spec.Mapping.Source, Reason: "it is refused now"})
 			}
 			return engine.Discovery{Tables: []engine.Spec{spec}, Refused: refused}, nil
@@ -128,7 +128,7 @@ func droppedTableIsLeft(s *scene) {
 		o.Database = db
 		o.Events.Joined = func(string) { joined++ }
 		o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { looks++ }
-		o.Events.KeeperTaken = func(string, uint64) { seats++ }
+		o.Events.CoordinatorTaken = func(string, uint64) { seats++ }
 	}
 	s.put("1", "before")
 	a, b := s.Start("a", patterns), s.Start("b", patterns)

@@ -284,7 +284,7 @@ func (s *simulation) checkReleased() {
 	}
 	name, now := m.worker.Name(), s.World.Elapsed()
 	renewed := func(wrote time.Duration) bool { return now-wrote < s.Lease/2 && wrote > s.peaceFrom+s.Target.LateBy }
-	kept := renewed(s.rec.keeper)
+	kept := renewed(s.rec.coordinator)
 	held := map[string]bool{}
 	for at, seen := range s.rec.shards {
 		held[at] = seen.Owner == name && renewed(seen.wrote)
@@ -301,8 +301,8 @@ func (s *simulation) checkReleased() {
 			s.fail("I10", "%s was asked to stop, and still holds shard %s", name, seen.ID)
 		}
 	}
-	keeper := recordOf[keeperRecord](s.Target.Row(model.StateTable, "default/keeper/"+s.Source.Name))
-	if kept && keeper.Owner == name {
+	coordinator := recordOf[coordinatorRecord](s.Target.Row(model.StateTable, "default/keeper/"+s.Source.Name))
+	if kept && coordinator.Owner == name {
 		s.fail("I10", "%s was asked to stop, and still keeps the table", name)
 	}
 }

@@ -380,8 +380,8 @@ func (t *recorder) checkCopied(is *checkpoint.TableState) {
 	}
 }
 
-// keeperRecord is what matters here of a keeper's row as the ledger stores it.
-type keeperRecord struct {
+// coordinatorRecord is what matters here of a coordinator's row as the ledger stores it.
+type coordinatorRecord struct {
 	By    string `json:"by"` // who wrote it
 	Owner string `json:"owner"`
 	Epoch uint64 `json:"epoch"`
@@ -418,12 +418,12 @@ func (t *recorder) partWritten(before, after *model.Row) {
 	}
 }
 
-// keeperWritten: only the keeper writes its row, under an epoch of its own (I6) (I6).
-func (t *recorder) keeperWritten(before, after *model.Row) {
-	t.keeper = t.m.World.Elapsed()
-	was, is := recordOf[keeperRecord](before), recordOf[keeperRecord](after)
+// coordinatorWritten: only the coordinator writes its row, under an epoch of its own (I6) (I6).
+func (t *recorder) coordinatorWritten(before, after *model.Row) {
+	t.coordinator = t.m.World.Elapsed()
+	was, is := recordOf[coordinatorRecord](before), recordOf[coordinatorRecord](after)
 	if is.Epoch < was.Epoch || is.Epoch == was.Epoch && was.Epoch > 0 && is.By != was.Owner {
-		t.m.violate("I6: %s wrote the keeper's row under epoch %d of %q after epoch %d", is.By, is.Epoch, was.Owner, was.Epoch)
+		t.m.violate("I6: %s wrote the coordinator's row under epoch %d of %q after epoch %d", is.By, is.Epoch, was.Owner, was.Epoch)
 	}
 	if is.Owner != was.Owner && is.Owner != "" && is.Epoch == was.Epoch {
 		t.m.violate("I6: %s keeps the table under the epoch %d of %q", is.Owner, is.Epoch, was.Owner)

@@ -26,7 +26,7 @@ func (s *simulation) checkStill() {
 	if !someone || max(s.healthy, s.expired, s.contended) > well {
 		return
 	}
-	if still := now - s.rec.keeper; still > patience {
+	if still := now - s.rec.coordinator; still > patience {
 		s.fail("I10", "nobody keeps the table for %s", still)
 	}
 	stream := s.Source.Stream()

@@ -36,7 +36,7 @@ const (
 )
 
 // TestWeeksOfOperation: the ledger stays as small as it was after some days, and nothing that is over leaves a row behind: no shard, no
-// lease, no seat, no parked item, no tombstone.
+// lease, no lease, no parked item, no tombstone.
 func TestWeeksOfOperation(t *testing.T) {
 	t.Parallel()
 	w := virtual.NewWorld(1, simEpoch, false)

@@ -51,14 +51,14 @@ type recorder struct {
 	number  map[register]written
 
 	// Of the ledger.
-	shards  map[string]*seenShard    // by label and id
-	ranks   map[string]map[rank]bool // that a shard ever had, by the same
-	known   map[string]bool          // shards that the ledger ever had
-	listed  map[string]time.Time     // when a stream was first known as a whole, by its label
-	keeper  time.Duration            // when the keeper's row was last written
-	adopted time.Duration            // when the current generation was adopted by all shards
-	raised  time.Time                // when it began
-	gaps    int                      // generations that ended with one
+	shards      map[string]*seenShard    // by label and id
+	ranks       map[string]map[rank]bool // that a shard ever had, by the same
+	known       map[string]bool          // shards that the ledger ever had
+	listed      map[string]time.Time     // when a stream was first known as a whole, by its label
+	coordinator time.Duration            // when the coordinator's row was last written
+	adopted     time.Duration            // when the current generation was adopted by all shards
+	raised      time.Time                // when it began
+	gaps        int                      // generations that ended with one
 
 	parked  map[string]string        // the highest version that was ever parked of an item, by its key
 	decided map[string]time.Duration // when the operator last decided about an item, by its key
@@ -128,7 +128,7 @@ func (t *recorder) setBack(table string) {
 		return
 	}
 	now := t.m.World.Elapsed()
-	t.shards, t.keeper = map[string]*seenShard{}, now
+	t.shards, t.coordinator = map[string]*seenShard{}, now
 	for _, s := range t.m.Shards() {
 		t.shards[s.Label+"/"+s.ID] = &seenShard{Shard: s, wrote: now, made: t.m.World.Now(), reopened: true}
 	}
@@ -250,7 +250,7 @@ func (t *recorder) watch(table, key string, before, after *model.Row) {
 	case "open":
 		t.openWritten(before, after)
 	case "keeper":
-		t.keeperWritten(before, after)
+		t.coordinatorWritten(before, after)
 	case "part":
 		t.partWritten(before, after)
 	case "parked":

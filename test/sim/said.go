@@ -58,7 +58,7 @@ func (m *Migration) status(ctx context.Context) (status.Table, error) {
 
 // checkStatus: nothing is said to be in sync of which something was lost, or is missing though the
 // ledger calls it applied, nor while a shard is not read (I5). It takes a look long after the first
-// that found both, in one era, and a keeper that has looked at the target twice between them, which
+// that found both, in one era, and a coordinator that has looked at the target twice between them, which
 // none can while a service is away.
 func (s *simulation) checkStatus(ctx context.Context) {
 	s.Source.Stream().Trim(s.World.Now().Add(-cdc.Retention)) // which the service does, though nobody asks

@@ -22,14 +22,14 @@ func (n narrow) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d, err
 }
 
-// TestH62_AKeeperEndsTheProcess: what the keeper of a named table finds out ends the process with
-// its cause. That the keeper lease could be released is no reason to go on: nobody would ever be
+// TestH62_ACoordinatorEndsTheProcess: what the coordinator of a named table finds out ends the process with
+// its cause. That the coordinator lease could be released is no reason to go on: nobody would ever be
 // told.
-func TestH62_AKeeperEndsTheProcess(t *testing.T) {
+func TestH62_ACoordinatorEndsTheProcess(t *testing.T) {
 	var ended, left error
 	o := clusterOptions(t, &rolled{}, nil)
 	o.Cluster, o.Database = nil, narrow{}
-	o.Events.KeeperLeft = func(_ string, err error) { left = err }
+	o.Events.CoordinatorLeft = func(_ string, err error) { left = err }
 	store := &checkpointtest.Memory{}
 	runs(t, store, time.Hour, o, begun, func(ctx context.Context, err error) {
 		ended = err

@@ -16,9 +16,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// keeper holds the table's keeper lease, if no other worker does, and lets the reconciler and the
+// coordinator holds the table's coordinator lease, if no other worker does, and lets the reconciler and the
 // conductor work under it.
-type keeper struct {
+type coordinator struct {
 	*engine.Common
 	reconciler   *stream.Reconciler
 	conductor    *load.Conductor
@@ -30,30 +30,30 @@ type keeper struct {
 	kept         time.Duration // how long a message is brought that is not applied
 }
 
-func newKeeper(s *engine.Table, reconciler *stream.Reconciler, conductor *load.Conductor) *keeper {
-	return &keeper{
+func newCoordinator(s *engine.Table, reconciler *stream.Reconciler, conductor *load.Conductor) *coordinator {
+	return &coordinator{
 		Common: s.Common, reconciler: reconciler, conductor: conductor, database: s.Database, joined: s.Spec.Joined,
 		tracker: &s.Tracker, outages: &s.Outages, wakeAssigner: &s.Wake.Assigner, kept: cmp.Or(s.Worker.Kept, checkpoint.LongestKept),
 	}
 }
 
-// seek waits for the keeper lease, and keeps the table while it has it, until a drain begins.
-func (k *keeper) seek(life engine.Lifecycle) error {
+// seek waits for the coordinator lease, and keeps the table while it has it, until a drain begins.
+func (k *coordinator) seek(life engine.Lifecycle) error {
 	watch := k.Ledger.NewWatch()
 	waits := follow.FirstLook(k.Events.Waits)
 	for !life.Draining() && life.Work.Err() == nil {
-		var lease checkpoint.KeeperLease
+		var lease checkpoint.CoordinatorLease
 		err := k.Retry(life.Finishing(), "read the coordinator lease", func(ctx context.Context) (err error) {
-			lease, err = k.Ledger.KeeperLease(ctx, k.Source)
+			lease, err = k.Ledger.CoordinatorLease(ctx, k.Source)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		rest := k.Timing.Pass
-		if watch.KeeperLeaseFree(lease, task.Mono(life.Work)) {
-			waits(k.Source, engine.OfKeeper, 0, 0)
-			held, err := k.Ledger.TakeKeeperLease(life.Work, lease)
+		if watch.CoordinatorLeaseFree(lease, task.Mono(life.Work)) {
+			waits(k.Source, engine.OfCoordinator, 0, 0)
+			held, err := k.Ledger.TakeCoordinatorLease(life.Work, lease)
 			switch {
 			case err == nil:
 				if rest, err = k.serve(life, held); err != nil {
@@ -63,19 +63,19 @@ func (k *keeper) seek(life engine.Lifecycle) error {
 				k.Events.Retry(k.Source, "acquire the coordinator lease", k.Timing.Pass, err)
 			}
 		} else {
-			waits(k.Source, engine.OfKeeper, 1, k.Ledger.Lease())
+			waits(k.Source, engine.OfCoordinator, 1, k.Ledger.Lease())
 		}
 		_ = task.Sleep(life.Drain, rest)
 	}
 	return nil
 }
 
-// serve keeps the table until a drain begins, the keeper lease is lost or left to another, or the
+// serve keeps the table until a drain begins, the coordinator lease is lost or left to another, or the
 // table is suspended, and says how long to stay away from it. The error is only what ends the
 // process.
-func (k *keeper) serve(life engine.Lifecycle, lease *checkpoint.Keeper) (rest time.Duration, err error) {
+func (k *coordinator) serve(life engine.Lifecycle, lease *checkpoint.Coordinator) (rest time.Duration, err error) {
 	rest = k.Timing.Pass
-	k.Events.KeeperTaken(k.Source, lease.Epoch())
+	k.Events.CoordinatorTaken(k.Source, lease.Epoch())
 	g := task.NewGroup(lease.Context(), 0)
 	g.Go("renew the coordinator lease", func(context.Context) error { return lease.Keep() })
 	g.Go("keep", func(ctx context.Context) error {
@@ -108,13 +108,13 @@ func (k *keeper) serve(life engine.Lifecycle, lease *checkpoint.Keeper) (rest ti
 		return err
 	})
 	err = g.Wait()
-	k.Events.KeeperLeft(k.Source, err)
+	k.Events.CoordinatorLeft(k.Source, err)
 	return rest, k.End(err)
 }
 
 // merge keeps together what appliers note, while this worker keeps the table, and declares a gap
 // where messages have expired.
-func (k *keeper) merge(life engine.Lifecycle) error {
+func (k *coordinator) merge(life engine.Lifecycle) error {
 	looked := task.Mono(life.Work)
 	for !life.Draining() && life.Work.Err() == nil {
 		err := k.Retry(life, "merge the applied positions", func(ctx context.Context) error { return k.Ledger.MergeApplied(ctx, k.Source) })
@@ -131,7 +131,7 @@ func (k *keeper) merge(life engine.Lifecycle) error {
 }
 
 // expire declares a gap of messages that no subscription keeps any more. What is merged is fresh.
-func (k *keeper) expire(life engine.Lifecycle) error {
+func (k *coordinator) expire(life engine.Lifecycle) error {
 	return k.Retry(life, "look for expired messages", func(ctx context.Context) error {
 		state, _, err := k.Ledger.Table(ctx, k.Source)
 		if err != nil {
@@ -148,9 +148,9 @@ func (k *keeper) expire(life engine.Lifecycle) error {
 	})
 }
 
-// suspendFor suspends the table if that is what an error of its keeper asks for. It returns false
+// suspendFor suspends the table if that is what an error of its coordinator asks for. It returns false
 // if it does not, or if that could not be noted.
-func (k *keeper) suspendFor(life engine.Lifecycle, err error) bool {
+func (k *coordinator) suspendFor(life engine.Lifecycle, err error) bool {
 	reason, yes := k.unfollowable(life.Work, err)
 	if !yes {
 		return false
@@ -165,7 +165,7 @@ func (k *keeper) suspendFor(life engine.Lifecycle, err error) bool {
 
 // unfollowable is why a table of a pattern cannot be followed for now, if that is what an error
 // says; the other tables go on.
-func (k *keeper) unfollowable(ctx context.Context, err error) (string, bool) {
+func (k *coordinator) unfollowable(ctx context.Context, err error) (string, bool) {
 	var stream *engine.StreamError
 	var key *engine.KeyError
 	var rows *engine.RowsError

@@ -12,22 +12,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 )
 
-// keeperOf is the keeper of a rig.
-func keeperOf(r *enginetest.Rig) *keeper {
-	return enginetest.PartOf(r, func(s *engine.Table) *keeper {
+// coordinatorOf is the coordinator of a rig.
+func coordinatorOf(r *enginetest.Rig) *coordinator {
+	return enginetest.PartOf(r, func(s *engine.Table) *coordinator {
 		_, conductor := load.New(s)
-		return newKeeper(s, stream.New(s, stream.NewAdmission(s)), conductor)
+		return newCoordinator(s, stream.New(s, stream.NewAdmission(s)), conductor)
 	})
 }
 
-// keeping takes the keeper lease of a table that nobody keeps, and lets its target be written to.
-func keeping(ctx context.Context, k *enginetest.Rig) (*checkpoint.Keeper, error) {
+// keeping takes the coordinator lease of a table that nobody keeps, and lets its target be written to.
+func keeping(ctx context.Context, k *enginetest.Rig) (*checkpoint.Coordinator, error) {
 	if err := (fence.Fence{Ledger: k.Ledger}).Open(ctx, k.Mapping.Tables()...); err != nil {
 		return nil, err
 	}
-	lease, err := k.Ledger.KeeperLease(ctx, k.Mapping.Source)
+	lease, err := k.Ledger.CoordinatorLease(ctx, k.Mapping.Source)
 	if err != nil {
 		return nil, err
 	}
-	return k.Ledger.TakeKeeperLease(ctx, lease)
+	return k.Ledger.TakeCoordinatorLease(ctx, lease)
 }
