@@ -120,37 +120,6 @@ const (
 	NotHealthy           = "R1604"
 )
 
-// Entry is what is registered for a code.
-type Entry struct {
-	Code    string
-	Title   string // what went wrong in general, lower case, no full stop
-	Explain string // when it appears and why it matters; Markdown
-	Fix     string // the general remedy, used where the error itself has none more exact
-	Exit    int    // exit status
-}
-
-// Entries returns all registered codes in ascending order.
-func Entries() []Entry { return append([]Entry(nil), registry...) }
-
-// Lookup returns the entry of a code.
-func Lookup(code string) (Entry, bool) {
-	for _, entry := range registry {
-		if entry.Code == code {
-			return entry, true
-		}
-	}
-	return Entry{}, false
-}
-
-// registered returns the entry of a code, or the one of an internal error: an unregistered code must still render.
-func registered(code string) Entry {
-	if entry, ok := Lookup(code); ok {
-		return entry
-	}
-	entry, _ := Lookup(Internal)
-	return entry
-}
-
 // registry is kept in ascending order of codes. Texts name only commands and flags that exist.
 var registry = []Entry{
 	{ConfigNotFound, "configuration file not found",
