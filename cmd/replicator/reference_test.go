@@ -82,7 +82,7 @@ func referenceExitCodes(*testing.T) string {
 	}{
 		{diag.ExitDone, "done"}, {diag.ExitFailed, "failed"}, {diag.ExitUsage, "wrong usage, configuration or environment"},
 		{diag.ExitNo, "the answer is no: differences, parked items, a table that needs a load, resources to create"},
-		{diag.ExitTimeout, "timed out waiting"}, {diag.ExitInterrupted, "interrupted by a signal; a service that a signal stops ends with 0"},
+		{diag.ExitTimeout, "timed out waiting"}, {diag.ExitInterrupted, "interrupted by a signal; a service stopped by a signal ends with 0"},
 	} {
 		var codes []string
 		for _, entry := range diag.Entries() {
