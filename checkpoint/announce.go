@@ -6,9 +6,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Announced is noted before changes of a shard are published that has no position yet. Such a shard
-// is read from the horizon, which gives no error for what it trimmed: who reads it next must see
-// whether the numbers begin with the same change (I11).
+// Announced is recorded before changes of a shard without a position are published. Such a shard is
+// read from the horizon, and that read returns no error for trimmed changes. So the next reader
+// must see whether the numbers begin with the same change (I11).
 type Announced struct {
 	// First is the change with the first number; zero if nothing was announced.
 	First cdc.SequenceNumber `json:"first,omitzero"`
@@ -16,11 +16,11 @@ type Announced struct {
 	Through uint64 `json:"through,omitempty"`
 }
 
-// Announce is to be called before a page of changes is published. It writes the row only while the
-// shard has no position, and only if the page is not announced yet: once for a shard as a rule.
-// Returned is how many changes the numbers of the page follow: p.Applied, or, where the first
-// changes that a former lease announced are trimmed since, all that it announced. Their numbers are
-// not given to other changes; that they are missing is the reader's business (cdc.Reader).
+// Announce must be called before a page of changes is published. It writes the row only while the
+// shard has no position and the page is not announced yet: usually once per shard. It returns the
+// number that precedes the page's first number. This is p.Applied or, if the first changes that a
+// former lease announced are trimmed since, the last number that it announced. The numbers of
+// trimmed changes are never reused; the reader detects that the changes are missing (cdc.Reader).
 func (l *Lease) Announce(ctx context.Context, p Progress, first cdc.SequenceNumber, changes int) (uint64, error) {
 	s := l.Shard()
 	if applied, known := s.announce(p, first, uint64(changes)); known {
@@ -34,7 +34,7 @@ func (l *Lease) Announce(ctx context.Context, p Progress, first cdc.SequenceNumb
 	return applied, err
 }
 
-// announce notes a page in the row, and reports whether it did not have to.
+// announce records a page in the row, and reports whether the page was recorded already.
 func (s *Shard) announce(p Progress, first cdc.SequenceNumber, changes uint64) (applied uint64, known bool) {
 	if !s.Position.IsZero() {
 		return p.Applied, true
@@ -45,15 +45,15 @@ func (s *Shard) announce(p Progress, first cdc.SequenceNumber, changes uint64) (
 			s.Applied = max(s.Applied, was.Through)
 			s.NumberedFrom, s.Announced = s.Applied, Announced{}
 		}
-		// Also if the outcome of an attempt before was not known, and it took place.
+		// This also holds if an earlier attempt with an unknown outcome took place.
 		applied = s.Applied
 	}
 	switch through := applied + changes; {
 	case s.Announced.First.IsZero():
 		s.Announced = Announced{first, through}
 	case through > s.Announced.Through:
-		// Where changes settle before they are committed, pages follow pages. Twice the count makes
-		// the writes few.
+		// With settling, several pages are published before a commit. Announcing twice the count
+		// makes writes rare.
 		s.Announced.Through = through + through - s.NumberedFrom
 	}
 	return applied, s.Announced == was

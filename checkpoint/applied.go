@@ -10,13 +10,13 @@ import (
 	"slices"
 )
 
-// What is applied of a topic.
+// Messages of a topic that are applied.
 //
-// An applier notes in a row of its own the numbers of the messages whose writes are durable, and
-// acknowledges a message only after that. The table's coordinator merges these rows into one for each
-// shard, and appliers leave out of theirs what is merged. So whatever process ends, nothing that
-// was acknowledged is forgotten, and the unbroken prefix of a shard's merged row is what is known
-// to be applied.
+// An applier records the numbers of the messages whose writes are durable in its own row, and
+// acknowledges a message only after that. The table's coordinator merges these rows into one row
+// per shard, and appliers then drop the merged numbers from their rows. So no acknowledged message
+// is forgotten, regardless of which process ends. The unbroken prefix of a shard's merged row is
+// known to be applied.
 
 // Track is a sequence of numbered messages.
 type Track struct {
@@ -29,11 +29,11 @@ func (t Track) compare(o Track) int {
 	return cmp.Or(cmp.Compare(t.Label, o.Label), cmp.Compare(t.Shard, o.Shard), cmp.Compare(t.Generation, o.Generation))
 }
 
-// Applied is what is applied of a track.
+// Applied records which messages of a track are applied.
 type Applied struct {
 	Track
 	Runs Runs `json:"r"`
-	// Stands is of what is merged: how long its prefix has not moved.
+	// Stands is set in merged rows: it says since when the prefix has not moved.
 	Stands Stand `json:"stands,omitzero"`
 }
 
@@ -44,7 +44,7 @@ type appliedRow struct {
 	Tracks []Applied `json:"tracks"`
 }
 
-// mergedRow is what all appliers have applied of a shard, in its newest generation.
+// mergedRow records which messages of a shard all appliers have applied, in its newest generation.
 type mergedRow struct {
 	header
 	Applied
@@ -53,14 +53,14 @@ type mergedRow struct {
 // MaxApplied bounds an applier's row, in bytes. Runs are many only while messages are missing.
 const MaxApplied = 1 << 20
 
-// ErrAppliedFull is returned for a row above that: nothing more may be pulled before older messages
-// are applied.
+// ErrAppliedFull is returned for a row above MaxApplied. The applier must pull no more messages
+// until older ones are applied.
 var ErrAppliedFull = errors.New("too many messages are applied after some that are not")
 
 func (l *Ledger) appliedPrefix(source string) string { return l.name + "/applied/" + source + "/" }
 func (l *Ledger) mergedPrefix(source string) string  { return l.name + "/merged/" + source + "/" }
 
-// Merged reads what is merged of a table's topic, by label and shard.
+// Merged reads the merged rows of a table's topic, by label and shard.
 func (l *Ledger) Merged(ctx context.Context, source string) ([]Applied, error) {
 	rows, err := l.store.Read(ctx, l.mergedPrefix(source))
 	if err != nil {
@@ -77,12 +77,12 @@ func (l *Ledger) Merged(ctx context.Context, source string) ([]Applied, error) {
 	return out, nil
 }
 
-// NoteApplied notes in this process' row what it has applied, beside what stands there. What is
-// merged already is left out.
+// NoteApplied adds the messages that this process has applied to its row, without those that are
+// merged already.
 func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Applied) error {
 	key := l.appliedPrefix(source) + l.worker
 	for range tries {
-		merged, err := l.Merged(ctx, source) // before the row: what it shows as merged stays merged
+		merged, err := l.Merged(ctx, source) // read before the row: merged messages stay merged
 		if err != nil {
 			return err
 		}
@@ -112,16 +112,16 @@ func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Appli
 	return ErrConflict
 }
 
-// counterOf is by what an applier's row is compared and set. Such a row comes and goes, and would
-// soon have the same count again: a note that executes late would replace another one than it was
-// made from.
+// counterOf returns the counter by which an applier's row is compared and set. Such rows are often
+// deleted and created again, so a plain count would repeat, and a late write could replace a record
+// that its writer had never read.
 func counterOf(data []byte) uint64 {
 	sum := sha256.Sum256(data)
 	return binary.BigEndian.Uint64(sum[:])>>1 | 1
 }
 
-// MergeApplied merges what appliers have noted into the rows of the shards, and removes rows that
-// say nothing more: of appliers that ended, or rest.
+// MergeApplied merges the appliers' rows into the rows of the shards. It removes rows that hold
+// nothing new, because their appliers ended or are idle.
 func (l *Ledger) MergeApplied(ctx context.Context, source string) error {
 	noted, err := l.store.Read(ctx, l.appliedPrefix(source))
 	if err != nil || len(noted) == 0 {
@@ -154,7 +154,7 @@ func (l *Ledger) MergeApplied(ctx context.Context, source string) error {
 	return nil
 }
 
-// mergeTrack adds to a shard's row. A newer generation takes the place of an older one.
+// mergeTrack adds messages to a shard's merged row. A newer generation replaces an older one.
 func (l *Ledger) mergeTrack(ctx context.Context, source string, add Applied) error {
 	key := l.mergedKey(source, add.Track)
 	for range tries {
@@ -197,7 +197,8 @@ func union(a, b []Applied) []Applied {
 	return out
 }
 
-// outside leaves out of tracks what is merged, and tracks of generations that a shard has left.
+// outside returns tracks without merged messages, and without tracks of generations that their
+// shard has left.
 func outside(tracks, merged []Applied) []Applied {
 	var out []Applied
 	for _, t := range tracks {
@@ -217,8 +218,9 @@ func outside(tracks, merged []Applied) []Applied {
 	return out
 }
 
-// Behind is how many messages of a shard are published at its checkpoint and not known to be
-// applied without a hole, and the latest event time that is known to be applied; zero if none is.
+// Behind returns how many messages up to the shard's checkpoint are not in the unbroken applied
+// prefix, and the end of that prefix with its latest event time; zero if no message is known to be
+// applied.
 func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 	through := Run{To: s.NumberedFrom}
 	for _, m := range merged {
@@ -232,9 +234,9 @@ func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 	return s.Applied - through.To, through
 }
 
-// Unapplied are the shards of the table's stream and generation of which published messages are not
-// known to be applied. What an older generation published is the business of the load, and what was
-// read in another mode was written by whoever read it.
+// Unapplied returns the shards of the table's stream and generation that have published messages
+// which are not known to be applied. The load covers messages of older generations, and changes
+// read in another mode were written by their reader.
 func Unapplied(table TableState, shards []Shard, merged []Applied) []Shard {
 	var out []Shard
 	for _, s := range shards {

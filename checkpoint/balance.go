@@ -1,10 +1,12 @@
 package checkpoint
 
-// Busiest is the worker from which me should take a shard over, so that all come to hold about shards ÷ workers: of those in from, the one
-// that holds most, if that is at least two more than me holds. It is "" if there is none. Held counts shards by worker.
+// Busiest returns the worker from which worker me should take over a shard, so that each worker
+// holds about shards ÷ workers. It is the worker in from that holds most shards, if it holds at
+// least two more than me; "" if there is none. Held counts shards by worker.
 //
-// A difference of one is left alone, and so each shard that is taken over brings the numbers nearer to each other: two workers never take the
-// same shard from each other again and again. Who holds nothing needs no row to be seen by: it comes and takes.
+// A difference of one is left alone, so each takeover brings the numbers closer, and two workers
+// never take the same shard from each other repeatedly. A worker without shards needs no row to be
+// seen: it takes shards by itself.
 func Busiest(held map[string]int, me string, from []string) string {
 	busiest := ""
 	for _, worker := range from {

@@ -11,15 +11,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Columns of a stored row. Both cells have the constant timestamp 0, so that a worker with a fast clock cannot hide what others
-// write later (H43).
+// The columns of a stored row. Both cells have the constant timestamp 0, so that a worker with a
+// fast clock cannot hide later writes of others (H43).
 const (
 	counterColumn = "c"
 	recordColumn  = "r"
 )
 
-// callTime bounds one call. The client repeats a read of an instance that does not answer until its context ends, so that without it a
-// loop would stand in one call for as long as an outage lasts, and could tell nobody.
+// callTime bounds one call. The client retries a read of an unresponsive instance until its context
+// ends. Without the bound a loop would block in one call during a whole outage and could report
+// nothing.
 const callTime = 20 * time.Second
 
 type bigtableStore struct {
@@ -27,11 +28,13 @@ type bigtableStore struct {
 	family string
 }
 
-// Bigtable keeps rows in one family of a table, which should keep one version of a cell and have no age rule. The app profile
-// must use single-cluster routing and allow single-row transactions.
+// Bigtable returns a store in one family of a table. The family should keep one version of a cell
+// and have no age rule. The app profile must use single-cluster routing and allow single-row
+// transactions.
 func Bigtable(table *bigtable.Table, family string) Store { return &bigtableStore{table, family} }
 
-// bounded makes a call that ends within callTime. What the client says of one that was ended tells nothing, so that the cause is added.
+// bounded makes a call that ends within callTime. It adds the cause to the client's error, which
+// does not mention the timeout.
 func bounded(ctx context.Context, op string, call func(ctx context.Context) error) error {
 	limited, cancel := task.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -94,7 +97,7 @@ func (s *bigtableStore) Swap(ctx context.Context, key string, was, next uint64, 
 	if was == 0 {
 		conditional = bigtable.NewCondMutation(bigtable.ChainFilters(column...), nil, change)
 	} else {
-		// The range is closed at its beginning and open at its end: it holds this one value.
+		// The range includes its start and excludes its end, so it holds only this value.
 		text := []byte(strconv.FormatUint(was, 10))
 		exact := bigtable.ValueRangeFilter(text, append(text[:len(text):len(text)], 0))
 		conditional = bigtable.NewCondMutation(bigtable.ChainFilters(append(column, exact)...), change, nil)

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// CancelLoad ends the load of a table, however far it is, and leaves the next one to an operator. What
-// a load has written has its version, which images of an earlier time would not replace: so the next
-// one is of another generation. A load that was asked for, and has no plan, has written nothing. It
-// fails with *LoadError if there is none, and with ErrRaised if another generation began meanwhile.
+// CancelLoad ends the load of a table in any stage. Only an operator requests the next one. The
+// load's rows have its versions, which images of an earlier time cannot replace, so the next load
+// needs another generation. A load without a plan has written nothing and keeps the generation.
+// CancelLoad fails with *LoadError if there is no load, and with ErrRaised if another generation
+// began meanwhile.
 func (l *Ledger) CancelLoad(ctx context.Context, source string) (TableState, error) {
 	at := l.Now(ctx)
 	state, _, err := l.Table(ctx, source)
@@ -21,12 +22,12 @@ func (l *Ledger) CancelLoad(ctx context.Context, source string) (TableState, err
 	}
 	gap := DeclaredGap{Kind: KindAskedFor, Reason: fmt.Sprintf("an operator cancelled load %d", state.Load.Number)}
 	if state.Load.MendsGap() && state.Kind == KindStream {
-		gap.Kind, gap.LostFrom = KindStream, state.LostFrom // windows still repair it
+		gap.Kind, gap.LostFrom = KindStream, state.LostFrom // windows can still repair the gap
 	}
 	return l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { s.endLoad(at) })
 }
 
-// withdrawLoad withdraws the request of a load that has no plan yet.
+// withdrawLoad withdraws the request for a load that has no plan yet.
 func (s *TableState) withdrawLoad(at time.Time) error {
 	const step = "cancel the load"
 	switch stage := s.Stage(); {
@@ -40,7 +41,7 @@ func (s *TableState) withdrawLoad(at time.Time) error {
 	return nil
 }
 
-// endLoad leaves of a load that it was cancelled.
+// endLoad replaces the load by a record of its cancellation.
 func (s *TableState) endLoad(at time.Time) {
 	l := s.Load
 	s.Load = Load{Number: l.Number, Before: l.Begun(), CancelledAt: at.UTC(), Sweep: Sweep{Approved: l.Sweep.Approved}}

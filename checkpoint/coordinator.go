@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// Coordinator is the right to look after one table as a whole: to list its shards, beat its witness and load it.
+// Coordinator is the right to manage one table as a whole: to list its shards, update its witness
+// and load it.
 type Coordinator struct {
 	*rowLease
 	ctx    context.Context
@@ -27,13 +28,13 @@ type CoordinatorLease struct {
 	record coordinatorRecord
 }
 
-// Owner is the worker that holds the coordinator lease; "" if nobody does.
+// Owner returns the worker that holds the coordinator lease; "" if none does.
 func (l CoordinatorLease) Owner() string { return l.record.Owner }
 
-// Heartbeat is what the last writer of the coordinator lease left.
+// Heartbeat returns the heartbeat of the row's last writer.
 func (l CoordinatorLease) Heartbeat() Heartbeat { return l.record.Heartbeat }
 
-// Pace is how a load gets on, as it was last saved.
+// Pace returns the last saved pace of the load.
 func (l CoordinatorLease) Pace() Pace { return l.record.Pace }
 
 // CoordinatorLease reads the coordinator's row of a table.
@@ -69,24 +70,26 @@ func (l *Ledger) TakeCoordinatorLease(ctx context.Context, s CoordinatorLease) (
 	return k, nil
 }
 
-// Epoch rises with every change of coordinator.
+// Epoch returns a number that rises with every change of coordinator.
 func (k *Coordinator) Epoch() uint64 { return k.current().Epoch }
 
-// Context ends, with the cause ErrLeaseLost, when the coordinator lease can no longer be trusted.
+// Context returns a context that ends, with the cause ErrLeaseLost, when the coordinator lease can
+// no longer be trusted.
 func (k *Coordinator) Context() context.Context { return k.ctx }
 
-// Keep renews until the context ends; run it as a task beside the work.
+// Keep renews the lease until its context ends. Run it as a task in parallel with the work.
 func (k *Coordinator) Keep() error {
 	return k.keep(k.ctx, k.Renew)
 }
 
-// Renew writes the lease's row now. When it returns nil, nobody else had taken the lease when that
-// write took place.
+// Renew writes the lease's row now. If it returns nil, no other worker had taken the lease at the
+// time of that write.
 func (k *Coordinator) Renew(ctx context.Context) error {
 	return k.change(ctx, func(*coordinatorRecord) {})
 }
 
-// Note says what keeps the coordinator from getting on, or with the zero value that nothing does. It is written with the next renewal.
+// Note records why the coordinator makes no progress; the zero value clears it. The next renewal
+// writes it.
 func (k *Coordinator) Note(t Trouble) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,12 +108,13 @@ func (k *Coordinator) current() coordinatorRecord {
 	return k.record
 }
 
-// SavePace stores how a load gets on, for people, fenced by the coordinator lease.
+// SavePace stores the pace of the load, for people. It fails once the coordinator lease is lost.
 func (k *Coordinator) SavePace(ctx context.Context, pace Pace) error {
 	return k.change(ctx, func(r *coordinatorRecord) { r.Pace = pace })
 }
 
-// Release gives the coordinator lease up after a clean stop. It may be repeated after an unknown outcome.
+// Release returns the coordinator lease after a clean stop. It may be repeated after an unknown
+// outcome.
 func (k *Coordinator) Release(ctx context.Context) error {
 	err := k.change(ctx, func(r *coordinatorRecord) { r.Owner, r.Heartbeat = "", k.ledger.unowned(ctx) })
 	if errors.Is(err, ErrLeaseLost) && k.current().Owner == "" {

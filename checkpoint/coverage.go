@@ -8,17 +8,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// NotAdmissible says why a load would leave a hole between its images and the stream.
+// NotAdmissible reports why a load would leave a hole between its images and the stream.
 type NotAdmissible struct {
 	Reason string
-	// Yet tells that waiting mends it.
+	// Yet reports that the load may become admissible later.
 	Yet bool
 }
 
 func (e *NotAdmissible) Error() string { return "a load cannot begin yet: " + e.Reason }
 
-// Roots are the shards of the stream whose coverage rests on their own first read: those that never had a parent's row. That rows of finished
-// parents are removed makes no roots: a load may take longer than that.
+// Roots returns the shards of the stream whose coverage depends on their own first read: shards
+// that never had a parent's row. The removal of a finished parent's row does not make its child a
+// root, because a load may take longer than that.
 func Roots(shards []Shard, label string) []Shard {
 	known := map[string]bool{}
 	for _, s := range shards {
@@ -35,8 +36,9 @@ func Roots(shards []Shard, label string) []Shard {
 	return roots
 }
 
-// LabelTime is when the stream of a label was asked for; zero if the label does not say.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_StreamDescription.html
+// LabelTime returns when the stream with the label was requested; zero if the label has no time.
+// Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_StreamDescription.html
 func LabelTime(label string) time.Time {
 	at, err := time.Parse("2006-01-02T15:04:05.999", label)
 	if err != nil {
@@ -45,18 +47,19 @@ func LabelTime(label string) time.Time {
 	return at
 }
 
-// streamBegan is from when on the table's stream has every change: since it was asked for or, if it
-// was seen being enabled, since it was first seen enabled. Zero if nothing says.
+// streamBegan returns the time from which the table's stream has every change: when it was
+// requested or, if it was seen while being enabled, when it was first seen enabled; zero if
+// unknown.
 func (s TableState) streamBegan() time.Time { return later(LabelTime(s.Label), s.EnabledAt) }
 
-// NoteEnabling notes whether a listing showed the stream of a label being enabled.
+// NoteEnabling records whether a listing showed that the stream was being enabled.
 func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enabling bool, at time.Time) error {
 	_, err := l.UpdateTable(ctx, source, func(s *TableState) error {
 		switch {
 		case s.Label != label || s.Enabling == enabling:
 		case enabling:
 			s.Enabling = true
-		case !at.IsZero(): // else the next listing may say when it was
+		case !at.IsZero(): // otherwise the next listing may have a time
 			s.Enabling, s.EnabledAt = false, at.UTC()
 		}
 		return nil
@@ -64,13 +67,16 @@ func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enablin
 	return err
 }
 
-// Admissible tells whether an image read at or after start may be applied in the table's generation: every change committed after
-// that must be applied in it. The generation has to be adopted by all shards, every gap declared, and each root must have been read at the horizon
-// early enough that what the stream kept then reaches back to start. Asked before a load, and again when it ends.
+// Admissible returns nil if images read at or after start may be applied in the table's generation,
+// because every change committed after start is applied in it. All shards must have adopted the
+// generation, every gap must be declared, and each root must have been read from the horizon early
+// enough that the stream then still kept the changes since start. It is checked before a load, and
+// again when the load ends.
 //
-// Late is how long after its change the application may still write the target, 0 if it does not. An image is written once and exactly, so it
-// must not be read before all writes have landed that belong to changes which this generation does not apply: from its adoption on, all
-// are applied and settled.
+// Late is how long after its change the application may still write the target; 0 if it does not
+// write it. An image is written only once, so it must be read after the application's writes for
+// all changes that this generation does not apply. From its adoption on, the generation applies and
+// settles every change.
 func Admissible(table TableState, shards []Shard, start time.Time, late time.Duration) error {
 	if table.Adopted != table.Generation {
 		return &NotAdmissible{"not every shard has adopted the generation yet", true}
@@ -92,10 +98,10 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 	if table.Enabling {
 		return &NotAdmissible{"the stream is still being enabled", true}
 	}
-	var served time.Time // from then on the stream was read
+	var served time.Time // when the stream was first read
 	for _, s := range Roots(shards, table.Label) {
 		if s.State == Gap {
-			continue // its gap was declared: the generation began after it
+			continue // its gap was declared, so the generation began after it
 		}
 		served = earlier(served, s.FirstRead)
 		if s.FirstRead.IsZero() {
@@ -105,9 +111,9 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 			return &NotAdmissible{fmt.Sprintf("shard %s was first read more than a day after %s, the time of the images", s.ID, stampOf(start)), false}
 		}
 	}
-	// No read shows a change that was made before there was a stream. What is read while the stream
-	// already is needs no slack. A load that takes days outlives the rows of the roots: it was asked
-	// when it began.
+	// The stream does not have changes made before it began. Images read after the first read of
+	// the stream need no slack. A load that takes days may outlive the rows of the roots, so it was
+	// checked when it began.
 	began, early := table.streamBegan(), start.Before(served)
 	if served.IsZero() {
 		early = table.Load.Generation != table.Generation || table.Load.StartedAt.IsZero() || !table.Load.DoneAt.IsZero()

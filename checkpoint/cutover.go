@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// CutoverStep is where a cutover stands.
+// CutoverStep is the step of a cutover.
 type CutoverStep string
 
-// The steps, in order. Until CutoverSwitching an operator may cancel, and whatever goes wrong does
-// so by itself. CutoverSwitching is the point of no return: it ends with an answer, never by time.
+// The steps, in order. Before CutoverSwitching an operator may cancel the cutover, and any failure
+// cancels it. CutoverSwitching is the point of no return: it ends with an answer, never by time.
 const (
-	CutoverRequested  CutoverStep = "requested" // waits for approval, its hours, and its gates
+	CutoverRequested  CutoverStep = "requested" // waits for approval, its hours and its gates
 	CutoverChecks     CutoverStep = "checks"
 	CutoverFreeze     CutoverStep = "freeze"
 	CutoverDrain      CutoverStep = "drain"
@@ -22,9 +22,9 @@ const (
 	CutoverSwitching  CutoverStep = "switching"
 	CutoverWatching   CutoverStep = "watching"
 	CutoverDone       CutoverStep = "done"
-	CutoverCancelling CutoverStep = "cancelling" // unfreezes, and lets the tables go on
+	CutoverCancelling CutoverStep = "cancelling" // unfreezes the application and resumes the tables
 	CutoverCancelled  CutoverStep = "cancelled"
-	CutoverRehearsed  CutoverStep = "rehearsed" // a rehearsal came to its end
+	CutoverRehearsed  CutoverStep = "rehearsed" // a rehearsal is complete
 )
 
 // cutoverOrder numbers the steps for tokens: a step that may follow another has a higher number.
@@ -38,7 +38,7 @@ func (s CutoverStep) Over() bool {
 	return s == "" || s == CutoverCancelled || s == CutoverRehearsed
 }
 
-// Active reports whether a driver is needed.
+// Active reports whether the attempt needs a driver.
 func (s CutoverStep) Active() bool { return !s.Over() && s != CutoverDone }
 
 // Cancellable reports whether the attempt may still be cancelled.
@@ -46,10 +46,10 @@ func (s CutoverStep) Cancellable() bool {
 	return slices.Contains([]CutoverStep{CutoverRequested, CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence}, s)
 }
 
-// Switched reports whether the application has its new home.
+// Switched reports whether the application has moved to the target.
 func (s CutoverStep) Switched() bool { return s == CutoverWatching || s == CutoverDone }
 
-// CutoverDeadlines are how long steps may take, from when they begin.
+// CutoverDeadlines are the times that steps may take.
 type CutoverDeadlines struct {
 	Freeze time.Duration `json:"freeze"`
 	Drain  time.Duration `json:"drain"`
@@ -57,32 +57,33 @@ type CutoverDeadlines struct {
 	Fence  time.Duration `json:"fence"`
 }
 
-// CutoverPlan is what a cutover begins with.
+// CutoverPlan is the plan with which a cutover begins.
 type CutoverPlan struct {
-	Tables   []string `json:"tables"`  // source tables: all that share a target with one of them
+	Tables   []string `json:"tables"`  // source tables, with all that share a target with one of them
 	Targets  []string `json:"targets"` // target tables
 	Hash     string   `json:"hash"`    // of the configuration
 	Version  string   `json:"version,omitempty"`
-	By       string   `json:"started_by,omitempty"` // the process that asked for it
-	Rehearse bool     `json:"rehearse,omitempty"`   // neither freeze nor switch
-	// KeepFallback is the operator's answer whether a way back is wanted.
+	By       string   `json:"started_by,omitempty"` // the process that requested it
+	Rehearse bool     `json:"rehearse,omitempty"`   // without freeze and switch
+	// KeepFallback reports that the operator wants a way back.
 	KeepFallback bool              `json:"keep_fallback,omitempty"`
 	Lossy        []string          `json:"lossy,omitempty"` // why a way back is not possible, by table
 	Overrides    []CutoverOverride `json:"overrides,omitempty"`
 	Deadlines    CutoverDeadlines  `json:"deadlines"`
 	WatchFor     time.Duration     `json:"watch_for"`
-	// WhenReady waits for the gates; without it a gate that is not ready ends the attempt.
+	// WhenReady makes the attempt wait for its gates. Without it, a gate that is not ready ends the
+	// attempt.
 	WhenReady bool      `json:"when_ready,omitempty"`
 	Approved  bool      `json:"approved,omitempty"`
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// Between are the hours of the day in UTC, in minutes since midnight, within which it may begin;
-	// both 0: at any. To may be less than From: over midnight.
+	// From and To bound the time of day at which the cutover may begin, in minutes since midnight
+	// UTC. If both are 0, any time is fine. To may be less than From, for a time across midnight.
 	From    int       `json:"from_minute,omitempty"`
 	To      int       `json:"to_minute,omitempty"`
-	Expires time.Time `json:"expires,omitzero"` // the request; zero: never
+	Expires time.Time `json:"expires,omitzero"` // when the request expires; zero: never
 }
 
-// CutoverOverride is a gate that an operator decided to pass.
+// CutoverOverride is a gate that an operator has overridden.
 type CutoverOverride struct {
 	Gate   string `json:"gate"`
 	Reason string `json:"reason"`
@@ -93,7 +94,7 @@ type CutoverEvent struct {
 	At   time.Time `json:"at"`
 	Step string    `json:"step"`
 	Text string    `json:"text"`
-	By   string    `json:"by,omitempty"` // the operator who did it; "" for what happened by itself
+	By   string    `json:"by,omitempty"` // the operator who caused it; "" for an automatic step
 }
 
 // CutoverHook is one call of a hook.
@@ -106,7 +107,7 @@ type CutoverHook struct {
 	Output  string    `json:"output,omitempty"`
 }
 
-// CutoverProof is how it was proved that nothing is left in one shard.
+// CutoverProof says how it was proved that no unapplied change is left in one shard.
 type CutoverProof struct {
 	Table    string `json:"table"`
 	Shard    string `json:"shard"`
@@ -114,11 +115,11 @@ type CutoverProof struct {
 	Position string `json:"position,omitempty"`
 }
 
-// Cutover is the state of the cutover of a pipeline: of the attempt under way, or the last one.
+// Cutover is the state of a pipeline's cutover: the current or last attempt.
 type Cutover struct {
 	header
 	CutoverPlan
-	// Attempt rises with each; 0: there was none.
+	// Attempt numbers the attempts; 0: there was none.
 	Attempt uint32      `json:"attempt"`
 	Step    CutoverStep `json:"step"`
 	// Times are on the source's clock. StepAt is when the step began.
@@ -130,25 +131,25 @@ type Cutover struct {
 	FencedAt      time.Time `json:"fenced_at,omitzero"`
 	SwitchedAt    time.Time `json:"switched_at,omitzero"`
 	EndedAt       time.Time `json:"ended_at,omitzero"`
-	FinalizedAt   time.Time `json:"finalized_at,omitzero"` // nothing of ours is in the targets any more
+	FinalizedAt   time.Time `json:"finalized_at,omitzero"` // when replicator's metadata was removed from the targets
 	Reason        string    `json:"reason,omitempty"`      // why it was cancelled
-	Trouble       string    `json:"trouble,omitempty"`     // what the step failed with last
-	// Answer is what an operator found out about the switch: yes or no; "" if he was not asked.
+	Trouble       string    `json:"trouble,omitempty"`     // the last failure of the step
+	// Answer is an operator's answer whether the switch took place: yes or no; "" if there is none.
 	Answer string `json:"answer,omitempty"`
 	// Calls is how many calls of hooks were begun.
 	Calls int `json:"calls,omitempty"`
-	// Canaries reports that items of ours may be in the sources.
+	// Canaries reports that the sources may hold canary items.
 	Canaries bool `json:"canaries,omitempty"`
-	// Parked are the hashes of the items, by table, that were parked when the checks ended.
+	// Parked are hashes of the items that were parked when the checks ended, by table.
 	Parked map[string][]string `json:"parked,omitempty"`
-	// Unmapped is how many items of each table could not be mapped when the checks ended.
+	// Unmapped is the number of items that could not be mapped when the checks ended, by table.
 	Unmapped map[string]int64 `json:"unmapped,omitempty"`
-	// WatchedTo is until when the streams were read on after the freeze; Unwatched are times in between
-	// of which nobody read what was written.
+	// WatchedTo is the time up to which the streams were read after the freeze. Unwatched are the
+	// periods in between whose changes no process read.
 	WatchedTo time.Time          `json:"watched_to,omitzero"`
 	Unwatched []CutoverUnwatched `json:"unwatched,omitempty"`
 
-	Fences     map[string]uint64       `json:"fences,omitempty"` // the first number of each target that nobody wrote under
+	Fences     map[string]uint64       `json:"fences,omitempty"` // the first number of each target under which no process wrote
 	Verified   map[string]VerifyResult `json:"verified,omitempty"`
 	Finals     map[string]uint32       `json:"finals,omitempty"` // the number of the final verify
 	Gates      []CutoverGate           `json:"gates,omitempty"`  // at the end of the checks
@@ -156,11 +157,11 @@ type Cutover struct {
 	Hooks      []CutoverHook           `json:"hooks,omitempty"`
 	Timeline   []CutoverEvent          `json:"timeline,omitempty"`
 	Stragglers []CutoverStraggler      `json:"stragglers,omitempty"`
-	Strays     int                     `json:"strays,omitempty"`      // how many there were
-	StraysSeen int                     `json:"strays_seen,omitempty"` // how many an operator has looked at
+	Strays     int                     `json:"strays,omitempty"`      // the number of changes after the freeze
+	StraysSeen int                     `json:"strays_seen,omitempty"` // how many of them an operator has reviewed
 }
 
-// CutoverGate is one thing that has to be as it should before the application is frozen.
+// CutoverGate is a condition that must hold before the application is frozen.
 type CutoverGate struct {
 	Name       string `json:"gate"`
 	Table      string `json:"table,omitempty"`
@@ -172,16 +173,17 @@ type CutoverGate struct {
 	Binding bool `json:"binding,omitempty"`
 }
 
-// ErrCutover is what every refusal of a cutover is.
+// ErrCutover matches every refusal of a cutover.
 var ErrCutover = errors.New("this step of the cutover is not possible now")
 
-// ErrHalted is returned to whoever wants to write rows of a table that is cut over.
+// ErrHalted is returned to a process that wants to write rows of a table that is cut over.
 var ErrHalted = errors.New("the table is cut over, so replicator writes nothing to its target")
 
 // ErrPaused ends a single pass over a table that an operator has paused.
 var ErrPaused = errors.New("an operator has paused the table")
 
-// ErrCutOver ends a worker whose tables are cut over for good, and refuses commands on them.
+// ErrCutOver ends a worker whose tables are cut over, and refuses commands on them. It is
+// permanent.
 var ErrCutOver = errors.New("the tables are cut over; the application no longer uses the source")
 
 // cutOverError is an ErrCutOver that names the time of the switch.
@@ -194,7 +196,7 @@ func (e cutOverError) Error() string {
 // Is makes it an ErrCutOver.
 func (cutOverError) Is(target error) bool { return target == ErrCutOver }
 
-// Left is an ErrCutOver that says when the application left the source; nil if it has not.
+// Left returns an ErrCutOver that says when the application left the source; nil if it has not.
 func (c *Cutover) Left() error {
 	switch {
 	case !c.Step.Switched():
@@ -207,13 +209,12 @@ func (c *Cutover) Left() error {
 	return ErrCutOver
 }
 
-// Moves reports whether a source table is one of those that the cutover moves. A record that names
-// none is of all.
+// Moves reports whether the cutover moves a source table. A record that names no tables moves all.
 func (c *Cutover) Moves(table string) bool {
 	return c.Attempt > 0 && (len(c.Tables) == 0 || slices.Contains(c.Tables, table))
 }
 
-// CutoverError is a step that a cutover cannot make from where it stands.
+// CutoverError reports a step that is not possible in the cutover's present state.
 type CutoverError struct {
 	Step, Reason, Cure string
 }
@@ -233,8 +234,9 @@ func (c *Cutover) refuse(step, cure string) error {
 	return &CutoverError{Step: step, Reason: stands, Cure: cure}
 }
 
-// Token is what the next call of a hook gets: attempt, step, and which call of the attempt it is. It
-// rises with every call. A hook must refuse a lower one than it has seen: it was sent before.
+// Token returns the token of the next call of a hook: attempt, step, and the number of the call
+// within the attempt. It rises with every call. A hook must refuse a token lower than one that it
+// has seen, because an earlier call sent it.
 func (c *Cutover) Token() string {
 	return fmt.Sprintf("%d.%d.%d", c.Attempt, 1+slices.Index(cutoverOrder, c.Step), c.Calls)
 }
@@ -256,7 +258,8 @@ func (c *Cutover) Note(now time.Time, text string) {
 	}
 }
 
-// Heard notes a call of a hook. Of calls that go on failing the first and the last are kept.
+// Heard records a call of a hook. Of repeated calls with the same outcome it keeps the first and
+// the last.
 func (c *Cutover) Heard(h CutoverHook) {
 	hooks := slices.Clone(c.Hooks)
 	if n := len(hooks); n > 1 && hooks[n-1].Name == h.Name && hooks[n-2].Name == h.Name && hooks[n-1].Outcome == h.Outcome {
@@ -268,7 +271,7 @@ func (c *Cutover) Heard(h CutoverHook) {
 	}
 }
 
-// Sign names the operator who did what the last line of the timeline says.
+// Sign names the operator who caused the last line of the timeline.
 func (c *Cutover) Sign(by string) {
 	if n := len(c.Timeline); n > 0 && c.Timeline[n-1].By == "" {
 		c.Timeline = slices.Clone(c.Timeline)
@@ -281,7 +284,7 @@ func (c *Cutover) enter(step CutoverStep, now time.Time, why string) {
 	c.Note(now, why)
 }
 
-// next is the step that follows by itself.
+// next returns the step that follows automatically.
 func (c *Cutover) next() CutoverStep {
 	switch {
 	case c.Rehearse && c.Step == CutoverChecks:
@@ -296,7 +299,7 @@ func (c *Cutover) next() CutoverStep {
 	return []CutoverStep{CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence, CutoverSwitching}[i]
 }
 
-// Advance goes on from a step that came to its end.
+// Advance begins the step that follows a completed one.
 func (c *Cutover) Advance(now time.Time) error {
 	next := c.next()
 	switch {
@@ -323,7 +326,7 @@ var stepText = map[CutoverStep]string{
 	CutoverSwitching: "switching the application; no cancel from here on", CutoverRehearsed: "the rehearsal is complete",
 }
 
-// Frozen notes that the application has stopped its writes.
+// Frozen records that the application has stopped its writes.
 func (c *Cutover) Frozen(now time.Time) error {
 	if c.Step != CutoverFreeze {
 		return c.refuse("freeze writes in", "see replicator cutover check")
@@ -334,7 +337,7 @@ func (c *Cutover) Frozen(now time.Time) error {
 	return nil
 }
 
-// Overdue is the deadline of the step, and whether it has passed; 0 if the step has none.
+// Overdue returns the deadline of the step, and whether it has passed; 0 if the step has none.
 func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
 	switch c.Step {
 	case CutoverFreeze:
@@ -349,7 +352,7 @@ func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
 	return limit, limit > 0 && now.Sub(c.StepAt) > limit
 }
 
-// Cancel ends the attempt: at once if nothing was frozen yet, and else by way of the unfreeze.
+// Cancel ends the attempt: at once if no freeze has begun, otherwise after the unfreeze.
 func (c *Cutover) Cancel(reason string, now time.Time) error {
 	switch {
 	case c.Step == CutoverCancelling || c.Step == CutoverCancelled:
@@ -363,7 +366,7 @@ func (c *Cutover) Cancel(reason string, now time.Time) error {
 	return nil
 }
 
-// unswitched goes to the end of an attempt that switches nothing.
+// unswitched ends an attempt without a switch.
 func (c *Cutover) unswitched(reason string, now time.Time) {
 	c.Reason = reason
 	if c.FreezeBegunAt.IsZero() {
@@ -374,7 +377,7 @@ func (c *Cutover) unswitched(reason string, now time.Time) {
 	c.enter(CutoverCancelling, now, "cancelled: "+reason)
 }
 
-// Switch answers what became of the switch: it took place, or surely not.
+// Switch records the outcome of the switch: it took place, or it certainly did not.
 func (c *Cutover) Switch(switched bool, by string, now time.Time) error {
 	if c.Step != CutoverSwitching {
 		return c.refuse("resolve", "see replicator cutover check")
@@ -388,7 +391,7 @@ func (c *Cutover) Switch(switched bool, by string, now time.Time) error {
 	return nil
 }
 
-// Resolve notes an operator's answer, which whoever drives acts upon.
+// Resolve records an operator's answer, on which the driver then acts.
 func (c *Cutover) Resolve(switched bool, now time.Time) error {
 	if c.Step != CutoverSwitching {
 		return c.refuse("resolve", "see replicator cutover check")
@@ -398,7 +401,7 @@ func (c *Cutover) Resolve(switched bool, now time.Time) error {
 	return nil
 }
 
-// Unfrozen notes that the application writes again.
+// Unfrozen records that the application writes again.
 func (c *Cutover) Unfrozen(now time.Time) error {
 	if c.Step != CutoverCancelling {
 		return c.refuse("unfreeze writes in", "see replicator cutover check")
@@ -410,7 +413,7 @@ func (c *Cutover) Unfrozen(now time.Time) error {
 	return nil
 }
 
-// Cancelled ends an attempt whose application writes again, and whose tables go on.
+// Cancelled ends an attempt whose application writes again and whose tables have resumed.
 func (c *Cutover) Cancelled(now time.Time) error {
 	if c.Step != CutoverCancelling || c.UnfrozenAt.IsZero() {
 		return c.refuse("end", "see replicator cutover check")
@@ -420,7 +423,7 @@ func (c *Cutover) Cancelled(now time.Time) error {
 	return nil
 }
 
-// Finalized notes that what is ours was removed from the targets.
+// Finalized records that replicator's metadata was removed from the targets.
 func (c *Cutover) Finalized(now time.Time) error {
 	if c.Step != CutoverDone {
 		return c.refuse("finalize", "see replicator cutover check")
@@ -432,13 +435,13 @@ func (c *Cutover) Finalized(now time.Time) error {
 	return nil
 }
 
-// FrozenSince is since when the application may not write, if that is so now.
+// FrozenSince returns since when the application may not write, and whether it is frozen now.
 func (c *Cutover) FrozenSince() (at time.Time, frozen bool) {
 	frozen = c.Step.Active() && !c.FreezeBegunAt.IsZero() && c.UnfrozenAt.IsZero() && c.SwitchedAt.IsZero()
 	return c.FreezeBegunAt, frozen
 }
 
-// FrozenFor is how long the application was, or has been, without writes.
+// FrozenFor returns how long the application was or has been frozen.
 func (c *Cutover) FrozenFor(now time.Time) time.Duration {
 	end := now
 	switch {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Start begins an attempt: it is requested.
+// Start begins an attempt in step CutoverRequested.
 func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 	switch {
 	case c.Step == CutoverDone:
@@ -24,7 +24,7 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 	return nil
 }
 
-// Approve lets a request go.
+// Approve records that an operator approves the request.
 func (c *Cutover) Approve(now time.Time) error {
 	if c.Step != CutoverRequested {
 		return c.refuse("approve", "see replicator cutover check")
@@ -36,7 +36,7 @@ func (c *Cutover) Approve(now time.Time) error {
 	return nil
 }
 
-// Postpone moves a request, and when it expires, by d.
+// Postpone delays a request and its expiry by d.
 func (c *Cutover) Postpone(d time.Duration, now time.Time) error {
 	if c.Step != CutoverRequested {
 		return c.refuse("postpone", "cancel it: replicator cutover cancel")
@@ -49,7 +49,7 @@ func (c *Cutover) Postpone(d time.Duration, now time.Time) error {
 	return nil
 }
 
-// Await goes back to the request, which waits for its gates: one of them is not ready any more.
+// Await returns to CutoverRequested, because a gate is no longer ready.
 func (c *Cutover) Await(now time.Time, why string) error {
 	if c.Step != CutoverChecks || !c.WhenReady {
 		return c.refuse("await", "see replicator cutover check")
@@ -58,12 +58,12 @@ func (c *Cutover) Await(now time.Time, why string) error {
 	return nil
 }
 
-// Expired reports whether a request waited for too long.
+// Expired reports whether a request has expired.
 func (c *Cutover) Expired(now time.Time) bool {
 	return c.Step == CutoverRequested && !c.Expires.IsZero() && !now.Before(c.Expires)
 }
 
-// Due reports whether a request may go on to its checks by the clock, and by the operator.
+// Due reports whether a request is approved and the time of day allows its checks to begin.
 func (c *Cutover) Due(now time.Time) bool {
 	if c.Step != CutoverRequested || !c.Approved || now.Before(c.NotBefore) {
 		return false

@@ -5,26 +5,28 @@ import (
 	"time"
 )
 
-// DeadLetter is what stands in the dead letter of the topic from which tables are applied.
+// DeadLetter describes the messages in the dead-letter topic of the topic from which tables are
+// applied.
 type DeadLetter struct {
 	Messages int       `json:"messages"` // the most that one read found; there may be more
-	Since    time.Time `json:"since"`    // of the first read that found one
-	SeenAt   time.Time `json:"seen_at"`  // of the last one
+	Since    time.Time `json:"since"`    // time of the first read that found one
+	SeenAt   time.Time `json:"seen_at"`  // time of the last such read
 }
 
-// deadLetterRow keeps it. There is none while nothing was found.
+// deadLetterRow is the record of a DeadLetter. It does not exist while no message was found.
 type deadLetterRow struct {
 	header
 	DeadLetter
 }
 
-// DeadLetterRest is how long nothing may have been found until the dead letter counts as empty: one
-// look may find nothing because somebody else looks.
+// DeadLetterRest is how long reads must find no message before the dead-letter topic counts as
+// empty. A single read may find none because another process holds the messages.
 const DeadLetterRest = 5 * time.Minute
 
 func (l *Ledger) deadLetterKey() string { return l.name + "/deadletter" }
 
-// DeadLetter reads what was found in the dead letter; nothing if it is empty, or nobody watches it.
+// DeadLetter reads the record of the dead-letter topic. It is the zero value if the topic is empty
+// or no process reads it.
 func (l *Ledger) DeadLetter(ctx context.Context) (DeadLetter, error) {
 	record, _, err := l.deadLetter(ctx)
 	return record.DeadLetter, err
@@ -38,7 +40,7 @@ func (l *Ledger) deadLetter(ctx context.Context) (record deadLetterRow, counter 
 	return record, row.Counter, decode(row, &record)
 }
 
-// NoteDeadLetter notes that a look at a time found so many messages.
+// NoteDeadLetter records that a read at the given time found a number of messages.
 func (l *Ledger) NoteDeadLetter(ctx context.Context, at time.Time, messages int) error {
 	for range tries {
 		record, counter, err := l.deadLetter(ctx)
@@ -61,7 +63,7 @@ func (l *Ledger) NoteDeadLetter(ctx context.Context, at time.Time, messages int)
 	return ErrConflict
 }
 
-// After is what is known after one more look.
+// After returns the record after one more read.
 func (d DeadLetter) After(at time.Time, messages int) DeadLetter {
 	at = at.UTC()
 	switch {

@@ -10,17 +10,17 @@ import (
 // LongestKept is the longest time for which a subscription of Pub/Sub can keep a message.
 const LongestKept = 31 * 24 * time.Hour
 
-// Stand is where the unbroken prefix of a shard's messages stands while more are published, and
-// since when it does, on the service's clock.
+// Stand records the end of the unbroken prefix of a shard's messages, and since when it has not
+// moved although later messages are published, on the service's clock.
 type Stand struct {
 	Through uint64    `json:"t"`
 	Since   time.Time `json:"at"`
 }
 
-// Expired notes since when the prefix of each shard stands, and gives the gap of messages that are
-// not known to be applied though they were published longer ago than a subscription keeps them:
-// nothing brings them any more. It returns false if there is none. A message that an applier has
-// noted, and whose note is not merged, counts as one that is not applied.
+// Expired records since when the prefix of each shard has not moved. It returns the gap of messages
+// that are not known to be applied although they are older than the subscription's retention,
+// because these are no longer delivered. It returns false if there is no such gap. A message whose
+// record is not merged yet counts as not applied.
 func (l *Ledger) Expired(ctx context.Context, source string, kept time.Duration) (gap DeclaredGap, found bool, err error) {
 	now := l.ServiceTime(ctx)
 	if now.IsZero() {
@@ -63,7 +63,7 @@ func (l *Ledger) Expired(ctx context.Context, source string, kept time.Duration)
 
 func (s *Shard) track() Track { return Track{s.Generation, s.Label, s.ID} }
 
-// stand is what was noted of the shard in its generation; zero if nothing was.
+// stand returns the recorded Stand of the shard in its generation; zero if there is none.
 func (s *Shard) stand(merged []Applied) Stand {
 	i := slices.IndexFunc(merged, func(m Applied) bool { return m.Track == s.track() })
 	if i < 0 {
@@ -72,9 +72,9 @@ func (s *Shard) stand(merged []Applied) Stand {
 	return merged[i].Stands
 }
 
-// HoldBack leaves out of rows that Removable gave, parents first, those of shards of which messages
-// are not known to be applied, and what follows them: without its row nothing would tell that they
-// are missing.
+// HoldBack filters rows that Removable returned, parents first. It drops shards with messages that
+// are not known to be applied, and their descendants: without a shard's row, missing messages would
+// not be noticed.
 func HoldBack(removable []Shard, table TableState, merged []Applied) []Shard {
 	held := map[Track]bool{}
 	for _, s := range Unapplied(table, removable, merged) {
@@ -91,8 +91,8 @@ func HoldBack(removable []Shard, table TableState, merged []Applied) []Shard {
 	return out
 }
 
-// ForgetMerged removes what is merged of shards that have no rows any more. Merged was read before
-// the shards.
+// ForgetMerged removes the merged rows of shards that no longer have rows. Merged must have been
+// read before the shards.
 func (l *Ledger) ForgetMerged(ctx context.Context, source string, merged []Applied, shards []Shard) error {
 	for _, m := range merged {
 		if slices.ContainsFunc(shards, func(s Shard) bool { return s.Label == m.Label && s.ID == m.Shard }) {

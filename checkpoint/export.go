@@ -8,22 +8,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Export is an export of the table to S3, full or a window.
+// Export is an export of the table to S3: full or a window.
 type Export struct {
-	// Address is its place: a directory, or the s3:// or gs:// address of its folder. Every worker
+	// Address is the location: a directory, or the s3:// or gs:// address of a folder. Every worker
 	// opens it.
 	Address string `json:"address"`
 	ARN     string `json:"arn"`
 	// From is the beginning of a window, on the service's clock; zero for a full export.
 	From time.Time `json:"from,omitzero"`
-	// At is the time of its content, on the service's clock: the end of a window.
+	// At is the time of the content, on the service's clock; for a window its end.
 	At time.Time `json:"at"`
 }
 
-// MaxExports bounds the exports of one load, all of which the table's record names.
+// MaxExports bounds the exports of one load, because the table's record names all of them.
 const MaxExports = 64
 
-// Exports are those that the load copies, in their order; none if it scans.
+// Exports returns the exports that the load copies, in order; none if it scans.
 func (l Load) Exports() []Export {
 	if l.Export.Address == "" {
 		return nil
@@ -31,7 +31,7 @@ func (l Load) Exports() []Export {
 	return append([]Export{l.Export}, l.Windows...)
 }
 
-// ExportARNs are the names of the load's exports, in their order.
+// ExportARNs returns the ARNs of the load's exports, in order.
 func (l Load) ExportARNs() []string {
 	var arns []string
 	for _, e := range l.Exports() {
@@ -40,8 +40,8 @@ func (l Load) ExportARNs() []string {
 	return arns
 }
 
-// ImagesAt is the time before which no change is missing in the images of the load: that of its
-// export, the end of its last window, or when it began.
+// ImagesAt returns the time before which no change is missing from the images of the load: the time
+// of its export, the end of its last window, or the start of its scan.
 func (l Load) ImagesAt() time.Time {
 	if all := l.Exports(); len(all) > 0 {
 		return all[len(all)-1].At
@@ -49,8 +49,8 @@ func (l Load) ImagesAt() time.Time {
 	return l.StartedAt
 }
 
-// AskExport asks for a load of the current generation from exports: a full one and the windows
-// behind it, or windows alone. One that is asked for and not sealed yet becomes that.
+// AskExport requests a load of the current generation from exports: a full one with the windows
+// after it, or only windows. It replaces the source of a load that is requested and not sealed yet.
 func (s *TableState) AskExport(at time.Time, approved bool, exports ...Export) error {
 	if n := len(exports); n < 1 || n > MaxExports {
 		return s.refuse("request a load", fmt.Sprintf("it has %d exports", n), fmt.Sprintf("name at most %d, or request a newer full export", MaxExports))
@@ -70,19 +70,19 @@ func (s *TableState) AskExport(at time.Time, approved bool, exports ...Export) e
 	return nil
 }
 
-// AskExport asks for a load of a table from exports.
+// AskExport requests a load of a table from exports.
 func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, exports ...Export) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskExport(at, approved, exports...) })
 }
 
-// AdmissibleExport tells whether the images of exports may be applied in the table's generation that
-// lack no change from before at: that of a full export, or the end of the last window of a chain. A
-// scan begins after the generation was adopted; an export may show what was before. Then changes
-// that a generation before has applied, or lost, are missing in its images, and would be undone by
-// them. Only before the first gap nothing was applied in another generation: there the first reads
-// of the roots decide. The row of a root may be removed, but not before kept has passed since its
-// end, so that it was read for the first time earlier than that. Now is on the service's clock.
+// AdmissibleExport returns nil if images of exports may be applied in the table's generation. At is
+// the time before which they lack no change: the time of a full export, or the end of the last
+// window of a chain. A scan begins after the generation was adopted, but an export may be older.
+// Then its images lack changes that an earlier generation has applied or lost, and would undo them.
+// Only before the first gap was no change applied in another generation, so there the first reads
+// of the roots decide. The row of a root is removed only after kept has passed since its end, so a
+// removed root was first read before that. Now is on the service's clock.
 func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late time.Duration) error {
 	never := func(why string) error {
 		return &NotAdmissible{fmt.Sprintf("the export is of %s, and %s", stampOf(at), why), false}

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ExportRequest is the wish for an export that replicator asks DynamoDB for itself, and how far that
-// has come. What is to be asked is written before it is asked, so that the next worker after a
-// restart asks the same with the same token, which gives the same export. Times are on the service's
-// clock.
+// ExportRequest is a request for an export that replicator itself requests from DynamoDB, and the
+// request's progress. The record is written before DynamoDB is called, so that after a restart the
+// next worker repeats the same call with the same token and gets the same export. Times are on the
+// service's clock.
 type ExportRequest struct {
-	// To is the destination, s3://BUCKET or s3://BUCKET/PREFIX; with serial 0 and failed, the place
-	// of a refused export; "" if none is requested.
+	// To is the destination, s3://BUCKET or s3://BUCKET/PREFIX; "" if no export is requested. With
+	// serial 0 and a text in failed, it is the address of a refused export.
 	To string `json:"to,omitempty"`
 	// NotBefore is the earliest time of point-in-time recovery when the export was requested.
 	NotBefore time.Time `json:"not_before,omitzero"`
@@ -22,32 +22,34 @@ type ExportRequest struct {
 	Serial uint32 `json:"serial,omitempty"`
 	// Attempts is the number of attempts for this request.
 	Attempts int `json:"attempts,omitempty"`
-	// Generation is that of the attempt, At the whole second of its export's content.
+	// Generation is the generation of the attempt. At is the time of its export's content, in whole
+	// seconds.
 	Generation uint32    `json:"generation,omitempty"`
 	At         time.Time `json:"at,omitzero"`
-	// ARN is the export's, once the service has accepted the request.
+	// ARN is the ARN of the export, once the service has accepted the request.
 	ARN string `json:"arn,omitempty"`
-	// Failed is why there is no export. Only an operator requests again, because endless requests
-	// would cost without end (H106).
+	// Failed is why there is no export. Only an operator requests another one, because automatic
+	// requests could cost without limit (H106).
 	Failed string `json:"failed,omitempty"`
 }
 
-// Wanted tells that an export is to be asked for, whatever has become of that.
+// Wanted reports whether an export is requested, regardless of its progress.
 func (r ExportRequest) Wanted() bool { return r.To != "" }
 
-// Refused tells that the load was to copy an export that there is, which may not be applied. The
-// service was asked for none.
+// Refused reports whether the load was to copy an existing export that may not be applied. No
+// export is requested from the service.
 func (r ExportRequest) Refused() bool { return r.Wanted() && r.Serial == 0 && r.Failed != "" }
 
-// ExportToken makes one request of every repetition of it, for as long as the service remembers:
-// another generation, load or attempt has another, or it would get the export of before (H106).
+// ExportToken returns the client token of an export request. The service treats repeated requests
+// with one token as the same request, as long as it remembers the token. Each generation, load and
+// attempt has its own token, because an old token would return the earlier export (H106).
 func (l *Ledger) ExportToken(s TableState) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d %d", l.name, l.id, s.Source, s.Load.Request.Generation, s.Load.Number, s.Load.Request.Serial))
 	return hex.EncodeToString(sum[:16])
 }
 
-// RequestExport asks for a load of the current generation from an export that is yet to be asked
-// for. One that is asked for and not sealed becomes that.
+// RequestExport requests a load of the current generation from an export that is not requested from
+// the service yet. It replaces the source of a load that is requested and not sealed yet.
 func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest) error {
 	if err := s.AskLoad(at, approved); err != nil {
 		return err
@@ -56,8 +58,8 @@ func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest)
 	return nil
 }
 
-// RefuseExport asks for a load, and notes that it does not begin because the export at an address,
-// from which it was to be copied, may not be applied. An operator's wish stays.
+// RefuseExport requests a load, and records that it does not begin because the export at the
+// address, its source, may not be applied. It does not replace another requested load.
 func (s *TableState) RefuseExport(at time.Time, address, why string) error {
 	if s.Stage() == StageAsked && !s.Load.Request.Refused() {
 		return s.refuseYet("refuse an export", "another load was requested", "read the table's record again")
@@ -69,8 +71,8 @@ func (s *TableState) RefuseExport(at time.Time, address, why string) error {
 	return nil
 }
 
-// ForgetRefusal withdraws a load whose export was refused: whoever begins anew judges anew, by a
-// configuration that may be another one.
+// ForgetRefusal withdraws a load whose export was refused. A process that starts later checks the
+// export again, perhaps with another configuration.
 func (s *TableState) ForgetRefusal() error {
 	if s.Stage() == StageAsked && s.Load.Request.Refused() {
 		s.Load.AskedAt, s.Load.Request = time.Time{}, ExportRequest{}
@@ -78,8 +80,8 @@ func (s *TableState) ForgetRefusal() error {
 	return nil
 }
 
-// BeginExport notes that an export as of a time is to be asked for, as the attempt of the given
-// number. What an attempt before it came to is forgotten.
+// BeginExport records that attempt serial will request an export as of time at. It discards the
+// outcome of the previous attempt.
 func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error {
 	const step = "request an export"
 	r := &s.Load.Request
@@ -98,7 +100,7 @@ func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error 
 	return nil
 }
 
-// ofAttempt refuses what is said of another attempt than the current one.
+// ofAttempt refuses a step that refers to another attempt than the current one.
 func (s *TableState) ofAttempt(step string, serial uint32) error {
 	if r := s.Load.Request; s.Stage() != StageAsked || !r.Wanted() || r.Serial != serial {
 		return s.refuseYet(step, "another export was requested meanwhile", "read the table's record again")
@@ -106,7 +108,7 @@ func (s *TableState) ofAttempt(step string, serial uint32) error {
 	return nil
 }
 
-// AcceptExport notes that the service has taken the request.
+// AcceptExport records that the service has accepted the request.
 func (s *TableState) AcceptExport(serial uint32, arn string) error {
 	if err := s.ofAttempt("note the export", serial); err != nil {
 		return err
@@ -115,7 +117,7 @@ func (s *TableState) AcceptExport(serial uint32, arn string) error {
 	return nil
 }
 
-// FailExport notes why there will be no export.
+// FailExport records why there will be no export.
 func (s *TableState) FailExport(serial uint32, why string) error {
 	if err := s.ofAttempt("abandon the export", serial); err != nil {
 		return err
@@ -124,7 +126,7 @@ func (s *TableState) FailExport(serial uint32, why string) error {
 	return nil
 }
 
-// FinishExport notes the export that is complete: the load goes on with it as with one that an
+// FinishExport records the completed export. The load then continues as with an export that an
 // operator has named.
 func (s *TableState) FinishExport(serial uint32, e Export) error {
 	if err := s.ofAttempt("take the export", serial); err != nil {
@@ -135,13 +137,14 @@ func (s *TableState) FinishExport(serial uint32, e Export) error {
 	return nil
 }
 
-// RequestExport asks for a load of a table from an export that is yet to be asked for.
+// RequestExport requests a load of a table from an export that is not requested from the service
+// yet.
 func (l *Ledger) RequestExport(ctx context.Context, source string, approved bool, r ExportRequest) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RequestExport(at, approved, r) })
 }
 
-// RefuseExport notes that a load does not begin, because its export is refused.
+// RefuseExport records that a load does not begin because its export is refused.
 func (l *Ledger) RefuseExport(ctx context.Context, source, address, why string) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RefuseExport(at, address, why) })
@@ -152,22 +155,22 @@ func (l *Ledger) ForgetRefusal(ctx context.Context, source string) (TableState, 
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.ForgetRefusal() })
 }
 
-// BeginExport notes that an export is to be asked for.
+// BeginExport records that an export will be requested.
 func (l *Ledger) BeginExport(ctx context.Context, source string, serial, generation uint32, at time.Time) (TableState, error) {
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.BeginExport(serial, generation, at) })
 }
 
-// AcceptExport notes that the service has taken the request of an export.
+// AcceptExport records that the service has accepted the request for an export.
 func (l *Ledger) AcceptExport(ctx context.Context, source string, serial uint32, arn string) (TableState, error) {
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AcceptExport(serial, arn) })
 }
 
-// FailExport notes why there will be no export.
+// FailExport records why there will be no export.
 func (l *Ledger) FailExport(ctx context.Context, source string, serial uint32, why string) (TableState, error) {
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.FailExport(serial, why) })
 }
 
-// FinishExport notes the export that is complete.
+// FinishExport records the completed export.
 func (l *Ledger) FinishExport(ctx context.Context, source string, serial uint32, e Export) (TableState, error) {
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.FinishExport(serial, e) })
 }

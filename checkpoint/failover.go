@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Activity is what one look at every row of a ledger shows of those who write it.
+// Activity describes the processes that write a ledger, according to one read of all its rows.
 type Activity struct {
 	counters map[string]uint64
 	by       map[string]string // the last writer of a row
-	// Held are the processes that hold a lease, in order. One that ended as it should holds none.
+	// Held are the processes that hold a lease, sorted. A process that ended cleanly holds none.
 	Held []string
 }
 
-// Activity looks at every row of the ledger.
+// Activity reads every row of the ledger.
 func (l *Ledger) Activity(ctx context.Context) (Activity, error) {
 	rows, err := l.store.Read(ctx, l.name+"/")
 	if err != nil {
@@ -38,8 +38,8 @@ func (l *Ledger) Activity(ctx context.Context) (Activity, error) {
 	return a, nil
 }
 
-// Since are the processes that wrote a row after the look before, in order. Whether somebody writes
-// is told by the counters alone: no two clocks need agree.
+// Since returns the processes that wrote a row after the read before, sorted. It compares only
+// counters, so clocks need not agree.
 func (a Activity) Since(before Activity) []string {
 	var writers []string
 	for key, counter := range a.counters {
@@ -51,9 +51,9 @@ func (a Activity) Since(before Activity) []string {
 	return slices.Compact(writers)
 }
 
-// Move makes the migration one of cluster to, if it is of cluster from or was moved already; else
-// it fails with ErrClusterChanged. A from of "" is a migration of which no cluster is known. It is
-// the last step of a failover: from then on workers write again (H46).
+// Move assigns the migration to cluster to if its cluster is from. It does nothing if the cluster
+// is already to, and otherwise fails with ErrClusterChanged. A from of "" means that no cluster is
+// known yet. Move is the last step of a failover: workers then write again (H46).
 func (l *Ledger) Move(ctx context.Context, from, to string) error {
 	for range tries {
 		p, counter, err := l.readPipeline(ctx)

@@ -8,49 +8,50 @@ import (
 	"time"
 )
 
-// Mapping is what the ledger keeps of the mapping that a worker was started with.
+// Mapping is the part of a worker's mapping that the ledger keeps.
 type Mapping struct {
 	// Hash identifies it.
 	Hash string
-	// Text is what it can be made from again; "" is none.
+	// Text is the source text from which the mapping can be rebuilt; "" if there is none.
 	Text string
-	// Tables are its target tables, its own first.
+	// Tables are its target tables, the main one first.
 	Tables []string
-	// Strange says that a target table which no mapping before this one wrote holds rows that
-	// nobody accounts for.
+	// Strange reports that a target table that no earlier mapping wrote holds rows of unknown
+	// origin.
 	Strange bool
 }
 
-// Former is a mapping that was replaced, from then until a sweep has found nothing that it wrote
-// (H102).
+// Former is a replaced mapping. It is kept until a sweep finds no row that it wrote (H102).
 type Former struct {
 	Hash string `json:"hash"`
-	// Text is its source text. It is "" if it is too long, or was replaced before the ledger
-	// recorded it; then its rows and columns cannot be found.
+	// Text is its source text. It is "" if it is too long, or if the mapping was replaced before
+	// the ledger recorded it; then its rows and columns cannot be found.
 	Text   string   `json:"text,omitempty"`
 	Tables []string `json:"targets,omitempty"`
-	// Generation is the last that began under it; At is when it was replaced, on the worker's clock.
+	// Generation is the last generation that began under the mapping; At is when the mapping was
+	// replaced, on the worker's clock.
 	Generation uint32    `json:"generation"`
 	At         time.Time `json:"at,omitzero"`
-	// Gone are those of its target tables that no longer existed when the sweep began.
+	// Gone are its target tables that no longer existed when the sweep began.
 	Gone []string `json:"gone,omitempty"`
-	// Contested reports that cells of it remain, because other items may now have cells in the same
-	// places.
+	// Contested reports that cells of the mapping remain, because other items may now have cells in
+	// the same places.
 	Contested bool `json:"contested,omitempty"`
 }
 
 const (
-	// MaxFormer is how many mappings may have been replaced, one after the other, before a sweep
-	// was over.
+	// MaxFormer is how many mappings may be replaced one after the other before a sweep completes.
 	MaxFormer = 8
-	// maxMappingText bounds what is kept of one, in bytes: every pass of every worker reads it.
+	// maxMappingText bounds the source text of a mapping, in bytes, because every pass of every
+	// worker reads it.
 	maxMappingText = 64 << 10
 )
 
-// ErrManyMappings is returned for another change of the mapping while so many are not swept yet.
+// ErrManyMappings is returned for another change of the mapping while MaxFormer mappings are not
+// swept yet.
 var ErrManyMappings = errors.New("too many mappings were replaced before a sweep was complete")
 
-// know keeps what the present mapping can be made from again, once it is the ledger's.
+// know keeps the source text and target tables of the present mapping.
 func (s *TableState) know(m Mapping) {
 	if m.Text == "" || len(m.Text) > maxMappingText {
 		return
@@ -58,7 +59,7 @@ func (s *TableState) know(m Mapping) {
 	s.Mapping, s.Targets = m.Text, m.Tables
 }
 
-// replace makes m the table's mapping, and remembers the one before, unless it is m again.
+// replace makes m the table's mapping and remembers the previous one, unless that is m.
 func (s *TableState) replace(m Mapping, at time.Time) error {
 	if s.MappingHash == m.Hash {
 		return nil
@@ -79,8 +80,8 @@ func (s *TableState) replace(m Mapping, at time.Time) error {
 	return nil
 }
 
-// moveWitnesses keeps what is known of the witness of each target table where the first of them is
-// another one.
+// moveWitnesses keeps the known counter of each target table's witness when the first target table
+// changes.
 func (s *TableState) moveWitnesses(tables []string) {
 	if len(s.Targets) == 0 || len(tables) == 0 || s.Targets[0] == tables[0] {
 		return
@@ -97,8 +98,8 @@ func (s *TableState) moveWitnesses(tables []string) {
 	s.WitnessBeats = beats
 }
 
-// FormerTables are the target tables of former mappings that the present one does not write, in
-// order.
+// FormerTables returns the target tables of former mappings that the present mapping does not
+// write, sorted.
 func (s TableState) FormerTables() []string {
 	var tables []string
 	for _, f := range s.Former {
@@ -112,7 +113,7 @@ func (s TableState) FormerTables() []string {
 	return slices.Compact(tables)
 }
 
-// unattributed says why nobody can find all that former mappings wrote; "" if a sweep does.
+// unattributed returns why a sweep cannot find all rows that former mappings wrote; "" if it can.
 func (s TableState) unattributed() string {
 	switch {
 	case s.Kind != KindMappingChanged:
@@ -125,12 +126,12 @@ func (s TableState) unattributed() string {
 	return ""
 }
 
-// Contest notes that something of former mappings was left where other items may have cells.
+// Contest records that cells of former mappings were left where other items may have cells.
 func (s *TableState) Contest(hashes ...string) {
 	s.eachFormer(hashes, func(f *Former) { f.Contested = true })
 }
 
-// Miss notes that a target table of former mappings does not exist any more.
+// Miss records that a target table of former mappings no longer exists.
 func (s *TableState) Miss(table string) {
 	s.eachFormer(nil, func(f *Former) {
 		if slices.Contains(f.Tables, table) && !slices.Contains(f.Gone, table) {
@@ -143,7 +144,7 @@ func (s *TableState) eachFormer(hashes []string, f func(*Former)) {
 	if len(s.Former) == 0 {
 		return
 	}
-	s.Former = slices.Clone(s.Former) // the record that was read may be looked at elsewhere
+	s.Former = slices.Clone(s.Former) // other code may hold the record that was read
 	for i := range s.Former {
 		if len(hashes) == 0 || slices.Contains(hashes, s.Former[i].Hash) {
 			f(&s.Former[i])
@@ -151,7 +152,7 @@ func (s *TableState) eachFormer(hashes []string, f func(*Former)) {
 	}
 }
 
-// forget ends the memory of former mappings: nothing of theirs is left.
+// forget removes the former mappings, because none of their rows is left.
 func (s *TableState) forget() {
 	if len(s.Former) == 0 {
 		return
@@ -163,7 +164,7 @@ func (s *TableState) forget() {
 	s.Former = nil
 }
 
-// Unknow notes that a former mapping cannot be made again from what was kept of it.
+// Unknow records that a former mapping cannot be rebuilt from its kept text.
 func (s *TableState) Unknow(hash string) {
 	s.eachFormer([]string{hash}, func(f *Former) { f.Text = "" })
 }

@@ -8,56 +8,57 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// keptGaps bounds how many gaps a table's record lists; GapCount counts on.
+// keptGaps bounds how many gaps a table's record lists. GapCount counts all of them.
 const keptGaps = 50
 
-// keptGenerations bounds how many generations are kept of the gaps before those.
+// keptGenerations bounds how many generations of older gaps the record keeps.
 const keptGenerations = 1000
 
-// GapKind says what broke continuity, and so what mends it: windows of an incremental export mend
-// gaps of the stream alone (H107), every other kind takes a copy.
+// GapKind says what broke continuity and so what repairs it: windows of an incremental export
+// repair only gaps of the stream (H107). Every other kind needs a copy.
 type GapKind string
 
 // The kinds.
 const (
 	KindStream         GapKind = "stream"             // changes were trimmed, or never recorded
-	KindTargetLost     GapKind = "target_lost"        // the target was created anew, or restored
-	KindLedgerLost     GapKind = "ledger_lost"        // the ledger was created anew, restored or renamed
-	KindMappingChanged GapKind = "mapping_changed"    // what the former mapping wrote has to be asserted again
-	KindCreatedAnew    GapKind = "table_created_anew" // the source table is another one of the same name
-	KindAskedFor       GapKind = "asked_for"          // an operator wants the load done again
-	KindSweep          GapKind = "sweep"              // a sweep left rows of ours: no mapping explains them, or the target refuses their removal
-	KindUnknown        GapKind = "unknown"            // declared by a version that kept no kinds
+	KindTargetLost     GapKind = "target_lost"        // the target was recreated or restored
+	KindLedgerLost     GapKind = "ledger_lost"        // the ledger was recreated, restored or renamed
+	KindMappingChanged GapKind = "mapping_changed"    // rows of the former mapping must be written again
+	KindCreatedAnew    GapKind = "table_created_anew" // the source table was recreated with the same name
+	KindAskedFor       GapKind = "asked_for"          // an operator requested another load
+	KindSweep          GapKind = "sweep"              // a sweep left rows that replicator wrote: no mapping explains them, or the target refuses their removal
+	KindUnknown        GapKind = "unknown"            // declared by a version without kinds
 )
 
-// widen is the kind of two losses together: a stream's is the only one that something less than a
-// copy mends.
+// widen returns the kind of two losses together. Only a loss of the stream can be repaired without
+// a copy.
 func (k GapKind) widen(other GapKind) GapKind {
 	if k == "" || k == KindStream && other != "" || other == KindMappingChanged {
-		return other // the last asks for a sweep under both mappings
+		return other // a changed mapping needs a sweep under both mappings
 	}
 	return k
 }
 
-// Gap is a break of continuity: changes of the stream, or rows of the target, that were lost.
+// DeclaredGap is a break of continuity: lost changes of the stream, or lost rows of the target.
 type DeclaredGap struct {
 	At         time.Time `json:"at"`
 	Kind       GapKind   `json:"kind,omitempty"`
 	Shard      string    `json:"shard,omitempty"`
 	Reason     string    `json:"reason"`
-	Generation uint32    `json:"generation"` // that was ended by it
-	// LostFrom is an event time before which the stream lost nothing; zero if unknown, and for
-	// every other kind.
+	Generation uint32    `json:"generation"` // the generation that the gap ended
+	// LostFrom is an event time before which the stream lost no change; zero if unknown, and for
+	// kinds other than stream.
 	LostFrom time.Time `json:"lost_from,omitzero"`
-	// Shards is how many shards were gaps when it was declared; 0 if none was, as of a whole stream.
+	// Shards is how many shards were gaps when it was declared; 0 if none was, for example for the
+	// loss of a whole stream.
 	Shards int `json:"shards,omitempty"`
 }
 
-// noteGap adds the gap once and suspends the promise, unless a later generation was loaded and
-// swept already.
+// noteGap adds the gap once. It also marks the table as in need of a load, unless a later
+// generation was already loaded and swept.
 func noteGap(s *TableState, gap DeclaredGap) {
 	if gap.Kind == "" || gap.Kind == KindStream && gap.LostFrom.IsZero() {
-		gap.Kind = KindUnknown // no window is known to begin early enough
+		gap.Kind = KindUnknown // without LostFrom no window provably begins early enough
 	}
 	if gap.Generation >= s.Base {
 		s.suspend(gap)
@@ -76,7 +77,7 @@ func noteGap(s *TableState, gap DeclaredGap) {
 	}
 }
 
-// forgetGaps keeps of the oldest gaps which generations they ended.
+// forgetGaps keeps only the generations that the oldest n gaps ended.
 func (s *TableState) forgetGaps(n int) {
 	s.Inherited = s.inherited()
 	s.Earlier = slices.Clone(s.Earlier)
@@ -90,15 +91,15 @@ func (s *TableState) forgetGaps(n int) {
 	}
 }
 
-// HadGeneration reports whether the ledger has had a generation, or has taken over what a lost ledger
-// wrote in it. A row of any other is another migration's.
+// HadGeneration reports whether this ledger used a generation, or took over rows that a lost ledger
+// wrote in it. A row of any other generation belongs to another migration.
 func (s TableState) HadGeneration(generation uint32) bool {
 	return generation == s.Generation || generation == s.Base || generation < s.inherited() || slices.Contains(s.Earlier, generation) ||
 		slices.ContainsFunc(s.Gaps, func(g DeclaredGap) bool { return g.Generation == generation })
 }
 
-// inherited is the generation that was raised above that of the last lost ledger: all below were
-// written under that, or by this one. 0: none was lost.
+// inherited returns the first generation after the loss of the last lost ledger: rows of lower
+// generations were written under lost ledgers or under this one. 0: no ledger was lost.
 func (s TableState) inherited() uint32 {
 	above := s.Inherited
 	for i, lost := range s.Gaps {
@@ -116,9 +117,9 @@ func (s TableState) inherited() uint32 {
 	return above
 }
 
-// suspend ends the promise until the table is loaded again. A load of windows that is not over may
-// have removed what a later window of it brings back: to its first image everything has to be said
-// again.
+// suspend marks the table as in need of a load. A load of windows that is not complete may have
+// removed rows that a later window of it writes again, so the next load must begin as early as that
+// load.
 func (s *TableState) suspend(gap DeclaredGap) {
 	s.NeedsLoad, s.Reason = true, gap.Reason
 	s.Kind = s.Kind.widen(gap.Kind)
@@ -131,7 +132,7 @@ func (s *TableState) suspend(gap DeclaredGap) {
 	}
 }
 
-// earlier is the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times, ignoring zero times.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -139,12 +140,11 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// count makes a gap of the stream say what all shards lost that are gaps by now, those included of
-// which changes were trimmed and nobody has noticed: whoever is behind for longer than the stream
-// keeps changes would find a gap of its own, one after the other, and each would begin a generation.
-// It marks their rows, so that a row that becomes a gap afterwards, and that this raise does not
-// know, is not reopened before the record has its loss too. It reports whether an earlier raise
-// counted the named shard already.
+// count extends a gap of the stream to the losses of all shards that are gaps now. These include
+// shards whose changes were trimmed before any worker noticed: otherwise their gaps would be found
+// one after the other, and each would begin a generation. count marks the rows of these shards, so
+// a row that becomes a gap later is not reopened before the record includes its loss. It reports
+// whether an earlier raise already counted the named shard.
 func (l *Ledger) count(ctx context.Context, source string, gap *DeclaredGap) (already bool, err error) {
 	for range tries {
 		table, _, err := l.Table(ctx, source)
@@ -179,19 +179,20 @@ func (l *Ledger) count(ctx context.Context, source string, gap *DeclaredGap) (al
 	return false, ErrConflict
 }
 
-// counted reports whether the gap that the shard was in a generation is in the table's record: its
-// row says so, or it was reopened since.
+// counted reports whether the table's record includes the shard's gap of a generation: the shard's
+// row says so, or the shard was reopened since.
 func (s *Shard) counted(table TableState, generation uint32) bool {
 	noted := s.State == Gap && s.Noted && s.Generation < table.Generation
 	return s.Label == table.Label && (noted || s.Generation > generation)
 }
 
-// trimmedUnread is why a shard is a gap that nobody has read since the stream dropped its changes.
+// trimmedUnread is the reason of a gap whose shard no worker has read since the stream dropped its
+// changes.
 const trimmedUnread = "the changes after its checkpoint are older than the stream keeps them"
 
-// giveUpOverdue makes gaps of the shards whose next changes are older than the stream keeps them,
-// where a shard is a gap of its own; the gap of a whole stream is of all that are not finished. It
-// reports whether it wrote, or found, a row that is another than it was read.
+// giveUpOverdue makes gaps of the shards whose next changes are older than the stream's retention.
+// It does nothing for the gap of a whole stream, which includes all unfinished shards anyway. It
+// reports whether it tried to change a row, so the caller must read the rows again.
 func (l *Ledger) giveUpOverdue(ctx context.Context, table TableState, shards []Shard, of string) (bool, error) {
 	now, changed := l.ServiceTime(ctx), false
 	if of == "" || now.IsZero() {
@@ -209,15 +210,15 @@ func (l *Ledger) giveUpOverdue(ctx context.Context, table TableState, shards []S
 	return changed, nil
 }
 
-// note marks the rows of all gaps that are not declared. It returns false if one of them is no
-// longer as it was read.
+// note marks the rows of all undeclared gaps. It returns false if one of the rows has changed since
+// it was read.
 func (l *Ledger) note(ctx context.Context, table TableState, shards []Shard) (bool, error) {
 	for _, s := range shards {
 		if !s.Undeclared(table) || s.Noted {
 			continue
 		}
 		s.Noted = true
-		s.Epoch++ // whoever declared it writes the row no more (I6)
+		s.Epoch++ // the worker that declared the gap can no longer write the row (I6)
 		if done, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s)); err != nil || !done {
 			return false, err
 		}
@@ -225,8 +226,8 @@ func (l *Ledger) note(ctx context.Context, table TableState, shards []Shard) (bo
 	return true, nil
 }
 
-// lostFrom adds to a gap how many shards it is of, and since when it lost changes. A time that the
-// gap has already holds too.
+// lostFrom adds to a gap its number of shards and the time since which changes are lost. It keeps
+// an earlier time that the gap already has.
 func (l *Ledger) lostFrom(ctx context.Context, table TableState, shards []Shard, gap *DeclaredGap) error {
 	listed, err := l.Listings(ctx, table.Source, table.Label)
 	if err != nil {
@@ -255,12 +256,12 @@ func (l *Ledger) lostFrom(ctx context.Context, table TableState, shards []Shard,
 	return nil
 }
 
-// LostFrom is an event time before which nothing is lost by a gap of the named shard of the table's
-// stream: its own, that of every other shard that is a gap by now, and that of every shard that was
-// read to its end while nobody knows its children, because they may be gone as well. The gap of no
-// shard, or of one that has no row, may have begun in every shard that is not finished. With a
-// topic, what was published and is not known to be applied ends with the generation as well. It is
-// zero if one of them does not say.
+// LostFrom returns an event time before which a gap of the named shard of the table's stream lost
+// nothing. It is the earliest such time of the shard, of every other shard that is a gap now, and
+// of every shard that was read to its end and whose children are unknown, because these may be lost
+// as well. If the gap names no shard, or a shard without a row, it may have begun in any unfinished
+// shard. With a topic, published messages that are not known to be applied end with the generation,
+// so they count too. The result is zero if one of these times is unknown.
 func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applied, shard string) time.Time {
 	rows := map[string]*Shard{}
 	for i := range shards {
@@ -301,7 +302,7 @@ func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applie
 	return from.UTC()
 }
 
-// AppliedPrefix is an event time up to which everything that was published of the shard is applied,
+// AppliedPrefix returns an event time up to which all published messages of the shard are applied,
 // less Slack.
 func (s *Shard) AppliedPrefix(merged []Applied) time.Time {
 	_, through := s.Behind(merged)
@@ -318,10 +319,9 @@ func (s *Shard) AppliedPrefix(merged []Applied) time.Time {
 	return at.Add(-Slack)
 }
 
-// GapsCome reports whether a raise for what is lost should wait, because shards of the generation
-// were not read yet and may be gaps as well: after an outage one generation is to begin for all of
-// them. It waits for at most gapsAwaited after the first gap was found. A shard that nobody can
-// read does not hold it up for longer.
+// GapsCome reports whether a raise for lost changes should wait, because shards of the generation
+// were not read yet and may be gaps too: after an outage one generation should begin for all of
+// them. The wait ends gapsAwaited after the first gap was found, even if a shard cannot be read.
 func GapsCome(table TableState, shards []Shard, now time.Time) bool {
 	open, first := map[string]bool{}, time.Time{}
 	for i := range shards {
@@ -340,12 +340,12 @@ func GapsCome(table TableState, shards []Shard, now time.Time) bool {
 	})
 }
 
-// gapsAwaited is how long the raise of a generation waits for shards that nobody has read yet.
+// gapsAwaited is how long the raise of a generation waits for shards that were not read yet.
 const gapsAwaited = time.Minute
 
-// appliedTo is an event time up to which everything of the shard is applied: that of its last
-// change, else what its ancestors cover, less Slack. A root in which no change was found covers
-// nothing that the stream had kept when it was first read.
+// appliedTo returns an event time up to which every change of the shard is applied: the time of its
+// last change, otherwise the coverage of its ancestors, less Slack. A root without changes covers
+// only changes that the stream had already dropped when the root was first read.
 func appliedTo(s *Shard, rows map[string]*Shard, open map[string]time.Time, owed time.Time) time.Time {
 	for range len(rows) + 1 { // a lineage has no circles; damaged rows might
 		parent := rows[s.Parent]

@@ -6,24 +6,27 @@ import (
 	"reflect"
 )
 
-// Halt is what a cutover says to those that write rows of a table: it is read with every proof of a
-// right, so that after the fence is raised nobody proves one.
+// Halt is a cutover's request to all processes that write rows of a table. They read it each time
+// they prove their right to write, so after the fence is raised no process proves one.
 type Halt struct {
-	// Attempt is the cutover that last halted the table, and On whether it still does.
+	// Attempt is the attempt that last halted the table. On reports whether the table is still
+	// halted.
 	Attempt uint32 `json:"attempt,omitempty"`
 	On      bool   `json:"on,omitempty"`
-	// Over is the last attempt that was cancelled, so that a delayed driver of it halts nothing.
+	// Over is the last cancelled attempt. A delayed driver of that attempt can no longer halt the
+	// table.
 	Over uint32 `json:"over,omitempty"`
 	// Switched reports that the application no longer uses the source. It is never reset.
 	Switched bool `json:"switched,omitempty"`
-	// Done reports that the watch is over: no worker ever starts again.
+	// Done reports that the watch for stragglers is over. No worker starts again.
 	Done bool `json:"done,omitempty"`
 }
 
-// Halted reports whether nothing of ours may be written for the table.
+// Halted reports whether replicator must not write rows of the table.
 func (s *TableState) Halted() bool { return s.Halt.On || s.Halt.Switched || s.Halt.Done }
 
-// HaltFor halts the table for an attempt that is not over.
+// HaltFor halts the table for an attempt. It fails if that attempt was cancelled or a later one has
+// halted the table.
 func (s *TableState) HaltFor(attempt uint32) error {
 	if attempt <= s.Halt.Over || attempt < s.Halt.Attempt {
 		return &CutoverError{"halt the tables for", "another attempt came after it", "see replicator cutover check"}
@@ -32,7 +35,7 @@ func (s *TableState) HaltFor(attempt uint32) error {
 	return nil
 }
 
-// Unhalt lets the table go on after an attempt that was cancelled.
+// Unhalt resumes the table after a cancelled attempt.
 func (s *TableState) Unhalt(attempt uint32) error {
 	if s.Halt.Switched {
 		return &CutoverError{"cancel", "the application has switched", "see replicator cutover check"}
@@ -44,13 +47,13 @@ func (s *TableState) Unhalt(attempt uint32) error {
 	return nil
 }
 
-// CutoverLease is the name under which whoever drives a cutover holds a lease, like that of a
-// table's coordinator. No table is called so.
+// CutoverLease is the name of the lease that the driver of a cutover holds. It works like a table's
+// coordinator lease, and no table can have this name.
 const CutoverLease = "/cutover"
 
 func (l *Ledger) cutoverKey() string { return l.name + "/cutover" }
 
-// Cutover reads the cutover of the pipeline; its zero value if there was none.
+// Cutover reads the cutover of the pipeline. It is the zero value if there was none.
 func (l *Ledger) Cutover(ctx context.Context) (Cutover, error) {
 	c, _, _, err := l.cutover(ctx)
 	return c, err
@@ -66,8 +69,8 @@ func (l *Ledger) cutover(ctx context.Context) (Cutover, uint64, bool, error) {
 	return c, row.Counter, err == nil, err
 }
 
-// UpdateCutover changes the record of the cutover. As in UpdateTable the change may be made several
-// times, and nothing is written if it leaves the record as it is.
+// UpdateCutover changes the record of the cutover. Like UpdateTable it may call change several
+// times, and it writes nothing if change leaves the record as it is.
 func (l *Ledger) UpdateCutover(ctx context.Context, change func(*Cutover) error) (Cutover, error) {
 	for range tries {
 		c, counter, found, err := l.cutover(ctx)
@@ -92,10 +95,10 @@ func (l *Ledger) UpdateCutover(ctx context.Context, change func(*Cutover) error)
 	return Cutover{}, ErrConflict
 }
 
-// ErrMoved is returned where a cutover has gone on from the step of which a change was to be.
+// ErrMoved is returned if the cutover has already left the step for which a change was meant.
 var ErrMoved = errors.New("the cutover has advanced meanwhile")
 
-// InStep changes the record of the cutover if it still stands where c does.
+// InStep changes the record of the cutover if it is still in the attempt and step of c.
 func (l *Ledger) InStep(ctx context.Context, c Cutover, change func(*Cutover) error) (Cutover, error) {
 	return l.UpdateCutover(ctx, func(now *Cutover) error {
 		if now.Attempt != c.Attempt || now.Step != c.Step {

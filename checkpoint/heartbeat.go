@@ -7,14 +7,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// About is what a process tells of itself in its leases.
+// About describes a process in its leases.
 type About struct {
 	Host    string `json:"host,omitempty"`
 	Version string `json:"version,omitempty"` // of the program
 }
 
-// Heartbeat is what the last writer of a row leaves for people, and nothing is decided by it: whether a lease is over is told by the
-// row's counter (Watch), because no two clocks need agree.
+// Heartbeat is the information that the last writer of a row leaves for people. No decision depends
+// on it: the row's counter shows whether a lease has ended (Watch), so clocks need not agree.
 type Heartbeat struct {
 	// WrittenAt is when the row was last written, renewals included, on the writer's clock.
 	WrittenAt time.Time `json:"written_at,omitzero"`
@@ -22,12 +22,13 @@ type Heartbeat struct {
 	Holder About `json:"holder,omitzero"`
 	// Trouble is the step that the holder is retrying; zero if none.
 	Trouble Trouble `json:"trouble,omitzero"`
-	// ClockOffset is how many seconds the holder's clock is ahead of the source's; 0 while that is less than ClockTolerance.
+	// ClockOffset is how many seconds the holder's clock is ahead of the source's; 0 while that is
+	// less than a minute (ClockTolerance).
 	ClockOffset float64 `json:"clock_offset,omitempty"`
 }
 
-// ByService is a time of the writer's clock as the source's would show it, as far as the writer knew
-// how wrong its own is.
+// ByService converts a time of the writer's clock to the source's clock, with the offset that the
+// writer knew.
 func (b Heartbeat) ByService(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
@@ -35,18 +36,18 @@ func (b Heartbeat) ByService(at time.Time) time.Time {
 	return at.Add(-time.Duration(b.ClockOffset * float64(time.Second)))
 }
 
-// Trouble is a step that fails and is repeated.
+// Trouble is a step that fails and is retried.
 type Trouble struct {
 	Step  string    `json:"step"`  // the step, in fixed words
 	Cause string    `json:"cause"` // why it fails, in fixed words: no item data
-	Since time.Time `json:"since"` // of the first failure in a row, on the holder's clock
+	Since time.Time `json:"since"` // time of the first of the consecutive failures, on the holder's clock
 	// Throttled reports that a service asks for fewer requests.
 	Throttled bool `json:"throttled,omitempty"`
 }
 
-// Pace is how a load gets on.
+// Pace is the speed of a load.
 type Pace struct {
-	At   time.Time `json:"at"`             // when it was taken
+	At   time.Time `json:"at"`             // when the pace was measured
 	Rate float64   `json:"rate,omitempty"` // items a second over the last minutes; 0 if not known yet
 	// Throttled is the time that the coordinator's process waited for limits, by reason.
 	Throttled []Throttled `json:"throttled,omitempty"`
@@ -56,16 +57,16 @@ type Pace struct {
 type Throttled struct {
 	Reason  string    `json:"reason"` // in fixed words
 	Seconds float64   `json:"seconds"`
-	Since   time.Time `json:"since"` // where the stretch begins
-	Last    time.Time `json:"last"`  // when it last waited
+	Since   time.Time `json:"since"` // when the stretch began
+	Last    time.Time `json:"last"`  // when the process last waited
 }
 
-// heartbeat is what this process writes into a row that it holds.
+// heartbeat returns what this process writes into a row that it holds.
 func (l *Ledger) heartbeat(ctx context.Context, trouble Trouble) Heartbeat {
 	return Heartbeat{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble, ClockOffset: l.wrongBy()}
 }
 
-// unowned is what it writes into a row that nobody holds afterwards.
+// unowned returns what this process writes into a row that no process holds afterwards.
 func (l *Ledger) unowned(ctx context.Context) Heartbeat {
 	return Heartbeat{WrittenAt: task.Now(ctx).UTC()}
 }

@@ -12,7 +12,7 @@ import (
 // ErrPositionBack is returned for a commit below the checkpoint (I3).
 var ErrPositionBack = errors.New("a checkpoint never moves back")
 
-// Lease is the right to move one shard's checkpoint, for as long as its context lives.
+// Lease is the right to move one shard's checkpoint while its context is not done.
 type Lease struct {
 	*rowLease
 	ctx   context.Context
@@ -21,38 +21,41 @@ type Lease struct {
 	offer *Progress // for the next write
 }
 
-// Progress is how far a shard is applied. The zero value of a time says nothing new.
+// Progress is the progress of a shard. A zero time changes nothing.
 type Progress struct {
 	Position  cdc.Position
 	EventTime time.Time // latest event time applied
 	CellTime  time.Time // latest cell time used
-	// FirstRead is when the shard's first successful read was answered, on the service's clock.
+	// FirstRead is when the response to the shard's first successful read was sent, on the
+	// service's clock.
 	FirstRead time.Time
-	AppliedTo time.Time // what the reader's empty pages prove
+	AppliedTo time.Time // see Shard.AppliedTo
 	ReadAt    time.Time // when the last read was sent, on the service's clock
-	CaughtUp  bool      // and it gave an empty page
+	CaughtUp  bool      // the last read returned an empty page
 	Dropping  bool
 	Applied   uint64  // changes at or before the position
-	Rate      float64 // changes a second of late
-	// Settling is what was applied beyond the position for the first of two times; Ended tells that this goes to the end of the shard.
+	Rate      float64 // recent changes per second
+	// Settling counts the changes after the position that were applied once. Ended reports that
+	// they reach the end of the shard.
 	Settling Settling
 	Ended    bool
 	Cutover  Sighted
 }
 
-// Progress is where the shard stands according to its record.
+// Progress returns the shard's progress according to its record.
 func (s *Shard) Progress() Progress {
 	return Progress{Position: cdc.Position{After: s.Position}, EventTime: s.EventTime, CellTime: s.CellTime, FirstRead: s.FirstRead,
 		AppliedTo: s.AppliedTo, ReadAt: s.ReadTime(), CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted}
 }
 
-// Take leases a shard that Free gave. Parent is its parent's row, nil if there is none: what the parent covers is inherited now,
-// when it is finished. It fails with ErrTaken when another worker was faster.
+// Take leases a shard that Look returned. Parent is its parent's row, nil if there is none. The
+// shard inherits the coverage of its finished parent now. Take fails with ErrTaken when another
+// worker was faster.
 func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, error) {
 	lease := &Lease{}
 	encode := func() ([]byte, error) {
-		// Read as late as can be: if the generation rises after this, the raise finds the row as it is written now, or this
-		// write fails.
+		// Read the table as late as possible: if the generation rises after this read, either the
+		// raise finds the row that is written now, or this write fails.
 		table, _, err := l.Table(ctx, s.Source)
 		if err != nil {
 			return nil, err
@@ -80,8 +83,8 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 				}
 				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Owed()))
 				s.Inherited = true
-				// Two coordinators that overlap may have ranked it from different listings. Nothing of it has been read yet, so that its
-				// hop may still rise above its parent's (H66).
+				// Two overlapping coordinators may have ranked the shard from different listings.
+				// No worker has read it yet, so its hop may still rise above its parent's (H66).
 				s.Hop = max(s.Hop, parent.Hop+1)
 				if !parent.Cut.Before(s.Cut) {
 					s.Dropping, s.Cut = parent.Dropping, parent.Cut
@@ -109,28 +112,29 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Shard is the record as last written.
+// Shard returns the record as last written.
 func (l *Lease) Shard() Shard {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.shard
 }
 
-// Context ends, with the cause ErrLeaseLost, when the lease can no longer be trusted. Work under the lease runs in it.
+// Context returns a context that ends, with the cause ErrLeaseLost, when the lease can no longer be
+// trusted. Work under the lease uses it.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Keep renews the lease until its context ends; run it as a task beside the work.
+// Keep renews the lease until its context ends. Run it as a task in parallel with the work.
 func (l *Lease) Keep() error {
 	return l.keep(l.ctx, l.Renew)
 }
 
-// Renew writes the lease's row now. When it returns nil, nobody had taken the row, nor had a raise
-// adopted it, when that write took place.
+// Renew writes the lease's row now. If it returns nil, no other worker had taken the row and no
+// raise had adopted it at the time of that write.
 func (l *Lease) Renew(ctx context.Context) error {
 	return l.change(ctx, func(*Shard) error { return nil })
 }
 
-// Commit moves the checkpoint: everything up to it must be durable (I3). It refuses to move back.
+// Commit moves the checkpoint: every change up to it must be durable (I3). It refuses to move back.
 func (l *Lease) Commit(ctx context.Context, p Progress) error {
 	return l.change(ctx, func(s *Shard) error {
 		if p.Ended && s.EndedAt.IsZero() {
@@ -140,14 +144,15 @@ func (l *Lease) Commit(ctx context.Context, p Progress) error {
 	})
 }
 
-// Offer is Commit for progress that is not urgent: it is part of the next write of the lease's row, a renewal as a rule.
+// Offer is like Commit, but for progress that is not urgent: the next write of the lease's row,
+// usually a renewal, includes it.
 func (l *Lease) Offer(p Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.offer = &p
 }
 
-// offered takes what was offered since the last write, nil if nothing was.
+// offered returns and clears the progress offered since the last write; nil if there is none.
 func (l *Lease) offered() *Progress {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,15 +161,15 @@ func (l *Lease) offered() *Progress {
 	return p
 }
 
-// Note says what keeps the shard from getting on, or with the zero value that nothing does. It is written with the next renewal or
-// commit, and changes nothing else.
+// Note records why the shard makes no progress; the zero value clears it. The next renewal or
+// commit writes it.
 func (l *Lease) Note(t Trouble) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note = t
 }
 
-// Finish commits the last page of the shard: it is done.
+// Finish commits the last page of the shard and marks the shard as done.
 func (l *Lease) Finish(ctx context.Context, p Progress) error {
 	return l.conclude(ctx, Done, func(s *Shard) error {
 		s.DoneAt = l.ledger.ServiceTime(ctx)
@@ -172,7 +177,8 @@ func (l *Lease) Finish(ctx context.Context, p Progress) error {
 	})
 }
 
-// Declare makes the shard a gap. The caller raises the generation next; if it cannot, whoever sees the row does (Undeclared).
+// Declare makes the shard a gap. The caller raises the generation next; if it cannot, the next
+// process that sees the row does (Undeclared).
 func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
 	return l.conclude(ctx, Gap, func(s *Shard) error {
 		s.EndedAt, s.Settling = time.Time{}, Settling{}
@@ -181,13 +187,14 @@ func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
 	})
 }
 
-// Release gives the shard up after a clean stop: another worker may take it at once.
+// Release returns the shard after a clean stop: another worker may take it at once.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.conclude(ctx, Reading, func(*Shard) error { return nil })
 }
 
-// conclude is the last write of a lease, which leaves the shard in the given state without an owner: the context of the lease
-// ends with it. It may be repeated after an unknown outcome, also when a renewal has settled that outcome in the meantime.
+// conclude makes the last write of a lease. It leaves the shard in the given state without an owner
+// and ends the context of the lease. It may be repeated after an unknown outcome, even if a renewal
+// has resolved that outcome meanwhile.
 func (l *Lease) conclude(ctx context.Context, state State, change func(*Shard) error) error {
 	err := l.change(ctx, func(s *Shard) error {
 		s.State, s.Owner = state, ""
@@ -238,9 +245,9 @@ func (s *Shard) advance(p Progress) error {
 	}
 	s.CaughtUp, s.Dropping = p.CaughtUp, p.Dropping
 	s.Settling, s.Sighted = p.Settling, p.Cutover
-	s.AppliedTo = p.AppliedTo // a change that came late takes it back
+	s.AppliedTo = p.AppliedTo // a late change resets it
 	s.Applied = max(s.Applied, p.Applied)
-	if s.Owner != "" { // of a shard that nobody reads there is no rate
+	if s.Owner != "" { // a shard that no worker reads has no rate
 		s.Rate = p.Rate
 	}
 	if s.FirstRead.IsZero() {

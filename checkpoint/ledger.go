@@ -22,23 +22,23 @@ var (
 	ErrTaken           = errors.New("another worker took over the lease")
 )
 
-// ErrConflict is returned when other writers were faster every time. A repeat may succeed.
+// ErrConflict is returned when other writers were faster at every attempt. A retry may succeed.
 var ErrConflict = errors.New("the ledger row changes too often")
 
-// ErrRaised is returned when another generation began meanwhile, without what the one that was wanted was to change with it. What made somebody
-// want it has to be looked at anew.
+// ErrRaised is returned when another process raised the generation without the caller's change. The
+// caller must read the record again and decide whether it still needs the raise.
 var ErrRaised = errors.New("another generation began meanwhile")
 
-// tries bounds the repetitions of a read-modify-write.
+// tries bounds the attempts of a read-modify-write.
 const tries = 20
 
 // Options of a ledger.
 type Options struct {
 	// Worker is unique for every start of a process.
 	Worker string
-	// ID names the ledger if it is created now; any unique text.
+	// ID names the ledger if Open creates it; any unique text.
 	ID string
-	// About is what leases tell of this process, for people.
+	// About describes this process in its leases, for people.
 	About About
 	// Lease is how long a lease lasts without renewal; the default is 15 s.
 	Lease time.Duration
@@ -46,7 +46,7 @@ type Options struct {
 	ReadOnly bool
 }
 
-// Ledger is the durable state of one pipeline. It is used from many tasks at once.
+// Ledger is the durable state of one pipeline. Many tasks may use it at once.
 type Ledger struct {
 	store  Store
 	name   string
@@ -118,26 +118,27 @@ func Open(ctx context.Context, store Store, name string, o Options) (*Ledger, er
 	return nil, ErrConflict
 }
 
-// ID is unique to this ledger.
+// ID returns the unique id of this ledger.
 func (l *Ledger) ID() string { return l.id }
 
-// Name is the pipeline's name, the first part of every key.
+// Name returns the pipeline's name, the first part of every key.
 func (l *Ledger) Name() string { return l.name }
 
-// Worker is the name of this process.
+// Worker returns the name of this process.
 func (l *Ledger) Worker() string { return l.worker }
 
-// Lease is how long a lease lasts without renewal.
+// Lease returns how long a lease lasts without renewal.
 func (l *Ledger) Lease() time.Duration { return l.lease }
 
-// margin is what a holder gives up early, so that it is gone before anybody takes over.
+// margin returns how long before its end a holder stops trusting a lease, so that it has stopped
+// before another worker takes over.
 func (l *Ledger) margin() time.Duration { return l.lease / 5 }
 
 func (l *Ledger) pipelineKey() string                 { return l.name + "/pipeline" }
 func (l *Ledger) tableKey(source string) string       { return l.name + "/table/" + source }
 func (l *Ledger) coordinatorKey(source string) string { return l.name + "/keeper/" + source }
 func (l *Ledger) shardPrefix(source string) string {
-	return l.name + "/shard/" + source + "/" // closed by a slash: table a is no prefix of table a.b
+	return l.name + "/shard/" + source + "/" // ends with a slash, so table a is not a prefix of table a.b
 }
 
 // Check fails with ErrLedgerExchanged when the ledger is not the one that was opened.
@@ -163,14 +164,15 @@ func (l *Ledger) readPipeline(ctx context.Context) (pipeline, uint64, error) {
 	return p, row.Counter, nil
 }
 
-// Cluster is the cluster that CheckCluster stored; "" if none is known.
+// Cluster returns the cluster that CheckCluster stored; "" if none is known.
 func (l *Ledger) Cluster(ctx context.Context) (string, error) {
 	p, _, err := l.readPipeline(ctx)
 	return p.Cluster, err
 }
 
-// CheckCluster stores the cluster the first time one is known and fails with ErrClusterChanged when it is another one later
-// (H46): what was not replicated to it is missing there. An empty id means that it cannot be told, and nothing is checked.
+// CheckCluster stores the first cluster that is known, and fails with ErrClusterChanged when the
+// cluster changes later (H46): the new one may lack writes that were not replicated to it. An empty
+// id means that the cluster is unknown, and nothing is checked.
 func (l *Ledger) CheckCluster(ctx context.Context, id string) error {
 	if id == "" {
 		return nil

@@ -7,17 +7,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Limits bound the loads of a table. Nil says nothing: an operator's limits, which stand in the
-// table's record, are put over the configured ones.
+// Limits bound the loads of a table. An operator's limits, in the table's record, override the
+// configured ones; a nil limit overrides nothing.
 type Limits struct {
-	// RowsPerSecond is how many items a process copies in a second; 0 is no limit.
+	// RowsPerSecond is how many items one process copies per second; 0 is no limit.
 	RowsPerSecond *float64 `json:"rows_per_second,omitempty"`
-	// Read is how much of the source's read capacity all workers together consume.
+	// Read is the source's read capacity that all workers together may consume.
 	Read *ReadLimit `json:"read,omitempty"`
-	// TargetCPU is the share of the target's CPU above which loads wait, 0.7 for 70 %; 0: not
-	// watched.
+	// TargetCPU is the CPU load of the target above which loads wait, such as 0.7 for 70 %; 0: not
+	// checked.
 	TargetCPU *float64 `json:"target_cpu,omitempty"`
-	// ChangedAt is when an operator set them, on the operator's clock.
+	// ChangedAt is when an operator set these limits, on the operator's clock.
 	ChangedAt time.Time `json:"changed_at,omitzero"`
 }
 
@@ -27,7 +27,7 @@ type ReadLimit struct {
 	Units float64 `json:"units,omitempty"`
 }
 
-// Over is l where it says something, and under where it does not.
+// Over returns under, overridden by the limits that l sets.
 func (l Limits) Over(under Limits) Limits {
 	if l.RowsPerSecond != nil {
 		under.RowsPerSecond = l.RowsPerSecond
@@ -41,8 +41,9 @@ func (l Limits) Over(under Limits) Limits {
 	return under
 }
 
-// ReadUnits is the limit in read units a second for a table with so many provisioned ones, 0 if it
-// is billed per request; false if there is no limit, which a share of nothing is.
+// ReadUnits returns the limit in read units per second for a table with the given provisioned
+// units, 0 if it is billed per request. It returns false if there is no limit, as for a share of 0
+// units.
 func (l Limits) ReadUnits(provisioned int64) (float64, bool) {
 	switch {
 	case l.Read == nil:
@@ -54,7 +55,7 @@ func (l Limits) ReadUnits(provisioned int64) (float64, bool) {
 	return units, units > 0
 }
 
-// Rows is the limit in items a second; false if there is none.
+// Rows returns the limit in items per second; false if there is none.
 func (l Limits) Rows() (float64, bool) {
 	if l.RowsPerSecond == nil || *l.RowsPerSecond <= 0 {
 		return 0, false
@@ -62,7 +63,7 @@ func (l Limits) Rows() (float64, bool) {
 	return *l.RowsPerSecond, true
 }
 
-// CPU is the share of the target's CPU above which loads wait; false if it is not watched.
+// CPU returns the CPU load of the target above which loads wait; false if it is not checked.
 func (l Limits) CPU() (float64, bool) {
 	if l.TargetCPU == nil || *l.TargetCPU <= 0 {
 		return 0, false
@@ -70,8 +71,8 @@ func (l Limits) CPU() (float64, bool) {
 	return *l.TargetCPU, true
 }
 
-// SetLimits puts an operator's limits over those that stand in the table's record, or with reset
-// removes all of them.
+// SetLimits overrides limits in the table's record with an operator's limits. With reset it removes
+// all limits from the record.
 func (l *Ledger) SetLimits(ctx context.Context, source string, limits Limits, reset bool) (TableState, error) {
 	limits.ChangedAt = task.Now(ctx).UTC()
 	return l.UpdateTable(ctx, source, func(s *TableState) error {

@@ -6,25 +6,27 @@ import (
 	"time"
 )
 
-// openShards is the record of when listings last showed each shard of a stream open. It is a row of its own, written by the coordinator
-// alone: in the shards' rows it would take the leases of their owners away, because every write of a row raises its counter.
+// openShards records when listings last showed each shard of a stream open. It has its own row,
+// which only the coordinator writes. Writing it into the shards' rows would end their owners'
+// leases, because every write of a row raises its counter.
 type openShards struct {
 	header
 	Label string               `json:"label"`
 	Open  map[string]time.Time `json:"open"` // by shard id
-	// At is when the last whole listing was of, whose shards have their rows.
+	// At is the time of the last complete listing. All its shards have rows.
 	At time.Time `json:"at,omitzero"`
 }
 
-// Listings are what whole listings of a stream have shown, on the service's clock.
+// Listings are the results of complete listings of a stream, on the service's clock.
 type Listings struct {
-	At   time.Time            // when the last one was of; zero before the first
-	Open map[string]time.Time // when each shard was last shown without an end, by its id
+	At   time.Time            // time of the last complete listing; zero before the first
+	Open map[string]time.Time // when each shard was last listed as open, by its id
 }
 
 func (l *Ledger) openKey(source string) string { return l.name + "/open/" + source }
 
-// Listings are those of a stream that were noted: none if NoteOpen was last called for another one.
+// Listings returns the recorded listings of a stream; none if NoteOpen was last called for another
+// stream.
 func (l *Ledger) Listings(ctx context.Context, source, label string) (Listings, error) {
 	seen, _, err := l.seenOpen(ctx, source)
 	if err != nil || seen.Label != label {
@@ -33,8 +35,8 @@ func (l *Ledger) Listings(ctx context.Context, source, label string) (Listings, 
 	return Listings{At: seen.At, Open: seen.Open}, nil
 }
 
-// ListingsFor are the listings of a table's stream where one of its shards needs them to be judged:
-// its children are unknown, or it was not read yet. It is the zero value where none does.
+// ListingsFor returns the listings of a table's stream if one of its shards needs them, because its
+// children are unknown or it was not read yet. Otherwise it returns the zero value.
 func (l *Ledger) ListingsFor(ctx context.Context, source string, table TableState, shards []Shard) (Listings, error) {
 	unread := func(s Shard) bool { return !s.Finished() && s.ReadAt.IsZero() }
 	if len(Unfollowed(table, shards, time.Time{})) == 0 && !slices.ContainsFunc(shards, unread) {
@@ -52,8 +54,9 @@ func (l *Ledger) seenOpen(ctx context.Context, source string) (openShards, uint6
 	return seen, row.Counter, err
 }
 
-// NoteOpen notes a whole listing of the stream, and the shards that it showed without an end at the given time. Those that it did not are kept
-// while known: their children may not be leased yet. The rows of all shards that it showed were created before.
+// NoteOpen records a complete listing of the stream, and the shards that it showed as open at the
+// given time. Other shards are kept while they are in known, because their children may not be
+// leased yet. The rows of all listed shards must exist already.
 func (l *Ledger) NoteOpen(ctx context.Context, source, label string, open []string, at time.Time, known map[string]bool) error {
 	for range tries {
 		seen, counter, err := l.seenOpen(ctx, source)
@@ -70,7 +73,7 @@ func (l *Ledger) NoteOpen(ctx context.Context, source, label string, open []stri
 			}
 		}
 		if at.IsZero() {
-			open = nil // nothing is claimed by a listing that does not say when it was given
+			open = nil // a listing without a time proves nothing
 		}
 		for _, id := range open {
 			next[id] = later(next[id], at.UTC())

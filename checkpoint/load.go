@@ -9,44 +9,45 @@ import (
 	"time"
 )
 
-// MaxTries is how many loads may begin one after the other, none of which ends, before an operator
-// has to ask for the next: a load that starves the stream makes the gap that asks for another
-// (H106).
+// MaxTries is how many loads in a row may begin without completing before only an operator can
+// request the next one. Without this bound, a load that starves the stream would cause the gap that
+// requests another load (H106).
 const MaxTries = 3
 
-// Why a load is paused.
+// The reasons why a load is paused.
 const (
 	PausedByOperator  = "operator"
-	PausedForHeadroom = "headroom" // the stream is closer to losing changes than a load may bring it
+	PausedForHeadroom = "headroom" // the stream's headroom is below the bound for loads
 	// PausedForStranger begins the pause of a sweep, or of a first load, while another migration writes the target. The
 	// rest says which (Stranger).
 	PausedForStranger = "shared target: "
 )
 
-// Load is the copy of the items that the table holds, and the sweep after it: the last one that was
-// asked for. It is sealed, with its plan, before a part of it is leased (H98).
+// Load is the last requested load: the copy of the table's items and the sweep after it. It is
+// sealed, with its plan, before any part is leased (H98).
 type Load struct {
-	// Generation is the one that the load asserts; 0 while the load is requested but not sealed.
+	// Generation is the generation of the rows that the load writes; 0 while the load is requested
+	// but not sealed.
 	Generation uint32 `json:"generation,omitempty"`
-	// Number rises with every load of the table, for as long as the ledger lives.
+	// Number rises with every load of the table, as long as the ledger exists.
 	Number uint32 `json:"number,omitempty"`
 	// Before is the latest generation in which an earlier load began; 0: none, or not recorded.
 	Before uint32 `json:"before,omitempty"`
 	// Parts is the number of parts of the plan; 0 while the load is not sealed.
 	Parts  int    `json:"parts,omitempty"`
-	Source string `json:"source,omitempty"` // the name of its kind, such as scan or export
-	// Export is copied instead of a scan, then Windows in their order, all in one load.
+	Source string `json:"source,omitempty"` // the kind of source, such as scan or export
+	// Export is copied instead of a scan, and then Windows in their order.
 	Export  Export   `json:"export,omitzero"`
 	Windows []Export `json:"windows,omitempty"`
 	// Request is the export that is requested first, until the load is sealed.
 	Request ExportRequest `json:"request,omitzero"`
-	// TableID is that of the source table when the load began; a recreated table has another.
+	// TableID is the id of the source table when the load began; a recreated table has another one.
 	TableID string    `json:"table_id,omitempty"`
 	AskedAt time.Time `json:"asked_at,omitzero"`
-	// StartedAt is on the service's clock; no item is scanned earlier.
+	// StartedAt is when the load was planned, on the service's clock; every item is scanned later.
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// CancelledAt is when an operator ended the load before, or withdrew the request; zero once another
-	// is asked for.
+	// CancelledAt is when an operator cancelled the previous load or withdrew the request; zero
+	// once another load is requested.
 	CancelledAt time.Time `json:"cancelled_at,omitzero"`
 	DoneAt      time.Time `json:"done_at,omitzero"`  // when every part was copied
 	SweptAt     time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write, or the last pass ended
@@ -57,17 +58,17 @@ type Load struct {
 	// old.
 	Estimate      int64 `json:"estimate,omitempty"`
 	EstimateBytes int64 `json:"estimate_bytes,omitempty"`
-	// Paused is why no part is leased; "" if the load runs. It outlives the load, because the one
-	// that paused it must resume it.
+	// Paused is why no part is leased; "" if the load runs. It also applies to the next load,
+	// because only the actor that paused it may resume it.
 	Paused string `json:"paused,omitempty"`
 	Sweep  Sweep  `json:"sweep,omitzero"`
 }
 
-// Begun is the latest generation that a load has begun in, this one or one before it; 0: none. It
-// never falls, so that what a load has overtaken stays overtaken while the next one is asked for.
+// Begun returns the latest generation in which this load or an earlier one began; 0: none. It never
+// falls, so changes that a load has superseded stay superseded while the next load is requested.
 func (l Load) Begun() uint32 { return max(l.Generation, l.Before) }
 
-// PausedForStranger reports whether the load is paused while another migration writes the target.
+// PausedForStranger reports whether the load is paused because another migration writes the target.
 func (l Load) PausedForStranger() bool { return strings.HasPrefix(l.Paused, PausedForStranger) }
 
 // Loaded reports whether the existing items are copied in the current generation.
@@ -75,20 +76,20 @@ func (s TableState) Loaded() bool {
 	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero()
 }
 
-// Stage is how far the load of a table's generation has come.
+// Stage is the progress of the load of a table's generation.
 type Stage string
 
 // The stages.
 const (
-	StageNone     Stage = "none"     // the generation has had no load, and none is asked for
-	StageAsked    Stage = "asked"    // its plan is not made yet
+	StageNone     Stage = "none"     // the generation had no load, and none is requested
+	StageAsked    Stage = "asked"    // requested, but not planned yet
 	StageCopying  Stage = "copying"  // parts are copied, or the load is paused
 	StageSweeping Stage = "sweeping" // passes of the sweep run, or wait for an operator
 	StageOver     Stage = "over"
 )
 
-// Stage is how far the load of the current generation has come. A raise ends the load of the
-// generation before, but one that is asked for and not sealed is of any.
+// Stage returns the progress of the load of the current generation. A raise ends the load of the
+// previous generation. A load that is requested and not sealed belongs to any generation.
 func (s TableState) Stage() Stage {
 	l := s.Load
 	switch {
@@ -99,15 +100,16 @@ func (s TableState) Stage() Stage {
 	case l.DoneAt.IsZero() && l.Parts > 0:
 		return StageCopying
 	case l.DoneAt.IsZero():
-		return StageNone // begun by a version that had no parts: it begins anew
+		return StageNone // begun by a version without parts: it begins again
 	case l.Parts > 0 && l.SweptAt.IsZero() && s.Base != s.Generation:
 		return StageSweeping
 	}
 	return StageOver
 }
 
-// MayHoldOlderRows reports whether rows may hold what no change of the current generation accounts for: it
-// is neither the first in a target of ours, nor swept.
+// MayHoldOlderRows reports whether the target may have rows that no change of the current
+// generation explains: this generation is not swept, and it is not the first in a target that
+// replicator created.
 func (s TableState) MayHoldOlderRows() bool {
 	return s.Base != s.Generation && (s.Base > 0 || s.GapCount > 0 || !s.MadeByUs)
 }
@@ -115,10 +117,10 @@ func (s TableState) MayHoldOlderRows() bool {
 // LoadError says why a step of a load is refused.
 type LoadError struct {
 	Table  string
-	Step   string // what was tried
+	Step   string // the step that was tried
 	Reason string
 	Cure   string // what to do instead
-	// Yet says that waiting mends it: the ledger has to be read again.
+	// Yet reports that waiting may help: the caller must read the ledger again.
 	Yet bool
 }
 
@@ -130,26 +132,26 @@ func (s *TableState) refuse(step, reason, cure string) error {
 	return &LoadError{Table: s.Source, Step: step, Reason: reason, Cure: cure}
 }
 
-// refuseYet refuses what another reading of the ledger may allow.
+// refuseYet refuses a step that may be possible after the ledger is read again.
 func (s *TableState) refuseYet(step, reason, cure string) error {
 	return &LoadError{Table: s.Source, Step: step, Reason: reason, Cure: cure, Yet: true}
 }
 
-// redo is the command that begins a load in a generation of its own.
+// redo returns the command that begins a load in a new generation.
 func (s *TableState) redo() string { return "replicator backfill redo --table " + s.Source }
 
-// The steps below change a table's record, and nothing if they were made already: a write whose
-// outcome is unknown is made again on a fresh record.
+// The steps below change a table's record. They change nothing if they were made already, because a
+// write with an unknown outcome is repeated on a fresh record.
 
-// AskLoad asks for a load of the current generation. Approved allows its sweep in advance.
+// AskLoad requests a load of the current generation. Approved allows its sweep in advance.
 func (s *TableState) AskLoad(at time.Time, approved bool) error {
 	const step = "request a load"
 	switch s.Stage() {
 	case StageCopying, StageSweeping:
 		return s.refuse(step, "a load is running", "wait for its end, or begin again: "+s.redo())
 	case StageOver:
-		// Its images would be as old as those of the one before, and be refused where an item has
-		// changed unseen (H71).
+		// Its images would have versions as old as those of the previous load, so rows of items
+		// that changed unseen would refuse them (H71).
 		return s.refuse(step, "this generation has already had its load", "begin another generation: "+s.redo())
 	}
 	if s.Generation == 0 {
@@ -164,24 +166,24 @@ func (s *TableState) ask(at time.Time, approved bool) {
 	if s.Stage() != StageAsked {
 		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused, Before: before.Begun()}
 	}
-	s.Load.Export, s.Load.Windows, s.Load.Request = Export{}, nil, ExportRequest{} // whoever asks for some says so afterwards
+	s.Load.Export, s.Load.Windows, s.Load.Request = Export{}, nil, ExportRequest{} // a caller that wants them sets them afterwards
 	s.Load.Sweep.Approved = before.Sweep.Approved || approved
 }
 
-// Plan is what a load is sealed with.
+// Plan is the plan with which a load is sealed.
 type Plan struct {
-	Generation uint32 // in which the load was found admissible
-	Number     uint32 // one more than that of the load before
+	Generation uint32 // the generation in which the load is admissible
+	Number     uint32 // one more than the number of the previous load
 	Parts      int
 	Source     string
-	ExportARNs []string // of exports, in their order; none for a scan
+	ExportARNs []string // the exports, in their order; none for a scan
 	TableID    string
 	StartedAt  time.Time // on the service's clock
 	// Estimate and EstimateBytes are the service's own counts.
 	Estimate, EstimateBytes int64
 }
 
-// SealLoad fixes the plan of the load that was asked for. No part is leased before.
+// SealLoad fixes the plan of the requested load. No part is leased before that.
 func (s *TableState) SealLoad(plan Plan) error {
 	const step = "seal the load"
 	sealed := Load{
@@ -210,8 +212,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 	return nil
 }
 
-// PauseLoad keeps workers from leasing parts. An operator's pause stays one, whatever else would
-// pause the load.
+// PauseLoad keeps workers from leasing parts. No other reason replaces an operator's pause.
 func (s *TableState) PauseLoad(why string) error {
 	if stage := s.Stage(); stage == StageNone || stage == StageOver {
 		return s.refuse("pause the load", "no load is running", "see replicator status")
@@ -222,7 +223,8 @@ func (s *TableState) PauseLoad(why string) error {
 	return nil
 }
 
-// ResumeLoad ends a pause: an operator any but one for another migration, everything else its own.
+// ResumeLoad ends a pause. An operator may end any pause except one for another migration; other
+// callers end only their own.
 func (s *TableState) ResumeLoad(why string) error {
 	if stage := s.Stage(); s.Load.Paused == "" && (stage == StageNone || stage == StageOver) {
 		return s.refuse("resume the load", "no load is running", "start one: replicator backfill start --table "+s.Source)
@@ -233,7 +235,7 @@ func (s *TableState) ResumeLoad(why string) error {
 	return nil
 }
 
-// of refuses what is said of another generation or load than the current ones.
+// of refuses a step that refers to another generation or load than the current one.
 func (s *TableState) of(step string, generation, number uint32) error {
 	if s.Generation != generation || s.Load.Generation != generation || s.Load.Number != number {
 		return s.refuseYet(step, "another generation or load has begun", "read the table's record again")
@@ -241,9 +243,9 @@ func (s *TableState) of(step string, generation, number uint32) error {
 	return nil
 }
 
-// CompleteCopy notes that every part of the load is durable. The parts were read in the given
-// generation (H98). A first generation in a target that was made by us needs no sweep: nothing was
-// there before, and of what was copied nothing is in doubt.
+// CompleteCopy records that every part of the load is durable. The parts were read in the given
+// generation (H98). A first generation in a target that replicator created needs no sweep: the
+// target was empty, and no copied item is in doubt.
 func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.Time) error {
 	const step = "complete the copy"
 	if err := s.of(step, generation, number); err != nil {
@@ -268,21 +270,22 @@ func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.
 	return nil
 }
 
-// NeedsNoSweep reports whether the load is over when its copy is: the first into a table of ours.
+// NeedsNoSweep reports whether the load ends with its copy: it is the first load into a table that
+// replicator created.
 func (s *TableState) NeedsNoSweep() bool {
 	return s.MadeByUs && s.Base == 0 && !s.NeedsLoad && s.Load.Doubted().IsZero()
 }
 
-// mended makes the current generation the base: it was loaded, and swept where that is needed.
+// mended makes the current generation the base: it was loaded and, if necessary, swept.
 func (s *TableState) mended() {
 	s.Base = s.Generation
 	s.NeedsLoad, s.Reason, s.Kind, s.LostFrom, s.Tries = false, "", "", time.Time{}, 0
 	s.forget()
 }
 
-// AsksItself reports whether the tool asks for a load without an operator: for the first one if
-// first is set, and after a gap if again is. If it does not although a load is needed, waits says
-// why.
+// AsksItself reports whether replicator requests a load without an operator: the first load if
+// first is set, and a load after a gap if again is set. If a load is needed but not requested,
+// waits says why.
 func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	stage := s.Stage()
 	switch {
@@ -304,9 +307,9 @@ func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	return true, ""
 }
 
-// BeginInto decides whether the first generation may begin in a target that holds rows or does not.
-// Whose rows they are nobody knows, so that an operator has to answer, once. A generation that has
-// begun is not asked about.
+// BeginInto decides whether the first generation may begin in the target. If the target holds rows,
+// their owner is unknown, so an operator must allow it once. It decides nothing after a generation
+// has begun.
 func (s *TableState) BeginInto(holdsRows, adopt bool) error {
 	switch {
 	case s.Generation > 0:
@@ -320,13 +323,13 @@ func (s *TableState) BeginInto(holdsRows, adopt bool) error {
 	return nil
 }
 
-// AskLoad asks for a load of a table. Approved allows its sweep in advance.
+// AskLoad requests a load of a table. Approved allows its sweep in advance.
 func (l *Ledger) AskLoad(ctx context.Context, source string, approved bool) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskLoad(at, approved) })
 }
 
-// SealLoad fixes the plan of the load that was asked for.
+// SealLoad fixes the plan of the requested load.
 func (l *Ledger) SealLoad(ctx context.Context, source string, plan Plan) (TableState, error) {
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.SealLoad(plan) })
 }
@@ -341,8 +344,8 @@ func (l *Ledger) ResumeLoad(ctx context.Context, source, why string) (TableState
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.ResumeLoad(why) })
 }
 
-// CompleteCopy notes that every part of the load is durable. Table is the record with which the
-// parts were read.
+// CompleteCopy records that every part of the load is durable. Table is the record that the caller
+// had when it read the parts.
 func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
@@ -350,8 +353,8 @@ func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) 
 	})
 }
 
-// Redo ends the generation from and asks for a load of the next, whatever the load of this one has
-// come to.
+// Redo ends the generation from and requests a load of the next one, regardless of the progress of
+// the current load.
 func (l *Ledger) Redo(ctx context.Context, source string, from uint32, reason string, approved bool) (TableState, error) {
 	if from == 0 {
 		return TableState{}, (&TableState{Source: source}).AskLoad(time.Time{}, false)

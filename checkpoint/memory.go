@@ -6,12 +6,13 @@ import (
 	"sync"
 )
 
-// memory keeps the records of rows as they were last decoded. Every worker looks at all rows of a table every second or two, and most of
-// them have not changed since: comparing their text is many times cheaper than decoding it. A row is known by its whole text, not by
-// its counter, which says nothing once a ledger was restored.
+// memory caches the records of rows as last decoded. Every worker reads all rows of a table every
+// second or two, and most of them have not changed: comparing their text is many times cheaper than
+// decoding it. It compares the whole text, not the counter, because counters are not unique after a
+// ledger was restored.
 type memory[T headed] struct {
 	mu   sync.Mutex
-	sets map[string][]remembered[T] // by what is read together; in the order of keys, and never changed in place
+	sets map[string][]remembered[T] // by set of rows that are read together; sorted by key, and never changed in place
 }
 
 type remembered[T headed] struct {
@@ -22,8 +23,9 @@ type remembered[T headed] struct {
 
 func (r remembered[T]) is(row Row) bool { return r.key == row.Key && bytes.Equal(r.text, row.Data) }
 
-// decode gives the records of rows that were read together, in order of their keys, and forgets what is not among them. The records are
-// shallow copies: what they point to belongs to the memory. The rows' text must not change afterwards.
+// decode returns the records of rows that were read together, sorted by key, and forgets all other
+// rows of the set. The records are shallow copies: data that they point to belongs to the memory.
+// The rows' text must not change afterwards.
 func (m *memory[T]) decode(set string, rows []Row) ([]T, error) {
 	m.mu.Lock()
 	before := m.sets[set]
@@ -59,7 +61,7 @@ func (m *memory[T]) decode(set string, rows []Row) ([]T, error) {
 	return records, nil
 }
 
-// one is decode for a row that is read by itself.
+// one does the same as decode for a single row.
 func (m *memory[T]) one(row Row) (record T, err error) {
 	records, err := m.decode(row.Key, []Row{row})
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Mode says what becomes of the changes of a table before its checkpoint moves.
+// Mode says what is done with a table's changes before its checkpoints move.
 type Mode string
 
 // The modes.
@@ -19,10 +19,10 @@ const (
 // Publishes reports whether changes go to a topic.
 func (m Mode) Publishes() bool { return m != Direct }
 
-// Writes reports whether whoever reads changes writes them as well.
+// Writes reports whether the process that reads changes also writes them to the target.
 func (m Mode) Writes() bool { return m != Topic }
 
-// String is the mode's word.
+// String returns the mode's word.
 func (m Mode) String() string {
 	if m == Direct {
 		return "direct"
@@ -30,12 +30,12 @@ func (m Mode) String() string {
 	return string(m)
 }
 
-// ErrMode is returned where a table is worked on in another mode than the ledger says. A process
-// of another mode would move checkpoints past what was never published.
+// ErrMode is returned if a process works on a table in another mode than the ledger says. Such a
+// process would move checkpoints past changes that were never published.
 var ErrMode = errors.New("the ledger records another mode for the table")
 
-// Admits fails with ErrMode where a process of a mode may not work on the table. Accept lets it
-// change the mode.
+// Admits returns ErrMode if a process with the given mode may not work on the table. Accept allows
+// it to change the mode.
 func (s TableState) Admits(mode Mode, accept bool) error {
 	if s.Generation == 0 || s.Apply == mode || accept {
 		return nil
@@ -43,14 +43,14 @@ func (s TableState) Admits(mode Mode, accept bool) error {
 	return fmt.Errorf("%w: table %s has mode %s, this process has mode %s", ErrMode, s.Source, s.Apply, mode)
 }
 
-// LeftTopic is why a generation begins where a table is not applied from a topic any more.
+// LeftTopic is why a generation begins when a table is no longer applied from a topic.
 const LeftTopic = "the table was applied from a topic; unapplied messages of the topic need a load"
 
-// CheckMode makes a table's mode that of this process, until the first generation begins or with
-// accept; otherwise it fails with ErrMode if it is another. From then on leases of this table are
-// taken only while the ledger holds this mode. Processes of another mode find out when they next
-// look at the ledger, and stop. A table that leaves its topic begins a new generation, because
-// messages that are not applied yet may never be.
+// CheckMode compares a table's mode with the mode of this process. Before the first generation, or
+// with accept, it stores the process's mode; otherwise it returns ErrMode if they differ. After
+// CheckMode, leases of this table are taken only while the ledger holds this mode. Processes with
+// another mode stop when they next read the ledger. A table that leaves its topic begins a new
+// generation, because unapplied messages may never be applied.
 func (l *Ledger) CheckMode(ctx context.Context, source string, mode Mode, accept bool) error {
 	state, _, err := l.Table(ctx, source)
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *Ledger) CheckMode(ctx context.Context, source string, mode Mode, accept
 	return nil
 }
 
-// checkMode refuses to go on in a mode that another process has replaced.
+// checkMode returns ErrMode if another process has replaced the mode that this process checked.
 func (l *Ledger) checkMode(s TableState) error {
 	l.mu.Lock()
 	mode, checked := l.modes[s.Source]
@@ -89,9 +89,9 @@ func (l *Ledger) checkMode(s TableState) error {
 	return nil
 }
 
-// number notes where the numbers of a shard's messages begin: with a generation, and with the first
-// lease in a mode that publishes. What was read in another mode before was never published, or is
-// applied without appliers.
+// number records where the numbers of a shard's messages begin: with a new generation, and with the
+// first lease in a mode that publishes. Changes that were read in another mode before were never
+// published, or need no appliers.
 func (s *Shard) number(mode Mode, raised bool) {
 	if mode.Publishes() && (raised || s.Apply != mode) {
 		s.NumberedFrom = s.Applied

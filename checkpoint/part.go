@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// Phase is what a load does with its parts: first it copies, then it sweeps, pass by pass. Each
-// phase has parts of its own.
+// Phase is a phase of a load: first it copies, then it sweeps, pass by pass. Each phase has its own
+// parts.
 type Phase string
 
 // PhaseCopy is the phase in which the source is copied.
 const PhaseCopy Phase = "copy"
 
-// PhaseSweep is the phase of a pass of the sweep.
+// PhaseSweep returns the phase of a pass of the sweep.
 func PhaseSweep(pass int) Phase { return Phase(fmt.Sprint("sweep-", pass)) }
 
-// PartState is where a part stands.
+// PartState is the state of a part.
 type PartState string
 
 // The states of a part.
 const (
 	PartOpen PartState = "open"
-	PartDone PartState = "done" // everything of it is durable
+	PartDone PartState = "done" // all its work is durable
 )
 
-// Part is the ledger's row of one part of a load or of a verify: a segment of a scan, some files of an
-// export, a range of a sweep. One without a row is free, and nothing of it is done.
+// Part is the ledger's row of one part of a load or of a verify: a segment of a scan, some files of
+// an export, a range of a sweep. A part without a row is free and not begun.
 type Part struct {
 	header
 	Source     string `json:"source"` // source table
 	Generation uint32 `json:"generation"`
 	Number     uint32 `json:"number"` // of the load
 	Phase      Phase  `json:"phase"`
-	// Index is 0 to Total-1; a part is valid only for its Total.
+	// Index is 0 to Total-1. A part is valid only while its phase has Total parts.
 	Index int       `json:"index"`
 	Total int       `json:"total"`
 	State PartState `json:"state"`
@@ -45,7 +45,8 @@ type Part struct {
 	// does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
-	// Begun is when it was first leased, on the service's clock as far as the worker knew it; for people.
+	// Begun is when the part was first leased, on the service's clock if the worker knew it. It
+	// informs people only.
 	Begun time.Time `json:"begun,omitzero"`
 	PartProgress
 	Heartbeat
@@ -54,19 +55,20 @@ type Part struct {
 	Counter uint64 `json:"-"`
 }
 
-// PartProgress is how far a part has come.
+// PartProgress is the progress of a part.
 type PartProgress struct {
-	// Position is where the next page begins, in the source's own form; nil before the first page
-	// and after the last. It has keys.
+	// Position is where the next page begins, in the source's own format; nil before the first page
+	// and after the last. It contains item keys.
 	Position json.RawMessage `json:"position,omitempty"`
-	// Items are durable. Items that are read again after a crash count again.
+	// Items is how many items were copied durably. Items that are read again after a crash count
+	// again.
 	Items int64   `json:"items,omitempty"`
 	Bytes int64   `json:"bytes,omitempty"`
 	Units float64 `json:"units,omitempty"` // read capacity units consumed
 	Rate  float64 `json:"rate,omitempty"`  // items a second over the last minutes; 0 while no worker copies it
 	Counts
-	// Compared is the result of a part of a verify. Kept are the names of its further rows: pieces
-	// of sums, and findings.
+	// Compared is the result of a part of a verify. Kept are the names of further rows of the part,
+	// with partial sums and findings.
 	Compared VerifyCounts `json:"compared,omitzero"`
 	Kept     []string     `json:"kept,omitempty"`
 }
@@ -84,8 +86,8 @@ func (l *Ledger) phasePrefix(source string, generation, number uint32, phase Pha
 	return fmt.Sprintf("%s%08d/%04d/%s/", l.partPrefix(source), generation, number, phase)
 }
 
-// RunningPhase is the phase in which the table's load leases parts, and into how many it is
-// divided; 0 if there is none.
+// RunningPhase returns the phase in which workers lease parts of the table's load, and its number
+// of parts; 0 if there is none.
 func (s TableState) RunningPhase() (phase Phase, total int) {
 	switch s.Stage() {
 	case StageCopying:
@@ -96,24 +98,25 @@ func (s TableState) RunningPhase() (phase Phase, total int) {
 	return "", 0
 }
 
-// LoadPart is what each part is as that the table's load leases now, but for its index, before
-// anybody has begun it. Its Total is 0 if there is none.
+// LoadPart returns a part of the running phase of the table's load as it is before a worker begins
+// it; the caller sets its Index. Its Total is 0 if no phase is running.
 func (s TableState) LoadPart() Part {
 	phase, total := s.RunningPhase()
 	return Part{Source: s.Source, Generation: s.Generation, Number: s.Load.Number, Phase: phase, Total: total, State: PartOpen}
 }
 
-// VerifyPart is LoadPart for the table's verify.
+// VerifyPart does the same as LoadPart for the table's verify.
 func (s TableState) VerifyPart() Part {
 	return Part{Source: s.Source, Number: s.Verify.Number, Phase: phaseVerify(s.Verify.Phase), Total: s.Verify.Parts, State: PartOpen}
 }
 
-// SamePhase reports whether two parts of a table are of one phase, under one division.
+// SamePhase reports whether two parts of a table belong to the same phase with the same number of
+// parts.
 func (p Part) SamePhase(o Part) bool {
 	return p.Generation == o.Generation && p.Number == o.Number && p.Phase == o.Phase && p.Total == o.Total
 }
 
-// runs reports whether the part is one of those that the table's load or verify leases now.
+// runs reports whether the part belongs to the running phase of the table's load or verify.
 func (s TableState) runs(p Part) bool {
 	of := s.LoadPart()
 	if p.Phase.verifies() {
@@ -122,7 +125,7 @@ func (s TableState) runs(p Part) bool {
 	return of.Total > 0 && p.SamePhase(of)
 }
 
-// pauses is why parts of the phase are not leased; "" if they are.
+// pauses returns why parts of the phase are not leased; "" if they are.
 func (s TableState) pauses(phase Phase) string {
 	if phase.verifies() {
 		return s.Verify.Paused
@@ -130,7 +133,7 @@ func (s TableState) pauses(phase Phase) string {
 	return s.Load.Paused
 }
 
-// PartsOf reads the rows of the phase that LoadPart or VerifyPart gave, by index.
+// PartsOf reads the rows of the phase of a part that LoadPart or VerifyPart returned, by index.
 func (l *Ledger) PartsOf(ctx context.Context, of Part) ([]Part, error) {
 	source := of.Source
 	if of.Phase.verifies() {
@@ -169,7 +172,7 @@ func (l *Ledger) decodeParts(source string, rows []Row) ([]Part, error) {
 	return parts, err
 }
 
-// Sums are what the rows of a phase's parts add up to.
+// Sums are the totals of the rows of a phase's parts.
 type Sums struct {
 	Total, Done, Held int // parts
 	Items, Bytes      int64
@@ -180,8 +183,7 @@ type Sums struct {
 // Complete reports whether every part is done.
 func (s Sums) Complete() bool { return s.Total > 0 && s.Done == s.Total }
 
-// PartsDone adds up the rows of a phase that is divided into so many parts. Rows of another
-// division do not count.
+// PartsDone adds up the rows of a phase with total parts. Rows with another Total do not count.
 func PartsDone(rows []Part, total int) Sums {
 	sums := Sums{Total: total}
 	seen := map[int]bool{}
@@ -206,9 +208,9 @@ func (c Counts) add(o Counts) Counts {
 	return Counts{Seen: c.Seen + o.Seen, Put: c.Put + o.Put, Removed: c.Removed + o.Removed, Bare: c.Bare + o.Bare, Left: c.Left + o.Left, Unexplained: c.Unexplained + o.Unexplained}
 }
 
-// RemoveParts deletes the rows of parts of loads that are over.
+// RemoveParts deletes the part rows of completed loads.
 func (l *Ledger) RemoveParts(ctx context.Context, source string) error {
-	table, _, err := l.Table(ctx, source) // before the rows: those of a load that is sealed meanwhile have a higher number
+	table, _, err := l.Table(ctx, source) // read before the rows: parts of a load that is sealed meanwhile have a higher number
 	if err != nil {
 		return err
 	}
@@ -229,7 +231,7 @@ func (l *Ledger) RemoveParts(ctx context.Context, source string) error {
 	return nil
 }
 
-// PartLease is the right to move one part on, for as long as its context lives.
+// PartLease is the right to advance one part while its context is not done.
 type PartLease struct {
 	*rowLease
 	ctx  context.Context
@@ -237,13 +239,12 @@ type PartLease struct {
 	note Trouble // guarded by mu
 }
 
-// TakePart leases a part that LookParts gave. It fails with ErrTaken when another worker was
-// faster, or the table's load does not lease this part any more: it is paused, another phase runs,
-// or the generation was raised.
+// TakePart leases a part. It fails with ErrTaken if another worker was faster, or if the part is no
+// longer available: its load or verify is paused, another phase runs, or the generation was raised.
 func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 	lease := &PartLease{}
 	encode := func() ([]byte, error) {
-		table, _, err := l.Table(ctx, p.Source) // read as late as can be
+		table, _, err := l.Table(ctx, p.Source) // read as late as possible
 		if err != nil {
 			return nil, err
 		}
@@ -272,54 +273,54 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 	return lease, nil
 }
 
-// Part is the record as last written.
+// Part returns the record as last written.
 func (l *PartLease) Part() Part {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.part
 }
 
-// Context ends, with the cause ErrLeaseLost, when the lease can no longer be trusted. Work under
-// the lease runs in it.
+// Context returns a context that ends, with the cause ErrLeaseLost, when the lease can no longer be
+// trusted. Work under the lease uses it.
 func (l *PartLease) Context() context.Context { return l.ctx }
 
-// Keep renews the lease until its context ends; run it as a task beside the work.
+// Keep renews the lease until its context ends. Run it as a task in parallel with the work.
 func (l *PartLease) Keep() error {
 	return l.keep(l.ctx, l.Renew)
 }
 
-// Renew writes the lease's row now. When it returns nil, nobody had taken the part when that write
-// took place.
+// Renew writes the lease's row now. If it returns nil, no other worker had taken the part at the
+// time of that write.
 func (l *PartLease) Renew(ctx context.Context) error {
 	return l.change(ctx, func(*Part) error { return nil })
 }
 
-// Note says what keeps the part from getting on, or with the zero value that nothing does. It is
-// written with the next renewal or commit.
+// Note records why the part makes no progress; the zero value clears it. The next renewal or commit
+// writes it.
 func (l *PartLease) Note(t Trouble) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note = t
 }
 
-// Commit moves the part on: everything before the position must be durable. It refuses to move
+// Commit advances the part: all work before the new position must be durable. It refuses to move
 // back.
 func (l *PartLease) Commit(ctx context.Context, to PartProgress) error {
 	return l.change(ctx, func(p *Part) error { return p.advance(to) })
 }
 
-// Finish commits the last page of the part: it is done.
+// Finish commits the last page of the part and marks the part as done.
 func (l *PartLease) Finish(ctx context.Context, to PartProgress) error {
 	to.Position = nil
 	return l.conclude(ctx, PartDone, func(p *Part) error { return p.advance(to) })
 }
 
-// Release gives the part up after a clean stop: another worker may take it at once.
+// Release returns the part after a clean stop: another worker may take it at once.
 func (l *PartLease) Release(ctx context.Context) error {
 	return l.conclude(ctx, PartOpen, func(*Part) error { return nil })
 }
 
-// conclude is the last write of a lease, as that of a shard's.
+// conclude makes the last write of a lease, like the conclude of a shard's lease.
 func (l *PartLease) conclude(ctx context.Context, state PartState, change func(*Part) error) error {
 	err := l.change(ctx, func(p *Part) error {
 		if err := change(p); err != nil {
@@ -327,7 +328,7 @@ func (l *PartLease) conclude(ctx context.Context, state PartState, change func(*
 		}
 		p.State, p.Owner = state, ""
 		p.Heartbeat, p.Rate = l.ledger.unowned(ctx), 0
-		p.ClockOffset = l.ledger.wrongBy() // its times are those of the rate
+		p.ClockOffset = l.ledger.wrongBy() // needed to compute the rate of a done part from its times
 		return nil
 	})
 	if p := l.Part(); errors.Is(err, ErrLeaseLost) && p.Owner == "" && p.State == state {
@@ -360,10 +361,10 @@ func (p *Part) advance(to PartProgress) error {
 	return nil
 }
 
-// PartsToTake are the free parts that a worker leases now, so that each of so many live workers
-// comes to hold about parts ÷ workers, and this one at most limit. Held counts parts by worker.
-// Nobody takes a part over from another: parts are short, and who comes late finds others free.
-// Workers begin at different parts, so that they seldom want the same one.
+// PartsToTake returns the free parts that a worker leases now, so that each live worker holds about
+// parts ÷ workers, and this one at most limit. Held counts parts by worker. No worker takes a held
+// part from another: parts are short, and a late worker finds other free parts. Workers begin at
+// different parts, so they seldom want the same one.
 func PartsToTake(free []Part, held map[string]int, me string, workers, limit int) []Part {
 	open, others := len(free), 0
 	for worker, n := range held {

@@ -5,19 +5,20 @@ import (
 	"fmt"
 )
 
-// partBlock is how many rows of parts are read together. Their keys begin alike: a number without
-// its last two digits.
+// partBlock is how many part rows one read returns. Their keys share a prefix: the part's number
+// without its last two digits.
 const partBlock = 100
 
-// doneParts are the rows of a phase that are not read again. Every worker looks at the parts every
-// two seconds, and a part that is done stays so, for as long as its phase has rows.
+// doneParts holds rows of a phase that need not be read again. Every worker reads the parts every
+// two seconds, and a part that is done stays done while its phase has rows.
 type doneParts struct {
 	prefix string
 	total  int           // parts of the phase
 	blocks map[int][]Row // all of whose parts are done
 }
 
-// phaseRows reads the rows of a phase, in the order of keys, but for those that are known as done.
+// phaseRows returns the rows of a phase in key order. It does not read blocks that are known to be
+// done.
 func (l *Ledger) phaseRows(ctx context.Context, set, prefix string) ([]Row, error) {
 	l.mu.Lock()
 	known := l.done[set]
@@ -39,8 +40,8 @@ func (l *Ledger) phaseRows(ctx context.Context, set, prefix string) ([]Row, erro
 	return all, nil
 }
 
-// rememberDone remembers the blocks of a phase that have a row of every part, each of which is done
-// and of one division. What is remembered is never changed in place.
+// rememberDone remembers the blocks of a phase in which every part has a row, is done and has the
+// same Total. Remembered rows are never changed in place.
 func (l *Ledger) rememberDone(set, prefix string, parts []Part, rows []Row) {
 	done := doneParts{prefix: prefix, blocks: map[int][]Row{}}
 	for from := 0; from < len(parts); {

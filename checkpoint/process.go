@@ -7,22 +7,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Process is a process that runs for the migration and held no lease when it said so. Nothing is
-// decided by it: it is there so that people see standbys.
+// Process is the record of a running process of the migration that held no lease when it wrote the
+// record. It only shows standbys to people; no decision depends on it.
 type Process struct {
 	header
 	Worker string `json:"worker"`
 	Heartbeat
 }
 
-// forgotten is how old the beat of a process may be that ended without a word, before others remove
-// its row.
+// forgotten is the age of a process's last heartbeat after which other processes remove its row.
 const forgotten = 24 * time.Hour
 
 func (l *Ledger) processPrefix() string { return l.name + "/process/" }
 
-// ShowProcess says that this process runs. Who holds no lease does it once a lease. It removes the
-// rows of processes that are long gone.
+// ShowProcess records that this process runs. A process without a lease calls it once per lease
+// duration. It also removes old rows of processes that ended uncleanly.
 func (l *Ledger) ShowProcess(ctx context.Context) error {
 	rows, err := l.store.Read(ctx, l.processPrefix())
 	if err != nil {
@@ -41,7 +40,7 @@ func (l *Ledger) ShowProcess(ctx context.Context) error {
 	return err
 }
 
-// forget removes the row of a process that is long gone.
+// forget removes the row of a process whose last heartbeat is too old.
 func (l *Ledger) forget(ctx context.Context, row Row) error {
 	p, err := l.processes.one(row)
 	if err != nil || task.Now(ctx).Sub(p.WrittenAt) < forgotten {
@@ -51,7 +50,7 @@ func (l *Ledger) forget(ctx context.Context, row Row) error {
 	return err
 }
 
-// RemoveProcess says that this process ends.
+// RemoveProcess removes the row of this process, which ends.
 func (l *Ledger) RemoveProcess(ctx context.Context) error {
 	row, found, err := readRow(ctx, l.store, l.processPrefix()+l.worker)
 	if err != nil || !found {
@@ -61,7 +60,7 @@ func (l *Ledger) RemoveProcess(ctx context.Context) error {
 	return err
 }
 
-// Processes are those that said that they run, by name.
+// Processes reads the records of running processes, by name.
 func (l *Ledger) Processes(ctx context.Context) ([]Process, error) {
 	rows, err := l.store.Read(ctx, l.processPrefix())
 	if err != nil {

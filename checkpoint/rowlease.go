@@ -9,32 +9,34 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// rowLease is one holding of one row: the counter it expects, the time until which the lease may be trusted, and the write whose
-// outcome is not known yet, if there is one. A row lease that is lost never writes again; taking the row again makes another one
-// with another epoch (H45).
+// rowLease is one holding of one row: the counter that it expects, the time until which the lease
+// may be trusted, and the write whose outcome is still unknown, if there is one. A lost row lease
+// never writes again; taking the row again creates another one with another epoch (H45).
 type rowLease struct {
 	ledger *Ledger
 	store  Store
 	key    string
 	end    context.CancelCauseFunc
 
-	turn    *task.Limit // one write at a time; it is held across calls of the store and guards what follows
+	turn    *task.Limit // allows one write at a time; held across store calls; guards the next two fields
 	counter uint64
 	pending *pending
 
-	mu    sync.Mutex    // guards what follows, and the record that apply changes
+	mu    sync.Mutex    // guards the next two fields and the record that apply changes
 	until time.Duration // how long the lease may be trusted, on the monotonic clock
 	lost  error
 }
 
-// pending is a write that was begun. While its outcome is unknown nothing else is written to the row.
+// pending is a write that was sent. While its outcome is unknown, no other write is made to the
+// row.
 type pending struct {
 	data  []byte
 	sent  time.Duration
 	apply func() (over bool)
 }
 
-// begin is the first write of a row lease: the row is taken from the counter it was seen with.
+// begin makes the first write of a row lease: it takes the row if the row's counter is still
+// counter.
 func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uint64, encode func() ([]byte, error), apply func() bool) (*rowLease, context.Context, error) {
 	held, end := context.WithCancelCause(ctx)
 	t := &rowLease{ledger: l, store: store, key: key, turn: task.NewLimit(1), counter: counter, end: end}
@@ -48,8 +50,9 @@ func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uin
 	return t, held, nil
 }
 
-// write makes the row hold what encode gives, once no earlier write is in doubt. Encode runs while the row is ours. Apply runs
-// once the write took place, which may be in a later call; it tells whether that write gave the row up.
+// write stores the data that encode returns, once no earlier write is in doubt. Encode runs while
+// this process holds the row. Apply runs after the write took place, possibly in a later call, and
+// reports whether that write released the row.
 func (t *rowLease) write(ctx context.Context, encode func() ([]byte, error), apply func() (over bool)) error {
 	if err := t.turn.Acquire(ctx, 1); err != nil {
 		return err
@@ -63,7 +66,7 @@ func (t *rowLease) write(ctx context.Context, encode func() ([]byte, error), app
 			return err
 		}
 		if _, err := t.trust(); err != nil {
-			return err // what was in doubt gave the row up: it is anybody's now
+			return err // the earlier write released the row, so another worker may hold it
 		}
 	}
 	data, err := encode()
@@ -88,8 +91,8 @@ func (t *rowLease) settle(ctx context.Context) error {
 	t.pending = nil
 	t.counter++
 	t.mu.Lock()
-	// Trusted from when the write was sent, not from when its answer came (H44): others count from when they see the counter
-	// change, which is later.
+	// The lease counts from when the write was sent, not from when its response came (H44). Other
+	// workers count from when they see the counter change, which is later.
 	t.until = p.sent + t.ledger.lease - t.ledger.margin()
 	over := p.apply()
 	t.mu.Unlock()
@@ -108,19 +111,19 @@ func (t *rowLease) lose(cause error) {
 	t.end(cause)
 }
 
-// Abandon ends the lease without a word to the ledger: others wait until it is over. After the last write of a lease it changes
-// nothing.
+// Abandon ends the lease without a write, so other workers wait until it expires. After the last
+// write of a lease it changes nothing.
 func (t *rowLease) Abandon() { t.lose(ErrLeaseLost) }
 
-// trust is until when the lease holds, or why it does not.
+// trust returns until when the lease may be trusted, or why it is lost.
 func (t *rowLease) trust() (time.Duration, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.until, t.lost
 }
 
-// keep renews, a third of the lease after the last write was sent, until ctx ends or the lease is lost. The context of the lease
-// ends when it can no longer be trusted, however the renewals fare.
+// keep renews the lease a third of its duration after each write was sent, until ctx ends or the
+// lease is lost. It ends the context of the lease in time even if renewals hang or fail.
 func (t *rowLease) keep(ctx context.Context, renew func(ctx context.Context) error) error {
 	third := t.ledger.lease / 3
 	for {
@@ -143,7 +146,7 @@ func (t *rowLease) keep(ctx context.Context, renew func(ctx context.Context) err
 		limited, cancel := task.WithTimeout(ctx, until-now)
 		err := renew(limited)
 		cancel()
-		// The attempt may have taken all the time there was: the next one must not be waited for past the end.
+		// The attempt may have used all remaining time, so do not sleep past the end of the lease.
 		if err != nil && task.Sleep(ctx, min(until-task.Mono(ctx), third/4)) != nil {
 			return nil
 		}

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Run is a stretch of a shard's numbered messages, From to To, all applied, and the latest event
-// time among them.
+// Run is a range of a shard's numbered messages, From to To, that are all applied, with their
+// latest event time.
 type Run struct {
 	From uint64    `json:"f"`
 	To   uint64    `json:"t"`
 	At   time.Time `json:"at,omitzero"`
 }
 
-// Runs are what is applied of a shard's messages: in order, none touches another.
+// Runs are the applied messages of a shard, in order. No run touches another.
 type Runs []Run
 
-// Union is what either holds.
+// Union returns the messages that are in r or in o.
 func (r Runs) Union(o Runs) Runs {
 	all := slices.Concat(r, o)
 	slices.SortFunc(all, func(a, b Run) int {
@@ -39,7 +39,7 @@ func (r Runs) Union(o Runs) Runs {
 	return slices.Clip(out)
 }
 
-// Within reports whether the other runs hold all of these.
+// Within reports whether o contains all runs of r.
 func (r Runs) Within(o Runs) bool {
 	for _, run := range r {
 		if !slices.ContainsFunc(o, func(held Run) bool { return held.From <= run.From && run.To <= held.To }) {
@@ -49,13 +49,13 @@ func (r Runs) Within(o Runs) bool {
 	return true
 }
 
-// Outside are the runs that the other ones do not hold as a whole.
+// Outside returns the runs of r that o does not contain completely.
 func (r Runs) Outside(o Runs) Runs {
 	return slices.DeleteFunc(slices.Clone(r), func(run Run) bool { return Runs{run}.Within(o) })
 }
 
-// Prefix is how far messages are applied without a hole from the first one on, which has the number
-// after+1: the last number, and the latest event time up to it. Without that message it is after.
+// Prefix returns the last number up to which all messages from number after+1 on are applied, and
+// their latest event time. If message after+1 is not applied, it returns after.
 func (r Runs) Prefix(after uint64) (through uint64, at time.Time) {
 	for _, run := range r {
 		if run.From <= after+1 && run.To > after {

@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// Sampled is what the continuous comparison of a table came to: workers compare a sample of what
-// they have just applied.
+// Sampled is the result of the continuous comparison of a table: workers compare a sample of the
+// rows that they have just written.
 type Sampled struct {
-	At       time.Time `json:"at,omitzero"`        // of the last comparison, on the service's clock
-	Compared int64     `json:"compared,omitempty"` // rows, ever
+	At       time.Time `json:"at,omitzero"`        // time of the last comparison, on the service's clock
+	Compared int64     `json:"compared,omitempty"` // rows compared since the ledger began
 	// Differing is how many rows are known to differ: a comparison found them, and no later one
 	// found them equal.
 	Differing int `json:"differing,omitempty"`
 }
 
-// Mismatched is how many rows are known to differ, by the last verify and by what was sampled; false
-// if nothing was compared yet.
+// Mismatched returns how many rows are known to differ, according to the last verify and the
+// continuous comparison; false if nothing was compared yet.
 func (s TableState) Mismatched() (rows int64, known bool) {
 	return s.Verify.Result.Differing() + int64(s.Sampled.Differing), s.Verify.Result.Known() || !s.Sampled.At.IsZero()
 }
 
-// MostSampled bounds the rows that are remembered to differ. More are not: those that are have to be
-// mended first.
+// MostSampled bounds the recorded differing rows. More are recorded only after some of these are
+// repaired.
 const MostSampled = 200
 
-// sampledRecord keeps what is known to differ.
+// sampledRecord holds the rows that are known to differ.
 type sampledRecord struct {
 	header
 	Source   string            `json:"source"`
-	Findings []json.RawMessage `json:"findings,omitempty"` // in a form of their own; they hold keys
+	Findings []json.RawMessage `json:"findings,omitempty"` // in the verify package's format; they hold keys
 }
 
 func (l *Ledger) sampledKey(source string) string { return l.name + "/sampled/" + source }
 
-// Mismatches are the rows of a table that continuous comparison knows to differ, each in a form of
-// its own.
+// Mismatches returns the rows of a table that differ according to the continuous comparison, each
+// in the verify package's format.
 func (l *Ledger) Mismatches(ctx context.Context, source string) ([]json.RawMessage, error) {
 	record, _, err := l.sampled(ctx, source)
 	return record.Findings, err
@@ -51,8 +51,8 @@ func (l *Ledger) sampled(ctx context.Context, source string) (sampledRecord, uin
 	return record, row.Counter, decode(row, &record)
 }
 
-// Sample notes that so many rows were compared at a time, and changes what is known to differ.
-// Change is called again with a fresh list whenever another worker was faster.
+// Sample records that a number of rows were compared at the given time, and changes the list of
+// differing rows. It calls change again with a fresh list whenever another worker was faster.
 func (l *Ledger) Sample(ctx context.Context, source string, at time.Time, compared int64, change func([]json.RawMessage) []json.RawMessage) (Sampled, error) {
 	for range tries {
 		record, counter, err := l.sampled(ctx, source)
@@ -72,7 +72,7 @@ func (l *Ledger) Sample(ctx context.Context, source string, at time.Time, compar
 			}
 		}
 		state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
-			if !s.Sampled.At.Equal(at) { // else an attempt of before was executed
+			if !s.Sampled.At.Equal(at) { // otherwise an earlier attempt took place
 				s.Sampled.Compared += compared
 			}
 			s.Sampled.At, s.Sampled.Differing = at.UTC(), len(record.Findings)

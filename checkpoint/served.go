@@ -8,16 +8,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// served is the source's clock as its last answer showed it. It goes on with the monotonic clock,
-// so that no worker's wall clock has a part in what coverage rests on (H64).
+// served is the source's clock according to its last response. It advances with the monotonic
+// clock, so coverage depends on no worker's wall clock (H64).
 type served struct {
 	mu     sync.Mutex
-	at     time.Time     // of the last answer; zero before the first
-	heard  time.Duration // when the answer came, on the monotonic clock
-	offset time.Duration // how far this host's wall clock was ahead of it
+	at     time.Time     // time of the last response; zero before the first
+	heard  time.Duration // when the response arrived, on the monotonic clock
+	offset time.Duration // how far this host's wall clock was ahead of the source's
 }
 
-// Heard notes the time that an answer of the source carries. Zero says nothing.
+// Heard records the time in a response from the source. It ignores zero.
 func (l *Ledger) Heard(ctx context.Context, at time.Time) {
 	if at.IsZero() {
 		return
@@ -27,8 +27,9 @@ func (l *Ledger) Heard(ctx context.Context, at time.Time) {
 	l.served.at, l.served.heard, l.served.offset = at, task.Mono(ctx), task.Now(ctx).Sub(at)
 }
 
-// ServiceTime is the source's time now: never later than its own clock, and earlier by what an
-// answer is under way. It is zero until an answer came, and nothing may be claimed by then.
+// ServiceTime returns the source's time now. It is never ahead of the source's clock, and behind it
+// by the travel time of the last response. It is zero before the first response; then no coverage
+// may be claimed.
 func (l *Ledger) ServiceTime(ctx context.Context) time.Time {
 	l.served.mu.Lock()
 	defer l.served.mu.Unlock()
@@ -38,8 +39,8 @@ func (l *Ledger) ServiceTime(ctx context.Context) time.Time {
 	return l.served.at.Add(task.Mono(ctx) - l.served.heard).UTC()
 }
 
-// Now is the source's time where an answer has shown it, and this process's otherwise. Ages of what
-// the ledger holds are shown by it; what is claimed rests on ServiceTime alone.
+// Now returns the source's time if known, otherwise this process's time. It serves to show ages;
+// claims of coverage use only ServiceTime.
 func (l *Ledger) Now(ctx context.Context) time.Time {
 	if at := l.ServiceTime(ctx); !at.IsZero() {
 		return at
@@ -47,18 +48,19 @@ func (l *Ledger) Now(ctx context.Context) time.Time {
 	return task.Now(ctx).UTC()
 }
 
-// ClockOffset is how far this host's clock is ahead of the source's, to about a second; false until
-// an answer came.
+// ClockOffset returns how far this host's clock is ahead of the source's, to about a second; false
+// before the first response.
 func (l *Ledger) ClockOffset() (time.Duration, bool) {
 	l.served.mu.Lock()
 	defer l.served.mu.Unlock()
 	return l.served.offset, !l.served.at.IsZero()
 }
 
-// ClockTolerance is how far a host's clock may be off before anybody is told.
+// ClockTolerance is how far a host's clock may be off before the offset is reported.
 const ClockTolerance = time.Minute
 
-// wrongBy is what a worker tells of its clock in its leases, in seconds; 0 while it is right.
+// wrongBy returns the clock offset that a worker writes into its leases, in seconds; 0 within
+// ClockTolerance.
 func (l *Ledger) wrongBy() float64 {
 	if offset, _ := l.ClockOffset(); offset.Abs() > ClockTolerance {
 		return offset.Round(time.Second).Seconds()

@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// State is where a shard stands (I4).
+// State is the state of a shard (I4).
 type State string
 
 // The four states of a shard.
@@ -18,18 +18,18 @@ const (
 	Gap     State = "gap"  // cannot be continued; Loss says why
 )
 
-// Loss says what became of a shard in state gap.
+// Loss says why a shard in state gap cannot be continued.
 type Loss string
 
 // The losses.
 const (
-	Trimmed  Loss = "trimmed"   // its position is beyond what the stream keeps; the rest can be read: see Reopen
-	NotFound Loss = "not found" // the service does not know it any more
+	Trimmed  Loss = "trimmed"   // the stream no longer keeps its position; later changes can be read: see Reopen
+	NotFound Loss = "not found" // the service no longer knows it
 	Replaced Loss = "replaced"  // its stream was replaced
-	Late     Loss = "late"      // it was listed when its ancestors and descendants were ranked without room for it, or its descendants were applied in an earlier generation
+	Late     Loss = "late"      // it was first listed when no rank was left between its ancestors and descendants, or its descendants were applied in an earlier generation
 )
 
-// Slack is what coverage gives up for clocks that differ and times that are floored.
+// Slack is subtracted from coverage, because clocks differ and times are rounded down.
 const Slack = 10 * time.Minute
 
 // Shard is the ledger's row of one shard.
@@ -42,7 +42,7 @@ type Shard struct {
 	Parent    string `json:"parent,omitempty"`
 	State     State  `json:"state"`
 	Hop       uint32 `json:"hop"`
-	// Generation is that of changes read under the current epoch.
+	// Generation is the generation of changes that are read under the current epoch.
 	Generation uint32 `json:"generation"`
 	// Began is the generation in which the row was created; 0 if an old version of the program
 	// created it.
@@ -51,60 +51,60 @@ type Shard struct {
 	// does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
-	// Position is the checkpoint: everything up to it is applied. EventTime is the latest event time among that, CellTime the
-	// time cells were last stamped with.
+	// Position is the checkpoint: every change up to it is applied. EventTime is the latest event
+	// time of these changes, and CellTime the latest timestamp of their cells.
 	Position  cdc.SequenceNumber `json:"position,omitzero"`
 	EventTime time.Time          `json:"event_time,omitzero"`
 	CellTime  time.Time          `json:"cell_time,omitzero"`
-	// CoveredTo is an event time: every change of the shard's ancestors up to then is applied, and
-	// so is every change of its lineage. A seek at the horizon is judged by it (H75), because a
-	// read at the horizon never fails, even if changes were trimmed. It is set when the shard is
-	// first leased, from its parent; zero for a root.
+	// CoveredTo is an event time up to which every change of the shard's lineage is applied. It
+	// shows whether a read from the horizon may have missed changes (H75), because such a read
+	// never fails, even if changes were trimmed. It is set from the parent when the shard is first
+	// leased; zero for a root.
 	CoveredTo time.Time `json:"covered_to,omitzero"`
 	// Inherited reports that the parent's row existed when the shard was first leased. The shard
-	// continues that lineage, even after the row of its parent is removed.
+	// continues its parent's lineage, even after the parent's row is removed.
 	Inherited bool `json:"inherited,omitempty"`
 	// FirstRead is the service's time of the first read of the shard that succeeded.
 	FirstRead time.Time `json:"first_read,omitzero"`
 	// AppliedTo is the service's time up to which empty pages prove that no change follows the
-	// position; zero if none do. See PositionTime.
+	// position; zero if no page proves it.
 	AppliedTo time.Time `json:"applied_to,omitzero"`
-	// ReadAt is when the last read was sent whose outcome this record covers, on the clock of who last
-	// wrote the record; for people and for the lag. See ReadTime.
+	// ReadAt is when the last read that this record covers was sent, on the clock of the record's
+	// last writer. It serves people and the lag.
 	ReadAt time.Time `json:"read_at,omitzero"`
-	// CaughtUp reports that this read returned an empty page.
+	// CaughtUp reports that the read at ReadAt returned an empty page.
 	CaughtUp bool `json:"caught_up,omitempty"`
-	// DoneAt is when the shard was finished, on the service's clock, because a reopened shard and
-	// children of a gap are covered up to it; zero if no answer had a time.
+	// DoneAt is when the shard became done or a gap, on the service's clock. Reopened shards and
+	// children of a gap are covered up to it. It is zero if no response had a time.
 	DoneAt time.Time `json:"done_at,omitzero"`
 	// EndedAt is when the last page of the shard was applied once under dual writes, on the
-	// service's clock; zero before that, and without dual writes. Its children may be read then
-	// (Ended), while the shard settles.
+	// service's clock; zero before that, and without dual writes. From then on its children may be
+	// read, while the shard settles.
 	EndedAt time.Time `json:"ended_at,omitzero"`
-	// Settling are changes beyond the position that were applied once and will be written a second
-	// time.
+	// Settling counts the changes after the position that were applied once and will be written a
+	// second time.
 	Settling Settling `json:"settling,omitzero"`
-	// Sighted are the facts of the shard that a cutover needs.
+	// Sighted holds facts about the shard that a cutover needs.
 	Sighted Sighted `json:"sighted,omitzero"`
-	// Reopened is how often a gap was declared and the shard reopened since a page of it was last applied.
+	// Reopened is how often the shard was reopened after a gap since a page of it was last applied.
 	Reopened int `json:"reopened,omitempty"`
-	// Dropping reports that all changes of the shard's lineage so far are from before the cut: the
-	// table's (start: now), or its own.
+	// Dropping reports that all changes of the shard's lineage so far are earlier than the cut: the
+	// table's (start: now) or the shard's.
 	Dropping bool `json:"dropping,omitempty"`
 	// Cut is the time of a gap in the shard's lineage, or of a parent that was never listed, less
-	// Slack. The load after that gap covers earlier changes. Some of them may be trimmed without a
-	// further gap, and the rest would outrank the load.
+	// 10 minutes (Slack). Earlier changes are dropped, because the load after that gap covers them.
+	// Some of them may be trimmed without a further gap, and the others would outrank the load.
 	Cut time.Time `json:"cut,omitzero"`
-	// Applied is how many changes were applied since the shard's row was created, Rate how many a
-	// second recently. Both are for people.
+	// Applied is how many changes were applied since the shard's row was created, and Rate the
+	// recent number per second. Both inform people only.
 	Applied uint64  `json:"applied,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
-	// Apply is the mode in which the shard was last leased. NumberedFrom is how many of Applied
-	// precede the first message of the generation in a mode that publishes; they have no number in
-	// it.
+	// Apply is the mode in which the shard was last leased. NumberedFrom is how many of the Applied
+	// changes precede the first message of the generation, in a mode that publishes. They have no
+	// number in that generation.
 	Apply        Mode   `json:"apply,omitempty"`
 	NumberedFrom uint64 `json:"numbered_from,omitempty"`
-	// Announced are the changes that may be published of a shard that has no position yet.
+	// Announced are the changes that may be published while the shard has no position yet.
 	Announced Announced `json:"announced,omitzero"`
 	Heartbeat
 	Loss   Loss   `json:"loss,omitempty"`
@@ -116,17 +116,18 @@ type Shard struct {
 	Counter uint64 `json:"-"`
 }
 
-// Settling is what lies between a shard's checkpoint and what was read of it, while the application writes the target too: it is applied
-// timestamped, and still to be asserted exactly.
+// Settling describes the changes between a shard's checkpoint and its last read, while the
+// application also writes the target. They were applied as timestamped writes and must still be
+// asserted exactly.
 type Settling struct {
 	Changes uint64 `json:"changes,omitempty"`
-	// EventTime, CellTime and CaughtUp are as those of the shard, for what was read.
+	// EventTime, CellTime and CaughtUp are like the shard's, but for the changes that were read.
 	EventTime time.Time `json:"event_time,omitzero"`
 	CellTime  time.Time `json:"cell_time,omitzero"`
 	CaughtUp  bool      `json:"caught_up,omitempty"`
 }
 
-// ReadTime is ReadAt on the service's clock; zero before the first read.
+// ReadTime returns ReadAt on the service's clock; zero before the first read.
 func (s *Shard) ReadTime() time.Time {
 	if s.ReadAt.IsZero() {
 		return s.ReadAt
@@ -134,11 +135,11 @@ func (s *Shard) ReadTime() time.Time {
 	return s.ReadAt.Add(-s.ahead())
 }
 
-// ahead is how far the clock of who last wrote the record is ahead of the service's.
+// ahead returns how far the clock of the record's last writer is ahead of the service's clock.
 func (s *Shard) ahead() time.Duration { return time.Duration(s.ClockOffset * float64(time.Second)) }
 
-// beat leaves another heartbeat. ReadAt follows its clock: who writes the record now may have another
-// one than who read, or one that has jumped since.
+// beat replaces the heartbeat and converts ReadAt to its clock, because the process that writes the
+// record may have another clock than the process that read, or a clock that has jumped.
 func (s *Shard) beat(h Heartbeat) {
 	at := s.ReadTime()
 	s.Heartbeat = h
@@ -149,9 +150,10 @@ func (s *Shard) beat(h Heartbeat) {
 
 func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label + "/" + s.ID }
 
-// PositionTime is the service's time up to which every change of the shard is applied: that of its last change or of the empty pages after it. What
-// is trimmed behind the position is judged by it, and headroom is what a stream keeps less its age. A shard that has had no change goes on from
-// what it inherited or first saw.
+// PositionTime returns the service's time up to which every change of the shard is applied: the
+// time of its last change or of the empty pages after it. It shows whether changes after the
+// position were trimmed, and headroom is the stream's retention less its age. For a shard without
+// changes it is the time that the shard inherited or first read.
 func (s *Shard) PositionTime() time.Time {
 	switch {
 	case !s.Position.IsZero():
@@ -162,7 +164,7 @@ func (s *Shard) PositionTime() time.Time {
 	return later(s.FirstRead, s.AppliedTo)
 }
 
-// Reached is the PositionTime of the shard once it has got as far as p.
+// Reached returns the PositionTime that the shard will have once it has reached p.
 func (s Shard) Reached(p Progress) time.Time {
 	s.Position, s.EventTime, s.AppliedTo = p.Position.After, p.EventTime, p.AppliedTo
 	if s.FirstRead.IsZero() {
@@ -171,16 +173,17 @@ func (s Shard) Reached(p Progress) time.Time {
 	return s.PositionTime()
 }
 
-// Finished reports whether nobody reads the shard any more, as it stands.
+// Finished reports whether no worker reads the shard in its present state.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Gap }
 
-// Ended tells whether the shard was read to its end, and everything in it applied, be it for the first of two times: then its children may be
-// read. A shard that is done has settled as well, which its row's removal and the end of a run wait for.
+// Ended reports whether the shard was read to its end and all its changes were applied at least
+// once: then its children may be read. A shard that is done has also settled. The removal of its
+// row and the end of a run wait for that.
 func (s *Shard) Ended() bool {
 	return s.State == Done || s.State == Reading && !s.EndedAt.IsZero()
 }
 
-// EndTime is when that was; zero if no answer had a time.
+// EndTime returns when the shard ended; zero if no response had a time.
 func (s *Shard) EndTime() time.Time {
 	if s.EndedAt.IsZero() {
 		return s.DoneAt
@@ -188,17 +191,20 @@ func (s *Shard) EndTime() time.Time {
 	return s.EndedAt
 }
 
-// AwaitsChildren tells whether a shard's children, if none is known, are likely to be listed soon: it was read to its end less than a day ago. After
-// that they may be gone for good, if nobody listed them for as long as they lived: then the shards after them told of a gap, or will when the
-// stream can be listed again (Unfollowed). Complete listings bring late ones at any time.
+// AwaitsChildren reports whether children of the shard, if none is known, are likely to be listed
+// soon: the shard was read to its end less than a day ago. After a day its children may be gone, if
+// no listing was made while they existed. Then the shards after them cause a gap, at the latest
+// when the stream can be listed again (Unfollowed). Complete listings may add late children at any
+// time.
 func (s *Shard) AwaitsChildren(now time.Time) bool {
 	return s.Ended() && (s.EndTime().IsZero() || now.Sub(s.EndTime()) < cdc.Retention)
 }
 
-// Unfollowed are the shards of the table's stream that were read to their ends while nobody knows what follows them: no child has a row, and the stream
-// did not end. That is so for moments where a listing comes late, and for as long as nobody can list. A listing of a day after a shard's end settles
-// it: its children were in one, or the shards after them have told of a gap. Listed is when the last whole one was of (Listings); zero if that is not
-// known.
+// Unfollowed returns the shards of the table's stream that were read to their ends but have no
+// known children: no child has a row, and the stream did not end. This is so briefly while a
+// listing is late, and for as long as the stream cannot be listed. A listing made a day after a
+// shard's end resolves it: a listing has shown its children, or the shards after them have caused a
+// gap. Listed is the time of the last complete listing (Listings); zero if unknown.
 func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	if table.StreamEnded {
 		return nil
@@ -218,17 +224,20 @@ func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	return out
 }
 
-// settled tells whether nothing of the shard will ever be applied for the first time any more, and what was lost of it is declared: one that was trimmed is finished, but
-// will be reopened; and what follows a gap is not read in the generation that the gap ends.
+// settled reports whether no change of the shard will be applied for the first time again, and its
+// losses are declared. A trimmed shard is finished, but it will be reopened. Children of a gap are
+// not read in the generation that the gap ends.
 func (s *Shard) settled(table TableState) bool {
 	return s.Ended() || s.State == Gap && s.Loss != Trimmed && !s.Undeclared(table)
 }
 
-// Covers is an event time up to which everything of a finished shard's lineage is applied, and so a bound for what its children
-// may begin with: its last event, or the moment at which a listing last showed it open (zero if none did), both less Slack;
-// else what it inherited. That it gave a page with a next iterator shows nothing: a closed shard that is read late does so
-// on every page but its last. If it is a gap, everything up to the gap is the business of the load that follows. Owed is the table's: where
-// nothing is loaded, a root's first read makes up for nothing that was trimmed before it.
+// Covers returns an event time up to which every change of a finished shard's lineage is applied;
+// its children's changes are later. It is the later of its last event and open, the time at which a
+// listing last showed the shard open (zero if none did), both less Slack; otherwise the time that
+// it inherited. A page with a next iterator does not prove that the shard is open: a closed shard
+// that is read late returns one on every page but its last. For a gap it is the time of the gap,
+// because the load that follows covers earlier changes. Owed is the table's: without a load, a
+// root's first read does not cover changes that were trimmed before it.
 func (s *Shard) Covers(open, owed time.Time) time.Time {
 	if s.State == Gap {
 		return s.DoneAt
@@ -242,31 +251,32 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 	if !covers.IsZero() {
 		return covers
 	}
-	// A root that was closed and empty when the stream was first read.
+	// The shard is a root that was closed and empty when the stream was first read.
 	if !owed.IsZero() && owed.Before(s.FirstRead) {
 		return owed
 	}
 	return s.FirstRead
 }
 
-// Overtaken tells whether a shard that is listed only now must not be read: something that descends
-// from it may have been applied in an earlier generation than the given one, in which the older
-// changes of the shard would outrank it. Parents has the parent of every shard, by id.
+// Overtaken reports whether a shard that is listed only now must not be read: changes of a
+// descendant may have been applied in a generation earlier than the given one, in which the shard's
+// older changes would outrank them. Parents has the parent of every shard, by id.
 func Overtaken(id string, rows []Shard, parents map[string]string, generation uint32) bool {
 	return slices.ContainsFunc(rows, func(s Shard) bool {
 		return s.State != Waiting && s.Loss != Late && s.Began < generation && descends(s.Parent, id, parents)
 	})
 }
 
-// cutAt lets the shard drop what came before a gap that was found at a time.
+// cutAt makes the shard drop changes that precede a gap found at the given time.
 func (s *Shard) cutAt(found time.Time) {
 	if cut := found.Add(-Slack); !found.IsZero() && cut.After(s.Cut) {
 		s.Dropping, s.Cut = true, cut
 	}
 }
 
-// OrphansCut is the cut of shards whose parents were never listed and whose gap was found at a time; rows are those of all other shards.
-// It is zero while one of these is still applied: that may be their ancestor, and all they held must outrank it.
+// OrphansCut returns the cut of shards whose parents were never listed and whose gap was found at
+// the given time. Rows are the rows of all other shards. The cut is zero while one of these is
+// still being applied: it may be an ancestor, and every change of the orphans must outrank it.
 func OrphansCut(rows map[string]Shard, table TableState, found time.Time) time.Time {
 	for _, s := range rows {
 		if !s.settled(table) {
@@ -279,7 +289,8 @@ func OrphansCut(rows map[string]Shard, table TableState, found time.Time) time.T
 	return found.Add(-Slack)
 }
 
-// DescendantsCut is the latest cut of what descends from a shard that is listed late: what it holds is older than what that dropped.
+// DescendantsCut returns the latest cut of the descendants of a shard that is listed late: the
+// shard's changes are older than the changes that they dropped.
 func DescendantsCut(id string, rows map[string]Shard, parents map[string]string) (cut time.Time) {
 	for _, s := range rows {
 		if !s.Cut.IsZero() && descends(s.Parent, id, parents) {
@@ -289,7 +300,7 @@ func DescendantsCut(id string, rows map[string]Shard, parents map[string]string)
 	return cut
 }
 
-// descends reports whether a shard is at or below another one.
+// descends reports whether shard at is the shard from or one of its descendants.
 func descends(at, from string, parents map[string]string) bool {
 	for range len(parents) { // a lineage has no circles; damaged rows might
 		if at == from || at == "" {
@@ -300,9 +311,10 @@ func descends(at, from string, parents map[string]string) bool {
 	return at == from
 }
 
-// Outrun are the unfinished shards of the table's stream from which something descends that was applied in an earlier generation: the
-// descendant was begun before its lineage was known, and a raise came since. What is left of the shard is older than that, and would
-// outrank it. Those that have ended settle.
+// Outrun returns the unfinished shards of the table's stream that have a descendant which was
+// applied in an earlier generation: a worker began the descendant before its lineage was known, and
+// the generation was raised since. The rest of the shard is older than the descendant's changes but
+// would outrank them. Shards that have ended are left to settle.
 func Outrun(shards []Shard, table TableState) []Shard {
 	rows, ahead := map[string]*Shard{}, map[string]bool{}
 	for i := range shards {
@@ -327,15 +339,16 @@ func Outrun(shards []Shard, table TableState) []Shard {
 	return out
 }
 
-// Undeclared reports whether the shard is a gap for which no generation was raised yet, or which was
-// not seen by whoever raised it: then the table's record does not say since when changes are lost.
-// What was lost before the base was repaired with it, and without a base all is copied anyway.
+// Undeclared reports whether the shard is a gap for which no generation was raised yet, or which
+// the process that raised it did not see: then the table's record does not say since when changes
+// are lost. Losses earlier than the base were repaired by its load, and without a base the load
+// copies everything.
 func (s *Shard) Undeclared(table TableState) bool {
 	counted := s.Generation < table.Generation && (s.Noted || s.Generation < table.Base || table.Base == 0)
 	return s.State == Gap && s.Label == table.Label && !counted
 }
 
-// Reopenable reports whether the gap is declared and what is left of the shard can be read.
+// Reopenable reports whether the gap is declared and the rest of the shard can be read.
 func (s *Shard) Reopenable(table TableState) bool {
 	return s.State == Gap && s.Loss == Trimmed && s.Label == table.Label && !s.Undeclared(table)
 }

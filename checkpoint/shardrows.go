@@ -9,13 +9,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// GiveUp makes a gap of a shard that Outrun gave, whoever holds it. The caller raises the generation next; if it cannot, whoever sees
-// the row does (Undeclared). If the row has changed, nothing happens.
+// GiveUp makes a gap of a shard that Outrun returned, even if a worker holds it. The caller raises
+// the generation next; if it cannot, the next process that sees the row does (Undeclared). If the
+// row has changed, GiveUp does nothing and returns false.
 func (l *Ledger) GiveUp(ctx context.Context, s Shard, reason string) (bool, error) {
 	return l.giveUp(ctx, s, Late, reason)
 }
 
-// giveUp makes a gap of a shard whoever holds it.
+// giveUp makes a gap of a shard, even if a worker holds it.
 func (l *Ledger) giveUp(ctx context.Context, s Shard, loss Loss, reason string) (bool, error) {
 	s.State, s.Loss, s.Reason, s.Noted, s.Owner = Gap, loss, reason, false, ""
 	s.beat(l.unowned(ctx))
@@ -25,8 +26,10 @@ func (l *Ledger) giveUp(ctx context.Context, s Shard, loss Loss, reason string) 
 	return l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 }
 
-// Shards reads the rows of all shards of a source table, by stream label and id. Of a shard that is not finished it has the parent's row, if there
-// is one: a range is not read at one moment, and a parent whose key was passed before it was created would be missing beside its child.
+// Shards reads the rows of all shards of a source table, by stream label and id. The result has the
+// parent's row of every unfinished shard, if the row exists. A second read may be necessary,
+// because a range read is not a snapshot: a parent's row that is created behind the read is missing
+// while its child's row is found.
 func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 	rows, err := l.store.Read(ctx, l.shardPrefix(source))
 	if err != nil {
@@ -40,7 +43,8 @@ func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 	if len(missing) == 0 {
 		return shards, nil
 	}
-	// Whoever creates a child's row has created its parent's before: a read that begins now finds all its ancestors, unless there are none.
+	// A parent's row is created before its child's, so a read that begins now finds all ancestors
+	// that have rows.
 	again, err := l.store.Read(ctx, l.shardPrefix(source))
 	if err != nil {
 		return nil, err
@@ -59,7 +63,7 @@ func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 		if shards, err = l.decodeShards(source, rows); err != nil {
 			return nil, err
 		}
-		missing = l.missingParents(shards) // those of the ones that were found, which the first read had passed as well
+		missing = l.missingParents(shards) // parents of the rows just found, which the first read missed too
 	}
 	return shards, nil
 }
@@ -72,7 +76,7 @@ func (l *Ledger) decodeShards(source string, rows []Row) ([]Shard, error) {
 	return shards, err
 }
 
-// missingParents are the keys of the parents, not among shards, of those that are not finished.
+// missingParents returns the row keys of parents of unfinished shards that are not among shards.
 func (l *Ledger) missingParents(shards []Shard) map[string]bool {
 	type id struct{ label, shard string }
 	known, missing := make(map[id]bool, len(shards)), map[string]bool{}
@@ -88,18 +92,19 @@ func (l *Ledger) missingParents(shards []Shard) map[string]bool {
 	return missing
 }
 
-// CreateShard adds the row of a shard that was discovered, waiting or, if it is not to be read, lost; if the row exists already,
-// nothing happens. A raise that goes on at the same time may miss the row (H70). That needs no care here: nobody reads the
-// shard before Take, which stamps the row with the table's generation as read just before, and refuses the row of a stream
-// that was replaced; such a row is found by the next Adopt.
+// CreateShard adds the row of a discovered shard: waiting or, if it must not be read, a gap. If the
+// row exists already, it does nothing. A concurrent raise may miss the row (H70). This is safe,
+// because no worker reads the shard before Take. Take stamps the row with the table's generation,
+// which it reads just before, and refuses the row of a replaced stream; the next Adopt finds such a
+// row.
 func (l *Ledger) CreateShard(ctx context.Context, s Shard) error {
 	s.Heartbeat = l.unowned(ctx)
 	_, err := l.swap(ctx, l.store, s.key(l), 0, l.stamp(&s.header, &s))
 	return err
 }
 
-// Reopen lets what is left of a trimmed shard be read, in the generation that its gap began: from the horizon, and without a claim
-// about what was before. It is the one way in which a position moves back.
+// Reopen lets workers read the rest of a trimmed shard from the horizon, in the generation that its
+// gap began. It claims nothing about earlier changes. Only Reopen moves a position back.
 func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	if !s.Reopenable(table) {
 		return nil
@@ -108,7 +113,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	s.beat(l.unowned(ctx))
 	s.Epoch++
 	s.Generation, s.NumberedFrom = table.Generation, s.Applied
-	// The load that the gap asks for covers everything up to the gap.
+	// The load that the gap requires covers all changes up to the gap.
 	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
 	s.Dropping, s.Cut, s.Inherited = false, time.Time{}, false
 	s.cutAt(s.DoneAt)
@@ -119,24 +124,25 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	return err
 }
 
-// Remove deletes the row of a shard that Removable gave.
+// Remove deletes the row of a shard that Removable returned.
 func (l *Ledger) Remove(ctx context.Context, s Shard) error {
 	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, nil)
 	return err
 }
 
-// kept is how long rows of finished shards stay after everything else allows their removal: twice the stream's retention.
+// kept is how long the row of a finished shard stays: twice the stream's retention.
 const kept = 2 * cdc.Retention
 
-// Removable are the rows that say nothing any more: finished shards that are not listed, whose known children are all
-// finished, and that ended 48 hours ago. A shard without known children stays while its stream lives: its children may only
-// be listed late, and without their parent's row they would look like a lost lineage (H16, H76). Nor does a row go before its parent's, which stands
-// before it in the result: a parent whose children are forgotten looks as if they were still to be listed, for ever. The times of a parent and a child
-// that were read soon one after the other need not be in their order, because workers' clocks differ. Listed holds the ids of the last complete
-// listing; label is the stream it was of.
+// Removable returns the rows that are no longer needed: finished shards that are not listed, whose
+// known children are all finished, and that ended at least 48 hours ago. A shard without known
+// children stays while its stream exists: its children may be listed late, and without their
+// parent's row they would look like a lost lineage (H16, H76). A parent's row is removed before its
+// children's rows and precedes them in the result, because a parent without known children would
+// wait for them permanently. Their times do not ensure this order, because workers' clocks differ.
+// Listed is the last complete listing, and label its stream.
 func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now time.Time) []Shard {
 	type id struct{ label, shard string }
-	// One that was trimmed is finished for a while, and is reopened then.
+	// A trimmed shard is finished only until it is reopened.
 	finished := func(s Shard) bool { return s.Finished() && (s.Loss != Trimmed || s.Label != label) }
 	children := map[id][2]int{} // number of children, number of finished ones
 	for _, s := range shards {
@@ -156,7 +162,7 @@ func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now
 		at := id{s.Label, s.ID}
 		n := children[at]
 		rows[at] = s
-		old := s.Label != label // nothing of a replaced stream is asked for again
+		old := s.Label != label // shards of a replaced stream are never read again
 		over[at] = finished(s) && !s.DoneAt.IsZero() && now.Sub(s.DoneAt) >= kept && n[0] == n[1] && (old || !isListed[s.ID] && (n[0] > 0 || ended))
 	}
 	var out []Shard

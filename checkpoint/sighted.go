@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Sighted is what a cutover looks for in a shard.
+// Sighted holds the facts that a cutover needs from a shard.
 type Sighted struct {
-	// Canary is the attempt whose canary was read; every earlier change is applied.
+	// Canary is the attempt whose canary was read. Every change before that canary is applied.
 	Canary uint32 `json:"canary,omitempty"`
-	// Canaries are the canaries of that attempt that were read: bit n, in hexadecimal, for canary
-	// n.
+	// Canaries is the set of that attempt's canaries that were read: bit n of the hexadecimal
+	// number is canary n.
 	Canaries string `json:"canaries,omitempty"`
 	// WrittenAt is the time of the last change that is neither a canary nor a removal by time to
 	// live. Written is a hash of its key.
@@ -21,7 +21,7 @@ type Sighted struct {
 	BehindAt time.Time `json:"behind_at,omitzero"`
 }
 
-// See notes that canary i of an attempt was read.
+// See records that canary i of an attempt was read.
 func (s *Sighted) See(attempt uint32, i int) {
 	if attempt < s.Canary {
 		return
@@ -41,7 +41,7 @@ func (s *Sighted) seen(attempt uint32) *big.Int {
 	return seen
 }
 
-// Unseen is how many of an attempt's first n canaries no shard of a stream has read.
+// Unseen returns how many of an attempt's first n canaries were read in no shard of a stream.
 func Unseen(shards []Shard, label string, attempt uint32, n int) int {
 	all := new(big.Int)
 	for i := range shards {

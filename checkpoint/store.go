@@ -7,39 +7,40 @@ import (
 	"fmt"
 )
 
-// Store keeps the rows of a ledger: one table in which a row is changed by compare-and-set.
+// Store keeps the rows of a ledger in one table. A row is changed only by compare-and-set.
 type Store interface {
 	// Read returns the rows whose keys begin with prefix, by key.
 	Read(ctx context.Context, prefix string) ([]Row, error)
-	// Swap replaces a row whose counter is was by data and the counter next, which is not 0. A was of 0 means that the row must not
-	// exist; nil data removes the row. It returns false when the row has another counter. After an error the outcome is unknown,
-	// and the change may still take place later.
+	// Swap replaces a row whose counter is was by data and the counter next, which is not 0. If was
+	// is 0, the row must not exist. Nil data removes the row. Swap returns false if the row has
+	// another counter. After an error the outcome is unknown, and the change may still take place
+	// later.
 	Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error)
 }
 
 // Row is a stored record.
 type Row struct {
 	Key     string
-	Counter uint64 // another after every write; of most of the ledger's rows 1 after the first, and one more after each that follows
+	Counter uint64 // changes with every write; in most rows it counts the writes
 	Data    []byte
 }
 
-// Format is the version of the stored records. A record of a newer format is refused, one of an
-// older is read and, with its next write, taken over: so workers of a former version stop at the
-// first record of a later one, instead of writing records back without what they do not know.
+// Format is the version of the stored records. A record of a newer format is refused. A record of
+// an older format is read, and converted with its next write. So workers of an older version stop
+// at the first newer record, instead of writing it back without its unknown members.
 //
-// Format 2 has records of target tables. Writes of a worker that knows format 1 carry no number of
-// the fence. Format 3 has loads from exports, whose parts a worker that knows format 2 would take for
-// segments of a scan, and former mappings, of which it would leave what they wrote: the record of a
-// table is of it while it has one of these, and all others are of format 2, so that workers of both
-// versions may run side by side until then.
+// Format 2 added records of target tables. Writes of a worker that knows only format 1 name no
+// fence. Format 3 added loads from exports, whose parts a worker that knows only format 2 would
+// treat as segments of a scan, and former mappings, whose rows such a worker would leave. A table's
+// record has format 3 while it has one of these. All other records have format 2, so workers of
+// both versions may run side by side until then.
 const (
 	Format      = 3
 	plainFormat = 2
 )
 
-// header is part of every record: who wrote it, and which of that worker's writes it was. After an unknown outcome it tells
-// whether the write that took place was ours.
+// header is part of every record. It names the worker that wrote it and the number of that write.
+// After an unknown outcome it shows whether this process's write took place.
 type header struct {
 	Format int    `json:"format"`
 	By     string `json:"by"`
@@ -58,7 +59,7 @@ func (h header) format() int { return h.Format }
 func decode[T headed](row Row, record *T) error {
 	err := json.Unmarshal(row.Data, record)
 	format := (*record).format()
-	if err != nil { // perhaps because it is of a format that is not known
+	if err != nil { // perhaps because its format is unknown
 		var h header
 		if json.Unmarshal(row.Data, &h) == nil {
 			format = h.Format
@@ -92,20 +93,21 @@ func (l *Ledger) stamp(h *header, record any) []byte {
 	return data
 }
 
-// swap raises the counter of a ledger's row by one, and replaces what it holds.
+// swap replaces the data of a ledger row and raises its counter by one.
 func (l *Ledger) swap(ctx context.Context, store Store, key string, was uint64, data []byte) (bool, error) {
 	return l.exchange(ctx, store, key, was, was+1, data)
 }
 
-// exchange is one compare-and-set whose unknown outcome is resolved by reading back. An error means that it is still unknown:
-// the identical exchange must be repeated before anything else is written to the row.
+// exchange makes one compare-and-set, and resolves an unknown outcome by reading the row. An error
+// means that the outcome is still unknown: the identical exchange must be repeated before any other
+// write to the row.
 func (l *Ledger) exchange(ctx context.Context, store Store, key string, was, next uint64, data []byte) (bool, error) {
 	done, err := store.Swap(ctx, key, was, next, data)
 	if done && err == nil {
 		return true, nil
 	}
-	// A refusal is looked into as well: an earlier attempt of this very swap may have been executed in the meantime, and the
-	// refusal is of the repetition.
+	// Check a refusal too: an earlier attempt of this swap may have taken place, so that only its
+	// repetition was refused.
 	row, found, readErr := readRow(ctx, store, key)
 	if readErr != nil {
 		if err == nil {

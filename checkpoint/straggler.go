@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// CutoverStraggler is a change of a source that was made after it was frozen.
+// CutoverStraggler is a change of a source table that was made after the freeze.
 type CutoverStraggler struct {
 	Table string    `json:"table"`
 	Key   string    `json:"key"` // a hash
 	At    time.Time `json:"at"`
 }
 
-// CutoverUnwatched is a time after the freeze of which the streams were not read: whoever wrote to a
-// source then was not seen.
+// CutoverUnwatched is a period after the freeze whose changes were not read from the streams, so
+// writes to a source in it went unnoticed.
 type CutoverUnwatched struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
@@ -31,8 +31,8 @@ func (c *Cutover) Watched(now time.Time) error {
 	return nil
 }
 
-// Watch notes that the streams were read up to a time. What was written more than keeps before it, and
-// after they were read last, is trimmed, and was not seen.
+// Watch records that the streams were read up to a time. Changes made after the previous read, but
+// more than keeps before this time, were trimmed unseen.
 func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 	from := later(c.WatchedTo, c.FrozenAt)
 	if trimmed := at.Add(-keeps); trimmed.After(from) {
@@ -41,17 +41,19 @@ func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 	c.WatchedTo = at.UTC()
 }
 
-// Unwatch notes at a time that nobody read what was written between two others.
+// Unwatch records, at time at, that no process read the changes made between from and until.
 func (c *Cutover) Unwatch(from, until, at time.Time, why string) {
 	gap := CutoverUnwatched{from.UTC(), until.UTC(), why}
 	c.Unwatched = append(slices.Clone(c.Unwatched), gap)
 	c.Note(at, fmt.Sprintf("not watched from %s to %s: %s", gap.From.Format(time.RFC3339), gap.Until.Format(time.RFC3339), why))
 }
 
-// Unanswered are changes after the freeze that no operator has looked at: each is missing in the target.
+// Unanswered returns the number of changes after the freeze that no operator has reviewed. Each is
+// missing from the target.
 func (c *Cutover) Unanswered() int { return max(c.Strays-c.StraysSeen, 0) }
 
-// See notes that an operator has looked at n changes after the freeze, which must be all there are.
+// See records that an operator has reviewed n changes after the freeze; n must be the number of all
+// such changes.
 func (c *Cutover) See(n int, now time.Time) error {
 	if n != c.Strays {
 		return &CutoverError{Step: "answer the late writes of", Reason: fmt.Sprintf("there are %d, not %d", c.Strays, n), Cure: "look at them again: replicator cutover status"}
@@ -63,7 +65,8 @@ func (c *Cutover) See(n int, now time.Time) error {
 	return nil
 }
 
-// Stray notes a change that somebody made after the freeze; false if it was noted already.
+// Stray records a change made after the freeze. It returns false if the change was recorded
+// already.
 func (c *Cutover) Stray(s CutoverStraggler) bool {
 	if slices.Contains(c.Stragglers, s) {
 		return false

@@ -8,11 +8,12 @@ import (
 	"slices"
 )
 
-// Stranger is another migration that writes a target table: its ledger is not ours, and its source
-// table is one that ours does not know. Its rows look like ours whose items are gone.
+// Stranger is another migration that writes a target table: it has another ledger, and this ledger
+// does not know its source table. Its rows look like this migration's rows whose items were
+// removed.
 type Stranger struct {
-	Target string // the table that both write
-	Source string // the table that is copied there
+	Target string // the target table that both write
+	Source string // the other migration's source table
 	// Pipeline is the migration's name, or the id of its ledger if no witness has the name.
 	Pipeline string
 }
@@ -21,18 +22,19 @@ func (s Stranger) String() string {
 	return fmt.Sprintf("migration %q copies table %s into target table %s", s.Pipeline, s.Source, s.Target)
 }
 
-// Witnesses is where the witnesses in a target table are.
+// Witnesses is the location of the witnesses in a target table.
 type Witnesses struct {
 	Target string
 	Store  Store
-	Prefix string                  // of their keys
-	Source func(key string) string // whose witness has a key
+	Prefix string                  // of the witnesses' keys
+	Source func(key string) string // the source table whose witness has the key
 }
 
-// Stranger is a migration besides that of the ledger which writes the target table; false if there
-// is none. Witnesses of source tables that the ledger or the process has are judged one by one
-// (Beat): after the loss of a ledger they are of the lost one. The ledger's tables are read after the
-// witnesses: a table's record is there before its witness. Ledger is nil if there is none yet.
+// Stranger returns another migration that writes the target table; false if there is none. It skips
+// witnesses of source tables that the ledger or the process knows, because Beat judges them: after
+// the loss of a ledger they belong to the lost one. It reads the ledger's tables after the
+// witnesses, because a table's record is created before its witness. L is nil if there is no ledger
+// yet.
 func (at Witnesses) Stranger(ctx context.Context, l *Ledger, own func(source string) bool) (Stranger, bool, error) {
 	rows, err := at.Store.Read(ctx, at.Prefix)
 	if err != nil || len(rows) == 0 {
@@ -47,7 +49,8 @@ func (at Witnesses) Stranger(ctx context.Context, l *Ledger, own func(source str
 		}
 	}
 	for _, row := range rows {
-		// One of a newer format is another migration's, whatever of it can be read.
+		// A witness of a newer format belongs to another migration, even if it cannot be read
+		// completely.
 		var w Witness
 		_ = json.Unmarshal(row.Data, &w)
 		source := at.Source(row.Key)
@@ -59,7 +62,8 @@ func (at Witnesses) Stranger(ctx context.Context, l *Ledger, own func(source str
 	return Stranger{}, false, nil
 }
 
-// Stranger is a migration besides this ledger's which writes a target table; false if there is none.
+// Stranger returns another migration than this ledger's that writes a target table; false if there
+// is none.
 func (l *Ledger) Stranger(ctx context.Context, at Witnesses, own func(source string) bool) (Stranger, bool, error) {
 	return at.Stranger(ctx, l, own)
 }

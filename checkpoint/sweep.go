@@ -6,55 +6,55 @@ import (
 	"time"
 )
 
-// Sweep removes or puts again what a copy cannot reach: rows of a generation before. It goes over
-// all rows pass by pass, until a pass writes nothing.
+// Sweep removes or rewrites the rows that a copy cannot reach: rows of earlier generations. It
+// reads all rows, pass by pass, until a pass writes nothing.
 type Sweep struct {
-	// Pass is the current or last one. Pass 0 counts and writes nothing.
+	// Pass is the current or last pass. Pass 0 only counts rows.
 	Pass int `json:"pass,omitempty"`
-	// Parts is the number of parts of the pass; 0 while none runs.
+	// Parts is the number of parts of the pass; 0 while no pass runs.
 	Parts int `json:"parts,omitempty"`
-	// Approved reports that an operator allows sweeps of a target that replicator did not create;
-	// Waiting, that a sweep waits for that approval.
+	// Approved reports that an operator allows sweeps of a target that replicator did not create.
+	// Waiting reports that a sweep waits for that approval.
 	Approved bool      `json:"approved,omitempty"`
 	Waiting  bool      `json:"waiting,omitempty"`
 	BegunAt  time.Time `json:"begun_at,omitzero"`
-	// Ranges are the ranges of rows of the parts of every pass, in order.
+	// Ranges are the row ranges of the parts, in order. They are the same in every pass.
 	Ranges []SweepRange `json:"ranges,omitempty"`
 	Counts
 }
 
-// SweepRange is a range of rows of a target table: from From, which is included, up to To, which is
-// not; empty is no bound. Row keys may hold item data: they must not reach logs or errors.
+// SweepRange is a range of rows of a target table: from From, inclusive, to To, exclusive. An empty
+// key is no bound. Row keys may hold item data, so they must not appear in logs or errors.
 type SweepRange struct {
 	Table string `json:"table"`
 	From  []byte `json:"from,omitempty"`
 	To    []byte `json:"to,omitempty"`
 }
 
-// Counts are the rows that a sweep looked at. In a table's record Seen and Unexplained are of the
-// last complete pass, Put and Removed of all passes but pass 0, whose counts stand there until pass
-// 1 begins.
+// Counts counts the rows that a sweep examined. In a table's record, Seen, Left and Unexplained are
+// those of the last complete pass. Put and Removed are the totals of all passes except pass 0; the
+// counts of pass 0 are shown until pass 1 begins.
 type Counts struct {
 	Seen        int64 `json:"seen,omitempty"` // rows that replicator wrote in an earlier generation
 	Put         int64 `json:"put,omitempty"`
 	Removed     int64 `json:"removed,omitempty"`
-	Bare        int64 `json:"bare,omitempty"`        // of put and removed: rows without a version, under dual writes
-	Left        int64 `json:"left,omitempty"`        // rows without an item that were kept, because time to live may have removed it
+	Bare        int64 `json:"bare,omitempty"`        // of put and removed: rows that had no version, with dual writes
+	Left        int64 `json:"left,omitempty"`        // rows without an item that were kept, because time to live may have removed the item
 	Unexplained int64 `json:"unexplained,omitempty"` // rows that replicator wrote but no mapping explains
 }
 
-// wrote reports whether a pass has written something that the next one has to look at.
+// wrote reports whether a pass has written rows that the next pass must examine.
 func (c Counts) wrote() bool { return c.Put+c.Removed > c.Bare }
 
-// Ends reports whether a pass with these counts leaves nothing to sweep: it wrote nothing, explained
-// everything, and, where it only counted, found nothing.
+// Ends reports whether a pass with these counts leaves nothing to sweep: it wrote no row, every row
+// was explained, and, if it only counted, it found no row.
 func (c Counts) Ends(pass int) bool {
 	return !c.wrote() && c.Unexplained == 0 && (pass > 0 || c.Seen == 0)
 }
 
-// NextPass is the pass of the sweep that begins next: the first of a target that was not made by us
-// only counts, until an operator has seen what it would do and approves. False while a pass runs,
-// waits for approval, or is not due.
+// NextPass returns the pass of the sweep that begins next. In a target that replicator did not
+// create, the first pass only counts, until an operator has seen the counts and approves. NextPass
+// returns false while a pass runs, waits for approval, or is not due.
 func (s TableState) NextPass() (int, bool) {
 	sweep := s.Load.Sweep
 	switch {
@@ -66,8 +66,8 @@ func (s TableState) NextPass() (int, bool) {
 	return sweep.Pass + 1, true
 }
 
-// BeginSweep begins a pass, once every lease of before the raise and the longest deadline have
-// passed.
+// BeginSweep begins a pass. The caller waits until every lease older than the raise has ended and
+// the longest deadline of a write has passed.
 func (s *TableState) BeginSweep(generation, number uint32, pass int, ranges []SweepRange, at time.Time) error {
 	const step = "begin a pass of the sweep"
 	if err := s.of(step, generation, number); err != nil {
@@ -88,7 +88,7 @@ func (s *TableState) BeginSweep(generation, number uint32, pass int, ranges []Sw
 		return s.refuseYet(step, fmt.Sprintf("pass %d is not the next", pass), "read the table's record again")
 	}
 	if pass == 1 {
-		sweep.Put, sweep.Removed = 0, 0 // what pass 0 would have done
+		sweep.Put, sweep.Removed = 0, 0 // these were the counts of pass 0
 	}
 	sweep.Pass, sweep.Parts, sweep.Ranges = pass, parts, ranges
 	if sweep.BegunAt.IsZero() {
@@ -101,8 +101,8 @@ func (s *TableState) approve() string {
 	return "check its counts with replicator backfill status, then: replicator backfill resume --table " + s.Source + " --yes"
 }
 
-// ApproveSweep allows the sweep of a target that was not made by us, for this load and those after
-// it.
+// ApproveSweep allows the sweep of a target that replicator did not create, for this load and later
+// ones.
 func (s *TableState) ApproveSweep() error {
 	if s.Load.Sweep.Approved {
 		return nil
@@ -114,27 +114,28 @@ func (s *TableState) ApproveSweep() error {
 	return nil
 }
 
-// MaxPasses is how many passes of a sweep may write. What a pass has written the next one finds no
-// more, unless the target refuses it even as a remove.
+// MaxPasses is how many passes of a sweep may write. A pass does not find the rows that the
+// previous pass wrote, unless the target refused even their removal.
 const MaxPasses = 5
 
-// endless is why a table stays marked after a sweep whose every pass had something to write.
+// endless is why a table still needs a load after a sweep in which every pass had rows to write.
 const endless = "the sweep ended after %d passes, each of which had rows to write; see replicator parked list"
 
-// unexplained is why a table needs a load, or somebody's eyes, after its sweep has nothing left to
-// write.
+// unexplained is why a table needs a load, or an operator's attention, after its sweep has nothing
+// left to write.
 const unexplained = "the sweep left rows of this migration that no mapping explains"
 
-// formerMapping is why a table is not in sync after its load and sweep under another mapping, if
-// the one before is not known; contested, if other items have cells where it wrote.
+// formerMapping is why a table is not in sync after a load and sweep under another mapping: the
+// former mapping is unknown. contested is the reason if other items have cells where the former
+// mapping wrote.
 const (
 	formerMapping = "loaded and swept under the present mapping; rows of the former mapping may still exist"
 	contested     = "loaded and swept under both mappings; rows of the former one remain where other items may now have cells"
 )
 
-// CompletePass notes that every part of a pass is done. One that has written nothing is the last,
-// and so is the last of MaxPasses. Rows that it wrote in vain, and rows that no mapping explains,
-// may be of items that are gone, and keep the table from being in sync.
+// CompletePass records that every part of a pass is done. A pass that wrote nothing is the last;
+// otherwise MaxPasses is. Rows that the last pass still wrote, and rows that no mapping explains,
+// may belong to removed items, so they keep the table from being in sync.
 func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums, at time.Time) error {
 	const step = "complete a pass of the sweep"
 	if err := s.of(step, generation, number); err != nil {
@@ -161,7 +162,7 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 		sweep.Waiting = !sweep.Approved
 		return nil
 	case sums.wrote() && pass < MaxPasses:
-		return nil // what it wrote may have shown more
+		return nil // its writes may have exposed more rows
 	}
 	s.Load.SweptAt = at.UTC()
 	if sums.wrote() {
@@ -180,12 +181,12 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 	return nil
 }
 
-// ApproveSweep allows the sweep of a target that was not made by us.
+// ApproveSweep allows the sweep of a target that replicator did not create.
 func (l *Ledger) ApproveSweep(ctx context.Context, source string) (TableState, error) {
 	return l.UpdateTable(ctx, source, (*TableState).ApproveSweep)
 }
 
-// BeginSweep begins a pass of the sweep. Table is the record by which it was found due.
+// BeginSweep begins a pass of the sweep. Table is the record that showed the pass as due.
 func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ranges []SweepRange) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
@@ -193,8 +194,8 @@ func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ran
 	})
 }
 
-// CompletePass notes that every part of a pass is done. Table is the record with which the parts
-// were read.
+// CompletePass records that every part of a pass is done. Table is the record that the caller had
+// when it read the parts.
 func (l *Ledger) CompletePass(ctx context.Context, table TableState, sums Sums) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {

@@ -12,28 +12,31 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// MaxGeneration is what fits a version's field.
+// MaxGeneration is the highest generation that fits into a version.
 const MaxGeneration = 99_999_999
 
-// TableState is what the ledger holds of one source table.
+// TableState is the ledger's record of one source table.
 type TableState struct {
 	header
 	Source string `json:"source"`
-	// StreamARN and Label name the stream that is followed.
+	// StreamARN and Label name the stream that workers read.
 	StreamARN string `json:"stream_arn,omitempty"`
 	Label     string `json:"label,omitempty"`
-	// Generation rises whenever continuity is broken. Adopted is the last one that every unfinished shard carries.
+	// Generation rises whenever continuity is broken. Adopted is the last generation that every
+	// unfinished shard has.
 	Generation uint32 `json:"generation"`
 	Adopted    uint32 `json:"adopted"`
-	// AdoptedAt is when that was, on the service's clock; zero if no answer had a time.
+	// AdoptedAt is when all shards had adopted it, on the service's clock; zero if no response had
+	// a time.
 	AdoptedAt time.Time `json:"adopted_at,omitzero"`
-	// Listed is the generation in which the stream was first listed completely; 0: not yet. Nothing is read before.
+	// Listed is the generation in which the stream was first listed completely; 0: not yet. No
+	// shard is read before that.
 	Listed uint32 `json:"listed,omitempty"`
 	// Enabling reports that the stream was being enabled when it was last listed. EnabledAt is when
 	// it was first listed as enabled after that, on the service's clock.
 	Enabling  bool      `json:"enabling,omitempty"`
 	EnabledAt time.Time `json:"enabled_at,omitzero"`
-	// StreamEnded reports that the stream was found disabled and the gap declared.
+	// StreamEnded reports that the stream was found disabled and that its gap was declared.
 	StreamEnded bool   `json:"stream_ended,omitempty"`
 	MappingHash string `json:"mapping_hash,omitempty"`
 	// Mapping is the source text of the current mapping, and Targets are its target tables; empty
@@ -41,36 +44,37 @@ type TableState struct {
 	Mapping string   `json:"mapping,omitempty"`
 	Targets []string `json:"targets,omitempty"`
 	Former  []Former `json:"former_mappings,omitempty"`
-	// Apply is the mode in which changes are applied; "" is direct.
+	// Apply is the mode in which changes are applied; "" means direct.
 	Apply Mode `json:"apply,omitempty"`
-	// NeedsLoad suspends the promise until the table is loaded again; Reason says why.
+	// NeedsLoad reports that the target may lack changes until the table is loaded again; Reason
+	// says why.
 	NeedsLoad bool          `json:"needs_load,omitempty"`
 	Reason    string        `json:"reason,omitempty"`
 	Gaps      []DeclaredGap `json:"gaps,omitempty"`
 	GapCount  int           `json:"gap_count,omitempty"`
-	// Earlier are the generations that ended with gaps no longer listed. This ledger or a lost one
-	// wrote the rows of all generations below Inherited.
+	// Earlier are the generations that ended with gaps that Gaps no longer lists. Rows of all
+	// generations below Inherited were written by this ledger or by a lost one.
 	Earlier   []uint32 `json:"earlier_generations,omitempty"`
 	Inherited uint32   `json:"inherited,omitempty"`
-	// Base is the last generation that was loaded and swept; 0 before the first. The members after
-	// it count from then.
+	// Base is the last generation that was loaded and swept; 0 before the first. The next members
+	// cover the time since then.
 	Base uint32 `json:"base,omitempty"`
 	// Kind is the widest kind of loss that needs repair, "" if none does. LostFrom is the earliest
-	// event time at which a stream's loss begins: a field of its own, because the list of gaps is
-	// bounded.
+	// event time at which changes of the stream were lost. It is a separate field because the list
+	// of gaps is bounded.
 	Kind     GapKind   `json:"kind,omitempty"`
 	LostFrom time.Time `json:"lost_from,omitzero"`
-	// Tries is how many loads began since Base; none of them has completed, since that would raise
-	// Base.
+	// Tries is how many loads began since Base. None of them has completed, because completing one
+	// raises Base.
 	Tries int  `json:"tries,omitempty"`
 	Load  Load `json:"load,omitzero"`
 	// ExportsAsked is how many exports were requested, over all loads.
 	ExportsAsked uint32 `json:"exports_asked,omitempty"`
-	// Limits are those that an operator set for the loads of the table.
+	// Limits are the limits that an operator set for loads of the table.
 	Limits Limits `json:"limits,omitzero"`
-	// Verify is the comparison with the target that runs or ran last.
+	// Verify is the current or last comparison with the target.
 	Verify Verify `json:"verify,omitzero"`
-	// Sampled is the comparison of recently applied changes.
+	// Sampled is the continuous comparison of recently applied changes.
 	Sampled Sampled `json:"sampled,omitzero"`
 	// MadeByUs reports that replicator created the target, or found it empty, when the first
 	// generation began.
@@ -78,7 +82,8 @@ type TableState struct {
 	// AdoptRows is an operator's permission to write the first generation into a target that has
 	// rows.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
-	// Aside reports that the table, found by a pattern, cannot be followed now; zero if it can.
+	// Suspended says why the table, which a pattern selected, cannot be followed now; zero if it
+	// can.
 	Suspended Suspension `json:"aside,omitzero"`
 	// Halt is a cutover's request to all processes that write rows of the table.
 	Halt Halt `json:"halt,omitzero"`
@@ -86,38 +91,43 @@ type TableState struct {
 	Pause Pause `json:"pause,omitzero"`
 	// WitnessBeat is the counter that the witness row of the target must have.
 	WitnessBeat uint64 `json:"witness_beat,omitempty"`
-	// WitnessBeats are those of further target tables, by table.
+	// WitnessBeats are the counters of further target tables, by table.
 	WitnessBeats map[string]uint64 `json:"witness_beats,omitempty"`
-	// Cut is the event time before which changes are dropped (start: now); zero: none are.
+	// Cut is the event time before which changes are dropped (start: now); zero: no change is
+	// dropped.
 	Cut time.Time `json:"cut,omitzero"`
-	// Since is the event time from which a table without a load is followed, if nothing is cut
-	// (start: trim_horizon).
+	// Since is the event time from which changes of a table without a load are applied, if there is
+	// no cut (start: trim_horizon).
 	Since time.Time `json:"since,omitzero"`
-	// Changed is when the record was last written, on the writer's clock; for people.
+	// Changed is when the record was last written, on the writer's clock. It informs people only.
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Aside is why a table of a pattern cannot be followed, and since when, in words that hold no item data.
+// Suspension says why a table that a pattern selected cannot be followed, and since when. Its text
+// holds no item data.
 type Suspension struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
 }
 
-// Owed is the event time from which on every change is to be applied of a table that is not loaded: what is trimmed of that, before a root is first
-// read, no load makes up for. Zero for one that is loaded.
+// Owed returns the event time from which every change must be applied, for a table without a load:
+// if such a change is trimmed before a root is first read, no load copies it. It is zero for a
+// table with a load.
 func (s TableState) Owed() time.Time { return later(s.Cut, s.Since) }
 
-// reserve is what clocks may not use up: a worker whose clock is wrong by centuries must leave generations to raise to.
+// reserve is the number of generations that the clock never reaches: even a worker whose clock is
+// centuries ahead must leave higher generations.
 const reserve = 1_000_000
 
-// NextGeneration is the generation after previous. It is at least the number of whole minutes since 1970, so that a ledger that
-// was begun anew outranks the one that was lost (H68). After MaxGeneration there is none: it is returned again.
+// NextGeneration returns the generation after previous. It is at least the number of whole minutes
+// since 1970, so that a recreated ledger outranks the lost one (H68). After MaxGeneration it
+// returns MaxGeneration.
 func NextGeneration(previous uint32, now time.Time) uint32 {
 	clock := uint32(min(max(now.Unix()/60, 1), MaxGeneration-reserve))
 	return max(min(previous, MaxGeneration-1)+1, clock)
 }
 
-// Table reads the record of a source table; false if there is none.
+// Table reads the record of a source table. It returns false if there is none.
 func (l *Ledger) Table(ctx context.Context, source string) (TableState, bool, error) {
 	state, _, found, err := l.table(ctx, source)
 	return state, found, err
@@ -153,8 +163,9 @@ func (l *Ledger) table(ctx context.Context, source string) (TableState, uint64, 
 	return state, row.Counter, true, nil
 }
 
-// UpdateTable changes the record of a source table, creating it if need be. The change is made again on a fresh record whenever
-// somebody else was faster, or may have been: it must be idempotent. It writes nothing if change leaves the record as it is.
+// UpdateTable changes the record of a source table, and creates it if necessary. It calls change
+// again on a fresh record whenever another writer was faster or may have been, so change must be
+// idempotent. It writes nothing if change leaves the record as it is.
 func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*TableState) error) (TableState, error) {
 	for range tries {
 		state, counter, found, err := l.table(ctx, source)
@@ -181,7 +192,7 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 	return TableState{}, ErrConflict
 }
 
-// written is the format that a record needs (Format).
+// written returns the lowest format that can hold the record (Format).
 func (s *TableState) written() int {
 	if s.Load.Export.Address != "" || s.Load.Request.Wanted() || len(s.Former) > 0 {
 		return Format
@@ -189,9 +200,9 @@ func (s *TableState) written() int {
 	return plainFormat
 }
 
-// takeOver reads a record of format 1, which knew neither kinds of gaps nor sweeps: what it lost
-// takes a copy, and a table that was loaded and has lost nothing counts as swept. The record must
-// be the caller's own.
+// takeOver converts a record of format 1, which had neither kinds of gaps nor sweeps: its losses
+// need a copy, and a table that was loaded without a loss counts as swept. The caller must own the
+// record.
 func (s *TableState) takeOver() {
 	if s.format() > 1 {
 		return
@@ -207,10 +218,12 @@ func (s *TableState) takeOver() {
 	}
 }
 
-// Raise ends the generation from, because of gap, and begins the next: the table's row first, then every unfinished shard is
-// adopted with a new epoch, so that no older holder can commit (H70). Change, if not nil, alters the record in the same write.
-// When the generation is above from already, somebody else has raised it: the gap is noted and no new generation begins; but if the record is
-// not as change would leave it, nothing is written, and the error is ErrRaised. If it fails midway, Adopt completes it.
+// Raise ends the generation from, because of gap, and begins the next: it writes the table's row
+// first, then adopts every unfinished shard with a new epoch, so that no older holder can commit
+// (H70). Change, if not nil, alters the record in the same write. If the generation is already
+// above from, another process has raised it: Raise notes the gap and begins no new generation. But
+// if change would still alter the record, Raise writes nothing and returns ErrRaised. If it fails
+// midway, Adopt completes it.
 func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap DeclaredGap, change func(*TableState)) (TableState, error) {
 	now := task.Now(ctx)
 	gap.At, gap.Generation = now.UTC(), from
@@ -232,7 +245,7 @@ func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Decl
 			return nil
 		}
 		s.Generation = NextGeneration(s.Generation, now)
-		s.eachFormer(nil, func(f *Former) { f.Contested = false }) // all is written again
+		s.eachFormer(nil, func(f *Former) { f.Contested = false }) // the next load writes all rows again
 		if change != nil {
 			change(s)
 		}
@@ -247,17 +260,18 @@ func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Decl
 	return l.Adopt(ctx, state.Source)
 }
 
-// changes reports whether the record is another after change.
+// changes reports whether change would alter the record.
 func changes(s TableState, change func(*TableState)) bool {
 	before := s
 	change(&s)
 	return !reflect.DeepEqual(before, s)
 }
 
-// Adopt gives every unfinished shard of the table's stream the table's generation and a new epoch without an owner, until all
-// have it, and then says so in the table's record. Unfinished shards of a stream before are lost: it was replaced (H24).
-// Anyone may complete an adoption that its beginner did not. It looks at the rows even when the record says that all is done,
-// because a row may have been created since by somebody who had not seen the raise.
+// Adopt gives every unfinished shard of the table's stream the table's generation and a new epoch
+// without an owner. When all have it, it records that in the table's row. Unfinished shards of an
+// earlier stream are lost, because that stream was replaced (H24). Any process may complete an
+// adoption that another one began. Adopt reads the rows even if the record says that all shards
+// have adopted, because a process that had not seen the raise may have created a row since.
 func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	for range tries {
 		state, found, err := l.Table(ctx, source)
@@ -271,7 +285,8 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		if err != nil {
 			return TableState{}, err
 		}
-		// Between the two reads another stream may have taken the place of this one, and rows of its shards may be among these.
+		// Between the two reads another stream may have replaced this one, and these rows may
+		// include its shards.
 		if slices.ContainsFunc(shards, func(s Shard) bool { return s.Label != state.Label && !s.Finished() }) {
 			now, _, err := l.Table(ctx, source)
 			if err != nil {
@@ -287,7 +302,7 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 			if s.Finished() || s.Label == state.Label && s.Generation >= state.Generation {
 				continue
 			}
-			settled = false // look again afterwards: a row may have been created or taken meanwhile
+			settled = false // read again: a row may have been created or leased meanwhile
 			s.Epoch++
 			s.Owner = ""
 			s.beat(l.unowned(ctx))
@@ -308,7 +323,8 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		}
 		generation := state.Generation
 		state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
-			// Who raised it for an operator may never have heard the service's time. A later one will do.
+			// A process that raised it for an operator may never have seen the service's time. A
+			// later time is fine.
 			timeless := s.GapCount > 0 && s.AdoptedAt.IsZero()
 			if s.Generation == generation && (s.Adopted != generation || timeless) {
 				s.Adopted, s.AdoptedAt = generation, l.ServiceTime(ctx)
@@ -325,17 +341,17 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	return TableState{}, ErrConflict
 }
 
-// ChangedMapping is why a generation begins under another mapping, and what is needed from then on.
+// ChangedMapping says why a generation begins under another mapping, and what it needs.
 const ChangedMapping = "the mapping was changed: load all rows again, then sweep those of the old mapping"
 
-// ErrRanked is returned for a mapping without a version attribute where rows are ranked by one: whatever is written without a
-// number would be refused by those rows for ever.
+// ErrRanked is returned for a mapping without a version attribute where rows are ranked by one:
+// those rows would refuse writes without a number permanently.
 var ErrRanked = errors.New("dual_writes.version_attribute ranks the rows, so it cannot be switched off")
 
 // rankedSuffix ends the hash of a mapping with a version attribute.
 const rankedSuffix = "n"
 
-// CheckRanked refuses to go from rows with numbers to a mapping that writes none.
+// CheckRanked refuses to replace a mapping that writes version numbers with one that does not.
 func CheckRanked(stored, hash string) error {
 	if strings.HasSuffix(stored, rankedSuffix) && !strings.HasSuffix(hash, rankedSuffix) {
 		return ErrRanked
@@ -343,10 +359,12 @@ func CheckRanked(stored, hash string) error {
 	return nil
 }
 
-// CheckMapping compares the hash of a table's mapping with the stored one; until the first generation begins, and with it any
-// writing, it is stored as it comes. A changed mapping is
-// refused with ErrMappingChanged, or, if accept, begins a new generation, because what the old mapping wrote has to be asserted
-// again: then raised is true, and the ledger keeps the old one until a sweep is over. From then on leases of this table are taken only while the ledger holds this hash (H60).
+// CheckMapping compares the hash of a table's mapping with the stored one. Until the first
+// generation begins, when nothing is written yet, it stores any hash. Later it refuses a changed
+// mapping with ErrMappingChanged. With accept, a changed mapping begins a new generation instead,
+// because the rows that the old mapping wrote must be asserted again: then raised is true, and the
+// ledger keeps the old mapping until a sweep is complete. After CheckMapping, leases of this table
+// are taken only while the ledger holds this hash (H60).
 func (l *Ledger) CheckMapping(ctx context.Context, source string, m Mapping, accept bool) (state TableState, raised bool, err error) {
 	state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.MappingHash == "" || s.Generation == 0 {
@@ -386,7 +404,8 @@ func (l *Ledger) CheckMapping(ctx context.Context, source string, m Mapping, acc
 	return state, raised, nil
 }
 
-// checkHash refuses to go on under a mapping that another worker has replaced.
+// checkHash returns ErrMappingChanged if another worker has replaced the mapping that this process
+// checked.
 func (l *Ledger) checkHash(s TableState) error {
 	l.mu.Lock()
 	hash, checked := l.hashes[s.Source]

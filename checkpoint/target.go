@@ -9,35 +9,35 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Target is what the ledger holds of one target table, whichever source tables are copied to it.
+// Target is the ledger's record of one target table, for all source tables that are copied to it.
 type Target struct {
 	header
 	Table string `json:"table"`
-	// Fence is the number under which rows of the table are written; 0: none was published yet, so
-	// nothing is written.
+	// Fence is the number under which rows of the table are written; 0: no number was published
+	// yet, so no row is written.
 	Fence uint64 `json:"fence,omitempty"`
-	// Last is the highest number ever tried, with any outcome. No number is tried twice.
+	// Last is the highest number that was tried, with any outcome. No number is tried twice.
 	Last uint64 `json:"last,omitempty"`
-	// Withheld is why no fence can be raised. Then requests have none, and late ones are not
-	// rejected.
+	// Withheld is why no fence can be raised. Then write requests name no fence, and late ones are
+	// not rejected.
 	Withheld string `json:"withheld,omitempty"`
-	// Former are lost ledgers, whose fences are removed with the next drop.
+	// Former are lost ledgers whose fences are removed with the next drop.
 	Former []string `json:"former_ledgers,omitempty"`
 	// MadeByUs reports that a worker created the table, or found it empty before the first
-	// generation.
+	// generation began.
 	MadeByUs bool `json:"made_by_us,omitempty"`
-	// AdoptRows is an operator's permission to write first generations over the rows of the table.
+	// AdoptRows is an operator's permission to overwrite the table's existing rows in a first
+	// generation.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
-	// Changed is when the record was last written, on the writer's clock; for people.
+	// Changed is when the record was last written, on the writer's clock. It informs people only.
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Open tells whether rows of the table may be written: under a number, or without one because none
-// can be kept.
+// Open reports whether rows of the table may be written: under a number, or without one because no
+// fence can be raised.
 func (t Target) Open() bool { return t.Fence > 0 || t.Withheld != "" }
 
-// Disown notes that the table was written under another ledger than this one, if it was, which is
-// lost.
+// Disown records the former ledger, now lost, under which the table was written, if it is not own.
 func (t *Target) Disown(former, own string) {
 	if former != "" && former != own && !slices.Contains(t.Former, former) {
 		t.Former = append(slices.Clone(t.Former), former)
@@ -46,7 +46,7 @@ func (t *Target) Disown(former, own string) {
 
 func (l *Ledger) targetKey(table string) string { return l.name + "/target/" + table }
 
-// Target reads the record of a target table; false if there is none.
+// Target reads the record of a target table. It returns false if there is none.
 func (l *Ledger) Target(ctx context.Context, table string) (Target, bool, error) {
 	target, _, found, err := l.target(ctx, table)
 	return target, found, err
@@ -71,9 +71,9 @@ func (l *Ledger) target(ctx context.Context, table string) (Target, uint64, bool
 	return target, row.Counter, err == nil, err
 }
 
-// UpdateTarget changes the record of a target table, creating it if need be. As in UpdateTable the
-// change may be made several times, and nothing is written if it leaves the record as it is. A
-// number that was tried or published is never taken back.
+// UpdateTarget changes the record of a target table, and creates it if necessary. Like UpdateTable
+// it may call change several times, and it writes nothing if change leaves the record as it is. The
+// numbers Fence and Last never fall.
 func (l *Ledger) UpdateTarget(ctx context.Context, table string, change func(*Target) error) (Target, error) {
 	for range tries {
 		target, counter, found, err := l.target(ctx, table)

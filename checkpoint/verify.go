@@ -11,67 +11,69 @@ import (
 // phaseVerifyPrefix begins the phases of a verify, whose parts have keys of their own.
 const phaseVerifyPrefix = "verify-"
 
-// phaseVerify is a phase of a verify, from 1.
+// phaseVerify returns phase n of a verify; the first is 1.
 func phaseVerify(n int) Phase { return Phase(fmt.Sprint(phaseVerifyPrefix, n)) }
 
 func (p Phase) verifies() bool { return strings.HasPrefix(string(p), phaseVerifyPrefix) }
 
-// Verify is a comparison of the table with its target: the last one that was begun. Like a load it
-// is a plan of parts that all workers share.
+// Verify is the last comparison of the table with its target. Like a load it is a plan of parts
+// that all workers share.
 type Verify struct {
 	// Number rises with every verify of the table.
 	Number uint32 `json:"number,omitempty"`
-	// Phase is the current one, from 1, and Parts is its number of parts; both are 0 once the
-	// verify ended.
+	// Phase is the current phase, from 1, and Parts is its number of parts. Both are 0 after the
+	// verify has ended.
 	Phase int `json:"phase,omitempty"`
 	Parts int `json:"parts,omitempty"`
-	// Plan is its plan, in its own form. It has row keys and the key of its sums, so it must not
-	// reach logs or errors.
+	// Plan is the plan, in a format of the verify package. It holds row keys and the secret key of
+	// the checksums, so it must not appear in logs or errors.
 	Plan json.RawMessage `json:"plan,omitempty"`
-	// Generation is that of the table when the verify began; 0 if a version wrote it that did not say.
+	// Generation is the table's generation when the verify began; 0 if an older version wrote the
+	// record.
 	Generation  uint32    `json:"generation,omitempty"`
-	MappingHash string    `json:"mapping_hash,omitempty"` // of who planned it
+	MappingHash string    `json:"mapping_hash,omitempty"` // of the worker that planned the verify
 	BegunAt     time.Time `json:"begun_at,omitzero"`      // on the service's clock
 	Estimate    int64     `json:"estimate,omitempty"`     // items, as counted by DynamoDB
 	// Differing is how many buckets the second phase compares.
 	Differing int `json:"differing,omitempty"`
-	// Sums are those of the phases that ended.
+	// Sums are the totals of the completed phases.
 	Sums   VerifyCounts `json:"sums,omitzero"`
 	Paused string       `json:"paused,omitempty"`
-	// Ended is why the last verify that began has no result, in fixed words; "" if an operator ended it.
+	// Ended is why the last verify has no result, in fixed words; "" if an operator cancelled it.
 	Ended string `json:"ended,omitempty"`
-	// Cleaned is the number up to which the rows of verifies are removed.
+	// Cleaned is the number of the last verify whose ledger rows are removed.
 	Cleaned uint32 `json:"cleaned,omitempty"`
-	// Result is that of the last completed verify, which may be an earlier one, and Full that of
-	// the last one of all items.
+	// Result is the result of the last completed verify, which may precede this one. Full is the
+	// result of the last completed verify of all items.
 	Result VerifyResult `json:"result,omitzero"`
 	Full   VerifyResult `json:"full,omitzero"`
 }
 
-// Running reports whether parts are to be worked on.
+// Running reports whether the verify has parts to work on.
 func (v Verify) Running() bool { return v.Phase > 0 }
 
-// VerifyCounts are what a verify, or a part of one, came to.
+// VerifyCounts are the results of a verify or of a part.
 type VerifyCounts struct {
-	Items int64 `json:"items,omitempty"` // read of the source
-	Rows  int64 `json:"rows,omitempty"`  // read of the target
-	// Units are the read units of pages of the source, and Bytes the size of their items; reads of
-	// single items are not counted.
+	Items int64 `json:"items,omitempty"` // read from the source
+	Rows  int64 `json:"rows,omitempty"`  // read from the target
+	// Units are the read units consumed by pages of the source, and Bytes the size of their items.
+	// Reads of single items are not counted.
 	Units float64 `json:"units,omitempty"`
 	Bytes int64   `json:"bytes,omitempty"`
-	// Compared are rows of items that were compared, one by one or by sums.
+	// Compared counts the rows of items that were compared, one by one or by checksums.
 	Compared  int64 `json:"compared,omitempty"`
 	Missing   int64 `json:"missing,omitempty"`
 	Different int64 `json:"different,omitempty"`
 	Extra     int64 `json:"extra,omitempty"`
 	Foreign   int64 `json:"foreign,omitempty"`
-	// InFlight are rows whose change was not applied at any read; Kept, rows without an item that
-	// expire: keep retains.
+	// InFlight counts rows whose latest change was not applied at any read. Kept counts rows
+	// without an item that expire: keep retains.
 	InFlight int64 `json:"in_flight,omitempty"`
 	Kept     int64 `json:"kept,omitempty"`
-	// Unmapped are items that cannot be mapped, so they have no row.
+	// Unmapped counts items that cannot be mapped, so they have no row.
 	Unmapped int64 `json:"unmapped,omitempty"`
-	// LeftOut are findings beyond the recorded ones: counted, not listed, and compared only once.
+	// LeftOut counts findings above the limit of recorded ones. They are counted but not listed,
+	// and compared only once.
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
@@ -92,36 +94,36 @@ func (c *VerifyCounts) Add(o VerifyCounts) {
 	c.LeftOut += o.LeftOut
 }
 
-// Differing is how many rows are not as they should be.
+// Differing returns how many rows are missing, different, extra or foreign.
 func (c VerifyCounts) Differing() int64 { return c.Missing + c.Different + c.Extra + c.Foreign }
 
-// VerifyResult is what a verify came to as a whole.
+// VerifyResult is the result of a whole verify.
 type VerifyResult struct {
 	Number  uint32    `json:"number,omitempty"`
 	Way     string    `json:"way,omitempty"`
-	Why     string    `json:"why,omitempty"`    // why this way was chosen
-	Sample  float64   `json:"sample,omitempty"` // the share of the items; 0: all
-	Since   time.Time `json:"since,omitzero"`   // only changes since then; zero: all
+	Why     string    `json:"why,omitempty"`    // why this kind of comparison was chosen
+	Sample  float64   `json:"sample,omitempty"` // the compared share of the items; 0: all
+	Since   time.Time `json:"since,omitzero"`   // only items changed since then; zero: all
 	BegunAt time.Time `json:"begun_at,omitzero"`
-	EndedAt time.Time `json:"ended_at,omitzero"` // zero if there is no result
-	// Generation is that of the table when the verify ended.
+	EndedAt time.Time `json:"ended_at,omitzero"` // zero if there is no result yet
+	// Generation is the table's generation when the verify ended.
 	Generation uint32 `json:"generation,omitempty"`
 	VerifyCounts
 }
 
-// VerifyStaleAfter is how old a result may be: an older one says nothing of now.
+// VerifyStaleAfter is the age after which a result is stale.
 const VerifyStaleAfter = 24 * time.Hour
 
 // Known reports whether there is a result.
 func (r VerifyResult) Known() bool { return !r.EndedAt.IsZero() }
 
-// Clean reports whether there is a result by which nothing differed or stayed in flight.
+// Clean reports whether there is a result, and no row differed or stayed in flight.
 func (r VerifyResult) Clean() bool { return r.Known() && r.Differing() == 0 && r.InFlight == 0 }
 
-// Stale reports whether the result is too old to say anything.
+// Stale reports whether the result is too old to describe the present state.
 func (r VerifyResult) Stale(now time.Time) bool { return now.Sub(r.EndedAt) > VerifyStaleAfter }
 
-// VerifyPlan is what a verify begins with.
+// VerifyPlan is the plan with which a verify begins.
 type VerifyPlan struct {
 	Plan        json.RawMessage
 	Phase       int // the first
@@ -131,7 +133,7 @@ type VerifyPlan struct {
 	Estimate    int64
 }
 
-// BeginVerify begins a verify with this number, one more than that of the verify before.
+// BeginVerify begins the verify with the given number, which must be one more than the last.
 func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	const step = "begin a verify"
 	begun := Verify{
@@ -152,8 +154,8 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	return nil
 }
 
-// NextVerifyPhase goes on to another phase, with so many parts for so many buckets that differ.
-// Sums are those of the phase that is over.
+// NextVerifyPhase begins phase to, with the given number of parts, for the given number of
+// differing buckets. Sums are the totals of the completed phase.
 func (s *TableState) NextVerifyPhase(number uint32, from, to, parts, differing int, sums VerifyCounts) error {
 	switch {
 	case s.Verify.Number == number && s.Verify.Phase == to:
@@ -166,14 +168,14 @@ func (s *TableState) NextVerifyPhase(number uint32, from, to, parts, differing i
 	return nil
 }
 
-// EndVerify notes the result of a verify that is over.
+// EndVerify records the result of a completed verify.
 func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) error {
 	switch {
 	case s.Verify.Number == number && !s.Verify.Running():
 		return nil
 	case s.Verify.Number != number || s.Verify.Phase != from:
 		return s.refuseYet("end the verify", "it is in another phase", "read the table's record again")
-	case s.VerifyOutdated() != "": // whoever looks next ends it
+	case s.VerifyOutdated() != "": // the next process that checks ends it
 		return s.refuseYet("end the verify", s.VerifyOutdated(), "read the table's record again")
 	}
 	result.Number, result.Generation = number, s.Generation
@@ -185,8 +187,7 @@ func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) err
 	return nil
 }
 
-// PauseVerify keeps workers from leasing parts of the verify, ResumeVerify ends that, CancelVerify
-// ends the verify without a result.
+// PauseVerify keeps workers from leasing parts of the verify.
 func (s *TableState) PauseVerify() error {
 	if !s.Verify.Running() {
 		return s.refuse("pause the verify", "no verify is running", "see replicator verify status")
@@ -195,7 +196,7 @@ func (s *TableState) PauseVerify() error {
 	return nil
 }
 
-// ResumeVerify lets the verify go on.
+// ResumeVerify ends a pause of the verify.
 func (s *TableState) ResumeVerify() error {
 	if !s.Verify.Running() {
 		return s.refuse("resume the verify", "no verify is running", "start one: replicator verify --table "+s.Source)
@@ -204,7 +205,7 @@ func (s *TableState) ResumeVerify() error {
 	return nil
 }
 
-// CancelVerify ends the verify without a result; that of an earlier one stays.
+// CancelVerify ends the verify without a result. The result of an earlier one stays.
 func (s *TableState) CancelVerify() error {
 	if s.Verify.Number == 0 {
 		return s.refuse("cancel the verify", "no verify was started", "see replicator verify status")
@@ -217,8 +218,8 @@ func (s *TableState) endVerify() {
 	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
 }
 
-// VerifyOutdated is why a running verify can come to no result, in fixed words: what it was planned for
-// has changed, and no worker takes its parts. It is "" otherwise.
+// VerifyOutdated returns, in fixed words, why a running verify cannot complete: the table has
+// changed since it was planned, so no worker takes its parts. Otherwise it returns "".
 func (s *TableState) VerifyOutdated() string {
 	switch v := s.Verify; {
 	case !v.Running():
@@ -257,26 +258,26 @@ func (l *Ledger) VerifyParts(ctx context.Context, table TableState, phase int) (
 	return l.PartsOf(ctx, Part{Source: table.Source, Number: table.Verify.Number, Phase: phaseVerify(phase)})
 }
 
-// verifyData names something that a verify keeps until it is over: pieces of sums, buckets, and
-// findings. Names that begin with one another are read together.
+// verifyData returns the row key of data that a verify keeps until it ends: partial sums, buckets
+// and findings. One read returns all names with a common prefix.
 func (l *Ledger) verifyData(source string, number uint32, name string) string {
 	return l.verifyRun(source, number) + "data/" + name
 }
 
-// PutVerifyData stores data under a name that is used once, or again for the same data. It may hold
-// item data's keys; at most 8 MB.
+// PutVerifyData stores data under a name. A name is used once, or again for the same data. The data
+// may hold item keys, and is at most 8 MB.
 func (l *Ledger) PutVerifyData(ctx context.Context, table TableState, name string, data []byte) error {
 	_, err := l.store.Swap(ctx, l.verifyData(table.Source, table.Verify.Number, name), 0, 1, data)
-	return err // a refusal says that it is there
+	return err // a refusal means that it is stored already
 }
 
-// VerifyDatum is something that a verify keeps.
+// VerifyDatum is one piece of data that a verify keeps.
 type VerifyDatum struct {
 	Name string
 	Data []byte
 }
 
-// VerifyData reads what is stored under names that begin so, in their order.
+// VerifyData reads the data whose names begin with prefix, in the order of names.
 func (l *Ledger) VerifyData(ctx context.Context, source string, number uint32, prefix string) ([]VerifyDatum, error) {
 	rows, err := l.store.Read(ctx, l.verifyData(source, number, prefix))
 	if err != nil {
@@ -289,10 +290,10 @@ func (l *Ledger) VerifyData(ctx context.Context, source string, number uint32, p
 	return data, nil
 }
 
-// RemoveVerify deletes what verifies of the table keep that are over: parts, sums and buckets at
-// once, findings when another verify has ended.
+// RemoveVerify deletes the data of ended verifies of the table: parts, sums and buckets at once,
+// findings after a later verify has ended.
 func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
-	table, _, err := l.Table(ctx, source) // before the rows: a verify that begins meanwhile has a higher number
+	table, _, err := l.Table(ctx, source) // read before the rows: a verify that begins meanwhile has a higher number
 	if err != nil {
 		return err
 	}
@@ -309,7 +310,7 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 		return nil
 	}
 	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
-		if s.Verify.Number < v.Number { // another ledger: no record is to be made in it
+		if s.Verify.Number < v.Number { // this is another ledger: create no record in it
 			return s.refuseYet("record the removal", "the ledger was replaced", "read the table's record again")
 		}
 		s.Verify.Cleaned = max(s.Verify.Cleaned, v.Result.Number-1)
@@ -318,9 +319,9 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 	return err
 }
 
-// removeRun deletes what one verify keeps, but for its findings if they are kept. Of sums, which are
-// large, those of one part are read at a time; the parts' own rows go last, because they tell of
-// which there are some.
+// removeRun deletes the data of one verify, except its findings if findings is true. Sums are
+// large, so it reads those of one part at a time. It deletes the parts' rows last, because they
+// show which parts have sums.
 func (l *Ledger) removeRun(ctx context.Context, source string, number uint32, findings bool) error {
 	run := l.verifyRun(source, number)
 	parts, err := l.readParts(ctx, source+"/verify", run+"part/")
@@ -352,20 +353,20 @@ func (l *Ledger) removeAll(ctx context.Context, prefix string) error {
 	return err
 }
 
-// BeginVerify begins a verify of a table. Table is the record for which it was planned.
+// BeginVerify begins a verify of a table. Table is the record from which the verify was planned.
 func (l *Ledger) BeginVerify(ctx context.Context, table TableState, plan VerifyPlan) (TableState, error) {
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error { return s.BeginVerify(table.Verify.Number+1, plan) })
 }
 
-// NextVerifyPhase goes on to another phase of the verify. Table is the record with which the parts
-// of the phase were read.
+// NextVerifyPhase begins another phase of the verify. Table is the record that the caller had when
+// it read the parts of the phase.
 func (l *Ledger) NextVerifyPhase(ctx context.Context, table TableState, to, parts, differing int, sums VerifyCounts) (TableState, error) {
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
 		return s.NextVerifyPhase(table.Verify.Number, table.Verify.Phase, to, parts, differing, sums)
 	})
 }
 
-// EndVerify notes the result of the verify.
+// EndVerify records the result of the verify.
 func (l *Ledger) EndVerify(ctx context.Context, table TableState, result VerifyResult) (TableState, error) {
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
 		return s.EndVerify(table.Verify.Number, table.Verify.Phase, result)
@@ -387,7 +388,7 @@ func (l *Ledger) CancelVerify(ctx context.Context, source string) (TableState, e
 	return l.UpdateTable(ctx, source, (*TableState).CancelVerify)
 }
 
-// Verdict is the result in a few words: clean, 4m ago; 2 rows differ, 4m ago; stale, 2d ago.
+// Verdict returns the result in a few words, such as "clean, 4m ago" or "2 rows differ, 4m ago".
 func (r VerifyResult) Verdict(now time.Time) string {
 	if !r.Known() {
 		return ""

@@ -2,13 +2,14 @@ package checkpoint
 
 import "time"
 
-// Watch judges other workers' leases by their rows' counters: a lease is over when its counter has not changed for a lease's
-// duration on the watcher's own monotonic clock. No two clocks need agree (H64).
+// Watch judges other workers' leases by their rows' counters: a lease has ended when its counter
+// has not changed for a lease's duration on the watcher's own monotonic clock. So clocks need not
+// agree (H64).
 type Watch struct {
 	lease        time.Duration
 	coordinators map[string]sighting // by row key
-	shards       map[string]sighting // of the last call of Look, by label and id
-	parts        map[partID]sighting // of the last call of LookParts
+	shards       map[string]sighting // from the last call of Look, by label and id
+	parts        map[partID]sighting // from the last call of LookParts
 }
 
 type partID struct {
@@ -22,12 +23,14 @@ type sighting struct {
 	since   time.Duration
 }
 
-// NewWatch returns a watch that has seen nothing: what it sees first counts as renewed just then.
+// NewWatch returns a watch that has seen no row yet. A lease counts as renewed when the watch first
+// sees it.
 func (l *Ledger) NewWatch() *Watch {
 	return &Watch{lease: l.lease, coordinators: map[string]sighting{}}
 }
 
-// sees is the sighting of a row whose counter is read as counter at now, after an earlier one if there is any.
+// sees returns the sighting of a row whose counter was read at now. It keeps an earlier sighting
+// with the same counter.
 func sees(before sighting, found bool, counter uint64, now time.Duration) sighting {
 	if found && before.counter == counter {
 		return before
@@ -35,7 +38,7 @@ func sees(before sighting, found bool, counter uint64, now time.Duration) sighti
 	return sighting{counter, now}
 }
 
-// over reports whether the row has stood still for a lease's duration.
+// over reports whether the row has not changed for a lease's duration.
 func (w *Watch) over(s sighting, now time.Duration) bool { return now-s.since >= w.lease }
 
 // CoordinatorLeaseFree reports whether a table's coordinator lease may be taken.
@@ -52,11 +55,12 @@ type Available struct {
 	Parent *Shard
 }
 
-// Look divides the shards of the table's stream that may be leased, in the order given. Free are unfinished, without an owner or with one
-// whose lease is over, and with a parent that is finished (or that the ledger does not know: roots, and children of rows that
-// were removed). A child never starts before its parent is finished (H12) and a gap of its parent is declared; a trimmed parent is read
-// on first, once it is reopened. Held are those that would be free but for a lease that goes on: they may be taken over, for the sake of balance alone.
-// Shards holds all rows of the table: what is not among them is forgotten.
+// Look returns the shards of the table's stream that may be leased, in the given order. A free
+// shard is unfinished, has no owner or one whose lease has ended, and has a finished parent or none
+// that the ledger knows (roots, and children of removed rows). A child never starts before its
+// parent is finished (H12) and its parent's gap is declared; a trimmed parent is reopened and read
+// first. A held shard would be free if its lease had ended; it may be taken over only for balance.
+// Shards must hold all rows of the table, because Look forgets all others.
 func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free, held []Available) {
 	rows := make(map[string]*Shard, len(shards))
 	for i := range shards {
@@ -65,7 +69,7 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 		}
 	}
 	before := w.shards
-	w.shards = make(map[string]sighting, len(rows)) // rows of ended shards are removed: a watch must not grow with the stream
+	w.shards = make(map[string]sighting, len(rows)) // drops removed rows, so that a watch does not grow with the stream
 	for _, s := range shards {
 		if s.Label != table.Label || s.Finished() {
 			continue
@@ -86,10 +90,10 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 	return free, held
 }
 
-// LookParts divides the parts of a phase, of which rows are: what is not among them is forgotten. Of
-// is what LoadPart or VerifyPart of the table gave. Free are not done and without an owner, or with
-// one whose lease is over; one without a row is as it would be written first. Held are those whose
-// lease holds. None is free while the load or the verify is paused.
+// LookParts returns the free and the held parts of a phase. Rows are all rows of the phase, and of
+// is the result of LoadPart or VerifyPart for the table. A free part is not done, and has no owner
+// or one whose lease has ended. A part without a row is returned as it would be written first. A
+// held part has a lease that has not ended. No part is free while the load or verify is paused.
 func (w *Watch) LookParts(rows []Part, of Part, table TableState, now time.Duration) (free, held []Part) {
 	known := make(map[int]Part, len(rows))
 	for _, p := range rows {

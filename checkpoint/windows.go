@@ -2,20 +2,20 @@ package checkpoint
 
 import "time"
 
-// windowMargin is how much earlier than the least time of a loss the first window begins: times of
-// a stream's records are rounded, and those of a window's writes are not.
+// windowMargin is how much earlier than the earliest time of a loss the first window must begin.
+// Times of stream records are rounded, but times of a window's writes are not.
 const windowMargin = 6 * time.Second
 
-// incremental reports whether the load copies windows, alone or behind a full export.
+// incremental reports whether the load copies windows, with or without a full export before them.
 func (l Load) incremental() bool { return !l.Export.From.IsZero() || len(l.Windows) > 0 }
 
-// MendsGap reports whether the load consists of windows alone, which only add to what an earlier load
-// has brought.
+// MendsGap reports whether the load consists only of windows, which add to the rows of an earlier
+// load.
 func (l Load) MendsGap() bool { return !l.Export.From.IsZero() }
 
-// Doubted is the time of the load's full export if windows follow it; zero otherwise. Until it is
-// known that the cut of a full export is the beginning of a window, an item that still shows it may
-// have been changed between the two, and is read again.
+// Doubted returns the time of the load's full export if windows follow it; zero otherwise. It is
+// not known that a window begins exactly at the time of the export. So an item whose row still
+// comes from the full export may have changed in between, and is read again.
 func (l Load) Doubted() time.Time {
 	if len(l.Windows) > 0 && l.Export.From.IsZero() {
 		return l.Export.At
@@ -23,8 +23,8 @@ func (l Load) Doubted() time.Time {
 	return time.Time{}
 }
 
-// begins is the earliest time of which the load's windows, or the full export before them, hold an
-// image; zero if it has none.
+// begins returns the earliest time of an image in the load's windows or in the full export before
+// them; zero if it has no windows.
 func (l Load) begins() time.Time {
 	switch {
 	case !l.incremental():
@@ -35,8 +35,8 @@ func (l Load) begins() time.Time {
 	return l.Export.From
 }
 
-// WindowsBy is the latest time at which the first window may begin that mends the table's gap; zero
-// if it is not known.
+// WindowsBy returns the latest time at which the first window may begin so that windows repair the
+// table's gap; zero if unknown.
 func (s TableState) WindowsBy() time.Time {
 	if s.LostFrom.IsZero() {
 		return time.Time{}
@@ -44,9 +44,9 @@ func (s TableState) WindowsBy() time.Time {
 	return s.LostFrom.Add(-windowMargin).Truncate(time.Second)
 }
 
-// Mendable tells whether windows alone, without a copy, mend what the table has lost: it was loaded
-// once, and since then nothing but changes of the stream was lost, of which it is known since when
-// (H107). Every other loss takes a copy.
+// Mendable returns nil if windows can repair the table's losses without a copy: the table was
+// loaded once, and since then only changes of the stream were lost, and the start of the loss is
+// known (H107). Every other loss needs a copy.
 func Mendable(table TableState) error {
 	never := func(why string) error { return &NotAdmissible{"windows alone cannot repair this: " + why, false} }
 	switch {
@@ -62,7 +62,8 @@ func Mendable(table TableState) error {
 	return nil
 }
 
-// MendsFrom tells whether windows of which the first begins at from mend the table's gap (H36, H107).
+// MendsFrom returns nil if windows repair the table's gap when the first of them begins at from
+// (H36, H107).
 func MendsFrom(table TableState, from time.Time) error {
 	if err := Mendable(table); err != nil {
 		return err
@@ -73,8 +74,8 @@ func MendsFrom(table TableState, from time.Time) error {
 	return nil
 }
 
-// stillMends asks MendsFrom again for a load of windows alone: since it began, what another shard
-// lost may have been noted, which began earlier.
+// stillMends checks MendsFrom again for a load of only windows, because an earlier loss of another
+// shard may have been recorded since the load began.
 func (s *TableState) stillMends() error {
 	if s.Load.Export.From.IsZero() {
 		return nil
@@ -82,9 +83,9 @@ func (s *TableState) stillMends() error {
 	return MendsFrom(*s, s.Load.Export.From)
 }
 
-// Unbroken reports whether backups of the source hold every write since from: they were begun at
-// earliest, or what is older was removed, and have not been interrupted since (H90). Zero: they are
-// off.
+// Unbroken returns nil if point-in-time recovery of the source holds every write since from.
+// Earliest is the oldest time that it can restore: it began then, or older data was removed, and it
+// was not interrupted since (H90). Zero means that it is off.
 func Unbroken(earliest, from time.Time) error {
 	switch {
 	case earliest.IsZero():
@@ -97,9 +98,9 @@ func Unbroken(earliest, from time.Time) error {
 
 func stampOf(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Aged is the time from which the age of a load's images counts: their own or, if that is later, the
-// adoption of their generation. Only removes of that generation refuse them, and all of those were
-// written since.
+// Aged returns the time from which the age of a load's images counts: their own time or, if later,
+// the adoption of their generation. Only tombstones of that generation refuse them, and all of
+// these were written since.
 func Aged(at, adopted time.Time) time.Time {
 	if adopted.After(at) {
 		return adopted

@@ -9,20 +9,22 @@ import (
 	"slices"
 )
 
-// Verdict is what a witness says of a target and a ledger.
+// Verdict is the result of comparing a target's witness with the ledger.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Fine: they belong together.
+	// Fine means that ledger and target belong together.
 	Fine Verdict = iota
-	// TargetLost: the target was created anew, or restored from before the ledger's last beat (H69).
+	// TargetLost means that the target was recreated, or restored to a state before the ledger's
+	// last beat (H69).
 	TargetLost
-	// LedgerBehind: the target was written under another ledger, or a later state of this one (H68).
+	// LedgerBehind means that the target was written under another ledger, or under a later state
+	// of this one (H68).
 	LedgerBehind
 )
 
-// Witness is the one row of ours per source table in its target table.
+// Witness is the row that replicator keeps for each source table in its target table.
 type Witness struct {
 	header
 	Ledger string `json:"ledger"`
@@ -30,21 +32,23 @@ type Witness struct {
 	Pipeline   string `json:"pipeline,omitempty"`
 	Generation uint32 `json:"generation"`
 	Beat       uint64 `json:"beat"`
-	// Fence is the family that every write to the target table names first, for an application that writes the table too, under
-	// the same guard (package dualwrite); "" if none is published yet, or nobody but the
-	// ledger's workers writes, and NoFence if none can be had.
+	// Fence is the family that every write to the target table names first. An application that
+	// also writes the table reads it here (package dualwrite). It is "" if no fence is published
+	// yet or only the ledger's workers write, and NoFence if no fence can be raised.
 	Fence string `json:"fence,omitempty"`
 }
 
-// counter is what the witness's row is compared and set by. Rows of two ledgers never have the same one: a beat that executes late, after the
-// target was exchanged for another pipeline's, must not take that witness for the one it read. Nor has one ledger the same counter twice,
-// because beats rise through every loss of the target. 63 bits leave room for the beats above each ledger's beginning.
+// counter returns the counter by which the witness's row is compared and set. Rows of two ledgers
+// never have the same counter, so a late beat does not replace another pipeline's witness after the
+// target was exchanged. One ledger never uses a counter twice, because its beats rise even when the
+// target is lost. The hash has 63 bits, which leaves room for the beats above it.
 func (w Witness) counter() uint64 {
 	sum := sha256.Sum256([]byte(w.Ledger))
 	return binary.BigEndian.Uint64(sum[:])>>1 + w.Beat
 }
 
-// Judge compares a witness with the ledger's record. Without a witness and without a beat in the ledger everything is new.
+// Judge compares a witness with the ledger's record. If there is neither a witness nor a beat in
+// the ledger, both are new.
 func Judge(w Witness, found bool, ledger string, table TableState) Verdict {
 	switch {
 	case !found && table.WitnessBeat == 0:
@@ -56,49 +60,51 @@ func Judge(w Witness, found bool, ledger string, table TableState) Verdict {
 	case w.Beat < table.WitnessBeat:
 		return TargetLost
 	}
-	return Fine // the same beat, or one more: the worker ended between the beat and its mirror
+	return Fine // the same beat, or one more if the worker ended between the beat and its mirror
 }
 
-// Place is where a witness is kept.
+// Place is the location of a witness.
 type Place struct {
 	Store Store
-	Key   string // of its row
-	// Further names the target table if it is not the first of the source table, and is empty if it is.
+	Key   string // of the witness's row
+	// Further names the target table if it is not the first target of the source table; otherwise
+	// it is empty.
 	Further string
-	// Fence is what the witness is to say of the fence.
+	// Fence is the value for the witness's Fence.
 	Fence string
 }
 
-// NoFence is what a witness says of a fence that is withheld: writes carry no number.
+// NoFence is the value of Witness.Fence if the fence is withheld: writes name no fence.
 const NoFence = "-"
 
-// ReadWitness reads the witness at a place, as an application does that writes the target too.
+// ReadWitness reads the witness at a place. Applications that also write the target use it.
 func ReadWitness(ctx context.Context, at Place) (w Witness, found bool, err error) {
 	w, _, found, err = readWitness(ctx, at)
 	return w, found, err
 }
 
-// Beat checks the witness of a source table and, if it is fine, moves it on and mirrors that in the ledger. Otherwise it changes
-// nothing and returns the verdict and the witness: the caller raises the generation (above the witness's) and then Claims.
+// Beat checks the witness of a source table. If the verdict is Fine, it raises the witness's beat
+// and mirrors it in the ledger. Otherwise it changes nothing and returns the verdict and the
+// witness: the caller raises the generation above the witness's and then calls Claim.
 func (l *Ledger) Beat(ctx context.Context, source string, at Place) (Verdict, Witness, error) {
 	return l.witness(ctx, source, at, false)
 }
 
-// Claim makes the witness this ledger's own after the generation was raised.
+// Claim makes the witness belong to this ledger after the generation was raised.
 func (l *Ledger) Claim(ctx context.Context, source string, at Place) error {
 	_, _, err := l.witness(ctx, source, at, true)
 	return err
 }
 
-// Withdraw removes the witness of a source table from a target table that it is not copied to any
-// more, and what the ledger knows of it. One of another ledger stays. It fails with
-// ErrMappingChanged if another mapping has begun meanwhile, which may write the table again.
+// Withdraw removes the witness of a source table from a target table to which the source is no
+// longer copied, and its beat from the ledger. It leaves a witness of another ledger. It fails with
+// ErrMappingChanged if another mapping has begun meanwhile, because that may write the table again.
 func (l *Ledger) Withdraw(ctx context.Context, source string, at Place) error {
 	w, row, found, err := readWitness(ctx, at)
 	if err != nil || !found || w.Ledger != l.id {
 		return err
 	}
-	table, _, err := l.Table(ctx, source) // after the witness: a beat since then has another counter
+	table, _, err := l.Table(ctx, source) // read after the witness: a later beat has another counter
 	if err == nil {
 		err = l.checkHash(table)
 	}
@@ -119,8 +125,8 @@ func (l *Ledger) Withdraw(ctx context.Context, source string, at Place) error {
 	return err
 }
 
-// forgetWitness forgets that the witness of a target table was seen at a beat, wherever that is kept
-// by now. Otherwise a mapping that writes the table again would take it for lost.
+// forgetWitness removes the mirrored beat of a target table's witness, wherever the record now
+// keeps it. Otherwise a later mapping that writes the table again would judge the target as lost.
 func (s *TableState) forgetWitness(table string, beat uint64) {
 	if len(s.Targets) > 0 && s.Targets[0] == table && s.WitnessBeat <= beat {
 		s.WitnessBeat = 0
@@ -131,7 +137,8 @@ func (s *TableState) forgetWitness(table string, beat uint64) {
 	}
 }
 
-// Look judges the witness of a source table, and changes nothing, whatever it finds: for readers, while no coordinator beats. It fails with ErrConflict if one does.
+// Look judges the witness of a source table without changing anything. It is for readers while no
+// coordinator runs, and fails with ErrConflict if a coordinator beats meanwhile.
 func (l *Ledger) Look(ctx context.Context, source string, at Place) (Verdict, error) {
 	table, err := l.mirrored(ctx, source, at)
 	if err != nil {
@@ -148,7 +155,7 @@ func (l *Ledger) Look(ctx context.Context, source string, at Place) (Verdict, er
 	return verdict, l.unchanged(ctx, table, at)
 }
 
-// readWitness reads the witness at a place, and gives the row that it is.
+// readWitness reads the witness at a place, and its row.
 func readWitness(ctx context.Context, at Place) (w Witness, row Row, found bool, err error) {
 	if row, found, err = readRow(ctx, at.Store, at.Key); err == nil && found {
 		err = decode(row, &w)
@@ -156,7 +163,8 @@ func readWitness(ctx context.Context, at Place) (w Witness, row Row, found bool,
 	return w, row, found, err
 }
 
-// mirrored is the record of the source table as the target table's witness sees it: WitnessBeat is its own.
+// mirrored returns the record of the source table with WitnessBeat set to the beat of this target
+// table's witness.
 func (l *Ledger) mirrored(ctx context.Context, source string, at Place) (TableState, error) {
 	table, _, err := l.Table(ctx, source)
 	if at.Further != "" {
@@ -179,7 +187,8 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 		return Fine, Witness{}, err
 	}
 	if found && mine && w.Ledger != l.id {
-		// It was ours since this process started. Two live pipelines would take it from each other for ever.
+		// This process has claimed it before. Two live pipelines would take it from each other
+		// endlessly.
 		return Fine, w, ErrForeignPipeline
 	}
 	if verdict := Judge(w, found, l.id, table); verdict != Fine && !claim {
@@ -188,8 +197,8 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 	if claim && w.Generation > table.Generation {
 		return LedgerBehind, w, fmt.Errorf("%w: the witness is of generation %d, the table of %d", ErrConflict, w.Generation, table.Generation)
 	}
-	// The ledger's mirror first: the witness is never more than one beat ahead of it, or it would look as if the ledger had been
-	// set back.
+	// Write the ledger's mirror first, so the witness is never more than one beat ahead. Otherwise
+	// the ledger would look as if it had been restored to an older state.
 	if err := l.mirror(ctx, source, at, w.Beat); err != nil {
 		return Fine, w, err
 	}
@@ -199,7 +208,7 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 		return Fine, w, err
 	}
 	if !done {
-		return Fine, w, ErrConflict // another coordinator of ours beat first, or another pipeline: the next beat tells
+		return Fine, w, ErrConflict // another coordinator or another pipeline was faster; the next beat shows which
 	}
 	l.mu.Lock()
 	l.claimed[held] = true
@@ -207,17 +216,17 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 	return Fine, next, l.mirror(ctx, source, at, next.Beat)
 }
 
-// mirror notes in the ledger how far the witness has come.
+// mirror records the witness's beat in the ledger.
 func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint64) error {
 	_, err := l.UpdateTable(ctx, source, func(s *TableState) error {
 		if err := l.checkHash(*s); err != nil {
-			return err // or a coordinator that slept would make a witness where a former mapping's was removed
+			return err // otherwise a delayed coordinator could recreate a former mapping's removed witness
 		}
 		if at.Further == "" {
 			s.WitnessBeat = max(s.WitnessBeat, beat)
 			return nil
 		}
-		beats := maps.Clone(s.WitnessBeats) // the record that was read may be looked at elsewhere
+		beats := maps.Clone(s.WitnessBeats) // other code may hold the record that was read
 		if beats == nil {
 			beats = map[string]uint64{}
 		}
@@ -228,9 +237,9 @@ func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint6
 	return err
 }
 
-// unchanged fails with ErrConflict if the table's record has moved on since it was read as before. The witness was read in
-// between: a verdict on it against a record of another time is worth nothing. A worker that stood still there for longer
-// than a lease would declare a gap that is none.
+// unchanged returns ErrConflict if the table's record has changed since it was read as before. The
+// witness was read in between, so a verdict that compares it with an outdated record is invalid.
+// Otherwise a worker that was suspended there for longer than a lease could declare a false gap.
 func (l *Ledger) unchanged(ctx context.Context, before TableState, at Place) error {
 	now, err := l.mirrored(ctx, before.Source, at)
 	if err == nil && (now.WitnessBeat != before.WitnessBeat || now.Generation != before.Generation) {

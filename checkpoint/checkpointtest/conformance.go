@@ -11,7 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Conformance tests a store. Each test opens one of its own, which is empty, apart from what belongs to others.
+// Conformance tests a store. Open returns a store of its own for each test, which has no rows of
+// other tests.
 func Conformance(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 	for _, test := range []struct {
 		name string
@@ -45,7 +46,7 @@ func swap(t *testing.T, s checkpoint.Store, key string, was uint64, data string)
 	return done
 }
 
-// expect compares the rows under a prefix with "key counter data" each.
+// expect compares the rows under a prefix with want, each as "key counter data".
 func expect(t *testing.T, s checkpoint.Store, prefix string, want ...string) {
 	t.Helper()
 	rows, err := s.Read(t.Context(), prefix)
@@ -61,7 +62,7 @@ func expect(t *testing.T, s checkpoint.Store, prefix string, want ...string) {
 	}
 }
 
-// steps are swaps with their expected outcome.
+// step is a swap with its expected outcome.
 type step struct {
 	was  uint64
 	data string // "" removes
@@ -92,7 +93,8 @@ func replacesByCounter(t *testing.T, s checkpoint.Store) {
 	expect(t, s, "p/a", "p/a 3 three")
 }
 
-// comparesWhole: neither a prefix of the counter nor a longer one will do. Text compares 9 above 10.
+// comparesWhole checks that neither a prefix of the counter nor a longer counter matches. As text,
+// 9 would sort above 10.
 func comparesWhole(t *testing.T, s checkpoint.Store) {
 	for n := range uint64(12) {
 		take(t, s, "p/a", step{n, fmt.Sprint("write ", n+1), true})
@@ -101,7 +103,7 @@ func comparesWhole(t *testing.T, s checkpoint.Store) {
 	expect(t, s, "p/a", "p/a 13 last")
 }
 
-// movesCounter: a counter need not begin at 1, nor rise by one, nor be small.
+// movesCounter checks that a counter need not begin at 1, rise by one or be small.
 func movesCounter(t *testing.T, s checkpoint.Store) {
 	const far = uint64(1)<<63 + 5
 	for i, move := range []struct {
@@ -151,7 +153,7 @@ func keepsData(t *testing.T, s checkpoint.Store) {
 		t.Fatal(done, err)
 	}
 	stored := bytes.Clone(data)
-	data[0] = 'x' // the caller's bytes are its own again
+	data[0] = 'x' // the caller may reuse its bytes
 	rows, err := s.Read(t.Context(), "p/a")
 	if err != nil || len(rows) != 1 || !bytes.Equal(rows[0].Data, stored) {
 		t.Fatalf("%d rows, %v", len(rows), err)

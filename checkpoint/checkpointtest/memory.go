@@ -14,13 +14,13 @@ import (
 type Memory struct {
 	mu   sync.Mutex
 	rows map[string]checkpoint.Row
-	// OnSwap, if set, replaces what Swap does: it is given the operation to execute when and if it likes.
+	// OnSwap, if set, replaces Swap. It may call execute, the real operation, at any time or never.
 	OnSwap func(ctx context.Context, key string, execute func() bool) (bool, error)
-	// OnRead, if set, is asked before rows are read; its error is what Read returns.
+	// OnRead, if set, is called before rows are read. Read returns its error.
 	OnRead func(ctx context.Context, prefix string) error
 }
 
-// Clear removes all rows, as when the table is lost.
+// Clear removes all rows, as if the table were lost.
 func (m *Memory) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
