@@ -2,25 +2,25 @@ package relay
 
 import "fmt"
 
-// Reason says what may be done about an Error.
+// Reason classifies an Error by its remedy.
 type Reason string
 
 // The reasons.
 const (
-	Unavailable Reason = "unavailable" // the same may succeed later
-	Throttled   Reason = "throttled"   // a quota is used up: the same may succeed later
-	NotFound    Reason = "not found"   // there is no such topic or subscription
+	Unavailable Reason = "unavailable" // the same call may succeed later
+	Throttled   Reason = "throttled"   // a quota is used up; the same call may succeed later
+	NotFound    Reason = "not found"   // the topic or subscription does not exist
 	Denied      Reason = "denied"      // the identity may not do this
-	Refused     Reason = "refused"     // the service takes no such request
+	Refused     Reason = "refused"     // the service does not accept such a request
 )
 
-// Error is a failed call of Pub/Sub. It quotes no data.
+// Error reports a failed call of Pub/Sub. It quotes no data.
 type Error struct {
 	Op     string // the method
 	Name   string // of the topic or subscription
 	Reason Reason
 	Code   string // of gRPC
-	Text   string // the service's own words, which speak of topics, quotas and permissions
+	Text   string // the service's message, about topics, quotas and permissions
 }
 
 func (e *Error) Error() string {

@@ -17,22 +17,24 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// What names a message.
+// The names in a message of a change.
 const (
 	// Type of the CloudEvent.
 	Type = "com.github.dynamodb-bigtable.replicator.change"
 	// ContentType of a message as a whole, which is a CloudEvent in structured mode.
 	ContentType = "application/cloudevents+json"
-	// SchemaV1 names the form of Body. Within it members may be added.
+	// SchemaV1 names the format of Body. Later versions of the program may add members to it.
 	SchemaV1 = "replicator.change/v1"
 )
 
 // Limits of a message.
 const (
-	// MaxMessage is the size of a request of Pub/Sub, in bytes, and so of a message with attributes
-	// and ordering key. Source: https://docs.cloud.google.com/pubsub/quotas#resource_limits
+	// MaxMessage is the largest request of Pub/Sub, in bytes, and so the largest message with
+	// attributes and ordering key. Source:
+	// https://docs.cloud.google.com/pubsub/quotas#resource_limits
 	MaxMessage = 10_000_000
-	// MaxData is what Encode makes of it: the rest is for attributes, key and the request itself.
+	// MaxData is the largest data that Encode makes. The rest is for attributes, key and the
+	// request itself.
 	MaxData = MaxMessage - 16<<10
 )
 
@@ -41,20 +43,20 @@ type Omission string
 
 // The omissions.
 const (
-	// BeforeStart: the change is from before the moment from which the table is followed.
+	// BeforeStart: the change precedes the time from which the table is followed.
 	BeforeStart Omission = "before_start"
 	// TooLarge: the images do not fit a message. The item can be read by its keys.
 	TooLarge Omission = "too_large"
 )
 
-// Message is what is handed to a topic.
+// Message is a message to publish to a topic.
 type Message struct {
 	Data       []byte
 	Attributes map[string]string // for filters: table, event, version, schema, content-type
 	Key        string            // the ordering key
 }
 
-// Size is about how many bytes the message takes on the wire.
+// Size returns approximately how many bytes the message takes on the wire.
 func (m *Message) Size() int {
 	n := len(m.Data) + len(m.Key) + 64
 	for k, v := range m.Attributes {
@@ -63,7 +65,7 @@ func (m *Message) Size() int {
 	return n
 }
 
-// Origin is what the changes of one shard have in common while one lease is held.
+// Origin holds the facts that the changes of one shard share under one lease.
 type Origin struct {
 	Ledger      string // its id
 	Table       string // source table
@@ -75,25 +77,25 @@ type Origin struct {
 	MappingHash string // of the mapping under which the changes are applied
 }
 
-// Change is a change with its place among the messages of its shard.
+// Change is a change with its position among the messages of its shard.
 type Change struct {
 	Origin
 	// Number counts the shard's changes from 1, without holes within a generation.
 	Number uint64
 	cdc.Change
-	// CellTime is the latest event time of the shard up to the change: cells are dated by it.
+	// CellTime is the latest event time of the shard up to the change. It dates cells.
 	CellTime time.Time
-	// Omitted says why the change has no images; "" if it has.
+	// Omitted says why the change has no images; "" if it has them.
 	Omitted Omission
-	// Loaded: a load has read the item, and nobody changed it. It has no Number, and its Event is
-	// Insert, or Remove if the load has read that it is gone.
+	// Loaded reports that a load has read the item; the item was not changed. The change has no
+	// Number, and its Event is Insert, or Remove if the load found that the item does not exist.
 	Loaded bool
 }
 
 // LoadEvent is the event of a message for an item that a load has read.
 const LoadEvent = "LOAD"
 
-// eventName is the event of the change's message.
+// eventName returns the event of the change's message.
 func (c *Change) eventName() string {
 	if c.Loaded {
 		return LoadEvent
@@ -101,7 +103,7 @@ func (c *Change) eventName() string {
 	return c.Event.String()
 }
 
-// Version ranks the change in the history of its item.
+// Version returns the rank of the change in the history of its item.
 func (c *Change) Version() transform.Version {
 	return transform.NewVersion(c.Generation, c.Hop, c.Sequence, transform.CountExact)
 }
@@ -130,7 +132,7 @@ type Body struct {
 	CellTime    string          `json:"cell_time" desc:"latest time of the shard up to the change; the timestamp of cells" format:"date-time"`
 }
 
-// OrderingKey is the ordering key of an item's messages: a hash of the source table and of the
+// OrderingKey returns the ordering key of an item's messages: a hash of the source table and the
 // primary key.
 func OrderingKey(table string, keys attribute.Item) (string, error) {
 	text, err := attribute.MarshalItem(keys)
@@ -143,8 +145,8 @@ func OrderingKey(table string, keys attribute.Item) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Encode makes the message of a change. It is pure: the same change gives the same message (R1).
-// Images that do not fit are left out, and omitted says so.
+// Encode returns the message of a change. It is pure: the same change gives the same message (R1).
+// It omits images that do not fit, and omitted reports that.
 func Encode(c Change) (m Message, omitted Omission, err error) {
 	if m, err = encode(c); err != nil || len(m.Data) <= MaxData {
 		return m, c.Omitted, err
@@ -193,7 +195,7 @@ func encode(c Change) (Message, error) {
 	}}, nil
 }
 
-// cloudEvent is an event in structured JSON.
+// cloudEvent returns an event in structured JSON.
 func cloudEvent(kind, id, source, subject string, at time.Time, body any) ([]byte, error) {
 	e := event.New(event.CloudEventsVersionV1)
 	e.SetID(id)
@@ -213,7 +215,7 @@ func cloudEvent(kind, id, source, subject string, at time.Time, body any) ([]byt
 	return data, nil
 }
 
-// marshal leaves <, > and & as they are: JSON demands no escape for them.
+// marshal does not escape <, > and &, because JSON does not require it.
 func marshal(body any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -233,8 +235,8 @@ func image(item attribute.Item) (json.RawMessage, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// ErrMessage is returned for what is not a message of this package. Its wrapping says what is wrong
-// and quotes no data.
+// ErrMessage is returned for data that is not a message of this package. The error that wraps it
+// says what is wrong and quotes no data.
 var ErrMessage = errors.New("not a message of a relay")
 
 // Decode is the inverse of Encode, for the data of a message.
@@ -272,7 +274,7 @@ func Decode(data []byte) (Change, error) {
 	return c, nil
 }
 
-// change is the record of the stream. Its errors quote no data.
+// change returns the stream's record. Its errors quote no data.
 func (b *Body) change() (c cdc.Change, err error) {
 	switch b.Event {
 	case cdc.Insert.String():

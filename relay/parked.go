@@ -8,11 +8,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// What names a message of an item that was parked.
+// The names in a message of a parked item.
 const (
 	// ParkedType of the CloudEvent.
 	ParkedType = "com.github.dynamodb-bigtable.replicator.parked"
-	// ParkedSchemaV1 names the form of ParkedBody. Within it members may be added.
+	// ParkedSchemaV1 names the format of ParkedBody. Later versions of the program may add members
+	// to it.
 	ParkedSchemaV1 = "replicator.parked/v1"
 )
 
@@ -25,7 +26,7 @@ var parkedSchema []byte
 // CloudEvent whose data is a ParkedBody.
 func ParkedJSONSchema() []byte { return parkedSchema }
 
-// ParkedBody is the data of such a message's CloudEvent.
+// ParkedBody is the data of the CloudEvent in a message of a parked item.
 type ParkedBody struct {
 	Schema   string          `json:"schema" desc:"replicator.parked/v1" const:"replicator.parked/v1"`
 	Table    string          `json:"table" desc:"source table"`
@@ -41,8 +42,8 @@ type ParkedBody struct {
 	Sequence string          `json:"sequence" desc:"sequence number of the stream's record; for a load, the second of its read" pattern:"^[0-9]{1,40}$"`
 }
 
-// EncodeParked makes the message of an item that was parked by the named migration. Ref names its
-// entry in the state table, which stays. Images that do not fit are left out.
+// EncodeParked returns the message of an item that the named migration has parked. Ref names its
+// entry in the state table, which stays there. Images that do not fit are omitted.
 func EncodeParked(migration, ref string, p transform.Parked) (Message, error) {
 	m, err := encodeParked(migration, ref, p, "")
 	if err != nil || len(m.Data) <= MaxData {

@@ -7,31 +7,31 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Topic takes messages. *PubSub is one.
+// Topic accepts messages. *PubSub implements it.
 type Topic interface {
-	// Publish sends messages, those of one key in their order, and returns once the outcome of each
-	// is known, or ctx has ended: nil for one that is stored durably. One that comes after a failed
-	// one of its key fails as well. A key that a failure blocked is free again when Publish
-	// returns; blocked is how many there were.
+	// Publish sends messages, in order within each key. It returns once the outcome of each is
+	// known or ctx has ended; the outcome nil means that the message is stored durably. A message
+	// after a failed one of the same key fails too. A key that a failure blocked is free again when
+	// Publish returns. Blocked is the number of such keys.
 	Publish(ctx context.Context, messages []Message) (outcomes []error, blocked int)
 }
 
-// Page is the messages of one page of a shard that are not published yet.
+// Page holds the messages of one page of a shard that are not published yet.
 type Page struct {
 	Open []Message
-	// Oversize are the indexes, in the page's changes, of those whose images do not fit a message.
+	// Oversize are the indexes of the page's changes whose images do not fit into a message.
 	Oversize []int
 }
 
-// Number is where the messages of a page begin: how many of the shard's changes come before it, and
-// the latest cell time among those.
+// Number is the position at which the messages of a page begin: how many of the shard's changes
+// precede it, and their latest cell time.
 type Number struct {
 	Before   uint64
 	CellTime time.Time
 }
 
-// NewPage numbers the changes of a page and makes their messages. The first dropped ones are from
-// before the start: they are counted, and carry no images.
+// NewPage numbers the changes of a page and makes their messages. The first dropped changes precede
+// the start: they are counted, but have no images.
 func NewPage(o Origin, at Number, changes []cdc.Change, dropped int) (Page, error) {
 	p := Page{Open: make([]Message, 0, len(changes))}
 	for i, c := range changes {
@@ -54,18 +54,18 @@ func NewPage(o Origin, at Number, changes []cdc.Change, dropped int) (Page, erro
 	return p, nil
 }
 
-// Published is what one attempt to publish a page came to.
+// Published is the result of one attempt to publish a page.
 type Published struct {
-	Messages int // that are durable now
-	Bytes    int // of those
-	Blocked  int // ordering keys that a failure had blocked
+	Messages int // messages that became durable
+	Bytes    int // their size
+	Blocked  int // ordering keys that a failure blocked
 	// Failed is the first failure of a message; nil if all are durable.
 	Failed error
 }
 
-// Publish makes one attempt to publish what is open of a page. On an error the caller repeats it
-// with the same page: only what is not durable is sent again, in its order (R2). It returns nil
-// when all is durable.
+// Publish makes one attempt to publish the open messages of a page. On an error the caller repeats
+// it with the same page: only messages that are not durable are sent again, in order (R2). It
+// returns nil when all are durable.
 func (p *Page) Publish(ctx context.Context, topic Topic) (done Published, err error) {
 	if len(p.Open) == 0 {
 		return Published{}, nil

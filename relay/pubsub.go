@@ -19,9 +19,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// This file is the one that uses the client of Pub/Sub.
+// Only this file uses the client of Pub/Sub.
 
-// Bounds of what a process has handed to the client and not got an answer for.
+// Bounds of the messages that the client has accepted but not confirmed, and of its batches.
 const (
 	outstandingMessages = 10_000
 	outstandingBytes    = 64 << 20
@@ -31,8 +31,8 @@ const (
 	publishTimeout      = 30 * time.Second
 )
 
-// connect opens a client that tries each request once. By itself it would repeat until the deadline,
-// and then say that this has passed and not what the service said. The caller repeats.
+// connect opens a client that tries each request once; the caller retries. The client's own retries
+// would end with an error about the deadline, without the service's message.
 func connect(ctx context.Context, project string, o ...option.ClientOption) (*pubsub.Client, error) {
 	try := []gax.CallOption{gax.WithRetry(func() gax.Retryer { return once{} })}
 	return pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{
@@ -43,7 +43,7 @@ func connect(ctx context.Context, project string, o ...option.ClientOption) (*pu
 	}, o...)
 }
 
-// once is a gax.Retryer that repeats nothing.
+// once is a gax.Retryer that never retries.
 type once struct{}
 
 func (once) Retry(error) (time.Duration, bool) { return 0, false }
@@ -73,9 +73,9 @@ func OpenTopic(ctx context.Context, project, topic string, o ...option.ClientOpt
 	return &PubSub{client: client, publisher: p, name: topic}, nil
 }
 
-// Publish is Topic's. The client puts messages of one key in one request, sends requests of
-// different keys side by side, and blocks a key after a failure until it is resumed: what follows
-// of the key fails, so that nothing is sent out of order.
+// Publish implements Topic. The client puts messages of one key into one request, sends requests of
+// different keys concurrently, and blocks a key after a failure until it is resumed. Later messages
+// of a blocked key fail, so no message is sent out of order.
 func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []error, blocked int) {
 	results := make([]*pubsub.PublishResult, len(messages))
 	for i, m := range messages {
@@ -96,15 +96,16 @@ func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []er
 	return outcomes, len(failed)
 }
 
-// TopicFacts are what a service says of a topic.
+// TopicFacts are facts about a topic from the service.
 type TopicFacts struct {
-	// Retention is how long the topic keeps messages whether acknowledged or not; 0: it does not.
+	// Retention is how long the topic keeps messages, acknowledged or not; 0: it keeps none.
 	Retention time.Duration
-	// Transformed: the topic changes messages before they are delivered.
+	// Transformed reports that the topic changes messages before they are delivered.
 	Transformed bool
 }
 
-// Look asks for the topic. It fails with an Error of reason NotFound if there is none.
+// Look reads the facts about the topic. It fails with an Error of reason NotFound if there is no
+// such topic.
 func (t *PubSub) Look(ctx context.Context) (TopicFacts, error) {
 	topic, err := t.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: t.name})
 	if err != nil {
@@ -113,13 +114,13 @@ func (t *PubSub) Look(ctx context.Context) (TopicFacts, error) {
 	return TopicFacts{Retention: topic.GetMessageRetentionDuration().AsDuration(), Transformed: transforms(topic.MessageTransforms)}, nil
 }
 
-// Close sends what is under way and closes the connections.
+// Close sends pending messages and closes the connections.
 func (t *PubSub) Close() error {
 	t.publisher.Stop()
 	return t.client.Close()
 }
 
-// pullTime bounds a pull that finds nothing. The service answers sooner as soon as there is a message.
+// pullTime bounds a pull that finds no message. The service answers as soon as there is one.
 const pullTime = 5 * time.Second
 
 // PubSubscription is a subscription of Cloud Pub/Sub.
@@ -139,7 +140,7 @@ func OpenSubscription(ctx context.Context, project, subscription string, o ...op
 	return &PubSubscription{client, subscription, pullTime}, nil
 }
 
-// Pull is Subscription's.
+// Pull implements Subscription.
 func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error) {
 	limited, cancel := task.WithTimeout(ctx, s.wait)
 	defer cancel()
@@ -147,8 +148,8 @@ func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error
 	answer, err := s.client.SubscriptionAdminClient.Pull(limited, &pubsubpb.PullRequest{Subscription: s.name, MaxMessages: int32(most)},
 		gax.WithGRPCOptions(grpc.Peer(&sentTo)))
 	if err != nil {
-		// A pull that could not even be sent has not found that there is nothing. The server may end
-		// it at the deadline a moment before this side does.
+		// A pull that was not even sent does not show that there is no message. The server may end
+		// the pull at the deadline a moment before this process does.
 		over := limited.Err() != nil || status.Code(err) == codes.DeadlineExceeded
 		if ctx.Err() == nil && over && sentTo.Addr != nil {
 			return nil, nil
@@ -162,7 +163,7 @@ func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error
 	return out, nil
 }
 
-// Ack is Subscription's.
+// Ack implements Subscription.
 func (s *PubSubscription) Ack(ctx context.Context, ids []string) error {
 	for chunk := range slices.Chunk(ids, idsAtOnce) {
 		if err := s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.name, AckIds: chunk}); err != nil {
@@ -172,7 +173,7 @@ func (s *PubSubscription) Ack(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// Extend is Subscription's.
+// Extend implements Subscription.
 func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Duration) error {
 	for chunk := range slices.Chunk(ids, idsAtOnce) {
 		err := s.client.SubscriptionAdminClient.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: s.name, AckIds: chunk, AckDeadlineSeconds: int32(by / time.Second)})
@@ -186,7 +187,8 @@ func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Dura
 // idsAtOnce keeps a request with ids, of some 200 bytes each, below 512 KiB.
 const idsAtOnce = 1000
 
-// Look asks for the subscription. It fails with an Error of reason NotFound if there is none.
+// Look reads the facts about the subscription. It fails with an Error of reason NotFound if there
+// is no such subscription.
 func (s *PubSubscription) Look(ctx context.Context) (SubscriptionFacts, error) {
 	got, err := s.client.SubscriptionAdminClient.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.name})
 	if err != nil {
@@ -221,7 +223,7 @@ func factsOf(s *pubsubpb.Subscription) SubscriptionFacts {
 	return f
 }
 
-// transforms reports whether one of them is in force.
+// transforms reports whether one of the transforms is enabled.
 func transforms(all []*pubsubpb.MessageTransform) bool {
 	return slices.ContainsFunc(all, func(t *pubsubpb.MessageTransform) bool { return !t.GetDisabled() })
 }
@@ -240,15 +242,15 @@ func explain(op, name string, err error) error {
 	var paused pubsub.ErrPublishingPaused
 	switch {
 	case errors.As(err, &paused):
-		e.Code = "Paused" // behind a failed message of its key
+		e.Code = "Paused" // after a failed message of its key
 	case errors.Is(err, pubsub.ErrOversizedMessage):
 		e.Code, e.Reason = "Oversized", Refused
 	}
 	return e
 }
 
-// reasonOf judges a failed request by its code.
-// Source: https://cloud.google.com/pubsub/docs/reference/error-codes
+// reasonOf returns the reason for a gRPC code. Source:
+// https://cloud.google.com/pubsub/docs/reference/error-codes
 func reasonOf(code codes.Code) Reason {
 	switch code {
 	case codes.NotFound:

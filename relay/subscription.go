@@ -5,46 +5,47 @@ import (
 	"time"
 )
 
-// Delivery is a message as a subscription gives it.
+// Delivery is a message that a subscription delivered.
 type Delivery struct {
-	ID      string // by which this delivery is acknowledged
+	ID      string // identifies this delivery, to acknowledge it
 	Data    []byte
-	Attempt int // how often it was delivered, where a dead letter counts that; else 0
+	Attempt int // number of the delivery attempt; 0 without a dead-letter policy
 }
 
-// Subscription gives messages, each at least once, in any order. *PubSubscription is one.
+// Subscription delivers messages, each at least once, in any order. *PubSubscription implements it.
 type Subscription interface {
-	// Pull gives at most so many messages. It may wait for some, and give none.
+	// Pull returns at most most messages. It may wait for some, and return none.
 	Pull(ctx context.Context, most int) ([]Delivery, error)
-	// Ack ends the delivery of messages. One whose deadline has passed may come again all the same.
+	// Ack acknowledges deliveries. A message whose deadline has passed may nevertheless be
+	// delivered again.
 	Ack(ctx context.Context, ids []string) error
-	// Extend sets the deadlines of deliveries to so long from now; 0 gives them back.
+	// Extend sets the deadlines of deliveries to by from now; 0 returns them for redelivery.
 	Extend(ctx context.Context, ids []string, by time.Duration) error
 }
 
-// Destination is where a subscription delivers messages by itself, in words for the operator.
+// Destination is the service to which a subscription pushes messages, in words for the operator.
 type Destination string
 
 // The destinations.
 const (
-	Pulled         Destination = "" // nowhere: they are pulled
+	Pulled         Destination = "" // none: messages are pulled
 	Pushed         Destination = "an endpoint"
 	ToBigQuery     Destination = "BigQuery"
 	ToCloudStorage Destination = "Cloud Storage"
 	ToBigtable     Destination = "Bigtable"
 )
 
-// SubscriptionFacts are what a service says of a subscription.
+// SubscriptionFacts are facts about a subscription from the service.
 type SubscriptionFacts struct {
 	Topic       string
-	Retention   time.Duration // how long it may still deliver a message: the topic's retention, if that is longer
+	Retention   time.Duration // how long it may deliver a message: its own retention or, if longer, the topic's
 	Ordered     bool
 	ExactlyOnce bool
 	Filtered    bool        // it delivers only some of the messages
-	Detached    bool        // from its topic: it delivers none
+	Detached    bool        // from its topic, so it delivers no messages
 	Transformed bool        // it changes messages before it delivers them
-	Delivers    Destination // by itself
+	Delivers    Destination // where it pushes messages
 	DeadLetter  string      // topic; "" if it has none
-	Attempts    int         // of a delivery, before the dead letter takes the message
-	BacksOff    bool        // between attempts
+	Attempts    int         // delivery attempts before the message moves to the dead-letter topic
+	BacksOff    bool        // it waits between attempts
 }
