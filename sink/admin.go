@@ -15,9 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Admin looks at tables, views and app profiles and creates what is missing. It never alters what
-// exists, and drops nothing but families of the fence. It is the one user of Bigtable's admin
-// clients.
+// Admin checks tables, views and app profiles, and creates missing ones. It never alters existing
+// ones, and drops only families and views of replicator. Only Admin uses Bigtable's admin clients.
 type Admin struct {
 	in       Instance
 	emulator bool
@@ -25,10 +24,10 @@ type Admin struct {
 	instance *bigtable.InstanceAdminClient
 }
 
-// ConnectAdmin opens the admin clients, as Connect opens the data client.
+// ConnectAdmin opens the admin clients in the way that Connect opens the data client.
 func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption) (*Admin, error) {
 	emulated := false
-	connection := func() ([]option.ClientOption, error) { // of each client its own: it closes what it was given
+	connection := func() ([]option.ClientOption, error) { // one for each client, because each closes its connection
 		emulator, err := dialEmulator()
 		emulated = emulator != nil
 		if emulator == nil || err != nil {
@@ -61,7 +60,7 @@ func (a *Admin) Close() error { return errors.Join(a.tables.Close(), a.instance.
 
 // Keep is a garbage collection rule in its simple forms; the zero value keeps everything.
 type Keep struct {
-	Versions int           // cells of a column beyond so many, counted from the newest, may be collected; 0: no such rule
+	Versions int           // how many newest cells of a column are kept; 0: no such rule
 	Age      time.Duration // cells older than this may be collected; 0: no such rule
 }
 
@@ -86,12 +85,12 @@ func (k Keep) policy() bigtable.GCPolicy {
 // FamilySpec is a family that a table must have.
 type FamilySpec struct {
 	Name string
-	// Keep is the rule with which the family is created, or GC if Keep is the zero value.
+	// Keep is the rule with which the family is created. If Keep is the zero value, GC is the rule.
 	Keep Keep
 	GC   transform.GC
-	// Aggregate is what its cells add up to. A family that exists must be of the same kind.
+	// Aggregate is the kind of aggregate of its cells. An existing family must have the same kind.
 	Aggregate transform.Aggregate
-	// Check judges the rule of a family that exists. Any: it is not looked at.
+	// Check says how the rule of an existing family is checked.
 	Check Check
 }
 
@@ -100,24 +99,25 @@ type Check uint8
 
 // The checks.
 const (
-	Any       Check = iota // the family's rule is the owner's business
-	NoAge                  // no age rule may stand anywhere in it: it would eat versions that live, and counters
-	Same                   // the rule that was declared: the mapping rests on it
-	ExactlyAt              // an age rule of exactly Keep.Age: sooner lets deleted rows return, later is not what was configured
+	Any       Check = iota // any rule is accepted
+	NoAge                  // no age rule is accepted, because it would collect versions of live rows, and counters
+	Same                   // only the declared rule is accepted, because the mapping depends on it
+	ExactlyAt              // only an age rule of exactly Keep.Age: with a shorter one deleted rows could return, and a longer one is not configured
 )
 
-// TableSpec is a table that must be there.
+// TableSpec specifies a table that must exist.
 type TableSpec struct {
 	Name     string
 	Families []FamilySpec
-	// SplitKeys are where a new table is split from the start, ascending, so that a large load does not begin on one tablet.
+	// SplitKeys are the keys at which a new table is split, ascending, so that a large load does
+	// not begin on one tablet.
 	SplitKeys []string
-	// View names an authorized view over the families that are not ours, so that readers who use it never see the rows of
+	// View names an authorized view over the data families, so that its readers never see rows of
 	// removed items; empty for none.
 	View string
 }
 
-// TargetSpec is a target table: the data families and our own two.
+// TargetSpec returns the specification of a target table: the data families and replicator's two.
 func TargetSpec(table string, tombstoneAge time.Duration, dataFamilies ...string) TableSpec {
 	spec := TableSpec{Name: table}
 	for _, family := range dataFamilies {
@@ -129,7 +129,7 @@ func TargetSpec(table string, tombstoneAge time.Duration, dataFamilies ...string
 	return spec
 }
 
-// DataFamilies are the specs of the families that a mapping declares.
+// DataFamilies returns the specifications of the families that a mapping declares.
 func DataFamilies(families []transform.Family) []FamilySpec {
 	specs := make([]FamilySpec, len(families))
 	for i, f := range families {
@@ -138,7 +138,8 @@ func DataFamilies(families []transform.Family) []FamilySpec {
 	return specs
 }
 
-// StateSpec is the state table: the family of parked records, and those of the ledger.
+// StateSpec returns the specification of the state table: the families of parked records and of the
+// ledger.
 func StateSpec(table string, ledgerFamilies ...string) TableSpec {
 	spec := TableSpec{Name: table, Families: []FamilySpec{{Name: ParkedFamily, Keep: Keep{Versions: 1}, Check: NoAge}}}
 	for _, family := range ledgerFamilies {
@@ -147,7 +148,7 @@ func StateSpec(table string, ledgerFamilies ...string) TableSpec {
 	return spec
 }
 
-// Problem is what is wrong with a table.
+// Problem is a problem of a table.
 type Problem uint8
 
 // The problems.
@@ -155,11 +156,11 @@ const (
 	MissingTable   Problem = iota + 1
 	MissingFamily          // of a table that exists
 	MissingView            // of a table that exists
-	EatsVersions           // an age rule where versions must live as long as their rows, or counters
-	WrongAge               // the tombstones' family has another rule than state.tombstone_age
-	WrongRule              // stamps of cells that are to expire are counted by another rule, or elements of lists would be collected
-	WrongAggregate         // a family's cells are an aggregate, or another one, or none
-	CollectsItems          // an age rule that was not declared collects cells of items that do not change; told, and no error
+	EatsVersions           // an age rule on versions or counters, which must live as long as their rows
+	WrongAge               // the rule of the tombstones' family differs from state.tombstone_age
+	WrongRule              // the rule differs from the declared one, so cells would expire at another time or list elements would be collected
+	WrongAggregate         // the family has another kind of aggregate, or one where none is configured, or none
+	CollectsItems          // an undeclared age rule collects cells of unchanged items; reported, but not an error
 )
 
 var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "an age rule would collect cells that must stay", "tombstones are not kept for the configured time",
@@ -168,14 +169,14 @@ var problemNames = [...]string{"", "table does not exist", "family does not exis
 // String describes the problem.
 func (p Problem) String() string { return problemNames[p] }
 
-// SchemaError is a table that is not as it must be.
+// SchemaError reports a table that differs from its specification.
 type SchemaError struct {
 	Problem Problem
 	Table   string
 	Family  string // "" for MissingTable and MissingView
 	View    string // of MissingView
-	Have    string // the family's rule as it is; "" if it is missing
-	Want    string // the rule it should have
+	Have    string // the family's present rule; "" if the family is missing
+	Want    string // the rule that it should have
 }
 
 func (e *SchemaError) Error() string {
@@ -188,19 +189,21 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("table %s, family %s: %s (has %q, wanted %q)", e.Table, e.Family, e.Problem, e.Have, e.Want)
 }
 
-// Made says what Prepare created.
+// Made lists the tables, families and views that Prepare created.
 type Made struct {
 	Tables   []string
 	Families []string // <table>:<family>, of tables that existed
 	Views    []string // <table>:<view>
-	// NoViews are the views that cannot be had because the service does not know authorized views, as emulators do not.
+	// NoViews are the views that cannot be created, because the service does not support authorized
+	// views; emulators do not.
 	NoViews []string // <table>:<view>
 	// Ageing are the families that exist with an age rule that was not declared (CollectsItems).
 	Ageing []*SchemaError
 }
 
-// Prepare checks the tables and, if create is set, makes those tables and families that are missing. Other workers may do the same
-// at once. Errors are *SchemaError for what is missing or unfit, *Error for what the service refuses.
+// Prepare checks the tables and, if create is set, creates missing tables and families. Other
+// workers may do the same at the same time. Errors are *SchemaError for a missing or unfit table,
+// and *Error for a request that the service refuses.
 func (a *Admin) Prepare(ctx context.Context, specs []TableSpec, create bool) (Made, error) {
 	var made Made
 	for _, spec := range specs {
@@ -256,26 +259,26 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 	return a.prepareView(ctx, spec, create, made)
 }
 
-// Lacks is what a table lacks of its specification.
+// Lacks lists the parts of its specification that a table lacks.
 type Lacks struct {
-	Table    bool         // all of it
+	Table    bool         // the table does not exist
 	Families []FamilySpec // of a table that exists
-	View     bool         // of a table that exists or not
-	NoViews  bool         // the service knows no authorized views, so that none can be made
+	View     bool         // set even if the table does not exist
+	NoViews  bool         // the service does not support authorized views, so none can be created
 	// Ageing are the families that exist with an age rule that was not declared (CollectsItems).
 	Ageing []*SchemaError
-	// Protected: the service drops no family of the table, those of the fence neither.
+	// Protected reports that the service drops no family of the table, not even those of the fence.
 	Protected bool
 }
 
-// Lacks looks what a table lacks, and changes nothing. The error has everything at once that is there and unfit: *SchemaError for
-// each family, or it is the service's, *Error.
+// Lacks returns the parts of its specification that a table lacks. It changes nothing. The error
+// joins a *SchemaError for each existing but unfit family, or is the service's *Error.
 func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 	info, err := a.tables.TableInfo(ctx, spec.Name)
 	if status.Code(err) == codes.NotFound {
 		l := Lacks{Table: true, View: spec.View != ""}
 		if l.View {
-			// Of a table that does not exist a service that knows views says that there is none.
+			// A service that supports views answers NotFound for a view of a missing table.
 			_, err := a.tables.AuthorizedViewInfo(ctx, spec.Name, spec.View)
 			l.NoViews = status.Code(err) == codes.Unimplemented
 			l.View = !l.NoViews
@@ -322,7 +325,7 @@ func (a *Admin) createTable(ctx context.Context, spec TableSpec) error {
 	return a.tables.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: spec.Name, SplitKeys: spec.SplitKeys, ColumnFamilies: families})
 }
 
-// judge checks a family that exists.
+// judge checks an existing family.
 func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 	have := info.FullGCPolicy
 	fail := func(p Problem) error {
@@ -333,7 +336,8 @@ func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 	}
 	switch f.Check {
 	case NoAge:
-		// Rules on the number of versions are harmless, whatever the number: a version column has one cell at one timestamp.
+		// Rules on the number of versions are harmless, because a version column has only one cell
+		// at one timestamp.
 		if hasAge(have) {
 			return fail(EatsVersions)
 		}
@@ -349,9 +353,10 @@ func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 	return nil
 }
 
-// ageing is a family that exists, whose rule is its owner's business, and whose cells go by an age that was not declared: those of an item
-// that does not change vanish, while its version stays and tells that they are there. Nil if that is not so. It may be meant, so that it is
-// no more than told.
+// ageing returns a CollectsItems problem if the rule of an existing family is not checked but
+// collects cells by an undeclared age; otherwise nil. Cells of an unchanged item then vanish,
+// although its version says that they exist. The rule may be intended, so it is reported but not an
+// error.
 func (f FamilySpec) ageing(table string, info bigtable.FamilyInfo) []*SchemaError {
 	have := info.FullGCPolicy
 	if f.Check != Any || !agesNewest(have) || ruleOf(have).Same(ruleOf(f.policy())) {
@@ -360,14 +365,15 @@ func (f FamilySpec) ageing(table string, info bigtable.FamilyInfo) []*SchemaErro
 	return []*SchemaError{{Problem: CollectsItems, Table: table, Family: f.Name, Have: ruleText(have), Want: f.Rule()}}
 }
 
-// agesNewest tells whether a rule collects by age even the newest cell of a column, which rules on the number of versions keep.
+// agesNewest reports whether a rule collects by age even the newest cell of a column, which rules
+// on the number of versions keep.
 func agesNewest(policy bigtable.GCPolicy) bool {
 	switch p := policy.(type) {
 	case bigtable.MaxAgeGCPolicy:
 		return true
 	case bigtable.UnionGCPolicy:
 		return slices.ContainsFunc(p.Children, agesNewest)
-	case bigtable.IntersectionGCPolicy: // which collects what all of its children do
+	case bigtable.IntersectionGCPolicy: // collects only cells that all its children collect
 		return len(p.Children) > 0 && !slices.ContainsFunc(p.Children, func(child bigtable.GCPolicy) bool { return !agesNewest(child) })
 	default:
 		return false
@@ -387,10 +393,10 @@ func hasAge(policy bigtable.GCPolicy) bool {
 	}
 }
 
-// ruleText writes a rule as cbt reads it: maxversions=1 || maxage=14d.
+// ruleText returns a rule in the syntax of cbt: maxversions=1 || maxage=14d.
 func ruleText(policy bigtable.GCPolicy) string { return ruleOf(policy).String() }
 
-// ruleOf is the rule of a policy of the client.
+// ruleOf converts a policy of the client to a rule.
 func ruleOf(policy bigtable.GCPolicy) transform.GC {
 	joined := func(all bool, children []bigtable.GCPolicy) transform.GC {
 		rule := transform.GC{All: all}
@@ -413,7 +419,7 @@ func ruleOf(policy bigtable.GCPolicy) transform.GC {
 	}
 }
 
-// family is the family as the admin client creates it.
+// family returns the family as the admin client creates it.
 func (f FamilySpec) family() bigtable.Family {
 	created := bigtable.Family{GCPolicy: f.policy()}
 	if a := aggregators[f.Aggregate]; a != nil {
@@ -429,7 +435,7 @@ func (f FamilySpec) policy() bigtable.GCPolicy {
 	return gcPolicy(f.GC)
 }
 
-// Rule is what the family should be, in cbt's grammar.
+// Rule returns the specified rule and aggregate of the family, in the syntax of cbt.
 func (f FamilySpec) Rule() string {
 	if f.Aggregate != transform.NoAggregate {
 		return ruleText(f.policy()) + ":" + string(f.Aggregate)
@@ -456,10 +462,10 @@ var aggregators = map[transform.Aggregate]bigtable.Aggregator{
 	transform.IntMax: bigtable.MaxAggregator{}, transform.IntHLL: bigtable.HllppUniqueCountAggregator{},
 }
 
-// unknownAggregate stands for a kind of cell that this program does not know.
+// unknownAggregate represents a kind of cells that this program does not know.
 const unknownAggregate transform.Aggregate = "another type"
 
-// aggregateOf is the aggregate of a family that exists.
+// aggregateOf returns the aggregate of an existing family.
 func aggregateOf(t bigtable.Type) transform.Aggregate {
 	switch v := t.(type) {
 	case bigtable.AggregateType:

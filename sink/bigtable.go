@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Instance names a Bigtable instance and the way to it.
+// Instance names a Bigtable instance and the app profile to use.
 type Instance struct {
 	Project  string
 	Instance string
@@ -37,18 +37,20 @@ type Bigtable struct {
 	tables map[string]*bigtable.Table
 }
 
-// maxMessageBytes is what one request or answer may take: Bigtable's own limit is 256 MB.
-// Source: https://cloud.google.com/bigtable/quotas#limits-operations
+// maxMessageBytes bounds one request or response. Bigtable's own limit is 256 MB. Source:
+// https://cloud.google.com/bigtable/quotas#limits-operations
 const maxMessageBytes = 1 << 28
 
-// alive ends a connection that has died without a word, which the client does not do by itself: a call without a deadline would wait
-// for ever on it, and every later call would be given the same one. It asks only when calls are under way and nothing has
-// arrived for a while, which is rare enough for any server's policy on pings.
+// alive closes a connection that has died silently, which the client does not do by itself: a call
+// without a deadline would wait on it forever, and every later call would use the same connection.
+// It pings only while calls are in flight and nothing has arrived for a while, which is rare enough
+// for any server's policy on pings.
 var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second})
 
-// Connect opens the data client. Credentials are Application Default Credentials; BIGTABLE_EMULATOR_HOST is honoured, so a caller
-// that must not talk to an emulator looks at it before (H67). A connection among the options goes before that variable. It does not
-// wait for the service to be reached: Ping does.
+// Connect opens the data client with Application Default Credentials. It honours
+// BIGTABLE_EMULATOR_HOST, so a caller that must not use an emulator checks that variable before
+// (H67). A connection in opts takes precedence over the variable. Connect does not wait until the
+// service is reached; Ping does.
 func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bigtable, error) {
 	// The session data plane and the client's own metrics need permissions beyond reading and writing the tables.
 	config := bigtable.ClientConfig{
@@ -78,8 +80,8 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 	return &Bigtable{client: client, wire: wire, tables: map[string]*bigtable.Table{}}, nil
 }
 
-// dialEmulator connects to the emulator that the environment names, or returns nil. The client would dial it by itself, but
-// with gRPC's default message size, which a large item exceeds.
+// dialEmulator connects to the emulator that the environment names, or returns nil. The client
+// would dial it itself, but with gRPC's default message size, which a large item exceeds.
 func dialEmulator() (*grpc.ClientConn, error) {
 	host := os.Getenv("BIGTABLE_EMULATOR_HOST")
 	if host == "" {
@@ -99,11 +101,12 @@ func dialEmulator() (*grpc.ClientConn, error) {
 // Close closes the connections.
 func (b *Bigtable) Close() error { return errors.Join(b.wire.close(), b.client.Close()) }
 
-// ping is the one request that is about the instance alone, by which Bigtable's client opens its
-// connections as well. It names the instance and the app profile, and so does the answer.
+// ping is the only request that concerns just the instance. Bigtable's client also opens its
+// connections with it. Request and response name the instance and the app profile.
 const ping = "PingAndWarm"
 
-// notOpened is why an instance could not be opened: *Error if the service said so.
+// notOpened returns the error for an instance that could not be opened: *Error if the service
+// returned a status.
 func (in Instance) notOpened(err error) error {
 	var answer interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &answer) {
@@ -112,8 +115,8 @@ func (in Instance) notOpened(err error) error {
 	return fmt.Errorf("open Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
 }
 
-// Ping returns nil when the instance answers, or *Error with what the service said. An instance
-// without tables is not found by a ping, and answers with that.
+// Ping returns nil when the instance answers, otherwise the service's *Error. An instance without
+// tables answers a ping with NotFound, which Ping treats as success.
 func (b *Bigtable) Ping(ctx context.Context) error {
 	err := b.client.PingAndWarm(ctx)
 	if ofNoTable(err) {
@@ -122,7 +125,7 @@ func (b *Bigtable) Ping(ctx context.Context) error {
 	return classifyControl(ping, err)
 }
 
-// Open is the client's own handle of a table, for the ledger's store.
+// Open returns the client's handle of a table, for the ledger's store.
 func (b *Bigtable) Open(table string) *bigtable.Table {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +137,7 @@ func (b *Bigtable) Open(table string) *bigtable.Table {
 	return t
 }
 
-// Apply implements Table. Nothing below it repeats a request.
+// Apply implements Table. No layer below it retries a request.
 func (b *Bigtable) Apply(ctx context.Context, r *Request) (applied bool, err error) {
 	refused, err := b.wire.apply(ctx, r)
 	if err != nil {
@@ -143,8 +146,8 @@ func (b *Bigtable) Apply(ctx context.Context, r *Request) (applied bool, err err
 	return !refused, nil
 }
 
-// ReadRows implements Reader. The client repeats reads by itself, and resumes a broken stream behind the last row it gave, until
-// ctx ends: the caller bounds it.
+// ReadRows implements Reader. The client retries reads itself and resumes a broken stream after the
+// last row, until ctx ends. So the caller must bound ctx.
 func (b *Bigtable) ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error {
 	var stop error
 	err := b.Open(table).ReadRows(ctx, rowRange(r), func(row bigtable.Row) bool {
@@ -157,7 +160,8 @@ func (b *Bigtable) ReadRows(ctx context.Context, table string, r Range, f func(R
 	return classify("ReadRows", err)
 }
 
-// ReadMarks implements MarkReader. A cell that both filters let pass comes twice, once without its value.
+// ReadMarks implements MarkReader. A cell that both filters pass is returned twice, once without
+// its value.
 func (b *Bigtable) ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error {
 	filter := bigtable.InterleaveFilters(bigtable.ColumnRangeFilter(LiveFamily, "", ""), bigtable.ColumnRangeFilter(GoneFamily, "", ""))
 	if unmarked {
@@ -179,10 +183,10 @@ func (b *Bigtable) ReadMarks(ctx context.Context, table string, r Range, unmarke
 	return classify("ReadRows", err)
 }
 
-// ReadSet implements SetReader. The client asks for as many rows at once as a request takes.
+// ReadSet implements SetReader. The client puts as many rows as fit into each request.
 func (b *Bigtable) ReadSet(ctx context.Context, table string, rows []string, f func(Row) error) error {
 	if len(rows) == 0 {
-		return nil // an empty set is the whole table
+		return nil // an empty set would read the whole table
 	}
 	var stop error
 	err := b.Open(table).ReadRows(ctx, bigtable.RowList(rows), func(row bigtable.Row) bool {
@@ -209,14 +213,14 @@ func (b *Bigtable) ReadSince(ctx context.Context, table string, r Range, since i
 	return classify("ReadRows", err)
 }
 
-// HasRow reports whether there is a row in a range of a table, of whatever families.
+// HasRow reports whether a range of a table has a row, with cells in any family.
 func (b *Bigtable) HasRow(ctx context.Context, table string, r Range) (bool, error) {
 	found, one := false, bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())
 	err := b.Open(table).ReadRows(ctx, rowRange(r), func(bigtable.Row) bool { found = true; return false }, bigtable.RowFilter(one), bigtable.LimitRows(1))
 	return found, classify("ReadRows", err)
 }
 
-// SampleKeys implements MarkReader. The service names the end of the table as the empty key.
+// SampleKeys implements MarkReader. The service returns the end of the table as an empty key.
 func (b *Bigtable) SampleKeys(ctx context.Context, table string) ([]string, error) {
 	keys, err := b.Open(table).SampleRowKeys(ctx)
 	return slices.DeleteFunc(keys, func(key string) bool { return key == "" }), classify("SampleRowKeys", err)
@@ -232,33 +236,34 @@ func (b *Bigtable) Look(ctx context.Context, m *transform.RowMutation, before in
 	return rowOf(row), nil
 }
 
-// maxLookBytes is how long the filter of a look may be. Bigtable takes filters of 20 KB; what follows is estimated from above.
-// Source: https://cloud.google.com/bigtable/quotas#limits-operations
+// maxLookBytes bounds the filter of a Look. Bigtable accepts filters of up to 20 KB; the sizes
+// below are upper estimates. Source: https://cloud.google.com/bigtable/quotas#limits-operations
 const maxLookBytes = 19_000
 
-// lookFilter passes what Look promises.
+// lookFilter returns a filter that passes the cells that Look promises.
 func lookFilter(m *transform.RowMutation, before int64) bigtable.Filter {
 	version := itemColumn(VersionColumn, m.Owner)
 	filters := []bigtable.Filter{only(LiveFamily, version), only(GoneFamily, version)}
 	for _, part := range lookParts(m, maxLookBytes-lookBytes(LiveFamily, version)-lookBytes(GoneFamily, version)) {
 		filters = append(filters, bigtable.ChainFilters(part, bigtable.LatestNFilter(1)))
-		if before > 0 { // an end of zero would be infinity
+		if before > 0 { // an end of 0 would mean infinity
 			filters = append(filters, bigtable.ChainFilters(part, bigtable.TimestampRangeFilterMicros(0, bigtable.Timestamp(before)), bigtable.LatestNFilter(1)))
 		}
 	}
 	return bigtable.InterleaveFilters(filters...)
 }
 
-// only passes the cells of one column. The end of a range is exclusive.
+// only returns a filter for the cells of one column. The end of a range is exclusive.
 func only(family, qualifier string) bigtable.Filter {
 	return bigtable.ColumnRangeFilter(family, qualifier, qualifier+"\x00")
 }
 
-// lookBytes is how long a filter of one column is, or of one family, with all that a look adds to it.
+// lookBytes estimates the size of a Look's filter for one column or family.
 func lookBytes(family, qualifier string) int { return len(family) + 2*len(qualifier) + 64 }
 
-// lookParts pass the columns that a mutation owns. What has no room in a filter is asked for by shorter names, which pass more: the version
-// columns of long keys take most of it. Columns are given by families then, and the families as the whole row.
+// lookParts returns filters that pass the columns that a mutation owns. Version columns with long
+// keys may take most of the room in a filter. If the columns do not fit, it uses their families,
+// and if these do not fit, the whole row.
 func lookParts(m *transform.RowMutation, room int) (parts []bigtable.Filter) {
 	families, columns, size := slices.Clone(m.Families), []transform.Column(nil), 0
 	for _, c := range m.Columns {
@@ -300,7 +305,8 @@ func rowRange(r Range) bigtable.RowRange {
 	return bigtable.NewRange(r.From, r.To)
 }
 
-// rowOf converts a row. Within a family, cells come by qualifier and from newest to oldest, the same one twice perhaps if two filters let it pass.
+// rowOf converts a row. Within a family, cells are sorted by qualifier and from newest to oldest. A
+// cell that two filters pass may occur twice.
 func rowOf(row bigtable.Row) Row {
 	families := make([]string, 0, len(row))
 	for family := range row {
@@ -324,15 +330,16 @@ const (
 	ParkedColumn = "r"
 )
 
-// Records is the store of parked records in the state table.
+// Records returns the store of parked records in the state table.
 func (b *Bigtable) Records(stateTable string) Records {
 	return records{b.Open(stateTable)}
 }
 
 type records struct{ table *bigtable.Table }
 
-// Put writes by way of a conditional mutation, too, because that is the one kind of write the client never repeats by itself: a
-// permanent error that asks for a repeat would be repeated for ever (H50). Both branches write.
+// Put uses a conditional mutation with the same write in both branches, because the client never
+// retries this kind of write by itself. It would retry a permanent error that asks for a retry
+// endlessly (H50).
 func (r records) Put(ctx context.Context, key string, data []byte) error {
 	set := bigtable.NewMutation()
 	set.Set(ParkedFamily, ParkedColumn, 0, data)

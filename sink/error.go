@@ -5,21 +5,23 @@ import (
 	"fmt"
 )
 
-// Reason says what a failed request means for the caller.
+// Reason says what the failure of a request means for the caller.
 type Reason uint8
 
 // The reasons.
 const (
-	// Unknown: the request may have been executed, may be executed later, or never. Repeat it identically (S4).
+	// Unknown: the request may have been executed, may be executed later, or may never be. Repeat
+	// it identically (S4).
 	Unknown Reason = iota
-	// Throttled: not executed for want of capacity. Repeat later, and not more often.
+	// Throttled: the request was not executed because capacity is lacking. Retry later, at a lower
+	// rate.
 	Throttled
-	// Denied: credentials or permissions. Repeating helps once somebody mended them.
+	// Denied: credentials or permissions are missing. A retry succeeds once they are fixed.
 	Denied
-	// Permanent: the target as a whole refuses, for want of a table or family for example. Repeating helps once somebody mended
-	// it; never does it make one item a bad one.
+	// Permanent: the target as a whole refuses, for example because a table or family is missing. A
+	// retry succeeds once the target is fixed. It is never a reason to park an item.
 	Permanent
-	// Rejected: this one row's request is refused for what it contains, and always will be.
+	// Rejected: the request for this row is refused for its content, now and later.
 	Rejected
 )
 
@@ -28,17 +30,17 @@ var reasonNames = [...]string{"outcome unknown", "throttled", "denied", "refused
 // String names the reason.
 func (r Reason) String() string { return reasonNames[r] }
 
-// Error is a failed request to the target.
+// Error reports a failed request to the target.
 //
-// It does not wrap its cause: the service's messages quote row keys, which are item data, and must not reach a log by way of
-// an error (S5).
+// It does not wrap its cause, because the service's messages quote row keys. Row keys are item
+// data, which must not reach a log through an error (S5).
 type Error struct {
-	// Op is what was tried: CheckAndMutateRow, ReadRows, …
+	// Op is the API method, such as CheckAndMutateRow or ReadRows. …
 	Op     string
 	Reason Reason
-	// Code is the gRPC code's name, for metrics: a small fixed set.
+	// Code is the name of the gRPC code, from a small fixed set. Metrics use it.
 	Code string
-	// Text is more of the cause, if it is known to be free of item data.
+	// Text describes the cause further, if it is known to be free of item data.
 	Text string
 }
 
@@ -55,21 +57,24 @@ func Is(err error, reason Reason) bool {
 	return errors.As(err, &e) && e.Reason == reason
 }
 
-// Repeatable tells whether the same call may succeed later without a change of configuration or data: after an unknown outcome, a
-// throttle, or denied credentials, which expire and are renewed while a migration runs.
+// Repeatable reports whether the same call may succeed later without a change of configuration or
+// data: after an unknown outcome, throttling, or denied credentials, which may be renewed while a
+// migration runs.
 func Repeatable(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Reason == Unknown || e.Reason == Throttled || e.Reason == Denied)
 }
 
-// ErrFenced is returned for mutations of a generation below the table's: this worker's view of the table is old, and nothing
-// was written. The shard must be leased anew.
+// ErrFenced is returned for mutations of a generation lower than the table's: this worker's view of
+// the table is outdated, and nothing was written. The shard must be leased again.
 var ErrFenced = errors.New("the table's generation rose, so this write is fenced off")
 
-// ErrParkedLimit is returned when more items are parked than are tolerated. What was to be parked is stored.
+// ErrParkedLimit is returned when more items are parked than Options.MaxParked allows. The records
+// are stored nevertheless.
 var ErrParkedLimit = errors.New("too many parked items")
 
-// BadItem is returned under OnBadItem: Stop for an item that cannot be mapped or stored. Nothing of the item was written.
+// BadItem is returned under OnBadItem: Stop for an item that cannot be mapped or stored. No row of
+// the item was written.
 type BadItem struct {
 	Source string // source table
 	Reason string // without item data

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Families creates and drops the families of the fence. Admin is one. Errors are *Error: of reason
-// Permanent and code AlreadyExists for the creation of what is there; of Denied or
-// FailedPrecondition for what the service will not do; after one of reason Unknown the change may
-// be made later still.
+// Families creates and drops the families of the fence. Admin implements it. Errors are *Error.
+// Creating an existing family fails with reason Permanent and code AlreadyExists. A refused change
+// fails with reason Denied or code FailedPrecondition. After an error of reason Unknown the change
+// may still be made later.
 type Families interface {
 	ListFamilies(ctx context.Context, table string) ([]string, error)
 	CreateFamily(ctx context.Context, table, family string) error
 	DropFamily(ctx context.Context, table, family string) error
-	// DropDelay is how long after its acknowledgement a drop may not be in force everywhere yet,
-	// and a request that names the family may still be executed; 0: never after it.
+	// DropDelay returns how long after the acknowledgement of a drop requests that name the family
+	// may still be executed; 0: not at all.
 	DropDelay() time.Duration
 }
 
@@ -33,14 +33,14 @@ func (a *Admin) ListFamilies(ctx context.Context, table string) ([]string, error
 }
 
 // CreateFamily implements Families. No cell of the fence outlives the request that sets it; the
-// rule is there for one that a defect left. The client makes one attempt: a repetition behind our
-// back might create a family again that was dropped in between.
+// rule only collects one that a defect left. The client makes one attempt, because a hidden retry
+// could recreate a family that was dropped meanwhile.
 func (a *Admin) CreateFamily(ctx context.Context, table, family string) error {
 	spec := FamilySpec{Name: family, Keep: Keep{Versions: 1}}
 	return classifyControl("ModifyColumnFamilies", a.tables.CreateColumnFamilyWithConfig(ctx, table, family, spec.family()))
 }
 
-// DropFamily implements Families. It drops families of the fence alone.
+// DropFamily implements Families. It drops only families of the fence.
 func (a *Admin) DropFamily(ctx context.Context, table, family string) error {
 	if !IsFence(family) {
 		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only fence families may be dropped"}
@@ -48,9 +48,9 @@ func (a *Admin) DropFamily(ctx context.Context, table, family string) error {
 	return a.drop(ctx, table, family)
 }
 
-// DropDelay implements Families. The service documents no bound for a schema change; it is taken to
-// be no longer than the longest request deadline. An emulator is one process, which refuses what
-// names the family from its answer on.
+// DropDelay implements Families. The service documents no bound for a schema change, so the longest
+// request deadline is assumed. An emulator is one process and refuses requests that name the family
+// as soon as it has acknowledged the drop.
 func (a *Admin) DropDelay() time.Duration {
 	if a.emulator {
 		return 0
@@ -58,8 +58,8 @@ func (a *Admin) DropDelay() time.Duration {
 	return DefaultTimeout
 }
 
-// DropOwn removes a family of ours, whichever it is: of a table that is cut over for good. That it is
-// gone already is no error.
+// DropOwn drops any of replicator's families, from a table that is cut over. If the family no
+// longer exists, that is not an error.
 func (a *Admin) DropOwn(ctx context.Context, table, family string) error {
 	if !IsFence(family) && family != LiveFamily && family != GoneFamily {
 		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only replicator's families may be dropped"}

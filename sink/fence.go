@@ -15,35 +15,34 @@ import (
 
 // The fence.
 //
-// A paused process, a late retry or a request that the network kept may execute hours later, and no
-// deadline bounds that. So every write of ours to a row of a target table names first a family with
-// a number: it sets a cell there and deletes it again. Dropping that family rejects, whole,
-// whatever executes afterwards and was stamped with its number. Witnesses and rows of the state
-// table are compared and set, and carry no stamp.
+// A write of a paused process, a late retry or a request that the network delayed may execute hours
+// later, and no deadline bounds that. So every write to a row of a target table first names a
+// family with a number: it sets a cell there and deletes it again. After that family is dropped,
+// every later request with its number is rejected as a whole. Witnesses and rows of the state table
+// are compared and set, and carry no stamp.
 //
-// The rule that makes it right: a number is read *before* the right to write is proved, and used
-// with that proof alone. Who reads it afterwards may have lost the right in between, and would
-// write under a number that was published to keep him out. Prove holds to that order, and nothing
-// else makes Stamps that a fenced table takes.
+// The rule that makes this correct: a number is read *before* the right to write is proved, and
+// used only with that proof. A process that reads it afterwards may have lost the right in between,
+// and would write under a number that was published to keep it out. Prove ensures that order, and
+// only Prove makes Stamps that a fenced table accepts.
 
-// FencePrefix is what the names of the fence's families begin with.
+// FencePrefix begins the names of the fence's families.
 const FencePrefix = OwnPrefix + "_w"
 
-// OwnPrefix is what the names of all families begin with that are ours. No mapping writes to such a
-// family.
+// OwnPrefix begins the names of all replicator's families. No mapping writes to such a family.
 const OwnPrefix = "_cdc"
 
-// IsOwn reports whether a family is ours: its cells are no data of an item.
+// IsOwn reports whether a family is replicator's: its cells are not item data.
 func IsOwn(family string) bool { return strings.HasPrefix(family, OwnPrefix) }
 
-// IsFence reports whether a family is one of the fence, of whatever ledger.
+// IsFence reports whether a family belongs to the fence of any ledger.
 func IsFence(family string) bool {
 	_, _, ok := ParseFence("", family)
 	return ok
 }
 
-// FenceFamily is the name of the family with a number: the ledger's name is in it, so that no
-// ledger meets the number of another.
+// FenceFamily returns the name of the family with a number. The name depends on the ledger, so the
+// numbers of two ledgers do not collide.
 func FenceFamily(ledger string, n uint64) string { return fencesOf(ledger) + strconv.FormatUint(n, 10) }
 
 func fencesOf(ledger string) string {
@@ -51,8 +50,8 @@ func fencesOf(ledger string) string {
 	return FencePrefix + hex.EncodeToString(sum[:4]) + "_"
 }
 
-// ParseFence is the number in the name of a family, and whether it is of the given ledger; false if
-// it is none of a fence.
+// ParseFence returns the number in the name of a family, and whether it belongs to the given
+// ledger. It returns false if the family does not belong to a fence.
 func ParseFence(ledger, family string) (n uint64, own, ok bool) {
 	rest, ok := strings.CutPrefix(family, FencePrefix)
 	if !ok {
@@ -66,43 +65,44 @@ func ParseFence(ledger, family string) (n uint64, own, ok bool) {
 	return n, family == FenceFamily(ledger, n), true
 }
 
-// NextFence is the number to try next: above the last one that was tried, above every one that is
-// present, of whatever ledger, and no less than the minutes since 1970, so that a ledger that was
-// lost leaves no number to meet.
+// NextFence returns the number to try next. It is above the last number that was tried and above
+// every present number of any ledger. It is at least the number of minutes since 1970, so that it
+// does not collide with numbers of a lost ledger.
 func NextFence(last uint64, now time.Time, present []string) uint64 {
 	next := max(last+1, uint64(max(0, now.Unix()/60)))
 	for _, family := range present {
-		if n, _, ok := ParseFence("", family); ok { // of whatever ledger
+		if n, _, ok := ParseFence("", family); ok { // of any ledger
 			next = max(next, n+1)
 		}
 	}
 	return next
 }
 
-// Mark is what the ledger says of the fence of a target table.
+// Mark is the ledger's record of the fence of a target table.
 type Mark struct {
-	// Family is the one of the published number; "" if none was published yet.
+	// Family is the family of the published number; "" if none was published yet.
 	Family string
 	Number uint64
-	// Withheld: no fence can be kept, and requests carry no stamp.
+	// Withheld reports that no fence can be kept. Then requests carry no stamp.
 	Withheld bool
 }
 
 // Marks reads the marks of target tables.
 type Marks func(ctx context.Context, table string) (Mark, error)
 
-// Stamps are the numbers under which a right to write was proved, for each target table that it is
-// about. The zero value is no right at all.
+// Stamps are the numbers under which a right to write was proved, for each target table. The zero
+// value gives no right.
 type Stamps struct {
 	marks    map[string]Mark
 	read     Marks
 	unfenced bool
 }
 
-// Prove reads the marks of target tables and then proves a right to write to them: that a lease is
-// held still, by a write of its row; or for what has no lease, that generation and mapping are
-// those under which it is to write. Right must read or write the ledger when it is called. Its
-// error is returned as it is. ErrNoFence: a table has no number yet.
+// Prove reads the marks of target tables and then calls right to prove a right to write to them.
+// For a lease, right writes its row, which shows that the lease is still held. For work without a
+// lease, it checks that generation and mapping are unchanged. Right must read or write the ledger
+// when it is called. Prove returns its error unchanged, and ErrNoFence if a table has no number
+// yet.
 func Prove(ctx context.Context, tables []string, read Marks, right func(ctx context.Context) error) (Stamps, error) {
 	s := Stamps{marks: map[string]Mark{}, read: read}
 	for _, table := range tables {
@@ -121,22 +121,22 @@ func Prove(ctx context.Context, tables []string, read Marks, right func(ctx cont
 	return s, nil
 }
 
-// Unfenced are stamps for tables of which no ledger keeps a fence: targets in memory, and those of
-// tests.
+// Unfenced returns stamps for tables without a fence in any ledger: targets in memory and in tests.
 func Unfenced() Stamps { return Stamps{unfenced: true} }
 
-// The errors of the fence. None is repeated as it is.
+// The errors of the fence. No retry fixes them by itself.
 var (
-	// ErrNoFence: the table's coordinator has not published a number yet; nobody writes before.
+	// ErrNoFence: the table's coordinator has not published a number yet. No process writes before
+	// that.
 	ErrNoFence = errors.New("no fence number is published yet")
-	// ErrRefenced: a higher number was published since the right to write was proved. Nothing may
-	// be written before it is proved again.
+	// ErrRefenced: a higher number was published since the right to write was proved. The right
+	// must be proved again before any write.
 	ErrRefenced = errors.New("the fence number rose, so the worker must prove its lease again")
-	// ErrUnproved: a write without a proof, which is a mistake of the caller.
+	// ErrUnproved: a write without a proof, which is an error of the caller.
 	ErrUnproved = errors.New("a write without a proof of its lease")
 )
 
-// Outdated reports whether the marks of the tables have changed since the stamps were given.
+// Outdated reports whether the marks of the tables have changed since the stamps were made.
 func (s Stamps) Outdated(ctx context.Context) (bool, error) {
 	for _, table := range slices.Sorted(maps.Keys(s.marks)) {
 		now, err := s.read(ctx, table)
@@ -150,8 +150,8 @@ func (s Stamps) Outdated(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Below tells whether marks, by table, are others than those of the stamps, as far as they know the
-// same tables.
+// Below reports whether a mark in marks, which are by table, is newer than the stamps' mark of the
+// same table.
 func (s Stamps) Below(marks map[string]Mark) bool {
 	for table, was := range s.marks {
 		if now, known := marks[table]; known && was.isBelow(now) {
@@ -166,8 +166,8 @@ func (m Mark) isBelow(now Mark) bool { return now.Number > m.Number || now.Withh
 // fenceColumn is the one column of a fence's family. No row keeps a cell there.
 const fenceColumn = "f"
 
-// stamp puts the fence's operations before all others. To set the cell is the very first: some
-// implementations keep what stands before an unknown family, and take a delete in one.
+// stamp puts the fence's operations before all others. Setting the cell comes first: some
+// implementations keep operations that precede an unknown family, and accept a delete in one.
 func (s Stamps) stamp(r *Request) error {
 	mark, proved := s.marks[r.Table]
 	switch {
@@ -182,7 +182,7 @@ func (s Stamps) stamp(r *Request) error {
 	return nil
 }
 
-// size is how many bytes a stamp adds to a request for a table.
+// size returns how many bytes a stamp adds to a request for a table.
 func (s Stamps) size(table string) int64 {
 	r := Request{Table: table}
 	bare := r.Size()
@@ -192,8 +192,8 @@ func (s Stamps) size(table string) int64 {
 	return r.Size() - bare
 }
 
-// apply stamps a request and sends it. It is the one way from this package to a Table: a test looks
-// for others.
+// apply stamps a request and sends it. All requests of this package to a Table go through it; a
+// test checks that.
 func (s Stamps) apply(ctx context.Context, table Table, r Request) (applied bool, err error) {
 	if err := s.stamp(&r); err != nil {
 		return false, err
@@ -201,8 +201,9 @@ func (s Stamps) apply(ctx context.Context, table Table, r Request) (applied bool
 	return table.Apply(ctx, &r)
 }
 
-// refenced is ErrRefenced if an error may be the fence's: the table refuses as a whole, and its
-// mark has changed since. Else it is the error. The service does not say which family is missing.
+// refenced returns ErrRefenced if the fence may be the cause of an error: the table refuses as a
+// whole, and its mark has changed. Otherwise it returns the error. The service does not say which
+// family is missing.
 func (s Stamps) refenced(ctx context.Context, failed error) error {
 	if !Is(failed, Permanent) {
 		return failed
@@ -210,7 +211,7 @@ func (s Stamps) refenced(ctx context.Context, failed error) error {
 	outdated, err := s.Outdated(ctx)
 	switch {
 	case err != nil:
-		// It is not known which of the two it is, so the caller repeats the write and asks again.
+		// The cause is unknown, so the caller repeats the write and checks again.
 		return &Error{Op: "read the fence's number", Reason: Unknown, Code: "Unavailable"}
 	case outdated:
 		return ErrRefenced

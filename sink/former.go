@@ -8,15 +8,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Former is a mapping that was replaced, and of which rows and columns may still be there.
+// Former is a replaced mapping whose rows and columns may still exist.
 type Former struct {
 	Mapping *transform.Mapping
-	// Families are those that its target tables have by now; nil: nobody could tell, and all are
-	// taken to be there. A request that names a family which is not there fails.
+	// Families are the present families of its target tables; nil means unknown, and all are
+	// assumed to exist. A request that names a missing family fails.
 	Families map[string][]string
 }
 
-// claim is the mapping's claim on a row, as far as it can be executed.
+// claim returns the mapping's claim on a row, without missing families.
 func (f Former) claim(table, row string, keys attribute.Item, shared bool) (transform.RowMutation, bool) {
 	claim, ok := f.Mapping.Claim(table, row, keys, shared)
 	if ok && f.Families != nil {
@@ -25,18 +25,19 @@ func (f Former) claim(table, row string, keys attribute.Item, shared bool) (tran
 	return claim, ok
 }
 
-// existing are those of families and columns whose family is there.
+// existing returns the families, and the columns whose families, are in there.
 func existing(there, families []string, columns []transform.Column) ([]string, []transform.Column) {
 	missing := func(family string) bool { return !slices.Contains(there, family) }
 	return slices.DeleteFunc(slices.Clone(families), missing),
 		slices.DeleteFunc(slices.Clone(columns), func(c transform.Column) bool { return missing(c.Family) })
 }
 
-// Inherit makes a batch of the generation delete also what former mappings may have in its rows.
-// Every write of the stream, of a load, of a sweep and of a repair needs that until the sweep is
-// done: a row that has the present generation is no suspect, whatever stands in it (H102). Of a row
-// in which no other item has anything all goes, whichever items had it before. Contested are the
-// mappings of which something was left, because other items may have cells there by now.
+// Inherit makes a batch also delete cells that former mappings may have in its rows. Every write of
+// the stream, a load, a sweep or a repair needs this until the sweep is done, because a row of the
+// present generation is never a suspect, regardless of its cells (H102). In a row that can hold
+// only this item, it deletes all cells of former mappings, regardless of which items they belonged
+// to. Contested are the mappings some of whose cells were left, because other items may now have
+// cells there.
 func Inherit(m *transform.Mapping, former []Former, b *transform.Batch) (contested []*transform.Mapping) {
 	if len(former) == 0 {
 		return nil
@@ -57,7 +58,7 @@ func inherit(m *transform.Mapping, former []Former, row *transform.RowMutation) 
 		return nil
 	}
 	for _, f := range former {
-		var keys attribute.Item // of any item
+		var keys attribute.Item // nil: of any item
 		if row.Owner != "" {
 			var ok bool
 			if keys, ok = f.Mapping.ParseItemKey(row.Item); !ok {
@@ -88,7 +89,7 @@ func inherit(m *transform.Mapping, former []Former, row *transform.RowMutation) 
 	return contested
 }
 
-// takeOver has a mutation remove everything that former mappings may have in its row.
+// takeOver makes a mutation remove everything that former mappings may have in its row.
 func takeOver(former []Former, row *transform.RowMutation) {
 	for _, f := range former {
 		families := f.Mapping.WrittenIn(row.Table, row.Row)
@@ -104,8 +105,9 @@ func takeOver(former []Former, row *transform.RowMutation) {
 	row.Alone = true
 }
 
-// soleClaim is the suspect of those candidates to whom any mapping gives a row in which the present
-// one has one version alone: the claim is on that version, and on all else of ours that is there.
+// soleClaim returns the suspect for a row in which the present mapping has only one version. The
+// suspect's items are the candidates to which any mapping gives the row. The claim covers that
+// version and all other cells of replicator in the row.
 func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string) (Suspect, bool) {
 	claim := transform.RowMutation{Item: sole, Table: s.Table, Row: row, Owner: sole, Remove: true, Keep: s.Mapping.KeepsVersions()}
 	var suspect Suspect
@@ -140,9 +142,9 @@ func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string
 	return suspect, true
 }
 
-// Disinherit leaves out of a batch what names families that its tables do not have, and rows of
-// former tables that are gone: a request of either kind fails as a whole. Families are those that
-// tables have by now; a table that is not named is as it was.
+// Disinherit removes missing families and rows of missing former tables from a batch, because a
+// request that names one fails as a whole. Families are the present families by table; tables that
+// are not in it are left unchanged.
 func Disinherit(m *transform.Mapping, families map[string][]string, b *transform.Batch) {
 	tables := m.Tables()
 	for i := range b.Rows {

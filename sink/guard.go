@@ -4,19 +4,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The two families that are ours in every target table, and their one column. A live row carries LiveFamily:v with its
-// version; a removed item leaves a row with GoneFamily:v alone, the tombstone, until the family's age rule collects it.
+// Replicator's two families in every target table, and their column. A live row has LiveFamily:v
+// with its version. A removed item leaves a row with only GoneFamily:v, the tombstone, until the
+// family's age rule collects it.
 const (
 	LiveFamily    = "_cdc"
 	GoneFamily    = "_cdc_gone"
 	VersionColumn = "v"
 )
 
-// OriginColumn of LiveFamily names the source table and the item of a row whose key does not tell them. Where several items live
-// in one row, each has columns of its own for both: the name, a colon, and the item's key.
+// OriginColumn of LiveFamily names the source table and the item of a row whose key does not show
+// them. Where several items share a row, each has its own version and origin columns: the column's
+// name, a colon and the item's key.
 const OriginColumn = "k"
 
-// itemColumn is the column of ours for an item: the row's if it is the row's one item, and its own otherwise.
+// itemColumn returns the version or origin column of an item: the row's column if owner is empty,
+// otherwise the owner's.
 func itemColumn(column, owner string) string {
 	if owner == "" {
 		return column
@@ -24,17 +27,18 @@ func itemColumn(column, owner string) string {
 	return column + ":" + owner
 }
 
-// ServerTime as a timestamp lets the server stamp the cell.
+// ServerTime as a timestamp makes the server set the cell's timestamp.
 const ServerTime int64 = -1
 
-// liveTime is the constant timestamp of live versions: a clock that ran ahead once must not hide a newer version (H43), and the
-// same timestamp overwrites, so there never is a surplus cell for garbage collection to choose from (H28).
+// liveTime is the constant timestamp of live versions: a clock that once ran ahead must not hide a
+// newer version (H43). A write with the same timestamp overwrites, so garbage collection never has
+// several cells to choose from (H28).
 const liveTime int64 = 0
 
 var guardFamilies = []string{LiveFamily, GoneFamily}
 
-// Request is one conditional write of one row: if Refuse holds, nothing happens; otherwise all of Ops are executed in order,
-// atomically.
+// Request is one conditional write of one row. If Refuse holds, nothing happens; otherwise all Ops
+// are executed in order, atomically.
 type Request struct {
 	Table  string
 	Row    string
@@ -42,14 +46,14 @@ type Request struct {
 	Ops    []Op
 }
 
-// Predicate holds if any cell, of whatever age, in the named column of any of the families has a value of at least AtLeast,
-// compared as bytes.
+// Predicate holds if any cell of any age in the named column of any of the families has a value of
+// at least AtLeast, compared as bytes.
 type Predicate struct {
 	Families  []string
 	Qualifier string
 	AtLeast   transform.Version
-	// Exactly turns it round: the request is executed only if a cell has the value AtLeast, neither more nor less. That is the
-	// compare-and-set of the one write after which a row's version may be lower (Mend).
+	// Exactly reverses the predicate: the request is executed only if a cell has exactly the value
+	// AtLeast. It is the compare-and-set of Mend, the only write that may lower a row's version.
 	Exactly bool
 }
 
@@ -65,30 +69,32 @@ type Op struct {
 // OpKind says what an Op does.
 type OpKind uint8
 
-// The kinds. No other change is ever made to a row.
+// The kinds. Rows are changed in no other way.
 const (
 	DeleteFamily OpKind = iota + 1
 	DeleteColumn
 	SetCell
-	AddToCell  // of an aggregate, to a column that the same request deletes before: so repeating it is harmless
-	DeleteFrom // the column's cells at Timestamp and after it, without an end
-	// DeleteBefore deletes the column's cells before Timestamp, which is 1,000 at least: Bigtable takes an end of 0 for infinity,
-	// which would delete the column (H51).
+	AddToCell  // to a column of an aggregate that the same request deletes first, so repeating it is harmless
+	DeleteFrom // deletes the column's cells at and after Timestamp
+	// DeleteBefore deletes the column's cells before Timestamp, which is at least 1,000: Bigtable
+	// treats an end of 0 as infinity, which would delete the whole column (H51).
 	DeleteBefore
 )
 
-// Guard is the request that executes a mutation if it is newer than what the row holds (see the package
-// comment). It is pure, and repeating it is harmless.
+// Guard returns the request that executes a mutation if it is newer than the row (see the package
+// comment). Guard is pure, and repeating the request is harmless.
 //
-// A put deletes what the item owns, sets the image's cells, drops the tombstone and sets the version. A remove deletes what
-// the item owns and the version and leaves a tombstone at server time, from which the age of the tombstone counts: a
-// worker's clock must not have it collected early.
+// A put deletes the item's cells, sets the image's cells, drops the tombstone and sets the version.
+// A remove deletes the item's cells and the version, and leaves a tombstone at server time. The age
+// of the tombstone counts from that time, because a worker's fast or slow clock must not cause an
+// early collection.
 //
-// A timestamped put or remove is the first of the two that a change gets while the application writes the target too: of what the
-// item owns it deletes the columns alone that an old image names, and of those no cell that is younger than the record.
+// A timestamped put or remove is the first of the two writes of a change while the application also
+// writes the target. It deletes only cells in columns that an old image names, and of these only
+// cells that are not younger than the record.
 //
-// Where several items live in one row, each has its own version column, and the predicate looks at that alone: they neither
-// refuse nor delete each other.
+// Where several items share a row, each has its own version column, and the predicate checks only
+// that. So they neither refuse nor delete each other.
 func Guard(m transform.RowMutation) Request {
 	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.InheritedFamilies)+len(m.InheritedColumns)+len(m.Named)+len(m.Cells)+4)
 	ops = deletions(ops, m)
@@ -106,7 +112,7 @@ func Guard(m transform.RowMutation) Request {
 	}
 }
 
-// deletions are the deletes of all that an item owns, and of what former mappings left.
+// deletions appends the deletes of all cells that an item owns or inherits from former mappings.
 func deletions(ops []Op, m transform.RowMutation) []Op {
 	ops = deleting(ops, m.InheritedFamilies, m.InheritedColumns)
 	if m.Timestamped {
@@ -125,8 +131,9 @@ func deleting(ops []Op, families []string, columns []transform.Column) []Op {
 	return ops
 }
 
-// timestamped are the deletes of a first apply under dual writes: up to the record's second, and with it, since the old image's
-// cells may be of the same. Aggregates have no history, and are exact at once.
+// timestamped appends the deletes of the first write under dual writes: cells up to and including
+// the record's second, because the old image's cells may have the same second. Aggregates have no
+// history and are exact at once.
 func timestamped(ops []Op, m transform.RowMutation) []Op {
 	const millisecond = 1000
 	for _, c := range m.Named {
@@ -139,7 +146,7 @@ func timestamped(ops []Op, m transform.RowMutation) []Op {
 	return ops
 }
 
-// setting sets a cell, or adds to an aggregate that is empty.
+// setting returns the operation that sets a cell, or adds to an empty aggregate.
 func setting(c transform.Cell) Op {
 	op := Op{Kind: SetCell, Family: c.Family, Qualifier: c.Qualifier, Timestamp: c.Timestamp, Value: c.Value}
 	if c.Add {
@@ -148,7 +155,7 @@ func setting(c transform.Cell) Op {
 	return op
 }
 
-// marks are the changes of our own two families.
+// marks appends the changes of replicator's two families.
 func marks(ops []Op, m transform.RowMutation) []Op {
 	column, origin := itemColumn(VersionColumn, m.Owner), itemColumn(OriginColumn, m.Owner)
 	if m.Alone {
@@ -156,7 +163,7 @@ func marks(ops []Op, m transform.RowMutation) []Op {
 	}
 	if m.Remove {
 		return append(ops,
-			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // set by another rule, perhaps
+			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // perhaps set by another rule
 			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: column},
 			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
 			Op{Kind: SetCell, Family: GoneFamily, Qualifier: column, Timestamp: ServerTime, Value: []byte(m.Version)})
@@ -169,7 +176,7 @@ func marks(ops []Op, m transform.RowMutation) []Op {
 		Op{Kind: SetCell, Family: LiveFamily, Qualifier: column, Timestamp: liveTime, Value: []byte(m.Version)})
 }
 
-// Size is about how many bytes the request takes in memory and on the wire.
+// Size returns approximately how many bytes the request takes in memory and on the wire.
 func (r *Request) Size() int64 {
 	const perRequest, perOp = 256, 32
 	n := perRequest + len(r.Row) + 2*len(r.Refuse.Families)*len(r.Refuse.Qualifier)

@@ -10,32 +10,40 @@ import (
 
 // A put that keeps older cells.
 //
-// What such a put deletes depends on what the row holds: a column that the new image lacks goes as a whole, and Bigtable has no
-// request for "all columns but these". So the row is looked at first, and the request is made for the row as it was seen: it is refused
-// by any version above the one seen, which is a compare-and-set, because every write of ours raises the version (S1). As the version seen is
-// below that of the put, everything the guard refuses is refused here too, and executions still make the row the maximum of what
-// they bring. A refused request is followed by another look, after which the put is stale or is made anew.
+// The deletes of such a put depend on the row: a column that the new image lacks is deleted as a
+// whole, and Bigtable has no request for "all columns except these". So the row is read first, and
+// the request is made for the row as read: any version above the one read refuses it. This is a
+// compare-and-set, because every write raises the version (S1). The version read is below the
+// put's, so everything that the guard refuses is refused here too, and each execution still sets
+// the row to the maximum. After a refused request the row is read again; then the put is stale or a
+// new request is made.
 //
-// Of each column in the image the cells from the time of the put on are deleted, which are those of a load that read the item after the
-// change, or of another change in the same second, and the value is set, unless the newest cell left holds it already. So a column has
-// a cell for each value that the attribute had since it last appeared, at the time from which it had it. Cells before a column's, a row's or a
-// generation's beginning are gone: no cell can say that there was nothing, and across a gap nobody knows what there was.
+// In each column of the image, cells at or after the time of the put are deleted. They come from a
+// load that read the item after the change, or from another change in the same second. Then the
+// value is set, unless the newest remaining cell holds it already. So a column has a cell for each
+// value that the attribute has had since it last appeared, at the time from which it had that
+// value. Cells before the beginning of a column, row or generation are deleted: no cell can express
+// that there was no value, and values across a gap are unknown.
 
-// Looker shows a row as far as a put that keeps older cells needs it.
+// Looker reads the part of a row that a put which keeps older cells needs.
 type Looker interface {
-	// Look reads the row of a mutation: all cells of the item's version columns and, of each column that the mutation owns, at least the
-	// newest cell, and the newest before the given time in microseconds. More does no harm. Errors are *Error.
+	// Look reads the row of a mutation: all cells of the item's version columns and, of each column
+	// that the mutation owns, at least the newest cell and the newest before the given time in
+	// microseconds. It may return more cells. Errors are *Error.
 	Look(ctx context.Context, m *transform.RowMutation, before int64) (Row, error)
 }
 
-// keepTries bounds how often a row is looked at anew because it changed in between. Only the item's own writers change its version.
+// keepTries bounds how often a row is read again because it changed in between. Only writers of the
+// item change its version.
 const keepTries = 5
 
-// Execute makes one attempt to write a mutation, with as many looks as it takes. It tells whether it was applied (true) or found the row at
-// its version or above (false). Rows may be nil if the mutation does not keep older cells. Errors are *Error.
+// Execute makes one attempt to write a mutation, with as many reads as necessary. It returns true
+// if the mutation was applied, and false if the row has its version or a higher one. Rows may be
+// nil if the mutation does not keep older cells. Errors are *Error.
 //
-// A tombstone of a put's own version is what is left of one that was put aside. It counts as rejected, as it would if it were sent again: whoever removed it may
-// have been gone before it was parked.
+// A tombstone with the put's own version comes from an earlier attempt that was rejected and turned
+// into a remove. The put counts as rejected again, because the process that removed the row may
+// have ended before it parked the item.
 func Execute(ctx context.Context, stamps Stamps, table Table, rows Looker, m *transform.RowMutation) (applied bool, err error) {
 	if !m.Keep || m.Remove {
 		return stamps.apply(ctx, table, Guard(*m))
@@ -59,7 +67,7 @@ func Execute(ctx context.Context, stamps Stamps, table Table, rows Looker, m *tr
 	return false, &Error{Op: "CheckAndMutateRow", Reason: Unknown, Code: "Aborted", Text: "the row changed after every read"}
 }
 
-// pastSize is about how many bytes of a request are of former images.
+// pastSize returns approximately how many bytes of a request belong to former images.
 func pastSize(m *transform.RowMutation) (n int64) {
 	for _, cells := range m.Past {
 		past := Request{Ops: make([]Op, 0, len(cells))}
@@ -71,7 +79,8 @@ func pastSize(m *transform.RowMutation) (n int64) {
 	return n
 }
 
-// notRejected takes an error of a read for one of the table: a row is bad for what is written to it, not for being read.
+// notRejected converts a rejection of a read to an error of the table, because only a write can be
+// rejected for an item's content.
 func notRejected(err error) error {
 	if Is(err, Rejected) {
 		return permanent(err)
@@ -79,7 +88,7 @@ func notRejected(err error) error {
 	return err
 }
 
-// since is the time of the first cell that a put brings.
+// since returns the time of the earliest cell of a put.
 func since(m *transform.RowMutation) int64 {
 	first := int64(-1)
 	for _, cells := range append(m.Past[:len(m.Past):len(m.Past)], m.Cells) {
@@ -92,8 +101,9 @@ func since(m *transform.RowMutation) int64 {
 	return max(0, first)
 }
 
-// KeepOlder is the request that executes a put which keeps older cells on a row as it was seen; false if the row holds the version, or a
-// higher one. It is pure. Of a mutation that does not keep them it is the guard's.
+// KeepOlder returns the request that executes a put which keeps older cells, on a row as read. It
+// returns false if the row has the put's version or a higher one. For a mutation that does not keep
+// older cells it returns the guard's request. It is pure.
 func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 	live, gone, _ := seen.Versions(m.Owner)
 	held := max(live, gone)
@@ -104,7 +114,7 @@ func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 	if !m.Keep || m.Remove {
 		return request, true
 	}
-	request.Refuse.AtLeast = held + "\x00" // the least of what is above it
+	request.Refuse.AtLeast = held + "\x00" // the least value above held
 	k := keeping{runs: map[transform.Column]*run{}, seen: map[transform.Column][]transform.Cell{}}
 	if live > gone && live.Generation() == m.Version.Generation() {
 		k.look(seen, m)
@@ -117,29 +127,29 @@ func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 	if ops := k.ops(m); len(ops) <= transform.MaxRowCells {
 		request.Ops = marks(ops, m)
 	}
-	return request, true // of more changes than a request may hold, only the image is left
+	return request, true // if a request cannot hold all changes, it holds only the image
 }
 
-// keeping works out the changes of one row.
+// keeping computes the changes of one row.
 type keeping struct {
-	kept  bool // what the row holds stays as history
+	kept  bool // the row's cells stay as history
 	seen  map[transform.Column][]transform.Cell
 	order []transform.Column // of seen
 	runs  map[transform.Column]*run
 
-	before map[transform.Column]transform.Cell // what the item had, if what the row holds is in doubt
-	loaded bool                                // the row is a load's
+	before map[transform.Column]transform.Cell // the item's cells before the change, if the row's cells are in doubt
+	loaded bool                                // a load wrote the row
 }
 
-// run is a column since it last appeared.
+// run is the history of a column since it last appeared.
 type run struct {
 	from   int64 // time of its first cell
-	begins int   // the image it begins with
-	last   int   // the last image that has it
+	begins int   // the index of the image with which it begins
+	last   int   // the index of the last image that has the column
 	cells  []transform.Cell
 }
 
-// look takes what the item owns of the row as it was seen.
+// look collects the item's cells from the row as read.
 func (k *keeping) look(seen Row, m transform.RowMutation) {
 	for _, c := range seen.Cells {
 		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}
@@ -156,9 +166,10 @@ func (k *keeping) look(seen Row, m transform.RowMutation) {
 	}
 }
 
-// doubt prepares for cells that the stream may contradict: those of a load or a repair. Their time is before that of their read, which may be
-// after changes that the stream is only about to bring, so their values would stand before their time. What the item had before
-// the first change at hand decides: a cell that says something else goes, and of a load, all before it.
+// doubt prepares for cells that the stream may contradict: those of a load or a repair. A load's or
+// repair's read may already include changes that the stream delivers later, so its cells may show
+// values too early. The item's image before the first change decides: a cell with another value is
+// deleted and, for a load, all cells before it too.
 func (k *keeping) doubt(held transform.Version, m transform.RowMutation) {
 	k.loaded = held.Hop() == transform.LoadHop
 	if !k.loaded && held.Count() <= transform.CountExact {
@@ -170,16 +181,17 @@ func (k *keeping) doubt(held transform.Version, m transform.RowMutation) {
 	}
 }
 
-// contradicted tells whether the n-th newest cell of a column, which is from before the first change, is not what the item had then.
+// contradicted reports whether the n-th newest cell of a column, which precedes the first change,
+// differs from the item's image at that time.
 func (k *keeping) contradicted(at transform.Column, n int) bool {
 	if k.before == nil || n > 0 && !k.loaded {
-		return false // of a repair only the newest cell is in doubt
+		return false // after a repair only the newest cell is in doubt
 	}
 	had, ok := k.before[at]
 	return !ok || string(had.Value) != string(k.seen[at][n].Value)
 }
 
-// follow goes through the images in their order.
+// follow processes the images in order.
 func (k *keeping) follow(m transform.RowMutation) {
 	for i, cells := range m.Past {
 		k.image(i, cells)
@@ -203,8 +215,8 @@ func (k *keeping) image(i int, cells []transform.Cell) {
 	}
 }
 
-// add follows the column's cells by one of a later image: it takes the place of one of the same time, and is not needed if it says what the
-// one before it says.
+// add appends a cell of a later image. It replaces a cell of the same time, and is omitted if it
+// has the same value as the cell before it.
 func (r *run) add(c transform.Cell) {
 	if n := len(r.cells); n > 0 && r.cells[n-1].Timestamp >= c.Timestamp {
 		r.cells = r.cells[:n-1]
@@ -215,7 +227,7 @@ func (r *run) add(c transform.Cell) {
 	r.cells = append(r.cells, c)
 }
 
-// ops are the changes of what the item owns.
+// ops returns the changes of the item's cells.
 func (k *keeping) ops(m transform.RowMutation) []Op {
 	var ops []Op
 	if !k.kept {
@@ -239,7 +251,7 @@ func (k *keeping) ops(m transform.RowMutation) []Op {
 	return ops
 }
 
-// column adds the changes of one column that the image has.
+// column appends the changes of one column of the image.
 func (k *keeping) column(ops []Op, at transform.Column, r *run) []Op {
 	seen, cells, from := k.seen[at], r.cells, r.from
 	n := slices.IndexFunc(seen, func(c transform.Cell) bool { return c.Timestamp < from })

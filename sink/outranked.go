@@ -8,14 +8,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Where the application ranks its writes by a number of the item's (transform.Rank), the number comes
-// before the place in the stream. If the application lets it fall, as when an item is created anew
-// and counted from 1, the stream's newer record is refused for the older one's higher number, and
-// the row would be wrong for ever (H87). The service does not say who refused a request, so the
-// row's version is read once after a refusal.
+// Where the application ranks its writes by a number in the item (transform.Rank), the number takes
+// precedence over the position in the stream. The application may lower it, for example when it
+// recreates an item and counts from 1. Then the row refuses the stream's newer record because of
+// the older one's higher number, and would be wrong permanently (H87). The service does not say
+// which version refused a request, so the row's version is read once after a refusal.
 
-// outranked is the version that a row holds after it refused a mutation; "" if the mutation has no rank, or is a remove and the
-// row a tombstone.
+// outranked returns the version that a row holds after it refused a mutation. It returns "" if the
+// mutation has no rank, or if it is a remove and the row is a tombstone.
 func (w *Writer) outranked(ctx context.Context, m *transform.RowMutation) (transform.Version, error) {
 	if !m.Version.Ordered() {
 		return "", nil
@@ -23,7 +23,7 @@ func (w *Writer) outranked(ctx context.Context, m *transform.RowMutation) (trans
 	ctx, cancel := task.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	at := *m
-	at.Families, at.Columns = nil, nil // its version is all that is asked for
+	at.Families, at.Columns = nil, nil // only the row's version is needed
 	row, err := w.o.Rows.Look(ctx, &at, 0)
 	if err != nil {
 		return "", asError(err)
@@ -35,9 +35,10 @@ func (w *Writer) outranked(ctx context.Context, m *transform.RowMutation) (trans
 	return max(live, gone), nil
 }
 
-// Fell reports whether a row refuses a change although it is the later one: it holds a higher number
-// at an earlier position. The application's own writes have no position: their record follows. So it
-// does behind an image that a load read, which is as new as records with a higher position.
+// Fell reports whether a row refuses a change although the change is later: the row holds a higher
+// number at an earlier position. It returns false if the application wrote the row, because such a
+// write has no position and its record follows. It also returns false if a load wrote the row,
+// because the load's image may be as new as records with higher positions.
 func Fell(refused, held transform.Version) bool {
 	if !refused.Ordered() || !held.Ordered() || held.ByApplication() || !refused.Rank().Below(held.Rank()) {
 		return false
@@ -48,14 +49,14 @@ func Fell(refused, held transform.Version) bool {
 	return held.Position() < refused.Position()
 }
 
-// overtaken reports whether the application won a row against a change of the stream: it holds a
-// higher number, which the application wrote and no record has confirmed yet. What a load reads is
-// no change.
+// overtaken reports whether the application's own write outranked a change of the stream: the row
+// holds a higher number that the application wrote and no record has confirmed yet. An image that a
+// load read is not a change.
 func overtaken(refused, held transform.Version) bool {
 	return refused.Ordered() && held.Ordered() && held.ByApplication() && refused.Hop() != transform.LoadHop && refused.Rank().Below(held.Rank())
 }
 
-// fell parks a change that its row refuses for a higher number of an older one.
+// fell parks a change that its row refuses because of an older change's higher number.
 func (w *Writer) fell(b *transform.Batch, row *transform.RowMutation, held transform.Version) error {
 	if !Fell(row.Version, held) || parkedOf(b, row) >= 0 {
 		return nil

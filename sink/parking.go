@@ -16,20 +16,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// ParkingLot is where a Writer puts what it cannot store.
+// ParkingLot is where a Writer parks items that it cannot store.
 type ParkingLot interface {
-	// Park stores a record. Storing it again changes nothing.
+	// Park stores a record. Storing the same record again changes nothing.
 	Park(ctx context.Context, p transform.Parked) error
-	// Supersede forgets the records of an item that are older than a version. What is parked at
-	// that version, or above, stays.
+	// Supersede deletes the records of an item that are older than a version. Records at that
+	// version or above stay.
 	Supersede(ctx context.Context, source, item string, by transform.Version) error
-	// Count is how many items are parked over all tables, counted no further than limit.
+	// Count returns how many items are parked in all tables, at most limit.
 	Count(ctx context.Context, limit int) (int, error)
 }
 
 // Records is a small store of keyed records, in the state table for example. Errors are *Error.
 type Records interface {
-	// Put stores a record, whether there is one or not.
+	// Put stores a record. It overwrites an existing one.
 	Put(ctx context.Context, key string, data []byte) error
 	// Delete removes a record, if there is one.
 	Delete(ctx context.Context, key string) error
@@ -39,8 +39,8 @@ type Records interface {
 }
 
 // Parking is the ParkingLot in the state table. A record's key is <name>/parked/<source
-// table>/<hash of the item key>/<version>: the same change parks at the same place, and keys of
-// items do not show in keys of records.
+// table>/<hash of the item key>/<version>. So the same change is always parked under the same key,
+// and record keys do not show item keys.
 type Parking struct {
 	records Records
 	prefix  string
@@ -54,34 +54,35 @@ func NewParking(records Records, name string) *Parking {
 // Ref names a parked record within its migration: <source table>/<hash of the item key>/<version>.
 type Ref string
 
-// RefOf is the place of a record.
+// RefOf returns the reference of a record.
 func RefOf(p transform.Parked) Ref {
 	return Ref(p.Source + "/" + HashOf(p.Key) + "/" + string(p.Version))
 }
 
-// HashOf names an item without showing its key (transform.Mapping.ItemKey): 32 hexadecimal digits.
+// HashOf returns 32 hexadecimal digits that name an item without showing its key
+// (transform.Mapping.ItemKey).
 func HashOf(item string) string {
 	sum := sha256.Sum256([]byte(item))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Parts takes a reference apart; names of tables have no slash. Missing parts are empty.
+// Parts splits a reference; table names have no slash. Missing parts are empty.
 func (r Ref) Parts() (source, hash, version string) {
 	source, rest, _ := strings.Cut(string(r), "/")
 	hash, version, _ = strings.Cut(rest, "/")
 	return source, hash, version
 }
 
-// item is all of a reference but the version.
+// item returns the reference without the version.
 func (r Ref) item() string { return string(r[:max(0, strings.LastIndexByte(string(r), '/'))]) }
 
-// ErrNotParked is returned for a reference to no record.
+// ErrNotParked is returned if no record has the reference.
 var ErrNotParked = errors.New("no such parked item")
 
-// parkedFormat is the number of the record's form. A reader refuses a higher one.
+// parkedFormat is the version of the record's format. A reader refuses other versions.
 const parkedFormat = 1
 
-// parkedRecord is what is stored.
+// parkedRecord is the stored form of a parked item.
 type parkedRecord struct {
 	Format  int             `json:"format"`
 	Source  string          `json:"source"`
@@ -114,12 +115,12 @@ func (p *Parking) Count(ctx context.Context, limit int) (int, error) {
 	return p.count(ctx, p.prefix, limit)
 }
 
-// CountOf is how many items of one source table are parked.
+// CountOf returns how many items of one source table are parked.
 func (p *Parking) CountOf(ctx context.Context, source string) (int, error) {
 	return p.count(ctx, p.prefix+source+"/", 0)
 }
 
-// ItemsOf are the hashes of the items of one source table that are parked.
+// ItemsOf returns the hashes of the parked items of one source table.
 func (p *Parking) ItemsOf(ctx context.Context, source string) (items []string, err error) {
 	err = p.records.Scan(ctx, p.prefix+source+"/", true, func(key string, _ []byte) error {
 		_, hash, _ := Ref(strings.TrimPrefix(key, p.prefix)).Parts()
@@ -150,8 +151,8 @@ func (p *Parking) count(ctx context.Context, prefix string, limit int) (int, err
 	return n, err
 }
 
-// List calls f for each parked record of a source table, or of all if source is empty: by table,
-// item and version.
+// List calls f for each parked record of a source table, or of all tables if source is empty, in
+// the order of table, item and version.
 func (p *Parking) List(ctx context.Context, source string, f func(Ref, transform.Parked) error) error {
 	prefix := p.prefix
 	if source != "" {
@@ -169,7 +170,7 @@ func (p *Parking) list(ctx context.Context, prefix string, f func(Ref, transform
 	})
 }
 
-// scan calls f for each record, also for those that cannot be read, with the reason.
+// scan calls f for each record. For a record that cannot be read it passes the reason.
 func (p *Parking) scan(ctx context.Context, prefix string, f func(ref Ref, record transform.Parked, unreadable error) error) error {
 	return p.records.Scan(ctx, prefix, false, func(key string, data []byte) error {
 		ref := Ref(strings.TrimPrefix(key, p.prefix))
@@ -181,13 +182,13 @@ func (p *Parking) scan(ctx context.Context, prefix string, f func(ref Ref, recor
 	})
 }
 
-// OfItem calls f for each parked record of one item, which is named as in records
-// (transform.Mapping.ItemKey), by version.
+// OfItem calls f for each parked record of one item, in the order of versions. Item is the item's
+// key as in records (transform.Mapping.ItemKey).
 func (p *Parking) OfItem(ctx context.Context, source, item string, f func(Ref, transform.Parked) error) error {
 	return p.list(ctx, p.prefix+source+"/"+HashOf(item)+"/", f)
 }
 
-// Get is one parked record, or ErrNotParked.
+// Get returns one parked record, or ErrNotParked.
 func (p *Parking) Get(ctx context.Context, ref Ref) (record transform.Parked, err error) {
 	found := false
 	key := p.prefix + string(ref)
@@ -208,13 +209,13 @@ func (p *Parking) Get(ctx context.Context, ref Ref) (record transform.Parked, er
 	return record, nil
 }
 
-// Remove forgets a record; nothing happens if there is none.
+// Remove deletes a record. It does nothing if there is none.
 func (p *Parking) Remove(ctx context.Context, ref Ref) error {
 	return p.records.Delete(ctx, p.prefix+string(ref))
 }
 
-// Supersede forgets the parked records of one item that are older than a version. Its change must
-// be durable, or parked in its turn.
+// Supersede deletes the parked records of one item that are older than a version. The change with
+// that version must be durable or parked.
 func (p *Parking) Supersede(ctx context.Context, source, item string, by transform.Version) error {
 	var older []Ref
 	err := p.records.Scan(ctx, p.prefix+source+"/"+HashOf(item)+"/", true, func(key string, _ []byte) error {
@@ -232,12 +233,12 @@ func (p *Parking) Supersede(ctx context.Context, source, item string, by transfo
 	return err
 }
 
-// Resolve forgets the parked records of a mapping's table that are healed: images are whole, so
-// once the rows that a parked item maps to hold higher versions, live or as tombstones, nothing of
-// the parked change is missing any more, nor if a later change of the item is parked as well: then
-// the item stays parked, and its older record is removed without being counted as resolved. It
-// returns how many are resolved, and how many records are left. An error of one record does not
-// keep it from the others.
+// Resolve deletes the parked records of a mapping's table that are healed. Images are whole, so
+// once the rows of a parked item hold higher versions, live or as tombstones, no part of the parked
+// change is missing. If a later change of the item is parked too, the older record is deleted as
+// well, but it does not count as resolved, because the item stays parked. Resolve returns how many
+// records are resolved and how many are left. An error of one record does not stop it from checking
+// the others.
 func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker) (resolved, left int, err error) {
 	note := func(e error) {
 		if err == nil {
@@ -246,7 +247,7 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 	}
 	var healed, superseded []Ref
 	var item string
-	var latest Ref // of the item; "" if it is healed
+	var latest Ref // latest record of the item; "" if it is healed
 	var at transform.Version
 	note(p.scan(ctx, p.prefix+m.Source+"/", func(ref Ref, record transform.Parked, unreadable error) error {
 		left++
@@ -256,8 +257,8 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 		}
 		ok, failed := isHealed(ctx, m, rows, record)
 		note(failed)
-		// Records of one item come by version, in which the application's number stands first: the
-		// later one is that of the later position.
+		// Records of one item are sorted by version, in which the application's number comes first.
+		// So the later change is the one with the later position.
 		position, same := record.Version.Position(), item == ref.item()
 		older := same && position < at
 		switch {
@@ -291,28 +292,29 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 	return resolved, left - resolved - remove(superseded), err
 }
 
-// isHealed looks at the rows that the images of a parked change map to. A later change of the item
-// has one of them as the row it left or wrote, and so has a repair. A change is repeated until it
-// is in all of its rows; of a repair that is cut short nothing is repeated: a row that still lacks
-// the parked image keeps the record. A record without any row is not healed so: the batch of the
-// item's next change supersedes it.
+// isHealed reads the rows to which the images of a parked change map. A later change or a repair of
+// the item leaves or writes one of these rows. A change is repeated until it is in all its rows,
+// but an interrupted repair is not repeated. So a row that still lacks the parked image keeps the
+// record. A record without any row is not healed here: the batch of the item's next change
+// supersedes it.
 func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record transform.Parked) (bool, error) {
-	// A row that cannot be read must not keep others from being looked at.
+	// A row that cannot be read must not delay the check of other records.
 	ctx, cancel := task.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
 	newer := false
-	// A row that the application ranks above the record for its number alone was there before it, or is not of the stream.
+	// A row that is above the record only by the application's number precedes it or does not come
+	// from the stream.
 	above := func(v transform.Version) bool { return v > record.Version && v.Position() > record.Version.Position() }
 	wanted := Removals(m, record.Change.Keys, []attribute.Item{record.Change.New})
 	for _, at := range Removals(m, record.Change.Keys, []attribute.Item{record.Change.Old, record.Change.New}) {
-		// Its version is all that is asked for: the row may be shared by many items.
+		// Only the item's version is needed, and many items may share the row.
 		at.Families, at.Columns = nil, nil
 		row, err := rows.Look(ctx, &at, 0)
 		if err != nil {
 			return false, err
 		}
 		live, gone, _ := row.Versions(at.Owner)
-		// It holds neither what the change puts nor anything newer.
+		// The row holds neither the change's version nor a newer one.
 		lacking := !above(live) && live != record.Version && !above(gone)
 		if lacking && slices.ContainsFunc(wanted, addressOf(at).holds) {
 			return false, nil
@@ -322,9 +324,10 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record tra
 	return newer, nil
 }
 
-// sameRead reports whether a tombstone may be of the very item that a load parked: it empties the
-// item's rows first, and one that is cut short there reads the item again, by another clock
-// perhaps. That the item is gone or is elsewhere by now, the stream or a later load says.
+// sameRead reports whether a tombstone may belong to the same item that a load parked. A load
+// empties the item's rows first. If it is interrupted there, it reads the item again, perhaps on a
+// host with another clock. Only the stream or a later load shows that the item was removed or
+// moved.
 func sameRead(tombstone, parked transform.Version) bool {
 	return tombstone.Hop() == transform.LoadHop && parked.Hop() == transform.LoadHop && tombstone.Generation() == parked.Generation()
 }

@@ -11,27 +11,27 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Profile is what is known of an app profile.
+// Profile holds the known facts about an app profile.
 type Profile struct {
-	// Cluster is the one cluster that requests are routed to; empty if it cannot be told.
+	// Cluster is the cluster to which requests are routed; empty if unknown.
 	Cluster string
-	// Note says why something cannot be told, for the operator; empty if all is known.
+	// Note says why a fact is unknown, for the operator; empty if all are known.
 	Note string
 }
 
-// ProfileProblem is what is wrong with an app profile.
+// ProfileProblem is a problem of an app profile.
 type ProfileProblem uint8
 
 // The problems.
 const (
 	MissingProfile ProfileProblem = iota + 1
-	MultiCluster                  // requests may go to several clusters, and two of them may both pass the guard
-	NoTransactions                // single-row transactions are off: conditional writes are refused
+	MultiCluster                  // requests may go to several clusters, so two conflicting ones may both pass the guard
+	NoTransactions                // single-row transactions are off, so conditional writes are refused
 )
 
 var profileProblems = [...]string{"does not exist", "routes to more than one cluster", "does not allow single-row transactions"}
 
-// ProfileError is an app profile that cannot be used.
+// ProfileError reports an app profile that cannot be used.
 type ProfileError struct {
 	Problem  ProfileProblem
 	Instance string
@@ -42,8 +42,8 @@ func (e *ProfileError) Error() string {
 	return fmt.Sprintf("app profile %s of instance %s %s", e.Profile, e.Instance, profileProblems[e.Problem-1])
 }
 
-// Profile looks at the app profile and refuses one that is not safe: *ProfileError. Where it cannot be told, as on emulators or
-// without the permission to look, the answer has a note instead.
+// Profile reads the app profile and refuses an unsafe one with *ProfileError. If the profile cannot
+// be read, as on emulators or without the permission, the result has a note instead.
 func (a *Admin) Profile(ctx context.Context) (Profile, error) {
 	name := a.in.AppProfile
 	if name == "" {
@@ -76,8 +76,9 @@ func judgeProfile(p *adminpb.AppProfile, instance, name string) (Profile, error)
 	}
 }
 
-// CreateProfile makes the app profile that the instance lacks, with single-cluster routing and single-row transactions. It is no
-// error if somebody else has made it in the meantime; Profile judges what is there.
+// CreateProfile creates the missing app profile, with single-cluster routing and single-row
+// transactions. If another process has created it meanwhile, that is not an error; Profile checks
+// the result.
 func (a *Admin) CreateProfile(ctx context.Context, cluster string) error {
 	_, err := a.instance.CreateAppProfile(ctx, bigtable.ProfileConf{
 		ProfileID: a.in.AppProfile, InstanceID: a.in.Instance, Description: "replicator: single cluster, single-row transactions",
@@ -93,13 +94,13 @@ func (a *Admin) CreateProfile(ctx context.Context, cluster string) error {
 type Cluster struct {
 	Name string
 	Zone string // us-central1-b
-	// Nodes are those that serve now; with autoscaling MaxNodes is how many they may become, else 0.
+	// Nodes is how many nodes serve now. MaxNodes is the maximum with autoscaling, otherwise 0.
 	Nodes, MaxNodes int
 	HDD             bool
 }
 
-// Clusters lists the clusters of the instance. Where they are unknown, as on emulators or without the permission to look, the
-// answer is a note instead.
+// Clusters lists the clusters of the instance. If they are unknown, as on emulators or without the
+// permission, it returns a note instead.
 func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, err error) {
 	infos, err := a.instance.Clusters(ctx, a.in.Instance)
 	var partial bigtable.ErrPartiallyUnavailable
@@ -123,14 +124,15 @@ func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, 
 	return clusters, "", nil
 }
 
-// Replicate returns when everything that was written to the table before the call is in every cluster
-// of the instance. It asks until then, or until ctx ends.
+// Replicate waits until all writes to the table that precede the call are in every cluster of the
+// instance, or until ctx ends.
 func (a *Admin) Replicate(ctx context.Context, table string) error {
 	return classifyControl("CheckConsistency", a.tables.WaitForReplication(ctx, table))
 }
 
-// Permissions returns those of the given permissions that the identity has on the instance. Nothing is changed and nothing is
-// needed to ask. Where it cannot be told, as on emulators, the answer is a note instead.
+// Permissions returns which of the given permissions the identity has on the instance. It changes
+// nothing and needs no permission itself. If they are unknown, as on emulators, it returns a note
+// instead.
 func (a *Admin) Permissions(ctx context.Context, wanted []string) (has []string, note string, err error) {
 	has, err = a.instance.InstanceIAM(a.in.Instance).TestPermissions(ctx, wanted)
 	switch status.Code(err) {
@@ -138,7 +140,7 @@ func (a *Admin) Permissions(ctx context.Context, wanted []string) (has []string,
 		return has, "", nil
 	case codes.Unimplemented:
 		return nil, "the service does not report permissions (an emulator?)", nil
-	case codes.InvalidArgument: // a permission that is none of an instance's
+	case codes.InvalidArgument: // a permission that does not apply to instances
 		return nil, "the service does not report these permissions: " + status.Convert(err).Message(), nil
 	default:
 		return nil, "", classifyControl("TestIamPermissions", err)

@@ -8,28 +8,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// What the target will refuse for ever.
+// Requests that the target refuses permanently.
 //
-// An answer that does not pass may be about one row: what it contains, or that it has grown beyond what Bigtable allows. Such a row is parked. Or it is
-// about the table: then nothing is parked, and the batch waits for somebody to mend it. The code does not tell them apart. So a put that is rejected is
-// followed by a remove, which contains nothing of the item; and who is refused that, or anything for the state of the row, asks the table for another row.
+// A permanent refusal may concern one row: its content, or its size beyond Bigtable's limit. Such a
+// row is parked. Or it concerns the table: then no row is parked, and the batch waits until an
+// operator fixes the table. The error's code does not distinguish the two. So after a rejected put
+// the Writer sends a remove, which contains no data of the item. If that is refused too, or a
+// request is refused for the state of the row, the Writer probes the table with a request for
+// another row.
 
-// lasting tells whether the same request will be refused again, be it for the row or for the table. A target that lacks something is not among that: no
-// other row is taken then.
+// lasting reports whether the same request will be refused again, whether for the row or for the
+// table. A missing table or family is not included, because then the target takes no other row
+// either.
 func lasting(err error) bool {
 	return Is(err, Rejected) || Is(err, Permanent) && asError(err).Code == "FailedPrecondition"
 }
 
-// refusals is what one Write knows of what the target refuses.
+// refusals records what one Write has learned about refusals of the target.
 type refusals struct {
 	*Writer
 	stamps  Stamps
-	before  []transform.RowMutation // puts that were put aside, as they were
-	healthy map[string]bool         // whether another row was taken, by table and families
+	before  []transform.RowMutation // the original puts that became removes
+	healthy map[string]bool         // whether the table took another row, by table and families
 }
 
-// settle decides about a row of the batch that was not made durable, for the given error; nil if it was not sent. Done tells that nothing of it is left to
-// send. The error is what is left of the given one.
+// settle decides about a row of the batch that is not durable. Failed is its error, nil if it was
+// not sent. Done reports that the row needs no further request. The returned error is nil if settle
+// has handled failed.
 func (r *refusals) settle(ctx context.Context, b *transform.Batch, i int, failed error) (done bool, err error) {
 	row := &b.Rows[i]
 	switch {
@@ -55,7 +60,8 @@ func (r *refusals) putAside(b *transform.Batch, i int, failed error) error {
 	return err
 }
 
-// restore makes a remove the put again that it was: the target refuses everything, which says nothing of the item.
+// restore turns a remove back into the original put, because the target refuses every request, so
+// the item is not at fault.
 func (r *refusals) restore(b *transform.Batch, i int) {
 	row := &b.Rows[i]
 	n := slices.IndexFunc(r.before, func(m transform.RowMutation) bool {
@@ -71,7 +77,7 @@ func (r *refusals) restore(b *transform.Batch, i int) {
 	r.before = slices.Delete(r.before, n, n+1)
 }
 
-// leave parks an item whose row cannot even be emptied: it goes on holding what it held.
+// leave parks an item whose row cannot even be emptied. The row stays unchanged.
 func (r *refusals) leave(b *transform.Batch, row *transform.RowMutation, failed error) error {
 	reason := "Bigtable rejects the write, and the row is unchanged: " + failed.Error()
 	if r.o.OnBadItem == Stop {
@@ -85,7 +91,8 @@ func (r *refusals) leave(b *transform.Batch, row *transform.RowMutation, failed 
 	return nil
 }
 
-// parkedOf is the place of the record of a row's change among those to park, negative if there is none.
+// parkedOf returns the index in b.Parked of the record of a row's change; negative if there is
+// none.
 func parkedOf(b *transform.Batch, row *transform.RowMutation) int {
 	return slices.IndexFunc(b.Parked, func(p transform.Parked) bool { return p.Key == row.Item && p.Version == row.Version })
 }
@@ -107,11 +114,12 @@ func (r *refusals) alone(ctx context.Context, row *transform.RowMutation) bool {
 	return healthy
 }
 
-// probeRow is beside the witnesses, where no mapping puts a row.
+// probeRow is a key next to the witnesses, which no mapping uses.
 const probeRow = transform.WitnessPrefix + "probe"
 
-// probeOf is a request that changes nothing: it deletes a column that nobody writes, in each family that the mutation touches, of a row that does not
-// exist. The name stands for all requests of its kind.
+// probeOf returns a request that changes nothing: in a row that does not exist, it deletes a column
+// that no process writes, in each family that the mutation touches. The name identifies the table
+// and the families.
 func probeOf(row *transform.RowMutation) (probe Request, name string) {
 	guard := Guard(*row)
 	probe = Request{Table: row.Table, Row: probeRow, Refuse: guard.Refuse}

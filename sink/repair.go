@@ -15,94 +15,108 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A repair asserts an item's present image in the rows that should hold it, without a record of the stream to rank it by.
+// A repair writes an item's present image to the rows that should hold it, without a stream record
+// to rank it by.
 //
-// The row is looked at first and the item is read after that, consistently. So the image is at least as new as every change
-// that the version seen stands for, and every change that the image does not hold yet has a higher version, or will have. The
-// image is written at the version that was seen, its count one higher, if the row still holds exactly that version: nothing
-// lies between the two, and a version never falls (S1), so the guard at the raised count is this compare-and-set. A change
-// of the stream that arrives in between wins, whichever way the two meet.
+// The row is read first, then the item, strongly consistently. So the image includes every change
+// up to the version read, and every change that it does not include has, or will have, a higher
+// version. The image is written at the version read, with its count raised by one, if the row still
+// holds exactly that version. No version lies between the two, and a version never falls (S1), so
+// the guard at the raised count is this compare-and-set. A change of the stream that arrives in
+// between wins, in either order.
 //
-// A row without a version gets that of a load at the moment before the item was read, if it has no version still. The
-// generation for it must admit such an image (checkpoint.Admissible).
+// A row without a version gets the version of a load at the moment before the item was read, if it
+// still has no version then. The generation must admit such an image (checkpoint.Admissible).
 //
-// It is the one write that takes its version from the row, and so it outranks what another mapping has made of the item, and the load that asserts
-// that anew. Another mapping begins a generation: rows of a later one than that in which the mapping was known to hold are left alone.
+// A repair is the only write that takes its version from the row. So it would outrank rows that
+// another mapping wrote for the item, and the load that writes them again. Another mapping begins a
+// new generation, so a repair leaves rows of generations later than the one in which its mapping
+// was known to be valid.
 //
-// What the rows of an item should hold is decided in one place for retries, comparisons and sweeps (Wanted, transform.Sweep). A sweep has a
-// generation of its own to write at; the others have the version that they saw.
+// Wanted and transform.Sweep decide what the rows of an item should hold, for retries, comparisons
+// and sweeps. A sweep writes at its own generation; the others write at the version that they read.
 
-// ErrOvertaken is returned when changes of the item arrived during every attempt to repair it. A repeat may succeed, and the
-// changes may have mended the row meanwhile.
+// ErrOvertaken is returned when changes of the item arrived during every attempt to repair it. A
+// retry may succeed, and the changes may have corrected the row meanwhile.
 var ErrOvertaken = errors.New("the item changes faster than it is repaired")
 
-// ErrRepairs is returned for a row that was repaired so often at one version that no count is left. The item's next change gives
-// the row another version.
+// ErrRepairs is returned for a row that was repaired so often at one version that its count is used
+// up. The item's next change gives the row another version.
 var ErrRepairs = errors.New("the row's version allows no further repair")
 
-// repairTries bounds how often a repair begins anew because the item or the row changed meanwhile.
+// repairTries bounds how often a repair starts again because the item or the row changed meanwhile.
 const repairTries = 5
 
-// ErrPending is returned for a row at count 0: its image was sent first, and is to be asserted exactly later. A repair at a higher count would have
-// that refused, and what the application wrote meanwhile would stay (H112).
+// ErrPending is returned for a row at count 0: its image was written once, and its second, exact
+// write follows. A repair at a higher count would make the row refuse that write, so the
+// application's writes in between would stay (H112).
 var ErrPending = errors.New("the row's change is not settled yet")
 
-// ErrVersion is returned for a row whose version is none: somebody else wrote it.
+// ErrVersion is returned for a row whose version is not valid, because another program wrote it.
 var ErrVersion = errors.New("another program wrote the row's version")
 
-// Repairer repairs the rows of items of one mapping. All fields are required but those that say otherwise.
+// Repairer repairs the rows of items of one mapping. All fields are required unless their comment
+// says otherwise.
 type Repairer struct {
 	Mapping *transform.Mapping
 	Rows    Reader
 	Table   Table
 	// Item reads an item by its primary key, strongly consistently; false if there is none.
 	Item func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
-	// Current is the table's generation, if rows are written by this mapping still, or why they are not. It is asked before the rows are looked at.
+	// Current returns the table's generation, or an error if another mapping now writes the rows.
+	// It is called before the rows are read.
 	Current func(ctx context.Context) (uint32, error)
-	// Former are the earlier mappings that are not swept yet, asked for with Current; nil: there are none.
+	// Former returns the earlier mappings that are not swept yet. It is called together with
+	// Current; nil means that there are none.
 	Former func(ctx context.Context) ([]Former, error)
-	// Fence reads the marks of target tables: before Current is asked, which so is the proof under
-	// which the rows are written.
+	// Fence reads the marks of target tables. It is called before Current, which so proves the
+	// right to write the rows.
 	Fence Marks
-	// Generation is the one for an image that was read at or after the given time, or why there is none for it. It is asked
-	// only for rows without a version.
+	// Generation returns the generation for an image that was read at or after the given time, or
+	// an error if no generation admits it. It is called only for rows without a version.
 	Generation func(ctx context.Context, at time.Time) (uint32, error)
-	// Now is the source's time, which rows and cells are dated by; nil: this process's.
+	// Now returns the source's time, which dates rows and cells; nil means this process's time.
 	Now func(ctx context.Context) time.Time
-	// Had reports whether rows of a generation are this migration's; nil: those of any are. Others
-	// are never removed.
+	// Had reports whether rows of a generation belong to this migration; nil means that all do.
+	// Other rows are never removed.
 	Had func(generation uint32) bool
-	// Owned says that nobody else writes to the target tables: rows without a version are ours then (RepairSeen).
+	// Owned says that no other program writes to the target tables. Rows without a version then
+	// belong to this migration (RepairSeen).
 	Owned bool
-	// DryRun: everything is looked at and decided, and nothing is written.
+	// DryRun makes a repair read and decide everything but write nothing.
 	DryRun bool
 }
 
-// Repaired is what a repair found and did.
+// Repaired is the result of a repair.
 type Repaired struct {
-	// Present tells that the source holds the item.
+	// Present reports that the source holds the item.
 	Present bool
-	// Written is how many rows were put or removed; rows that held what they should are not written.
+	// Written is how many rows were put or removed. Correct rows are not written.
 	Written int
 }
 
-// Repair makes the rows of one item equal to its image in the source: the rows that the image maps to, and those that the former
-// images map to, which it may have left. The keys are the item's primary key.
+// Repair makes the rows of one item equal to its image in the source: the rows to which the image
+// maps, and rows to which former images map and which the item may have left. Keys is the item's
+// primary key.
 //
-// Rows are mended one after the other, and an error ends that: those before it are mended, the others as they were. A repair that is
-// repeated goes on there; what is parked of the item must stay until one has succeeded. An image that cannot be mapped is a *BadItem, and
-// nothing was written; so is a row that the target rejects. Errors of the target are *Error; after one of reason Unknown the repair may be
-// repeated as a whole.
+// Rows are repaired one after the other, and an error ends the repair: earlier rows are repaired,
+// the others unchanged. A repeated repair continues there. The item's parked records must stay
+// until a repair has succeeded. An image that cannot be mapped is a *BadItem, and nothing was
+// written; so is a row that the target rejects. Errors of the target are *Error. After one of
+// reason Unknown the repair may be repeated as a whole.
 //
-// Where the mapping keeps what the time to live removes, rows are left alone that live while the source does not hold the item: no read tells
-// whether it has expired, and a delete comes with the stream.
+// If the mapping keeps items that the time to live removes (expire: keep), live rows are left alone
+// while the source does not hold the item: no read shows whether the item has expired, and a delete
+// comes with the stream.
 func (r *Repairer) Repair(ctx context.Context, keys attribute.Item, former ...attribute.Item) (Repaired, error) {
 	return r.repair(ctx, keys, "", former)
 }
 
-// RepairParked repairs the item of parked records, which are all of one. The records may be forgotten when it has succeeded. Where the mapping keeps
-// what the time to live removes, and the source does not hold the item, rows that are as new as the newest of them are left alone: they lack nothing of
-// what is parked. Older ones hold what the item was before that, and are removed.
+// RepairParked repairs the item of parked records, which must all belong to one item. After it has
+// succeeded the records may be deleted. If the mapping keeps items that the time to live removes,
+// and the source does not hold the item, rows that are at least as new as the newest record are
+// left alone, because they include the parked changes. Older rows hold an earlier state of the item
+// and are removed.
 func (r *Repairer) RepairParked(ctx context.Context, records ...transform.Parked) (Repaired, error) {
 	var newest transform.Version
 	var former []attribute.Item
@@ -128,9 +142,10 @@ func (r *Repairer) repair(ctx context.Context, keys attribute.Item, lacking tran
 	return Repaired{Written: written}, fmt.Errorf("%w: %d attempts", ErrOvertaken, repairTries)
 }
 
-// attempt looks at the rows of the known images, reads the item, and mends the rows. It returns ErrOvertaken, with the image, if
-// the image maps to a row that was not looked at before, or if a row had changed when it was to be written. Rows that are older than the version lacking
-// may lack something of the item's changes.
+// attempt reads the rows of the known images, then the item, and repairs the rows. It returns
+// ErrOvertaken, with the image, if the image maps to a row that was not read before, or if a row
+// had changed when it was to be written. Rows older than the version lacking may lack changes of
+// the item.
 func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking transform.Version, known []attribute.Item) (Repaired, attribute.Item, error) {
 	right, err := r.prove(ctx)
 	if err != nil {
@@ -188,7 +203,7 @@ func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking tra
 	return done, image, nil
 }
 
-// proof is the right to write rows: stamps, and the generation under which they were proved.
+// proof is the right to write rows: the stamps, and the generation in which the right was proved.
 type proof struct {
 	stamps  Stamps
 	current uint32
@@ -205,7 +220,7 @@ func (r *Repairer) prove(ctx context.Context) (p proof, err error) {
 	return p, err
 }
 
-// read reads the item; what does not exist has no image.
+// read reads the item. An item that does not exist has an empty image.
 func (r *Repairer) read(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 	image, present, err := r.Item(ctx, keys)
 	if !present {
@@ -221,12 +236,12 @@ func (r *Repairer) now(ctx context.Context) time.Time {
 	return r.Now(ctx)
 }
 
-// address is a row, and the version of it that belongs to the item.
+// address names a row and, by owner, the version in it that belongs to the item.
 type address struct{ table, row, owner string }
 
 func addressOf(m transform.RowMutation) address { return address{m.Table, m.Row, m.Owner} }
 
-// holds reports whether a mutation is of this address.
+// holds reports whether a mutation has this address.
 func (a address) holds(m transform.RowMutation) bool { return a == addressOf(m) }
 
 func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
@@ -235,15 +250,16 @@ func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 	return found, err
 }
 
-// Wanted is what the rows of an item should hold: the mutations of its image, which does not exist if the source does not hold the
-// item, and removes of every other address that the former images map to. Their versions mean nothing. An image that cannot be
-// mapped is a *BadItem.
+// Wanted returns what the rows of an item should hold: the mutations of its image, which is empty
+// if the source does not hold the item, and removes of every other address to which the former
+// images map. The mutations' versions have no meaning. An image that cannot be mapped is a
+// *BadItem.
 func Wanted(m *transform.Mapping, keys attribute.Item, former []attribute.Item, image attribute.Item, readAt time.Time) ([]transform.RowMutation, error) {
 	return wanted(m, keys, image, Removals(m, keys, append(slices.Clone(former), image)), readAt)
 }
 
-// wanted is the image's mutations and the removes of what is claimed beside it, as a sweep writes them. In a row of the image
-// all that is claimed there goes as well.
+// wanted returns the image's mutations and the removes of other claimed addresses, as a sweep
+// writes them. In a row of the image, the other claimed cells are deleted as well.
 func wanted(m *transform.Mapping, keys, image attribute.Item, claims []transform.RowMutation, readAt time.Time) ([]transform.RowMutation, error) {
 	b := transform.Sweep(m, []transform.Found{{Keys: keys, Image: image}}, claims, 0, readAt)
 	if len(b.Parked) > 0 {
@@ -252,8 +268,8 @@ func wanted(m *transform.Mapping, keys, image attribute.Item, claims []transform
 	return b.Rows, nil
 }
 
-// Removals are the removes of every address that any image of an item maps to, or, where its primary key alone tells the address,
-// of that one. Their versions mean nothing.
+// Removals returns the removes of every address to which any image of an item maps or, if the
+// primary key determines the address, of that address. Their versions have no meaning.
 func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item) []transform.RowMutation {
 	changes := []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: keys}}
 	for _, image := range images {
@@ -264,8 +280,8 @@ func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item
 	return transform.Fold(m, changes, transform.Stamp{}).Rows
 }
 
-// mend writes one row if need be. ErrOvertaken: the row had changed since the look, another
-// generation began, or the fence's number rose.
+// mend writes one row if necessary. It returns ErrOvertaken if the row has changed since it was
+// read, another generation began, or the fence's number rose.
 func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transform.RowMutation, readAt time.Time) (bool, error) {
 	var generation uint32
 	var err error
@@ -311,14 +327,17 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 	return true, nil
 }
 
-// Mend decides what makes a row hold what it should, from what a look at it showed: the request, or false if the row holds it
-// already. Of want's version only the rank is used. A row without a version gets that of a load in the given generation at readAt, the
-// moment before the image was read, and only if it has none still; any other keeps its version, the count raised by one. Live or
-// removed makes no difference: a tombstone is raised as a live version is. Cells that hold what they should keep their times, or an
-// age rule would let them live anew; those of a row without a version may be anybody's. A row at count 0 is left (ErrPending). It is pure.
+// Mend returns the request that makes a row, as read, hold what it should; false if the row already
+// does. It uses only the rank of want's version. A row without a version gets the version of a load
+// in the given generation at readAt, the moment before the image was read, if it still has no
+// version then. Any other row keeps its version with the count raised by one, whether live or a
+// tombstone. Cells with correct values keep their times, because otherwise an age rule would keep
+// them longer; this does not apply to a row without a version, whose cells may come from any
+// program. A row at count 0 is left (ErrPending). Mend is pure.
 //
-// A row that the application itself wrote, at a number above the item's, is a phantom: no record of the stream will ever outrank
-// it. It alone falls, to the item's number, if the row still holds exactly what was seen.
+// A row that the application itself wrote, at a number above the item's, is a phantom: no record of
+// the stream will ever outrank it. Only a phantom's version is lowered, to the item's number, if
+// the row still holds exactly the version that was read.
 func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.Time) (Request, bool, error) {
 	if Holds(seen, want) {
 		return Request{}, false, nil
@@ -349,19 +368,20 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 	return request, true, nil
 }
 
-// loadedAt is the version of an image that was read at or after a time.
+// loadedAt returns the version of an image that was read at or after a time.
 func loadedAt(want transform.RowMutation, generation uint32, readAt time.Time) transform.Version {
 	return want.Version.Rank().At(transform.NewVersion(generation, transform.LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), transform.CountExact))
 }
 
-// IsPhantom reports whether a row's version is of the application alone, and above the rank of what the item is: the write to
-// the source failed, or was never made (H41). Want is the item's image, or the remove of a row that it does not map to.
+// IsPhantom reports whether only the application wrote a row's version, and the version is above
+// the item's rank: the write to the source failed or was never made (H41). Want is the item's
+// image, or the remove of a row to which the item does not map.
 func IsPhantom(held transform.Version, want transform.RowMutation) bool {
 	return held.ByApplication() && want.Version.Rank().Below(held.Rank())
 }
 
-// standing are the cells of a repair, those that the row holds already at the times they have there. Of cells that carry
-// a time of their own, and of columns that keep what they were, nothing changes.
+// standing returns the cells of a repair. Cells that the row holds already get the times that they
+// have there. Cells with times of their own, and columns that keep older cells, are unchanged.
 func standing(seen Row, want transform.RowMutation, readAt time.Time) []transform.Cell {
 	if want.Keep {
 		return want.Cells
@@ -383,8 +403,9 @@ func standing(seen Row, want transform.RowMutation, readAt time.Time) []transfor
 	return cells
 }
 
-// Holds tells whether a row is as the mutation would leave it: alive with exactly these cells in what the item owns, or
-// without any of it and not alive. Versions and cell times do not matter. Of a column the newest cell counts.
+// Holds reports whether a row is as the mutation would leave it: live, with exactly these cells
+// among the item's, or not live and without cells of the item. It ignores versions and cell times.
+// In each column the newest cell counts.
 func Holds(seen Row, want transform.RowMutation) bool {
 	live, gone, _ := seen.Versions(want.Owner)
 	if want.Remove {
@@ -396,15 +417,15 @@ func Holds(seen Row, want transform.RowMutation) bool {
 	return len(Compare(seen, want)) == 0
 }
 
-// Difference is one column in which a row is not as it should be. Its values are item data.
+// Difference is one column with a wrong value. Its values are item data.
 type Difference struct {
 	Family, Qualifier string
-	// Want and Have are the values; nil is no such cell.
+	// Want and Have are the expected and the actual value; nil means that there is no such cell.
 	Want, Have []byte
 }
 
-// Compare returns the columns in which a row differs from the cells of a mutation, by family and qualifier; of a remove, what is
-// left of the item.
+// Compare returns the columns in which a row differs from the cells of a mutation, sorted by family
+// and qualifier. For a remove it returns the remaining cells of the item.
 func Compare(seen Row, want transform.RowMutation) []Difference {
 	var found []Difference
 	have, wanted := owned(seen, want), map[transform.Column][]transform.Cell{}
@@ -414,7 +435,7 @@ func Compare(seen Row, want transform.RowMutation) []Difference {
 	}
 	for at, cells := range wanted {
 		slices.SortFunc(cells, func(a, b transform.Cell) int { return cmp.Compare(b.Timestamp, a.Timestamp) })
-		for i, c := range cells { // from newest to oldest; what is older than all is garbage collection's
+		for i, c := range cells { // from newest to oldest; older cells are left to garbage collection
 			if i >= len(have[at]) {
 				found = append(found, Difference{c.Family, c.Qualifier, present(c.Value), nil})
 				break
@@ -438,7 +459,7 @@ func Compare(seen Row, want transform.RowMutation) []Difference {
 	return found
 }
 
-// present makes an empty value tell itself from none.
+// present makes an empty value distinguishable from a missing one.
 func present(value []byte) []byte {
 	if value == nil {
 		return []byte{}
@@ -446,7 +467,7 @@ func present(value []byte) []byte {
 	return value
 }
 
-// Owned are the newest cells of what a mutation owns in a row.
+// Owned returns the newest value of each column that a mutation owns in a row.
 func Owned(seen Row, want transform.RowMutation) map[transform.Column][]byte {
 	newest := map[transform.Column][]byte{}
 	for at, values := range owned(seen, want) {
@@ -455,7 +476,8 @@ func Owned(seen Row, want transform.RowMutation) map[transform.Column][]byte {
 	return newest
 }
 
-// owned are all cells of what a mutation owns in a row, from newest to oldest within a column.
+// owned returns all values of the columns that a mutation owns in a row, from newest to oldest
+// within a column.
 func owned(seen Row, want transform.RowMutation) map[transform.Column][][]byte {
 	cells := map[transform.Column][][]byte{}
 	for _, c := range seen.Cells {
@@ -466,7 +488,7 @@ func owned(seen Row, want transform.RowMutation) map[transform.Column][][]byte {
 	return cells
 }
 
-// owns reports whether a column belongs to what a mutation owns in its row, or removes there.
+// owns reports whether a mutation owns a column in its row, or removes it there.
 func owns(m transform.RowMutation, at transform.Column) bool {
 	return slices.Contains(m.Families, at.Family) || slices.Contains(m.Columns, at) ||
 		slices.Contains(m.InheritedFamilies, at.Family) || slices.Contains(m.InheritedColumns, at)

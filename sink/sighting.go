@@ -11,12 +11,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Sighting is one item's part of a row of a target table, as a comparison saw it.
+// Sighting is one item's part of a row of a target table, as a comparison read it.
 type Sighting struct {
 	Table, Row string
-	// Owner names the item where several share the row (transform.RowMutation.Owner); "" if the row has one.
+	// Owner names the item if several share the row (transform.RowMutation.Owner); "" if the row
+	// has only one.
 	Owner string
-	// Held is the version that the guard would compare with (Row.HeldBy), count included; "" if there was none.
+	// Held is the version with which the guard would compare (Row.HeldBy), including its count; ""
+	// if there was none.
 	Held transform.Version
 }
 
@@ -25,28 +27,31 @@ func (s Sighting) address() address { return address{s.Table, s.Row, s.Owner} }
 // Outcome is what a repair of a sighting did, or why it left the row alone.
 type Outcome string
 
-// The outcomes. Only Mended ones were written.
+// The outcomes. Only rows with outcome Mended were written.
 const (
 	Mended     Outcome = "repaired"
-	Equal      Outcome = "equal"      // the row holds what it should by now
-	MovedOn    Outcome = "moved_on"   // the row has another version than was seen: a fresh comparison judges it
-	InFlight   Outcome = "in_flight"  // the row is at count 0: its change is still to be settled
-	Expired    Outcome = "expired"    // the item is past its time to live, and what the row lacks may be gone for that
-	KeptAlive  Outcome = "kept"       // the item is gone, and what the time to live removes stays (expire: keep)
-	Foreign    Outcome = "foreign"    // nobody's: no rule gives the item this row, or nothing says that the row is ours
+	Equal      Outcome = "equal"      // the row is correct now
+	MovedOn    Outcome = "moved_on"   // the row has another version than the sighting; a new comparison is needed
+	InFlight   Outcome = "in_flight"  // the row is at count 0: its change is not settled yet
+	Expired    Outcome = "expired"    // the item is past its time to live, and cells that the row lacks may have been removed for that
+	KeptAlive  Outcome = "kept"       // the item does not exist, but the mapping keeps expired items (expire: keep)
+	Foreign    Outcome = "foreign"    // no rule gives the item this row, or nothing shows that replicator wrote the row
 	Unmappable Outcome = "unmappable" // the item cannot be stored
-	Exhausted  Outcome = "exhausted"  // no count is left at the row's version; the item's next change gives it another
-	Unreadable Outcome = "unreadable" // the row's version is not one of ours
+	Exhausted  Outcome = "exhausted"  // the count of the row's version is used up; the item's next change gives it another version
+	Unreadable Outcome = "unreadable" // replicator did not write the row's version
 )
 
-// RepairSeen repairs rows of one item exactly as they were seen: each that still holds the version and the count of its sighting, or
-// still none, and is still not as it should be, which is the second look. Others are left alone, whatever they hold: the outcomes say
-// why, in the order of the sightings. So a repair may run beside the stream, loads, sweeps, and other repairs.
+// RepairSeen repairs rows of one item after a comparison. It reads each row again, and repairs it
+// only if the row still has the version and count of its sighting, or still none, and is still
+// incorrect. Other rows are left alone; the outcomes, in the order of the sightings, say why. So a
+// repair may run in parallel with the stream, loads, sweeps and other repairs.
 //
-// In a row that is repaired nothing is left, of all that some rule gives the item there, that its image does not make. A row of an item that the source does not
-// hold becomes a tombstone; without a version that is done only where the tables are Owned.
+// In a repaired row, cells that any rule gives the item but its present image does not make are
+// deleted. A row of an item that the source does not hold becomes a tombstone. A row without a
+// version is removed like that only if the tables are Owned.
 //
-// Errors end it; what was mended before stays, and a repeat finds those rows moved on. Errors of the target are *Error.
+// An error ends the repair. Rows repaired before stay repaired, and a repeated call reports them as
+// MovedOn or Equal. Errors of the target are *Error.
 func (r *Repairer) RepairSeen(ctx context.Context, keys attribute.Item, seen []Sighting) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(seen))
 	keys = r.Mapping.Keys(keys)
@@ -64,7 +69,8 @@ func (r *Repairer) RepairSeen(ctx context.Context, keys attribute.Item, seen []S
 	return outcomes, nil
 }
 
-// attemptSeen repairs what has no outcome yet. ErrOvertaken: a row changed after the look, or the right to write must be proved again.
+// attemptSeen repairs the rows that have no outcome yet. It returns ErrOvertaken if a row changed
+// after it was read, or if the right to write must be proved again.
 func (r *Repairer) attemptSeen(ctx context.Context, keys attribute.Item, seen []Sighting, outcomes []Outcome) error {
 	right, err := r.prove(ctx)
 	if err != nil {
@@ -105,13 +111,13 @@ func (r *Repairer) attemptSeen(ctx context.Context, keys attribute.Item, seen []
 	return nil
 }
 
-// itemState is what a read found of the item whose rows are repaired.
+// itemState is the state of the item whose rows are repaired, as read from the source.
 type itemState struct {
 	image                        attribute.Item
 	present, expired, unmappable bool
 }
 
-// isExpired reports whether DynamoDB is about to remove the item, and the target is to follow.
+// isExpired reports whether DynamoDB may remove the item at any time, and the target follows.
 func (r *Repairer) isExpired(image attribute.Item, at time.Time) bool {
 	if !image.Exists() || r.Mapping.Outlives() {
 		return false
@@ -143,7 +149,8 @@ func (r *Repairer) mendSeen(ctx context.Context, right proof, row Row, s Sightin
 	return Mended, nil
 }
 
-// leaves says why a row is left alone; "" if it is to be repaired. Want is nil if no rule gives the item the row. It is pure.
+// leaves returns why a row is left alone; "" if it is to be repaired. Want is nil if no rule gives
+// the item the row. It is pure.
 func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item itemState) Outcome {
 	held := row.HeldBy(s.Owner)
 	_, malformed := transform.ParseVersion(string(held))
@@ -157,7 +164,7 @@ func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item
 	case held != s.Held:
 		return MovedOn
 	case held == "" && want.Remove && r.Mapping.Outlives():
-		return KeptAlive // nothing says whether the item was deleted or has expired
+		return KeptAlive // nothing shows whether the item was deleted or has expired
 	case held == "" && want.Remove && !r.Owned:
 		return Foreign
 	case held != "" && malformed == nil && want.Remove && r.Had != nil && !r.Had(held.Generation()):
@@ -176,7 +183,8 @@ func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item
 	return ""
 }
 
-// onlyLacks reports whether a row has no cell that it should not have, so that garbage collection may have made it what it is.
+// onlyLacks reports whether a row only lacks cells and has no wrong ones, so that garbage
+// collection may be the cause.
 func onlyLacks(row Row, want transform.RowMutation) bool {
 	return !slices.ContainsFunc(Compare(row, want), func(d Difference) bool { return d.Have != nil })
 }

@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// classify turns an error of the Bigtable client into *Error, and nil into nil.
+// classify converts an error of the Bigtable client to *Error, and nil to nil.
 //
-// The reason follows from what failed. A RetryInfo among the details decides nothing: services attach it to errors that no
-// repeat mends, and who follows it repeats them for ever (H50).
+// The reason depends on the code and message. A RetryInfo in the details is ignored: services
+// attach it to errors that no retry fixes, so following it would retry them endlessly (H50).
 func classify(op string, err error) error {
 	if err == nil {
 		return nil
@@ -24,7 +24,8 @@ func classify(op string, err error) error {
 	}
 	code := status.Code(err)
 	if code == codes.Unknown {
-		// Not a status: the context's own error, or one of the client's before anything was sent.
+		// This is not a status but the context's error, or an error of the client before anything
+		// was sent.
 		if errors.Is(err, context.DeadlineExceeded) {
 			code = codes.DeadlineExceeded
 		} else if errors.Is(err, context.Canceled) {
@@ -35,8 +36,10 @@ func classify(op string, err error) error {
 	return &Error{Op: op, Code: code.String(), Reason: reasonOf(code, message), Text: safeText(code, message)}
 }
 
-// classifyControl is classify for requests to the control plane. They name tables, families, views and profiles, and so does what the service says of them,
-// which is told as it is: nothing else tells an API that is not enabled from a missing permission, or a quota from a policy.
+// classifyControl is like classify, for requests to the control plane. These requests and the
+// service's messages about them name only tables, families, views and profiles, so the message is
+// kept as it is. Only the message distinguishes a disabled API from a missing permission, or a
+// quota from a policy.
 func classifyControl(op string, err error) error {
 	failed := classify(op, err)
 	var known *Error
@@ -46,8 +49,8 @@ func classifyControl(op string, err error) error {
 	return ofTarget(failed)
 }
 
-// ofTarget takes a refusal for one of the target as a whole: no row has a part in a request to the
-// control plane.
+// ofTarget converts reason Rejected to Permanent, because a request to the control plane concerns
+// no row.
 func ofTarget(err error) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Reason != Rejected {
@@ -58,8 +61,8 @@ func ofTarget(err error) error {
 	return &refused
 }
 
-// NoInstance tells whether an answer says that the instance does not exist. A ping goes through the app
-// profile, which may be what was not found.
+// NoInstance reports whether a response says that the instance does not exist. A ping names the app
+// profile too, so NotFound may mean that the profile does not exist.
 func NoInstance(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) || e.Code != codes.NotFound.String() {
@@ -69,15 +72,15 @@ func NoInstance(err error) bool {
 	return strings.Contains(unnamed, "instance") && !strings.Contains(unnamed, "profile")
 }
 
-// ofNoTable reports whether an answer says that an instance exists and has no table. Only the words
-// tell it from an instance that does not exist.
-// Source: https://github.com/googleapis/google-cloud-go/issues/20067
+// ofNoTable reports whether a response says that an instance exists but has no table. Only the
+// message distinguishes it from an instance that does not exist. Source:
+// https://github.com/googleapis/google-cloud-go/issues/20067
 func ofNoTable(err error) bool {
 	return status.Code(err) == codes.NotFound && strings.Contains(withoutNames(status.Convert(err).Message()), "no tables found")
 }
 
-// refused is a table that could not be created. Its split keys are row keys, which the service may
-// quote (S5), but where it speaks of a quota or a permission.
+// refused returns the error for a table that could not be created. Its split keys are row keys,
+// which the service may quote (S5), except in messages about quotas and permissions.
 func (s TableSpec) refused(err error) error {
 	switch code := status.Code(err); {
 	case len(s.SplitKeys) == 0, code == codes.ResourceExhausted, code == codes.PermissionDenied:
@@ -86,13 +89,13 @@ func (s TableSpec) refused(err error) error {
 	return ofTarget(classify("CreateTable", err))
 }
 
-// reasonOf judges a failed request. Codes as documented at
+// reasonOf returns the reason of a failed request. Sources:
 // https://cloud.google.com/bigtable/docs/status-codes and https://grpc.io/docs/guides/status-codes.
 func reasonOf(code codes.Code, message string) Reason {
 	switch code {
 	case codes.ResourceExhausted:
 		if strings.Contains(message, "larger than max") || ofRowSize(message) {
-			return Rejected // gRPC's own limit on the message, or Bigtable's on the row: neither shrinks by waiting
+			return Rejected // gRPC's limit on the message, or Bigtable's on the row: waiting does not help
 		}
 		return Throttled
 	case codes.PermissionDenied, codes.Unauthenticated:
@@ -103,7 +106,7 @@ func reasonOf(code codes.Code, message string) Reason {
 		return Permanent
 	case codes.Unknown:
 		if strings.HasPrefix(message, "unknown family") {
-			return Permanent // the emulator's way to say it
+			return Permanent // the emulator's message for a missing family
 		}
 		return Unknown
 	default: // Unavailable, DeadlineExceeded, Canceled, Aborted, Internal, DataLoss
@@ -111,22 +114,23 @@ func reasonOf(code codes.Code, message string) Reason {
 	}
 }
 
-// permission is how IAM names what is missing.
+// permission matches the permissions that IAM reports as missing.
 var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clusters)\.[a-zA-Z]{1,40}|serviceusage\.services\.use`)
 
-// quota is how Google's services say which quota is used up, which is decided before a request is
-// looked at. What follows is cut off: only these four names are known to hold no item data.
+// quota matches the message of Google's services for an exhausted quota, which they check before
+// they read a request. The rest of the message is cut off: only these four names certainly hold no
+// item data.
 var quota = regexp.MustCompile(`^Quota exceeded for quota (?:metric|group) '[\w .,:/%()-]{1,100}'` +
 	`(?: and limit '[\w .,:/%()-]{1,100}')?(?: of service '[\w.-]{1,100}')?(?: for consumer '[\w:.-]{1,100}')?`)
 
-// noToken begins what gRPC says on this side, before any request was sent, if no token could be had.
+// noToken begins gRPC's local message, before any request is sent, if no token was available.
 const noToken = "transport: per-RPC creds failed due to error: "
 
-// naming is what a message names: a resource, of which the last kind is told, in quotes or not; or text in quotes, which may be a table's
-// name or a row key.
+// naming matches names in a message: a resource, quoted or not, of which $1 is the last kind; or
+// quoted text, which may be a table's name or a row key.
 var naming = regexp.MustCompile("[\"'`]?projects/[^/\\s]+(?:(/[a-zA-Z]+)/[^/\\s\"'`():,]+)*[\"'`]?|\"[^\"]*\"|'[^']*'|`[^`]*`")
 
-// withoutNames is a message in small letters, without what it names.
+// withoutNames returns a message in lower case without the names in it.
 func withoutNames(message string) string {
 	return strings.ToLower(naming.ReplaceAllString(message, "$1"))
 }
@@ -143,8 +147,9 @@ func ofRowSize(message string) bool {
 	return false
 }
 
-// safeText says what is known of the cause in words of our own, or in parts of the message that cannot hold item data. The
-// message itself may ("Error while mutating the row '…'"). Names in it tell nothing: a table may be called family_photos.
+// safeText describes the cause in fixed words, or in parts of the message that cannot hold item
+// data. The whole message may hold item data ("Error while mutating the row '…'"). Names in it are
+// ignored: a table may be called family_photos.
 func safeText(code codes.Code, message string) string {
 	unnamed := withoutNames(message)
 	has := func(s string) bool { return strings.Contains(unnamed, s) }
@@ -189,7 +194,8 @@ func safeText(code codes.Code, message string) string {
 			return "quota exceeded"
 		}
 	case codes.Unavailable:
-		// Made by gRPC on this side, before any request was sent: addresses and the operating system's words.
+		// gRPC made this message locally, before any request was sent. It holds addresses and the
+		// operating system's words.
 		if strings.HasPrefix(message, "connection error: desc = ") || strings.HasPrefix(message, "name resolver error: ") {
 			return message
 		}

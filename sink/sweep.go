@@ -9,72 +9,75 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A sweep removes what a generation inherited: rows of items that were deleted, moved or fell to
-// another rule while the stream was not read. A load cannot find them, because it sees only what
-// the source still holds.
+// A sweep removes rows that a generation inherited: rows of items that were deleted, moved or
+// matched another rule while the stream was not read. A load cannot find them, because it reads
+// only items that the source still holds.
 //
 // A suspect is an item version in a row that an older generation wrote. The item is read
-// consistently, after the row. What it maps to now is put again, and the suspect is removed if that
-// is not among it, all at the version of a load that read it at that moment. So every change of the
-// stream in this generation beats the sweep, as it beats a load, and a late put of a load, which
-// read earlier, does not bring back what the sweep removed. A suspect that was written has the
-// present generation, as a row or a tombstone: the next pass finds it no more.
+// consistently, after the row. The rows to which it now maps are put again, and a suspect that is
+// not among them is removed, all at the version of a load that read the item at that moment. So
+// every change of the stream in this generation outranks the sweep, as it outranks a load, and a
+// late put of a load, which read earlier, does not bring back a removed row. A suspect that was
+// written has the present generation, as a row or a tombstone, so the next pass does not find it.
 //
-// Rows without a version are somebody's. Where row keys are bare identifiers every row of a
-// neighbour looks like one of ours whose item is gone (H101): only in a table that is ours as a
-// whole are they suspects.
+// Rows without a version may belong to another program. Where row keys are plain identifiers, every
+// row of another program looks like a row whose item was removed (H101). So they are suspects only
+// in a table to which no other program writes.
 
 // Sweeping says which rows of one target table are suspects. It is pure.
 type Sweeping struct {
 	Mapping *transform.Mapping
-	// Former are the mappings that wrote rows of older generations, if others did. What they own is
+	// Former are the other mappings that wrote rows of older generations, if any. Their cells are
 	// deleted too (H102).
 	Former []Former
 	// Table is the target table.
 	Table string
-	// Generation is the one that is swept for: rows of an older one are suspects.
+	// Generation is the present generation: rows of older ones are suspects.
 	Generation uint32
-	// Doubted is the version of what was copied from a full export before its windows; empty: of
-	// none. Rows at it are suspects, too: a change may lie between the two.
+	// Doubted is the version of rows copied from a full export before its windows; empty if there
+	// are none. These rows are suspects too, because a change may lie between the export and the
+	// first window.
 	Doubted transform.Version
-	// Owned says that nobody else writes to the table: it was made or found empty by us, or is
-	// declared to be ours. Rows without a version are suspects then.
+	// Owned says that no other program writes to the table: replicator created it or found it
+	// empty, or the configuration declares it as owned. Then rows without a version are suspects.
 	Owned bool
-	// Shared says that another migration writes the table too: what does not name its origin may be
-	// its. Nothing is Owned then.
+	// Shared says that another migration also writes the table. Rows that do not name their origin
+	// may then belong to it, and Owned is false.
 	Shared bool
-	// Written says that an application writes the table too, which is settled: rows that hold a
-	// tombstone alone are suspects as well.
+	// Written says that an application also writes the table. Then rows that hold only a tombstone
+	// are suspects too.
 	Written bool
 }
 
 // Suspect is an item version in a row.
 type Suspect struct {
-	// Items are the primary keys of the items it may be of: one, unless two mappings explain the
-	// row in two ways.
+	// Items are the primary keys of the items to which the version may belong: one, unless two
+	// mappings explain the row differently.
 	Items []attribute.Item
-	// Claim is the remove of all that those own there, at the version that the row holds.
+	// Claim is the remove of all cells of these items in the row, at the version that the row
+	// holds.
 	Claim transform.RowMutation
 }
 
-// SweepCounts is what a sweep found and did.
+// SweepCounts counts the results of a sweep.
 type SweepCounts struct {
-	// Seen is how many rows were looked at, Suspects how many item versions in them.
+	// Seen is how many rows were read, and Suspects how many suspects they hold.
 	Seen     int64 `json:"seen"`
 	Suspects int64 `json:"suspects,omitempty"`
-	// Put and Removed are the rows that were written; in a dry run, those that would be.
+	// Put and Removed are the rows that were written or, in a dry run, would be written.
 	Put     int64 `json:"put,omitempty"`
 	Removed int64 `json:"removed,omitempty"`
-	// Bare are those of Put and Removed that had no version at two looks, while an application writes
-	// the table too. They ask for no further pass.
+	// Bare are the rows in Put and Removed that had no version in two reads, while an application
+	// also writes the table. They require no further pass.
 	Bare int64 `json:"bare,omitempty"`
-	// Left are suspects without an item that stay, because what the time to live removed does, and
-	// those that hold a higher number than their item (transform.Rank), which repairs alone may lower.
+	// Left are suspects that stay: those without an item if the mapping keeps expired items, and
+	// those that hold a higher number than their item (transform.Rank), which only repairs may
+	// lower.
 	Left int64 `json:"left,omitempty"`
-	// Unexplained are item versions of ours of which nothing says whose they are, or that cannot be
-	// removed without what belongs to others.
+	// Unexplained are item versions that replicator wrote but whose item is unknown, or that cannot
+	// be removed without cells of other items.
 	Unexplained int64 `json:"unexplained,omitempty"`
-	// Units are the read capacity units that the items of suspects cost.
+	// Units are the read capacity units consumed by reading the items of suspects.
 	Units float64 `json:"units,omitempty"`
 }
 
@@ -90,18 +93,19 @@ func (c *SweepCounts) Add(o SweepCounts) {
 	c.Units += o.Units
 }
 
-// Wrote reports whether anything was written, so that another pass has to look.
+// Wrote reports whether rows were written that another pass must check.
 func (c SweepCounts) Wrote() bool { return c.Put+c.Removed > c.Bare }
 
-// Bare reports whether a row names no version of any item.
+// Bare reports whether a row has no version of any item.
 func Bare(row Row) bool {
 	return !slices.ContainsFunc(marksOf(row), func(m mark) bool { return m.live != "" || m.gone != "" })
 }
 
-// Suspects are those of a row, of which the cells of our own families are enough, and how many item
-// versions in it are unexplained. Tombstones are none, whatever their generation, because nothing is
-// there; but where the application writes the target too, it may have written the row after it, for
-// a change that was lost (H39). Nor are rows of other source tables suspects, and witnesses.
+// Suspects returns the suspects in a row, and how many item versions in it are unexplained. It
+// needs only the cells of replicator's families. Tombstones of any generation are not suspects,
+// because they hold no data. But if the application also writes the target, it may have written the
+// row after the tombstone, for a change that was lost (H39). Rows of other source tables and
+// witnesses are never suspects.
 func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 0
@@ -126,7 +130,7 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		case ours:
 			suspect.Claim.Version = held
 			if n := slices.IndexFunc(marks, func(o mark) bool { return o.owner == suspect.Claim.Owner }); suspect.Claim.Alone {
-				suspect.Claim.Version = "" // the claim is on another version than the one that was found
+				suspect.Claim.Version = "" // the claim concerns another version than the one found
 				if n >= 0 {
 					suspect.Claim.Version = max(marks[n].live, marks[n].gone)
 				}
@@ -139,10 +143,10 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	return suspects, unexplained
 }
 
-// Share is what a row says of one item in it: a version, live or gone.
+// Share is one item version in a row: live or a tombstone.
 type Share struct {
 	Suspect
-	// Owner is the name of the version; empty if the row is one item's.
+	// Owner names the version; empty if the row belongs to one item.
 	Owner      string
 	Live, Gone transform.Version
 }
@@ -150,8 +154,8 @@ type Share struct {
 // Alive reports whether the item lives in the row.
 func (s Share) Alive() bool { return s.Live != "" && s.Gone <= s.Live }
 
-// Alive are the names of the versions that live in a row, in the order of its cells; empty is that
-// of the row's one item.
+// Alive returns the owners of the live versions in a row, in the order of its cells. The owner of
+// the row's only item is empty.
 func Alive(row Row) []string {
 	var owners []string
 	for _, m := range marksOf(row) {
@@ -162,10 +166,10 @@ func Alive(row Row) []string {
 	return owners
 }
 
-// Shares explains every version in a row, live or gone, of whatever generation; Generation is not
-// used. Strangers is how many are of other source tables; those of which nothing says whose they
-// are have no items. Of a row that names no version but is ours (Owned) the shares are those that
-// the row's key suggests, without versions.
+// Shares explains every version in a row, live or a tombstone, of any generation; it does not use
+// Generation. Strangers is how many versions belong to other source tables. A share whose item is
+// unknown has no items. For a row without a version in a table that is Owned, the shares follow
+// from the row's key and have no versions.
 func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 1
@@ -193,13 +197,13 @@ func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
 	return shares, strangers
 }
 
-// whose says to whom an item version belongs.
+// whose says to which migration an item version belongs.
 type whose uint8
 
 const (
 	others whose = iota
 	ours
-	unknown // ours, but nothing shows of which item
+	unknown // ours, but of an unknown item
 )
 
 // suspect explains an item version of an older generation.
@@ -209,7 +213,7 @@ func (s Sweeping) suspect(row string, at mark) (Suspect, whose) {
 	case named && source != s.Mapping.Source:
 		return Suspect{}, others
 	case !named && (s.Shared || s.named()):
-		return Suspect{}, others // every row of ours would be named
+		return Suspect{}, others // every row of this migration would be named
 	}
 	var candidates []attribute.Item
 	for _, m := range s.mappings() {
@@ -266,8 +270,9 @@ func (s Sweeping) unmarked(row Row, marks []mark) (suspects []Suspect, unexplain
 	return suspects, unexplained
 }
 
-// claim is the suspect of those candidates to whom a rule gives the row, under the version of the
-// owner; false if there are none, or if what they own there may be others' by now.
+// claim returns the suspect that consists of the candidates to which a rule gives the row, for the
+// version of the owner. It returns false if there is no such candidate, or if their cells may now
+// belong to other items.
 func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (Suspect, bool) {
 	if len(s.Former) > 0 {
 		if sole, ok := s.Mapping.Sole(s.Table, row); ok {
@@ -278,7 +283,7 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 	for _, keys := range candidates {
 		name := s.Mapping.ItemKey(keys)
 		if _, whole := s.Mapping.ParseItemKey(name); !whole || slices.ContainsFunc(suspect.Items, keys.Equal) || owner != "" && name != owner {
-			continue // not whole: the table was created anew with another key
+			continue // an incomplete key: the table was recreated with another key
 		}
 		claim, ok := s.Mapping.Claim(s.Table, row, keys, owner != "")
 		for _, f := range s.Former {
@@ -302,17 +307,18 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 	return suspect, len(suspect.Items) > 0
 }
 
-// OwnAll makes a batch delete in its rows all that their items may have there, by whatever rule. A
-// batch deletes what its images map to, and where changes were lost an image of another rule may
-// stand in the row. Writes of the stream and of a load need that until the sweep is done: a row
-// that has the present generation is no suspect. Writes in any order need it always.
+// OwnAll makes a batch delete all cells that its items may have in its rows under any rule. By
+// itself a batch deletes only cells to which its images map, and where changes were lost the row
+// may hold cells of another rule. Writes of the stream and of a load need this until the sweep is
+// done, because a row of the present generation is not a suspect. Writes without order always need
+// it.
 func OwnAll(m *transform.Mapping, b *transform.Batch) {
 	own(m, b, func(transform.RowMutation) bool { return true })
 }
 
-// OwnRemoved is OwnAll for what is removed. Removes need it always: a target that was set back or
-// exchanged is noticed minutes later, and what a remove leaves in it by another rule stands under a
-// tombstone, which is no suspect of any sweep.
+// OwnRemoved does the same as OwnAll, but only for removes. Removes always need it: a restored or
+// exchanged target is noticed minutes later, and cells of another rule that a remove leaves there
+// are under a tombstone, which no sweep suspects.
 func OwnRemoved(m *transform.Mapping, b *transform.Batch) {
 	own(m, b, func(row transform.RowMutation) bool { return row.Remove })
 }
@@ -345,7 +351,7 @@ func (s Sweeping) mappings() []*transform.Mapping {
 	return all
 }
 
-// Range is the rows that can be the mappings'.
+// Range returns the range of rows that the mappings can write.
 func (s Sweeping) Range() Range {
 	common, first := "", true
 	for _, m := range s.mappings() {
@@ -360,15 +366,15 @@ func (s Sweeping) Range() Range {
 	return Prefix(common)
 }
 
-// mark is what a row says of the one item in it, or of one among several: versions, and the origin
-// if it is named.
+// mark holds the versions of one item in a row, and its origin if the row names it.
 type mark struct {
 	owner      string
 	live, gone transform.Version
 	origin     string
 }
 
-// marksOf are the marks in a row, in the order of its cells, each once. A row may have very many.
+// marksOf returns the marks in a row, in the order of its cells, each once. A row may have very
+// many.
 func marksOf(row Row) []mark {
 	var marks []mark
 	index := map[string]int{}
@@ -400,7 +406,7 @@ func marksOf(row Row) []mark {
 	return marks
 }
 
-// Items are the items of suspects, each once.
+// Items returns the items of suspects, each once.
 func Items(m *transform.Mapping, suspects []Suspect) []attribute.Item {
 	var items []attribute.Item
 	known := map[string]bool{}
@@ -415,9 +421,9 @@ func Items(m *transform.Mapping, suspects []Suspect) []attribute.Item {
 	return items
 }
 
-// Settle decides what becomes of suspects whose items were read at readAt or later, after the rows:
-// the batch to write. Found has all of Items. Repeating it, with whatever newer images, is as
-// harmless as repeating a load. It is pure.
+// Settle returns the batch to write for suspects whose items were read at readAt or later, after
+// the rows. Found must have all of Items. Repeating it, even with newer images, is as harmless as
+// repeating a load. It is pure.
 func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt time.Time) (transform.Batch, SweepCounts) {
 	absent := map[string]bool{}
 	for _, f := range found {
@@ -445,9 +451,10 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 	return b, counts
 }
 
-// leaveHigher takes out of a batch what rows refuse that hold a higher number of the application's than
-// their item (transform.Rank), and returns of how many suspects. Such an item is not put in its other
-// rows for that: the load has put it, and no pass would be the last.
+// leaveHigher removes mutations from a batch that their rows would refuse, because the rows hold a
+// higher number of the application than their item (transform.Rank). It returns the number of their
+// suspects. It also removes the puts of such an item in other rows: the load has written these, and
+// otherwise no pass would be the last.
 func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int64) {
 	if s.Mapping.VersionAttribute() == "" {
 		return 0
@@ -471,8 +478,8 @@ func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int6
 	return left
 }
 
-// Split divides a range at some of the sampled keys, which are in order, into at most so many of
-// about the same number of samples.
+// Split divides a range at some of the sampled keys, which must be sorted, into at most most ranges
+// with about the same number of samples.
 func Split(r Range, samples []string, most int) []Range {
 	inside := slices.DeleteFunc(slices.Clone(samples), func(key string) bool { return key <= r.From || r.To != "" && key >= r.To })
 	inside = slices.Compact(inside)

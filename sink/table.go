@@ -7,10 +7,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Table executes conditional writes. Bigtable is one; sinktest.Memory is the reference that interprets requests literally.
+// Table executes conditional writes. Bigtable implements it. sinktest.Memory is the reference that
+// interprets requests literally.
 type Table interface {
-	// Apply executes a request and tells whether it was applied (true) or refused by its predicate (false). Errors are *Error;
-	// there are no attempts behind the caller's back.
+	// Apply executes a request. It returns true if the request was applied, and false if its
+	// predicate refused it. Errors are *Error. Apply makes no hidden retries.
 	Apply(ctx context.Context, r *Request) (applied bool, err error)
 }
 
@@ -23,49 +24,50 @@ type Reader interface {
 
 // SetReader reads single rows of a target table, many at once.
 type SetReader interface {
-	// ReadSet calls f for each of the rows that exists, in the order of their keys, as ReadRows
-	// does. The keys are distinct.
+	// ReadSet calls f for each of the given rows that exists, in the order of keys, like ReadRows.
+	// The keys must be distinct.
 	ReadSet(ctx context.Context, table string, rows []string, f func(Row) error) error
-	// ReadSince calls f with the key of each row of the range that has a cell, of whatever family,
-	// written at or after a time in microseconds since 1970, in the order of the keys. It goes by
-	// the cells' own times.
+	// ReadSince calls f, in the order of keys, with the key of each row of the range that has a
+	// cell in any family with a timestamp at or after since, in microseconds since 1970.
 	ReadSince(ctx context.Context, table string, r Range, since int64, f func(key string) error) error
 }
 
-// MarkReader reads what is ours of rows: versions, tombstones and origins. A sweep of a whole table reads few bytes of a row so.
+// MarkReader reads only replicator's cells of rows: versions, tombstones and origins. So a sweep of
+// a whole table reads few bytes per row.
 type MarkReader interface {
-	// ReadMarks calls f for the first rows of the range, as many as limit, of which each is as
-	// MarksOf shows it. Rows without marks are left out unless unmarked is set. Limit 0 is no
-	// limit. Errors are as ReadRows's.
+	// ReadMarks calls f for the first limit rows of the range, each as MarksOf returns it. It skips
+	// rows without marks unless unmarked is set. A limit of 0 is no limit. Errors are like those of
+	// ReadRows.
 	ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error
-	// SampleKeys are row keys in order that divide the table into parts of about the same size; none of a small one. Errors are *Error.
+	// SampleKeys returns sorted row keys that divide the table into parts of about the same size;
+	// none for a small table. Errors are *Error.
 	SampleKeys(ctx context.Context, table string) ([]string, error)
 }
 
-// MarksOf is a row without its data: its key, and the cells of our own families.
+// MarksOf returns a row without its data: its key and the cells of replicator's families.
 func MarksOf(r Row) Row {
 	r.Own = slices.DeleteFunc(slices.Clone(r.Own), func(c transform.Cell) bool { return len(c.Value) == 0 })
 	r.Cells = nil
 	return r
 }
 
-// Marked reports whether a row has cells of our own families.
+// Marked reports whether a row has cells of replicator's families.
 func (r Row) Marked() bool { return r.Held() != "" || len(r.Own) > 0 }
 
-// Range is the rows from From, which is included, up to To, which is not; empty means no bound.
+// Range is the rows from From, inclusive, to To, exclusive. Empty means no bound.
 type Range struct{ From, To string }
 
-// Single is the range of one row.
+// Single returns the range of one row.
 func Single(row string) Range { return Range{row, row + "\x00"} }
 
-// Prefix is the range of all rows that begin with prefix.
+// Prefix returns the range of all rows whose keys begin with prefix.
 func Prefix(prefix string) Range {
 	end := len(prefix)
 	for end > 0 && prefix[end-1] == 0xff {
 		end--
 	}
 	if end == 0 {
-		return Range{From: prefix} // nothing sorts behind a row of 0xFF bytes but its own continuations
+		return Range{From: prefix} // only keys with this prefix sort after a key of 0xFF bytes
 	}
 	return Range{prefix, prefix[:end-1] + string([]byte{prefix[end-1] + 1})}
 }
@@ -73,31 +75,35 @@ func Prefix(prefix string) Range {
 // Row is a row of a target table as it is stored.
 type Row struct {
 	Key string
-	// Version is the live version of the row's one item, empty if it has none: nothing of ours lives in it, or several items do.
+	// Version is the live version of the row's only item. It is empty if no item lives in the row
+	// or several items share it.
 	Version transform.Version
 	// Gone is the version of that item's tombstone, empty if there is none.
 	Gone transform.Version
 	// GoneAt is when the server wrote the tombstone, in microseconds since 1970.
 	GoneAt int64
-	// Cells are the cells of all families but ours (IsOwn), by family, then qualifier, then from
-	// newest to oldest.
+	// Cells are the cells of all families except replicator's (IsOwn), by family, then qualifier,
+	// then from newest to oldest.
 	Cells []transform.Cell
-	// Own are the other cells of our two families, in the same order: those of a witness row, for example.
+	// Own are the other cells of replicator's two families, in the same order, for example those of
+	// a witness row.
 	Own []transform.Cell
 }
 
-// Held is the higher of the row's live version and its tombstone: what the guard compares with.
+// Held returns the version with which the guard compares: the higher of the row's live version and
+// its tombstone.
 func (r Row) Held() transform.Version { return max(r.Version, r.Gone) }
 
-// HeldBy is what the guard compares with for an item that shares the row with others: the higher of its live version and its
-// tombstone, empty if the row holds neither. Without an owner it is Held.
+// HeldBy returns the version with which the guard compares for an item that shares the row with
+// others: the higher of its live version and its tombstone, empty if the row holds neither. Without
+// an owner it returns Held.
 func (r Row) HeldBy(owner string) transform.Version {
 	live, gone, _ := r.Versions(owner)
 	return max(live, gone)
 }
 
-// Versions are the live version and the tombstone of the row's one item, or of the owner among several, with the time at which the
-// server wrote the tombstone, in microseconds since 1970.
+// Versions returns the live version and the tombstone of the row's only item, or of the owner among
+// several, with the time at which the server wrote the tombstone, in microseconds since 1970.
 func (r Row) Versions(owner string) (live, gone transform.Version, goneAt int64) {
 	if owner == "" {
 		return r.Version, r.Gone, r.GoneAt
@@ -115,8 +121,8 @@ func (r Row) Versions(owner string) (live, gone transform.Version, goneAt int64)
 	return live, gone, goneAt
 }
 
-// NewRow sorts cells, which are by family, then qualifier, then from newest to oldest, to where they belong in a row. It serves
-// implementations of Reader.
+// NewRow makes a row from cells, which must be sorted by family, then qualifier, then from newest
+// to oldest. It is for implementations of Reader.
 func NewRow(key string, cells []transform.Cell) Row {
 	r := Row{Key: key}
 	for _, c := range cells {
@@ -129,7 +135,7 @@ func NewRow(key string, cells []transform.Cell) Row {
 			}
 		case c.Family == LiveFamily || c.Family == GoneFamily:
 			r.Own = append(r.Own, c)
-		case IsOwn(c.Family): // a fence's cell is gone with the write that made it
+		case IsOwn(c.Family): // skip the fence: the write that sets its cell deletes it again
 		default:
 			r.Cells = append(r.Cells, c)
 		}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// MappedFamilies are the families of the table that are not ours: those that the mapping writes and readers want.
+// MappedFamilies returns the families of the table that the mapping writes, without replicator's.
 func (s TableSpec) MappedFamilies() []string {
 	var out []string
 	for _, f := range s.Families {
@@ -21,16 +21,17 @@ func (s TableSpec) MappedFamilies() []string {
 	return out
 }
 
-// View is what is known of an authorized view.
+// View holds the known facts about an authorized view.
 type View struct {
-	// Families are those that it shows a column of, sorted.
+	// Families are the families of which it shows a column, sorted.
 	Families []string
-	// Note says why it cannot be told, for the operator; empty if it can.
+	// Note says why they are unknown, for the operator; empty if they are known.
 	Note string
 }
 
-// View looks at an authorized view of a table. Errors are *SchemaError if it does not exist, *Error for what the service refuses;
-// where the service knows no views, as emulators do not, the answer has a note instead.
+// View reads an authorized view of a table. It returns *SchemaError if the view does not exist, and
+// *Error if the service refuses the request. If the service does not support views, as on
+// emulators, the result has a note instead.
 func (a *Admin) View(ctx context.Context, table, view string) (View, error) {
 	info, err := a.tables.AuthorizedViewInfo(ctx, table, view)
 	switch status.Code(err) {
@@ -49,8 +50,8 @@ func (a *Admin) View(ctx context.Context, table, view string) (View, error) {
 	return View{Families: slices.Sorted(maps.Keys(subset.FamilySubsets))}, nil
 }
 
-// DropView removes an authorized view of a table. That it is not there, or that the service knows no
-// views, is no error.
+// DropView removes an authorized view of a table. It returns nil if the view does not exist or the
+// service does not support views.
 func (a *Admin) DropView(ctx context.Context, table, view string) error {
 	err := a.tables.DeleteAuthorizedView(ctx, table, view)
 	switch status.Code(err) {
@@ -60,7 +61,8 @@ func (a *Admin) DropView(ctx context.Context, table, view string) error {
 	return classifyControl("DeleteAuthorizedView", err)
 }
 
-// prepareView makes the table's view if it is missing. One that exists is its owner's business: it only shows less or more.
+// prepareView creates the table's view if it is missing. It does not check an existing view, which
+// can only show more or less.
 func (a *Admin) prepareView(ctx context.Context, spec TableSpec, create bool, made *Made) error {
 	name := spec.Name + ":" + spec.View
 	_, err := a.tables.AuthorizedViewInfo(ctx, spec.Name, spec.View)
@@ -78,7 +80,7 @@ func (a *Admin) prepareView(ctx context.Context, spec TableSpec, create bool, ma
 		return &SchemaError{Problem: MissingView, Table: spec.Name, View: spec.View}
 	}
 	subset := &bigtable.SubsetViewConf{}
-	subset.AddRowPrefix([]byte("")) // the empty prefix is every row, and every column of a family
+	subset.AddRowPrefix([]byte("")) // the empty prefix selects every row, and every column of a family
 	for _, family := range spec.MappedFamilies() {
 		subset.AddFamilySubsetQualifierPrefix(family, []byte(""))
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A window is how many requests to one target table are under way at once. More of them hide the latency of the way, and beyond
-// what the target and this process take at once they only wait elsewhere. So it grows while answers come as fast as they ever
-// did, and shrinks when they take longer or fail.
+// A window bounds the concurrent requests to one target table. More requests hide the network's
+// latency, but beyond the capacity of the target and this process they only wait elsewhere. So the
+// window grows while responses come as fast as the fastest so far, and shrinks when they take
+// longer or fail.
 type window struct {
 	limit *task.Limit
 
@@ -19,7 +20,8 @@ type window struct {
 	round round
 }
 
-// The bounds of a window. Windows of all tables together are bounded by Options.InFlight, and by bytes.
+// The bounds of a window. Options.InFlight and Options.Bytes bound the windows of all tables
+// together.
 const (
 	firstWindow = 64
 	leastWindow = 16
@@ -30,27 +32,28 @@ func newWindow() *window {
 	return &window{limit: task.NewLimit(firstWindow), pace: pace{size: firstWindow}}
 }
 
-// pace is the size of a window, and how long an answer takes when nothing waits.
+// pace is the size of a window, and the response time without waiting.
 type pace struct {
 	size int
 	best time.Duration
 }
 
-// round is what was seen of as many requests as the window holds.
+// round sums up as many requests as the window holds.
 type round struct {
 	answers, failures int
-	took              time.Duration // by all answers together
-	awaited           bool          // somebody waited for a place: a larger window would have been used
+	took              time.Duration // total of all responses
+	awaited           bool          // a request waited for a place, so a larger window would have been used
 }
 
-// next is the pace after a round.
+// next returns the pace after a round.
 func (p pace) next(r round) pace {
 	if r.failures > 0 {
 		p.size /= 2
 	}
 	if r.answers > 0 {
 		mean := r.took / time.Duration(r.answers)
-		// As few requests as that do not wait for each other: if they take longer, then the way has become longer.
+		// In the smallest window requests do not wait for each other. If they take longer, the
+		// latency itself has grown.
 		if p.best == 0 || mean < p.best || p.size == leastWindow {
 			p.best = mean
 		}
@@ -70,7 +73,8 @@ func (w *window) acquire(ctx context.Context) error { return w.limit.Acquire(ctx
 
 func (w *window) release() { w.limit.Release(1) }
 
-// note takes down what became of a request. A request that was refused for what it contains says nothing of the target.
+// note records the outcome of a request. It ignores a request that was rejected for its content,
+// because that is not a sign of overload.
 func (w *window) note(took time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +96,7 @@ func (w *window) note(took time.Duration, err error) {
 	}
 }
 
-// windows are those of all target tables.
+// windows holds the windows of all target tables.
 type windows struct {
 	mu     sync.Mutex
 	tables map[string]*window

@@ -25,17 +25,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Conditional writes are nearly all that a worker sends. Through Bigtable's client, half of what one costs goes into the
-// client's own layers and into objects that are built to be marshalled once. So the bytes of these requests are written here,
-// from a Request, and sent over connections of their own; everything else goes through the client, which lends its connections
-// to nobody.
+// Nearly all requests of a worker are conditional writes. In Bigtable's client, half of their cost
+// goes into the client's layers and into objects that are built only to be marshalled once. So this
+// file encodes these requests from a Request and sends them over its own connections. Everything
+// else goes through the client, whose connections no other code can use.
 //
-// The connections are made as the client makes its own, with the same credentials, endpoint, scope and headers. Four things
-// differ: they are always connectionPool many, where the client's grow with load; they are not closed and opened anew every
-// hour or so, which gRPC does by itself when the server asks for it; they do not use DirectPath; and no header says when a
-// request was sent, since one that is never the same twice displaces the others from HTTP/2's table of headers.
+// The connections are made like the client's, with the same credentials, endpoint, scope and
+// headers. Four things differ. Their number is always connectionPool, while the client's pool grows
+// with load. They are not reopened every hour or so, because gRPC does this when the server
+// requests it. They do not use DirectPath. And no header has the time of the request, because a
+// header that always changes displaces the others from HTTP/2's header table.
 
-// connectionPool is how many connections there are: as many as the client opens. The service takes 100 requests at once on one.
+// connectionPool is the number of connections, as many as the client opens. The service accepts 100
+// concurrent requests on each.
 const connectionPool = 10
 
 const checkAndMutateRow = "/google.bigtable.v2.Bigtable/CheckAndMutateRow"
@@ -49,13 +51,13 @@ type wire struct {
 	tables map[string]*wireTable
 }
 
-// wireTable is what all requests for a table have in common.
+// wireTable holds the parts that all requests for a table share.
 type wireTable struct {
 	name    string
 	headers metadata.MD
 }
 
-// dialWire opens the connections, or takes the one among the options.
+// dialWire opens the connections, or uses the connection in opts.
 func dialWire(ctx context.Context, in Instance, opts []option.ClientOption) (*wire, error) {
 	own := []option.ClientOption{
 		internaloption.WithDefaultEndpointTemplate("bigtable.UNIVERSE_DOMAIN:443"),
@@ -74,7 +76,7 @@ func dialWire(ctx context.Context, in Instance, opts []option.ClientOption) (*wi
 	return &wire{pool: pool, instance: in, tables: map[string]*wireTable{}}, nil
 }
 
-// close closes the connections, but for one that was among the options: the client closes that.
+// close closes the connections, except one from the options, which the client closes.
 func (w *wire) close() error {
 	if w.pool.Num() <= 1 {
 		return nil
@@ -99,19 +101,19 @@ func (w *wire) table(name string) *wireTable {
 	return t
 }
 
-// features is what the client says it can do. What it names beyond that the service decides about by itself, and answers in
-// headers that nobody here reads.
+// features returns the feature flags that the client declares. The service decides whether to use
+// features that this file lacks, and responds to them in headers that this file ignores.
 func features() string {
 	direct, err := strconv.ParseBool(os.Getenv("CBT_ENABLE_DIRECTPATH"))
 	direct = direct || err != nil && os.Getenv("CBT_ENABLE_DIRECTPATH") == ""
-	b, _ := proto.Marshal(&bigtablepb.FeatureFlags{ // of known types: it does not fail
+	b, _ := proto.Marshal(&bigtablepb.FeatureFlags{ // known types, so it does not fail
 		RoutingCookie: true, ReverseScans: true, LastScannedRowResponses: true, RetryInfo: true, SessionsCompatible: true, PeerInfo: true,
 		TrafficDirectorEnabled: direct, DirectAccessRequested: direct,
 	})
 	return base64.URLEncoding.EncodeToString(b)
 }
 
-// apply sends a request once. Refused says that its predicate did not let it be executed.
+// apply sends a request once. Refused reports that its predicate prevented the execution.
 func (w *wire) apply(ctx context.Context, r *Request) (refused bool, err error) {
 	t := w.table(r.Table)
 	ctx = metadata.NewOutgoingContext(ctx, t.headers)
@@ -131,20 +133,22 @@ type wireRequest struct {
 // wireAnswer is a CheckAndMutateRowResponse.
 type wireAnswer struct{ matched bool }
 
-// wireCodec writes wireRequests and reads wireAnswers. It has no name, so that the content type is the one of every other request.
+// wireCodec encodes wireRequests and decodes wireAnswers. It has no name, so the content type is
+// the same as for other requests.
 type wireCodec struct{}
 
 func (wireCodec) Name() string { return "" }
 
-// wireBuffers are buffers of requests that gRPC is done with. Its own pool fills each with zeros before it is used again.
+// wireBuffers holds buffers of requests that gRPC has sent. gRPC's own pool would fill each with
+// zeros before it is reused.
 var wireBuffers wirePool
 
 type wirePool struct{ pool sync.Pool }
 
-// largestBuffer is the largest that is kept: requests for large items are rare.
+// largestBuffer is the largest buffer that is kept. Requests for large items are rare.
 const largestBuffer = 64 << 10
 
-// Get gives an empty buffer with room for so much.
+// Get returns an empty buffer with room for length bytes.
 func (p *wirePool) Get(length int) *[]byte {
 	if b, _ := p.pool.Get().(*[]byte); b != nil && cap(*b) >= length {
 		return b
@@ -153,7 +157,7 @@ func (p *wirePool) Get(length int) *[]byte {
 	return &b
 }
 
-// Put takes a buffer back.
+// Put returns a buffer to the pool.
 func (p *wirePool) Put(b *[]byte) {
 	if cap(*b) <= largestBuffer {
 		p.pool.Put(b)
@@ -199,8 +203,9 @@ func (wireCodec) Unmarshal(data mem.BufferSlice, message any) error {
 	return nil
 }
 
-// AppendProto appends the request as a google.bigtable.v2.CheckAndMutateRowRequest, for a table by its full name: the predicate
-// refuses, so that the changes are those of the case that it does not hold; of one that is exact they are those of the other case.
+// AppendProto appends the request as a google.bigtable.v2.CheckAndMutateRowRequest, for a table by
+// its full name. The predicate refuses, so the changes are its false mutations; if it is exact,
+// they are its true mutations.
 func (r *Request) AppendProto(b []byte, table, appProfile string) []byte {
 	b = appendText(b, 1, table)
 	b = appendText(b, 2, r.Row)
@@ -229,7 +234,7 @@ func appendOp(b []byte, op *Op) []byte {
 	switch op.Kind {
 	case DeleteColumn:
 		b = appendText(b, 2, op.Qualifier)
-	case DeleteFrom: // an end of zero is infinity (H51)
+	case DeleteFrom: // an end of 0 means infinity (H51)
 		b = appendText(b, 2, op.Qualifier)
 		var span message
 		b, span = begin(b, 3, 0)
@@ -237,7 +242,7 @@ func appendOp(b []byte, op *Op) []byte {
 	case DeleteBefore:
 		end := millis(op.Timestamp)
 		if end <= 0 {
-			panic("sink: a delete by time range would have no end") // and take the whole column (H51)
+			panic("sink: a delete by time range would have no end") // it would delete the whole column (H51)
 		}
 		b = appendText(b, 2, op.Qualifier)
 		var span message
@@ -261,7 +266,8 @@ func appendOp(b []byte, op *Op) []byte {
 	return at.end(b)
 }
 
-// millis is a timestamp in whole milliseconds, which is all that Bigtable takes; ServerTime stays what it is.
+// millis rounds a timestamp down to whole milliseconds, because Bigtable accepts no others. It
+// leaves ServerTime unchanged.
 func millis(timestamp int64) int64 {
 	if timestamp == ServerTime {
 		return timestamp
@@ -269,9 +275,10 @@ func millis(timestamp int64) int64 {
 	return timestamp - timestamp%1000
 }
 
-// appendPredicate appends a RowFilter that passes a cell exactly if the predicate holds. Columns are given as ranges, never as
-// regular expressions, in which a qualifier made from data would match others (H74); and nothing limits the cells to the latest: a
-// server clock that stepped back between two tombstones would hide the higher version (H77).
+// appendPredicate appends a RowFilter that passes a cell exactly if the predicate holds. Columns
+// are given as ranges, not as regular expressions, in which a qualifier made from data could match
+// other columns (H74). Cells are not limited to the latest one, because a server clock that stepped
+// back between two tombstones would hide the higher version (H77).
 func appendPredicate(b []byte, p *Predicate) []byte {
 	b, chain := begin(b, 1, 240)
 	b, column := begin(b, 1, 200)
@@ -306,7 +313,7 @@ func appendColumn(b []byte, family, qualifier string) []byte {
 	return span.end(append(append(b, qualifier...), 0))
 }
 
-// appendText and appendInt append fields whose zero value is left out.
+// appendText and appendInt append a field, unless its value is zero.
 func appendText(b []byte, field protowire.Number, text string) []byte {
 	if text == "" {
 		return b
@@ -321,17 +328,19 @@ func appendInt(b []byte, field protowire.Number, n int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(n))
 }
 
-// message is one within another: where its length stands, and how much room was left for that.
+// message is a nested message: the position of its length, and the room left for it.
 type message struct{ at, room int }
 
-// begin appends the tag of a message and room for its length, of which a guess is given. Whatever follows is in it, until end.
+// begin appends the tag of a nested message and room for its length, estimated by guess. Everything
+// appended until end belongs to the message.
 func begin(b []byte, field protowire.Number, guess int) ([]byte, message) {
 	b = protowire.AppendTag(b, field, protowire.BytesType)
 	m := message{len(b), protowire.SizeVarint(uint64(guess))}
 	return append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"[:m.room]...), m
 }
 
-// end writes the length. If the guess was wrong by so much that its own length differs, what was appended is moved.
+// end writes the length. If the length needs more or less room than the guess, it moves the
+// message.
 func (m message) end(b []byte) []byte {
 	length := len(b) - m.at - m.room
 	need := protowire.SizeVarint(uint64(length))

@@ -18,62 +18,70 @@ const (
 	DefaultTimeout  = 20 * time.Second
 )
 
-// OnBadItem says what becomes of an item that cannot be mapped or stored.
+// OnBadItem says what to do with an item that cannot be mapped or stored.
 type OnBadItem uint8
 
 // The policies. Nothing is ever skipped.
 const (
-	Park OnBadItem = iota // put it aside whole, remove what it owned, go on
-	Stop                  // fail, write nothing of it
+	Park OnBadItem = iota // store the whole change in the parking lot, remove the item's rows, and continue
+	Stop                  // fail, and write no row of the item
 )
 
-// Options are what a Writer needs. Table and Parking must be given.
+// Options configure a Writer. Table and Parking are required.
 type Options struct {
 	Table   Table
 	Parking ParkingLot
-	// Rows shows rows before puts that keep older cells, and what refused a mutation with a rank; it may be nil if no mapping
-	// asks for that.
+	// Rows reads rows before puts that keep older cells, and after refusals of mutations with a
+	// rank. It may be nil if no mapping needs it.
 	Rows Looker
-	// InFlight and Bytes bound the requests that are under way at once, over all callers; 0 means the default. Target tables share them.
-	// By default, each table has besides as many as it takes without answering later for it.
+	// InFlight and Bytes bound the requests in flight, over all callers and target tables; 0 means
+	// the default. With the default, a window also bounds the requests to each table, so that its
+	// latency does not grow.
 	InFlight int
 	Bytes    int64
-	// Timeout bounds one request; 0 means the default. It is also how long a request may still be executed after its Write
-	// returned, as far as this side can tell.
+	// Timeout bounds one request; 0 means the default. This process assumes that a request may
+	// still be executed for so long after its Write returned.
 	Timeout time.Duration
-	// Floor is the generation of a source table as this process last read it: older mutations are fenced off. Nil: no floor.
+	// Floor returns the generation of a source table as this process last read it. Mutations of
+	// older generations fail with ErrFenced. Nil means no floor.
 	Floor func(source string) uint32
 	// OnBadItem is the policy for items that cannot be mapped or stored.
 	OnBadItem OnBadItem
 	// MaxParked is how many items may be parked before Write fails with ErrParkedLimit; 0 means no limit.
 	MaxParked int
-	// MaxImageAge is the age above which an image is not put but parked: the tombstone that would refuse it may have been
-	// collected (H81). It is the tombstones' age less a margin for clocks and collection. 0 means no limit.
+	// MaxImageAge is the age above which an image is parked instead of put, because the tombstone
+	// that would refuse it may have been collected (H81). It is the retention of tombstones less a
+	// margin for clocks and collection. 0 means no limit.
 	MaxImageAge time.Duration
-	// Events may be left out, in part or as a whole.
+	// Events are optional, all or some of them.
 	Events Events
 }
 
-// Events are what a Writer tells of itself. They are called from many tasks, must return soon, and carry no item data.
+// Events are the callbacks of a Writer. They are called from many tasks, must return quickly, and
+// receive no item data.
 type Events struct {
-	// Applied and Stale: a row is durable; the request took so long. Stale means that the row held a version as high already.
+	// Applied and Stale report that a row is durable, and how long the request took. Stale means
+	// that the row already held the same or a higher version.
 	Applied func(source string, took time.Duration)
 	Stale   func(source string, took time.Duration)
-	// Failed: a request failed with a gRPC code, and is repeated, parked or given up by what follows.
+	// Failed reports that a request failed with a gRPC code. It will be repeated, parked or
+	// abandoned.
 	Failed func(source, code string)
-	// Parked: an item's change was stored in the parking lot.
+	// Parked reports that an item's change was stored in the parking lot.
 	Parked func(source, reason string)
-	// Overtaken: a row refused a change of the stream that was so old by then, because the
-	// application has written a newer number there by itself. A change that is read again counts again.
+	// Overtaken reports that a row refused a change of the stream of the given age, because the
+	// application has already written a newer number there. A change that is read again is reported
+	// again.
 	Overtaken func(source string, age time.Duration)
 }
 
-// Writer makes batches durable. One Writer serves the whole process: what it bounds, it bounds over all tables and shards.
+// Writer makes batches durable. One Writer serves the whole process, so its bounds apply to all
+// tables and shards together.
 type Writer struct {
 	o     Options
-	rows  *task.Shares // by target table, as the next: one that is slow must not hold what others need
+	rows  *task.Shares // by target table, like bytes: a slow table must not block others
 	bytes *task.Shares
-	pace  *windows // nil if the number of requests is given
+	pace  *windows // nil if Options.InFlight is set
 }
 
 // NewWriter returns a writer with defaults filled in.
@@ -94,23 +102,23 @@ func NewWriter(o Options) *Writer {
 	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes), pace: pace}
 }
 
-// Write returns nil when every row of the batch is durable, which is applied or refused as stale,
-// every parked record is stored (S3), and what those make superfluous is forgotten. It waits while
-// too much is under way.
+// Write returns nil when every row of the batch is durable, that is applied or refused as stale,
+// every parked record is stored (S3), and superseded parked records are deleted. It waits while too
+// many requests are in flight.
 //
-// It does not back off, and repeats nothing itself. On an error it removes from the batch what is
-// done: the caller repeats Write with the same batch, and only what is open is sent again,
-// identically (S4). A batch belongs to one Write at a time.
+// It neither backs off nor retries. On an error it removes completed rows and records from the
+// batch. The caller repeats Write with the same batch, and only the rest is sent again, identically
+// (S4). A batch belongs to one Write at a time.
 //
-// A row that the target rejects for what it contains is parked: its put becomes a remove of the
-// same version, so that nothing stale stays, and the record follows once all rows are durable. A
-// row that takes not even that, while others do, is parked and stays as it was. What ails the table
-// as a whole is never parked (H50): it is an error of reason Permanent or Denied. When ctx ends,
-// its cause is returned.
+// A row that the target rejects for its content is parked: its put becomes a remove of the same
+// version, so that no stale cells stay, and the record is stored once all rows are durable. A row
+// whose remove is refused too, while the table takes other rows, is parked and stays unchanged. A
+// failure of the table as a whole never parks an item (H50): it is an error of reason Permanent or
+// Denied. When ctx ends, Write returns its cause.
 //
 // The stamps come from a proof of the right to write this batch (Prove). After ErrRefenced the
-// caller proves it again and repeats Write with the same batch under the new stamps, or gives the
-// batch up: the right is lost.
+// caller proves the right again and repeats Write with the same batch and the new stamps. If the
+// right is lost, the caller abandons the batch.
 func (w *Writer) Write(ctx context.Context, stamps Stamps, b *transform.Batch) error {
 	if w.o.OnBadItem == Stop && len(b.Parked) > 0 {
 		return &BadItem{b.Source, b.Parked[0].Reason}
@@ -126,7 +134,8 @@ func (w *Writer) Write(ctx context.Context, stamps Stamps, b *transform.Batch) e
 		if err := w.send(ctx, stamps, b, refused); err != nil {
 			return stamps.refenced(ctx, err)
 		}
-		// What is left was rejected and has become a remove, or was not sent. A remove that is rejected is parked or an error, so this ends.
+		// The remaining rows were rejected and have become removes, or were not sent. A rejected
+		// remove is parked or an error, so this loop ends.
 	}
 	if err := w.park(ctx, b); err != nil {
 		return err
@@ -134,8 +143,8 @@ func (w *Writer) Write(ctx context.Context, stamps Stamps, b *transform.Batch) e
 	return w.supersede(ctx, b)
 }
 
-// checkFloor fences a batch of an old generation off. That is a saving, not the safety: a late request of an old generation is
-// refused by the row's version.
+// checkFloor returns ErrFenced for a batch of an old generation. This only saves requests. It is
+// not needed for safety: the row's version refuses a late request of an old generation.
 func (w *Writer) checkFloor(b *transform.Batch) error {
 	floor := w.o.Floor(b.Source)
 	for i := range b.Rows {
@@ -146,11 +155,13 @@ func (w *Writer) checkFloor(b *transform.Batch) error {
 	return nil
 }
 
-// MaxImageAge is that of the options: 0 is no limit.
+// MaxImageAge returns Options.MaxImageAge; 0 is no limit.
 func (w *Writer) MaxImageAge() time.Duration { return w.o.MaxImageAge }
 
-// refuseOld parks what is too old to be put. The record is stored before the remove, too: if this worker goes between the two, the clock of the next one may
-// say that the image is young enough, its put is refused for the remove's version, and nobody would park it.
+// refuseOld parks images that are too old to be put. It stores the record before the remove too.
+// Otherwise, if this worker ended between the two, the next worker's clock might show the image as
+// young enough; its put would be refused for the remove's version, and the item would never be
+// parked.
 func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	if w.o.MaxImageAge <= 0 {
 		return nil
@@ -158,7 +169,7 @@ func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	oldest := w.now(ctx, b).Add(-w.o.MaxImageAge)
 	for i := range b.Rows {
 		if b.Rows[i].Remove || !b.Rows[i].At.Before(oldest) {
-			continue // a remove is harmless at any age: it is refused if the item lives at a newer version
+			continue // a remove is harmless at any age: a newer live version refuses it
 		}
 		const reason = "the image is older than tombstones are kept"
 		if w.o.OnBadItem != Stop {
@@ -174,7 +185,8 @@ func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	return nil
 }
 
-// now is the time on the clock by which images are dated, if the source told it: that of a worker may be days off.
+// now returns the time on the source's clock, which dates images, if known. A worker's own clock
+// may be days off.
 func (w *Writer) now(ctx context.Context, b *transform.Batch) time.Time {
 	if b.Read.At.IsZero() {
 		return task.Now(ctx)
@@ -182,8 +194,9 @@ func (w *Writer) now(ctx context.Context, b *transform.Batch) time.Time {
 	return b.Read.At.Add(task.Mono(ctx) - b.Read.Mono)
 }
 
-// putAside turns a put into a parked record and a remove at the same version. The put was not applied: if it had been, the
-// guard would have answered "stale", not rejected it; so the remove is newer than what the row holds.
+// putAside turns a put into a parked record and a remove at the same version. The put was not
+// applied: otherwise the guard would have refused it as stale instead of the target rejecting it.
+// So the remove is newer than the row.
 func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 	if w.o.OnBadItem == Stop {
 		return &BadItem{b.Source, reason}
@@ -194,18 +207,18 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 	return nil
 }
 
-// send sends all rows once, and leaves in the batch those that are not durable. It returns nil if all of those were
-// rejected puts, which are removes now, or were not sent because of them.
+// send sends all rows once, and leaves in the batch the rows that are not durable. It returns nil
+// if all of these were rejected puts, which are removes now, or were not sent because of them.
 func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
-	var failed atomic.Bool // what ails the target ails the next row as well: do not send it
+	var failed atomic.Bool // a failure of the target affects the next row too, so do not send it
 	g := task.NewCrew(ctx)
 	for i := range b.Rows {
 		row := &b.Rows[i]
 		request := Guard(*row)
 		size := request.Size() + stamps.size(row.Table)
 		if row.Keep {
-			size = 3*size + pastSize(row) // of each column that is looked at two cells come back
+			size = 3*size + pastSize(row) // up to two cells of each column are read
 		}
 		if failed.Load() || w.acquire(ctx, row.Table, size) != nil {
 			break
@@ -220,7 +233,7 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 			if err != nil && !Is(err, Rejected) {
 				failed.Store(true)
 			}
-			return nil // the others go on: a request that was sent is cheaper to finish than to repeat
+			return nil // let the others continue: finishing a sent request is cheaper than repeating it
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -233,15 +246,16 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 	return err
 }
 
-// outcome is what became of a row's request.
+// outcome is the outcome of a row's request.
 type outcome struct {
 	sent bool
 	err  error
-	held transform.Version // what the row held if it refused a mutation with a rank
+	held transform.Version // the row's version if it refused a mutation with a rank
 }
 
-// settle removes durable rows from the batch, decides about refused ones, and returns the worst error: one that no retry fixes
-// before one that a repeat does, the first row's before others'.
+// settle removes durable rows from the batch, decides about refused ones, and returns the worst
+// error. An error that no retry fixes precedes one that a retry may fix; otherwise the first row's
+// error is returned.
 func settle(ctx context.Context, b *transform.Batch, outcomes []outcome, refused *refusals) error {
 	var worst error
 	open := b.Rows[:0]
@@ -259,12 +273,12 @@ func settle(ctx context.Context, b *transform.Batch, outcomes []outcome, refused
 			open = append(open, b.Rows[i])
 		}
 	}
-	clear(b.Rows[len(open):]) // let go of the cells
+	clear(b.Rows[len(open):]) // release the cells
 	b.Rows = open
 	return worst
 }
 
-// permanent is the error of a single row taken for one of the table.
+// permanent converts the error of a single row to an error of the table.
 func permanent(err error) error {
 	e := *err.(*Error)
 	e.Reason = Permanent
@@ -298,7 +312,8 @@ func (w *Writer) release(table string, size int64) {
 	}
 }
 
-// apply makes one attempt to write a mutation, whose guard is given. Held is what the row holds if it refused it (outranked).
+// apply makes one attempt to write a mutation, whose guard is given. Held is the row's version if
+// it refused the mutation (outranked).
 func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *transform.RowMutation, guard Request) (held transform.Version, err error) {
 	whole := ctx
 	ctx, cancel := task.WithTimeout(ctx, w.o.Timeout)
@@ -334,8 +349,8 @@ func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *tra
 	return "", nil
 }
 
-// asError makes sure that every failure has a reason. What a table says that is not an Error tells nothing of what was
-// executed, and may contain anything.
+// asError ensures that every failure has a reason. An error that is not an *Error may contain
+// anything, and does not show whether the request was executed.
 func asError(err error) *Error {
 	if e, ok := err.(*Error); ok {
 		return e
@@ -351,7 +366,7 @@ func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
 		if err != nil {
 			return err
 		}
-		if len(b.Parked) == 1 { // before it is struck off: a repeat after a failure counts too
+		if len(b.Parked) == 1 { // before the record is removed from the batch, so that a retry counts again
 			if err := w.checkParked(ctx); err != nil {
 				return err
 			}
@@ -364,8 +379,9 @@ func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
 	return nil
 }
 
-// supersede forgets what is parked of items that had no address, now that their next change is durable or parked. No row tells of it: where
-// such a record has an address, Resolve finds the newer version there.
+// supersede deletes parked records of items that had no address, because their next change is
+// durable or parked now. Resolve cannot do that: it finds newer versions only in rows at a record's
+// address.
 func (w *Writer) supersede(ctx context.Context, b *transform.Batch) error {
 	for len(b.Unaddressed) > 0 {
 		a := b.Unaddressed[0]
@@ -378,7 +394,8 @@ func (w *Writer) supersede(ctx context.Context, b *transform.Batch) error {
 	return nil
 }
 
-// checkParked fails if too much is parked. It is asked after storing, so that whatever it is that stopped the migration can be listed.
+// checkParked fails if too many items are parked. It is called after the record is stored, so the
+// record that stopped the migration can be listed.
 func (w *Writer) checkParked(ctx context.Context) error {
 	if w.o.MaxParked == 0 {
 		return nil
@@ -392,7 +409,7 @@ func (w *Writer) checkParked(ctx context.Context) error {
 	})
 }
 
-// bounded runs one call to the parking lot. When ctx ends meanwhile, its cause is returned.
+// bounded makes one call to the parking lot. When ctx ends meanwhile, it returns the cause.
 func (w *Writer) bounded(ctx context.Context, call func(context.Context) error) error {
 	timed, cancel := task.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package sinktest holds the reference against which package sink is measured: a target in memory that interprets requests
-// literally, and records and faults to go with it. Tests, the simulation and the examples that `replicator test` runs use it;
-// a migration does not.
+// Package sinktest has a reference target in memory for package sink. It interprets requests
+// literally, and comes with records and faults. Tests, the simulation and the examples that
+// `replicator test` runs use it; migrations do not.
 package sinktest
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Memory is a sink.Table and sink.Reader in memory. Unlike a real table it may be given a clock of the server that steps back.
-// It collects no garbage, as a real table need not for days.
+// Memory is a sink.Table and sink.Reader in memory. Unlike a real table it accepts a server clock
+// that steps back. It collects no garbage; a real table may also collect none for days.
 type Memory struct {
-	// ServerTime stamps cells written at sink.ServerTime; nil is the runtime's clock.
+	// ServerTime dates cells written at sink.ServerTime; nil means the clock of the context.
 	ServerTime func(ctx context.Context) time.Time
 
 	mu     sync.Mutex
@@ -29,17 +29,18 @@ type Memory struct {
 }
 
 type table struct {
-	families map[string]bool // true: an aggregate that adds up
+	families map[string]bool // true: an aggregate that sums
 	rows     map[string]row
 }
 
-// row holds cells by column. Cells of a column are by descending timestamp, with at most one of each.
+// row holds cells by column. Cells of a column are sorted by descending timestamp, with at most one
+// per timestamp.
 type row map[column][]transform.Cell
 
 type column struct{ family, qualifier string }
 
-// Create makes a table with the given families and our own two. It replaces one of that name. A family whose name ends with
-// ":intsum" is an aggregate that adds up.
+// Create makes a table with the given families and replicator's two. It replaces a table of the
+// same name. A family whose name ends with ":intsum" is an aggregate that sums.
 func (m *Memory) Create(name string, families ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +55,7 @@ func (m *Memory) Create(name string, families ...string) {
 	m.tables[name] = t
 }
 
-// Clone is another one with the same content.
+// Clone returns a copy.
 func (m *Memory) Clone() *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +106,7 @@ func (m *Memory) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return true, nil
 }
 
-// check refuses a request as a whole before anything of it is executed.
+// check refuses a request as a whole before any of it is executed.
 func (t *table) check(r *sink.Request) error {
 	if r.Row == "" || len(r.Row) > transform.MaxRowKeyBytes {
 		return rejected("row key")
@@ -156,7 +157,7 @@ func (r row) execute(op sink.Op, now time.Time) {
 		}
 	case sink.DeleteBefore:
 		at := column{op.Family, op.Qualifier}
-		before := func(c transform.Cell) bool { return op.Timestamp == 0 || c.Timestamp < op.Timestamp } // 0 is no end
+		before := func(c transform.Cell) bool { return op.Timestamp == 0 || c.Timestamp < op.Timestamp } // 0 means no end
 		if r[at] = slices.DeleteFunc(r[at], before); len(r[at]) == 0 {
 			delete(r, at)
 		}
@@ -191,7 +192,7 @@ func (m *Memory) Look(ctx context.Context, mutation *transform.RowMutation, _ in
 	return found, err
 }
 
-// ReadRows implements sink.Reader. The rows are those of the moment it was called.
+// ReadRows implements sink.Reader. It reads a snapshot.
 func (m *Memory) ReadRows(ctx context.Context, name string, r sink.Range, f func(sink.Row) error) error {
 	rows, err := m.snapshot(name, r)
 	if err != nil {
@@ -216,7 +217,7 @@ func (m *Memory) ReadMarks(ctx context.Context, name string, r sink.Range, unmar
 // errEnough ends a read at its limit.
 var errEnough = errors.New("enough")
 
-// Marked is ReadMarks by way of a read of whole rows.
+// Marked implements ReadMarks with a read of whole rows.
 func Marked(limit int, unmarked bool, f func(sink.Row) error, read func(func(sink.Row) error) error) error {
 	n := 0
 	err := read(func(row sink.Row) error {
@@ -278,7 +279,7 @@ func (m *Memory) snapshotSince(name string, r sink.Range, since int64) ([]string
 	return keys, nil
 }
 
-// Chosen is ReadSet by way of a read of all rows.
+// Chosen implements ReadSet with a read of all rows.
 func Chosen(rows []string, f func(sink.Row) error, read func(func(sink.Row) error) error) error {
 	wanted := make(map[string]bool, len(rows))
 	for _, key := range rows {
@@ -292,7 +293,7 @@ func Chosen(rows []string, f func(sink.Row) error, read func(func(sink.Row) erro
 	})
 }
 
-// SampleKeys implements sink.MarkReader: every so many keys.
+// SampleKeys implements sink.MarkReader.
 func (m *Memory) SampleKeys(_ context.Context, name string) ([]string, error) {
 	rows, err := m.snapshot(name, sink.Range{})
 	keys := make([]string, len(rows))
@@ -302,7 +303,7 @@ func (m *Memory) SampleKeys(_ context.Context, name string) ([]string, error) {
 	return Sampled(keys), err
 }
 
-// Sampled are some of the keys of a table, evenly spread.
+// Sampled returns some of the keys of a table, evenly spread.
 func Sampled(keys []string) []string {
 	const every = 8
 	var samples []string
@@ -392,17 +393,17 @@ func (r *Records) Scan(_ context.Context, prefix string, keysOnly bool, f func(s
 	return nil
 }
 
-// NoFence is sink.Marks for targets of which nobody keeps a fence.
+// NoFence is a sink.Marks for targets without a fence.
 func NoFence(context.Context, string) (sink.Mark, error) { return sink.Mark{Withheld: true}, nil }
 
-// Raise gives a table another family, as a raised fence does; Drop takes one away with its cells.
+// Raise adds a family to a table, as a raised fence does.
 func (m *Memory) Raise(table, family string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tables[table].families[family] = false
 }
 
-// Drop takes a family away.
+// Drop removes a family with its cells.
 func (m *Memory) Drop(table, family string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
