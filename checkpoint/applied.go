@@ -50,12 +50,13 @@ type mergedRow struct {
 	Applied
 }
 
-// MaxApplied bounds an applier's row, in bytes. Runs are many only while messages are missing.
+// MaxApplied bounds an applier's row, in bytes. A row is large only while earlier messages are not
+// applied.
 const MaxApplied = 1 << 20
 
 // ErrAppliedFull is returned for a row above MaxApplied. The applier must pull no more messages
 // until older ones are applied.
-var ErrAppliedFull = errors.New("too many messages are applied after some that are not")
+var ErrAppliedFull = errors.New("too many messages are applied after unapplied ones")
 
 func (l *Ledger) appliedPrefix(source string) string { return l.name + "/applied/" + source + "/" }
 func (l *Ledger) mergedPrefix(source string) string  { return l.name + "/merged/" + source + "/" }

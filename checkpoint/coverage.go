@@ -88,7 +88,7 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 		return &NotAdmissible{"the start of this generation is unknown yet", true}
 	}
 	if start.Before(table.AdoptedAt.Add(late)) && late > 0 {
-		return &NotAdmissible{fmt.Sprintf("the application may still write rows of changes from before the generation, until %s after its adoption", late), true}
+		return &NotAdmissible{fmt.Sprintf("the application may still write rows for changes before the generation, until %s after its adoption", late), true}
 	}
 	for _, s := range shards {
 		if s.Undeclared(table) {
@@ -119,7 +119,7 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 		early = table.Load.Generation != table.Generation || table.Load.StartedAt.IsZero() || !table.Load.DoneAt.IsZero()
 	}
 	if early && !began.IsZero() && start.Before(began.Add(Slack)) {
-		return &NotAdmissible{fmt.Sprintf("the images are of %s, but the stream began at %s and has every change from %s on: later images are needed", stampOf(start), stampOf(began), stampOf(began.Add(Slack))), false}
+		return &NotAdmissible{fmt.Sprintf("the images date from %s, but the stream began at %s and has every change from %s on: later images are needed", stampOf(start), stampOf(began), stampOf(began.Add(Slack))), false}
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (c *Cutover) Await(now time.Time, why string) error {
 	if c.Step != CutoverChecks || !c.WhenReady {
 		return c.refuse("await", "see replicator cutover check")
 	}
-	c.enter(CutoverRequested, now, "waits again: "+why)
+	c.enter(CutoverRequested, now, "waiting again: "+why)
 	return nil
 }
 

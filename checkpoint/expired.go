@@ -52,7 +52,7 @@ func (l *Ledger) Expired(ctx context.Context, source string, kept time.Duration)
 		} else if now.Sub(was.Since) > kept+Slack && !found {
 			found = true
 			gap.Kind, gap.Shard = KindStream, s.ID
-			gap.Reason = fmt.Sprintf("messages after number %d were not applied within %s, for which the subscription keeps them", through.To, kept)
+			gap.Reason = fmt.Sprintf("messages after number %d were not applied within %s, the retention of the subscription", through.To, kept)
 		}
 	}
 	if gap.LostFrom = gap.LostFrom.Add(-Slack); !known || !found {

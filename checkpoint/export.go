@@ -85,7 +85,7 @@ func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, ex
 // removed root was first read before that. Now is on the service's clock.
 func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late time.Duration) error {
 	never := func(why string) error {
-		return &NotAdmissible{fmt.Sprintf("the export is of %s, and %s", stampOf(at), why), false}
+		return &NotAdmissible{fmt.Sprintf("the export dates from %s, and %s", stampOf(at), why), false}
 	}
 	if table.GapCount > 0 && table.Adopted != table.Generation {
 		return never("is too old for this generation, which has just begun")
@@ -97,7 +97,7 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 	case now.IsZero():
 		return &NotAdmissible{"the service's time is unknown yet", true}
 	case at.After(now.Add(Slack)):
-		return never("it is only " + stampOf(now))
+		return never("the time is only " + stampOf(now))
 	case at.Before(table.Cut.Add(Slack)):
 		return never("changes before " + stampOf(table.Cut.Add(Slack)) + " are not applied, because the table is followed only from then on")
 	case table.GapCount == 0 && at.Before(known):

@@ -59,7 +59,7 @@ func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest)
 }
 
 // RefuseExport requests a load, and records that it does not begin because the export at the
-// address, its source, may not be applied. It does not replace another requested load.
+// address may not be applied. It does not replace another requested load.
 func (s *TableState) RefuseExport(at time.Time, address, why string) error {
 	if s.Stage() == StageAsked && !s.Load.Request.Refused() {
 		return s.refuseYet("refuse an export", "another load was requested", "read the table's record again")

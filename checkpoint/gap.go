@@ -188,7 +188,7 @@ func (s *Shard) counted(table TableState, generation uint32) bool {
 
 // trimmedUnread is the reason of a gap whose shard no worker has read since the stream dropped its
 // changes.
-const trimmedUnread = "the changes after its checkpoint are older than the stream keeps them"
+const trimmedUnread = "the changes after its checkpoint are older than the stream's retention"
 
 // giveUpOverdue makes gaps of the shards whose next changes are older than the stream's retention.
 // It does nothing for the gap of a whole stream, which includes all unfinished shards anyway. It
@@ -347,7 +347,7 @@ const gapsAwaited = time.Minute
 // last change, otherwise the coverage of its ancestors, less Slack. A root without changes covers
 // only changes that the stream had already dropped when the root was first read.
 func appliedTo(s *Shard, rows map[string]*Shard, open map[string]time.Time, owed time.Time) time.Time {
-	for range len(rows) + 1 { // a lineage has no circles; damaged rows might
+	for range len(rows) + 1 { // a lineage has no cycles; damaged rows might
 		parent := rows[s.Parent]
 		var at time.Time
 		switch {

@@ -29,7 +29,7 @@ func (s *TableState) Halted() bool { return s.Halt.On || s.Halt.Switched || s.Ha
 // halted the table.
 func (s *TableState) HaltFor(attempt uint32) error {
 	if attempt <= s.Halt.Over || attempt < s.Halt.Attempt {
-		return &CutoverError{"halt the tables for", "another attempt came after it", "see replicator cutover check"}
+		return &CutoverError{"halt the tables for", "a later attempt has begun", "see replicator cutover check"}
 	}
 	s.Halt.Attempt, s.Halt.On = attempt, true
 	return nil

@@ -53,11 +53,11 @@ type Pace struct {
 	Throttled []Throttled `json:"throttled,omitempty"`
 }
 
-// Throttled is time waited for one limit within a stretch of at most an hour.
+// Throttled is the time waited for one limit within a period of at most an hour.
 type Throttled struct {
 	Reason  string    `json:"reason"` // in fixed words
 	Seconds float64   `json:"seconds"`
-	Since   time.Time `json:"since"` // when the stretch began
+	Since   time.Time `json:"since"` // when the period began
 	Last    time.Time `json:"last"`  // when the process last waited
 }
 

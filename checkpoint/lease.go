@@ -17,7 +17,7 @@ type Lease struct {
 	*rowLease
 	ctx   context.Context
 	shard Shard
-	note  Trouble   // guarded by mu, as the next
+	note  Trouble   // guarded by mu, like offer
 	offer *Progress // for the next write
 }
 

@@ -14,7 +14,7 @@ const partBlock = 100
 type doneParts struct {
 	prefix string
 	total  int           // parts of the phase
-	blocks map[int][]Row // all of whose parts are done
+	blocks map[int][]Row // blocks whose parts are all done
 }
 
 // phaseRows returns the rows of a phase in key order. It does not read blocks that are known to be

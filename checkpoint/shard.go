@@ -86,7 +86,8 @@ type Shard struct {
 	Settling Settling `json:"settling,omitzero"`
 	// Sighted holds facts about the shard that a cutover needs.
 	Sighted Sighted `json:"sighted,omitzero"`
-	// Reopened is how often the shard was reopened after a gap since a page of it was last applied.
+	// Reopened is how often the shard was reopened after a gap. It is reset when a page of the
+	// shard is applied.
 	Reopened int `json:"reopened,omitempty"`
 	// Dropping reports that all changes of the shard's lineage so far are earlier than the cut: the
 	// table's (start: now) or the shard's.
@@ -260,7 +261,7 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 
 // Overtaken reports whether a shard that is listed only now must not be read: changes of a
 // descendant may have been applied in a generation earlier than the given one, in which the shard's
-// older changes would outrank them. Parents has the parent of every shard, by id.
+// older changes would outrank them. Parents maps the id of every shard to its parent's.
 func Overtaken(id string, rows []Shard, parents map[string]string, generation uint32) bool {
 	return slices.ContainsFunc(rows, func(s Shard) bool {
 		return s.State != Waiting && s.Loss != Late && s.Began < generation && descends(s.Parent, id, parents)
@@ -302,7 +303,7 @@ func DescendantsCut(id string, rows map[string]Shard, parents map[string]string)
 
 // descends reports whether shard at is the shard from or one of its descendants.
 func descends(at, from string, parents map[string]string) bool {
-	for range len(parents) { // a lineage has no circles; damaged rows might
+	for range len(parents) { // a lineage has no cycles; damaged rows might
 		if at == from || at == "" {
 			break
 		}

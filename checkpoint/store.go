@@ -122,7 +122,7 @@ func (l *Ledger) exchange(ctx context.Context, store Store, key string, was, nex
 	} else if found && row.Counter == next && sameWrite(row.Data, data) {
 		return true, nil
 	}
-	if err != nil && row.Counter == was { // not found reads as counter 0
+	if err != nil && row.Counter == was { // a missing row has counter 0
 		return false, fmt.Errorf("a ledger write did not happen: %w", err)
 	}
 	return false, nil
@@ -133,7 +133,7 @@ func readRow(ctx context.Context, store Store, key string) (Row, bool, error) {
 	if err != nil {
 		return Row{}, false, err
 	}
-	if len(rows) > 0 && rows[0].Key == key { // the key itself sorts before everything it is a prefix of
+	if len(rows) > 0 && rows[0].Key == key { // the key itself sorts before all longer keys with this prefix
 		return rows[0], true, nil
 	}
 	return Row{}, false, nil

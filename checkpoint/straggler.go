@@ -56,11 +56,11 @@ func (c *Cutover) Unanswered() int { return max(c.Strays-c.StraysSeen, 0) }
 // such changes.
 func (c *Cutover) See(n int, now time.Time) error {
 	if n != c.Strays {
-		return &CutoverError{Step: "answer the late writes of", Reason: fmt.Sprintf("there are %d, not %d", c.Strays, n), Cure: "look at them again: replicator cutover status"}
+		return &CutoverError{Step: "answer the late writes of", Reason: fmt.Sprintf("there are %d, not %d", c.Strays, n), Cure: "review them again: replicator cutover status"}
 	}
 	if c.StraysSeen != n {
 		c.StraysSeen = n
-		c.Note(now, fmt.Sprintf("an operator has looked at the late writes: %d", n))
+		c.Note(now, fmt.Sprintf("an operator has reviewed the late writes: %d", n))
 	}
 	return nil
 }

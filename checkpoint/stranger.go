@@ -62,7 +62,7 @@ func (at Witnesses) Stranger(ctx context.Context, l *Ledger, own func(source str
 	return Stranger{}, false, nil
 }
 
-// Stranger returns another migration than this ledger's that writes a target table; false if there
+// Stranger returns a migration other than this ledger's that writes a target table; false if there
 // is none.
 func (l *Ledger) Stranger(ctx context.Context, at Witnesses, own func(source string) bool) (Stranger, bool, error) {
 	return at.Stranger(ctx, l, own)

@@ -218,7 +218,7 @@ func (s *TableState) takeOver() {
 	}
 }
 
-// Raise ends the generation from, because of gap, and begins the next: it writes the table's row
+// Raise ends generation from because of gap and begins the next one: it writes the table's row
 // first, then adopts every unfinished shard with a new epoch, so that no older holder can commit
 // (H70). Change, if not nil, alters the record in the same write. If the generation is already
 // above from, another process has raised it: Raise notes the gap and begins no new generation. But

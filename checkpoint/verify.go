@@ -229,7 +229,7 @@ func (s *TableState) VerifyOutdated() string {
 	case v.Generation != 0 && v.Generation != s.Generation:
 		return "the table has begun a new generation since"
 	case s.Halt.Switched:
-		return "the application has left the source, so that rows may differ from its items"
+		return "the application has left the source, so rows may differ from its items"
 	}
 	return ""
 }

@@ -108,7 +108,7 @@ func (c *Change) Version() transform.Version {
 	return transform.NewVersion(c.Generation, c.Hop, c.Sequence, transform.CountExact)
 }
 
-// Body is the data of a message's CloudEvent. The comments become the descriptions of its JSON
+// Body is the data of a message's CloudEvent. The desc tags become the descriptions in its JSON
 // Schema.
 type Body struct {
 	Schema      string          `json:"schema" desc:"replicator.change/v1" const:"replicator.change/v1"`
@@ -244,14 +244,14 @@ func Decode(data []byte) (Change, error) {
 	fault := func(what string) (Change, error) { return Change{}, fmt.Errorf("%w: %s", ErrMessage, what) }
 	var e event.Event
 	if err := e.UnmarshalJSON(data); err != nil {
-		return fault("no CloudEvent in structured JSON")
+		return fault("not a CloudEvent in structured JSON")
 	}
 	var b Body
 	switch {
 	case e.Type() != Type:
 		return fault("another type of event")
 	case json.Unmarshal(e.Data(), &b) != nil:
-		return fault("the data is no body")
+		return fault("the data is not a message body")
 	case b.Schema != SchemaV1:
 		return fault("an unknown schema")
 	case (b.Number == 0) != (b.Event == LoadEvent) || b.Generation == 0 || b.Ledger == "" || b.Shard == "":
@@ -269,7 +269,7 @@ func Decode(data []byte) (Change, error) {
 		return fault("no cell time")
 	}
 	if string(c.Version()) != b.Version {
-		return fault("the version is not that of generation, hop and sequence number")
+		return fault("the version does not match generation, hop and sequence number")
 	}
 	return c, nil
 }

@@ -17,7 +17,7 @@ const (
 	ParkedSchemaV1 = "replicator.parked/v1"
 )
 
-// parkedSchema is made of the tags of ParkedBody by TestSchemaIsGenerated.
+// parkedSchema is generated from the tags of ParkedBody by TestSchemaIsGenerated.
 //
 //go:embed parked.schema.json
 var parkedSchema []byte

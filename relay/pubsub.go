@@ -184,7 +184,7 @@ func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Dura
 	return nil
 }
 
-// idsAtOnce keeps a request with ids, of some 200 bytes each, below 512 KiB.
+// idsAtOnce bounds the ids in a request, of about 200 bytes each, so that it stays below 512 KiB.
 const idsAtOnce = 1000
 
 // Look reads the facts about the subscription. It fails with an Error of reason NotFound if there

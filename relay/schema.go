@@ -2,7 +2,7 @@ package relay
 
 import _ "embed"
 
-// schema is made of the tags of Body by TestSchemaIsGenerated.
+// schema is generated from the tags of Body by TestSchemaIsGenerated.
 //
 //go:embed message.schema.json
 var schema []byte

@@ -14,7 +14,7 @@ type Delivery struct {
 
 // Subscription delivers messages, each at least once, in any order. *PubSubscription implements it.
 type Subscription interface {
-	// Pull returns at most most messages. It may wait for some, and return none.
+	// Pull returns up to most messages. It may wait for some, and return none.
 	Pull(ctx context.Context, most int) ([]Delivery, error)
 	// Ack acknowledges deliveries. A message whose deadline has passed may nevertheless be
 	// delivered again.

@@ -197,7 +197,7 @@ type Made struct {
 	// NoViews are the views that cannot be created, because the service does not support authorized
 	// views; emulators do not.
 	NoViews []string // <table>:<view>
-	// Ageing are the families that exist with an age rule that was not declared (CollectsItems).
+	// Ageing are existing families with an undeclared age rule (CollectsItems).
 	Ageing []*SchemaError
 }
 
@@ -265,7 +265,7 @@ type Lacks struct {
 	Families []FamilySpec // of a table that exists
 	View     bool         // set even if the table does not exist
 	NoViews  bool         // the service does not support authorized views, so none can be created
-	// Ageing are the families that exist with an age rule that was not declared (CollectsItems).
+	// Ageing are existing families with an undeclared age rule (CollectsItems).
 	Ageing []*SchemaError
 	// Protected reports that the service drops no family of the table, not even those of the fence.
 	Protected bool

@@ -28,7 +28,8 @@ type Instance struct {
 	AppProfile string
 }
 
-// Bigtable is a Table, a Reader and, by Records, a store of records, over the data client of Cloud Bigtable.
+// Bigtable implements Table and Reader with the data client of Cloud Bigtable. Its method Records
+// returns a store of records.
 type Bigtable struct {
 	client *bigtable.Client
 	wire   *wire // for conditional writes

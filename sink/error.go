@@ -35,7 +35,7 @@ func (r Reason) String() string { return reasonNames[r] }
 // It does not wrap its cause, because the service's messages quote row keys. Row keys are item
 // data, which must not reach a log through an error (S5).
 type Error struct {
-	// Op is the API method, such as CheckAndMutateRow or ReadRows. …
+	// Op is the API method, such as CheckAndMutateRow or ReadRows.
 	Op     string
 	Reason Reason
 	// Code is the name of the gRPC code, from a small fixed set. Metrics use it.

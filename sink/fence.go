@@ -163,11 +163,12 @@ func (s Stamps) Below(marks map[string]Mark) bool {
 
 func (m Mark) isBelow(now Mark) bool { return now.Number > m.Number || now.Withheld != m.Withheld }
 
-// fenceColumn is the one column of a fence's family. No row keeps a cell there.
+// fenceColumn is the only column of a fence's family. No row keeps a cell there.
 const fenceColumn = "f"
 
 // stamp puts the fence's operations before all others. Setting the cell comes first: some
-// implementations keep operations that precede an unknown family, and accept a delete in one.
+// implementations execute operations that precede one with an unknown family, and accept deletes in
+// unknown families.
 func (s Stamps) stamp(r *Request) error {
 	mark, proved := s.marks[r.Table]
 	switch {

@@ -161,7 +161,7 @@ func (k *keeping) look(seen Row, m transform.RowMutation) {
 		}
 		k.seen[at] = append(k.seen[at], c)
 	}
-	for _, cells := range k.seen { // a filter of several branches need not give them in order
+	for _, cells := range k.seen { // a filter with several branches may return them unordered
 		slices.SortStableFunc(cells, func(a, b transform.Cell) int { return cmp.Compare(b.Timestamp, a.Timestamp) })
 	}
 }

@@ -27,7 +27,7 @@ type ParkingLot interface {
 	Count(ctx context.Context, limit int) (int, error)
 }
 
-// Records is a small store of keyed records, in the state table for example. Errors are *Error.
+// Records is a small store of keyed records, for example in the state table. Errors are *Error.
 type Records interface {
 	// Put stores a record. It overwrites an existing one.
 	Put(ctx context.Context, key string, data []byte) error

@@ -106,7 +106,7 @@ func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, 
 	var partial bigtable.ErrPartiallyUnavailable
 	switch code := status.Code(err); {
 	case errors.As(err, &partial):
-		return nil, "some clusters cannot be asked at present", nil
+		return nil, "some clusters are unavailable at present", nil
 	case code == codes.Unimplemented:
 		return nil, "the service does not list its clusters (an emulator?)", nil
 	case code == codes.PermissionDenied:

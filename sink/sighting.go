@@ -24,7 +24,7 @@ type Sighting struct {
 
 func (s Sighting) address() address { return address{s.Table, s.Row, s.Owner} }
 
-// Outcome is what a repair of a sighting did, or why it left the row alone.
+// Outcome is the result of repairing a sighting, or the reason why the row was left alone.
 type Outcome string
 
 // The outcomes. Only rows with outcome Mended were written.
@@ -46,8 +46,8 @@ const (
 // incorrect. Other rows are left alone; the outcomes, in the order of the sightings, say why. So a
 // repair may run in parallel with the stream, loads, sweeps and other repairs.
 //
-// In a repaired row, cells that any rule gives the item but its present image does not make are
-// deleted. A row of an item that the source does not hold becomes a tombstone. A row without a
+// A repair deletes all cells of the row that any rule gives the item, except those that its present
+// image makes. A row of an item that the source does not hold becomes a tombstone. A row without a
 // version is removed like that only if the tables are Owned.
 //
 // An error ends the repair. Rows repaired before stay repaired, and a repeated call reports them as

@@ -151,7 +151,7 @@ type Share struct {
 	Live, Gone transform.Version
 }
 
-// Alive reports whether the item lives in the row.
+// Alive reports whether the item is live in the row.
 func (s Share) Alive() bool { return s.Live != "" && s.Gone <= s.Live }
 
 // Alive returns the owners of the live versions in a row, in the order of its cells. The owner of
@@ -478,8 +478,8 @@ func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int6
 	return left
 }
 
-// Split divides a range at some of the sampled keys, which must be sorted, into at most most ranges
-// with about the same number of samples.
+// Split divides a range at some of the sampled keys, which must be sorted, into no more than most
+// ranges with about the same number of samples.
 func Split(r Range, samples []string, most int) []Range {
 	inside := slices.DeleteFunc(slices.Clone(samples), func(key string) bool { return key <= r.From || r.To != "" && key >= r.To })
 	inside = slices.Compact(inside)

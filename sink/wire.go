@@ -304,7 +304,7 @@ func appendPredicate(b []byte, p *Predicate) []byte {
 	return chain.end(value.end(b))
 }
 
-// appendColumn appends a RowFilter of one column. The end of a range is exclusive.
+// appendColumn appends a RowFilter for one column. The end of a range is exclusive.
 func appendColumn(b []byte, family, qualifier string) []byte {
 	b, span := begin(b, 7, 0)
 	b = appendText(b, 1, family)

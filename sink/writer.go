@@ -39,8 +39,8 @@ type Options struct {
 	// latency does not grow.
 	InFlight int
 	Bytes    int64
-	// Timeout bounds one request; 0 means the default. This process assumes that a request may
-	// still be executed for so long after its Write returned.
+	// Timeout bounds one request; 0 means the default. It is also the time for which, by
+	// assumption, a request may still be executed after its Write returned.
 	Timeout time.Duration
 	// Floor returns the generation of a source table as this process last read it. Mutations of
 	// older generations fail with ErrFenced. Nil means no floor.
