@@ -53,7 +53,8 @@ func (l *Ledger) CoordinatorLease(ctx context.Context, source string) (Coordinat
 	return s, nil
 }
 
-// TakeCoordinatorLease makes this worker the table's coordinator. It fails with ErrTaken when another worker was faster.
+// TakeCoordinatorLease makes this worker the table's coordinator. It fails with ErrTaken if another
+// worker was faster.
 func (l *Ledger) TakeCoordinatorLease(ctx context.Context, s CoordinatorLease) (*Coordinator, error) {
 	k := &Coordinator{}
 	record := s.record

@@ -18,8 +18,8 @@ const MaxTries = 3
 const (
 	PausedByOperator  = "operator"
 	PausedForHeadroom = "headroom" // the stream's headroom is below the bound for loads
-	// PausedForStranger begins the pause of a sweep, or of a first load, while another migration writes the target. The
-	// rest says which (Stranger).
+	// PausedForStranger begins the pause of a sweep, or of a first load, while another migration
+	// writes the target. The rest of the text names it (Stranger).
 	PausedForStranger = "shared target: "
 )
 

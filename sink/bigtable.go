@@ -24,7 +24,8 @@ import (
 type Instance struct {
 	Project  string
 	Instance string
-	// AppProfile must have single-cluster routing and single-row transactions (Admin.Profile); empty is the instance's default.
+	// AppProfile must have single-cluster routing and single-row transactions (Admin.Profile);
+	// empty means the instance's default.
 	AppProfile string
 }
 
@@ -53,7 +54,8 @@ var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.
 // (H67). A connection in opts takes precedence over the variable. Connect does not wait until the
 // service is reached; Ping does.
 func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bigtable, error) {
-	// The session data plane and the client's own metrics need permissions beyond reading and writing the tables.
+	// The session data plane and the client's own metrics would need more permissions than to read
+	// and write the tables.
 	config := bigtable.ClientConfig{
 		AppProfile: in.AppProfile, DisableSession: true, MetricsProvider: bigtable.NoopMetricsProvider{},
 	}

@@ -17,8 +17,8 @@ type Table interface {
 
 // Reader reads rows of a target table, for comparison.
 type Reader interface {
-	// ReadRows calls f for each row of the range in the order of keys. It returns nil only after the last row, the error of f if f
-	// returns one, or *Error.
+	// ReadRows calls f for each row of the range in the order of keys. It returns nil only after
+	// the last row; otherwise the error of f, if f returns one, or *Error.
 	ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error
 }
 

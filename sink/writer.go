@@ -47,7 +47,8 @@ type Options struct {
 	Floor func(source string) uint32
 	// OnBadItem is the policy for items that cannot be mapped or stored.
 	OnBadItem OnBadItem
-	// MaxParked is how many items may be parked before Write fails with ErrParkedLimit; 0 means no limit.
+	// MaxParked is how many items may be parked before Write fails with ErrParkedLimit. 0 means no
+	// limit.
 	MaxParked int
 	// MaxImageAge is the age above which an image is parked instead of put, because the tombstone
 	// that would refuse it may have been collected (H81). It is the retention of tombstones less a

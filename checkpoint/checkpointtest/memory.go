@@ -1,4 +1,5 @@
-// Package checkpointtest has an in-memory checkpoint.Store and the conformance suite every store must pass.
+// Package checkpointtest has an in-memory checkpoint.Store and the conformance suite that every
+// store must pass.
 package checkpointtest
 
 import (
