@@ -77,8 +77,8 @@ type Ledger struct {
 // pipeline is the record of the whole pipeline.
 type pipeline struct {
 	header
-	Ledger  string    `json:"ledger"`
-	Cluster string    `json:"cluster,omitempty"`
+	Ledger  string    `json:"ledger"`            // id of the ledger
+	Cluster string    `json:"cluster,omitempty"` // the Bigtable cluster to which the app profile routes; "" if unknown
 	Created time.Time `json:"created"`
 }
 

@@ -36,11 +36,11 @@ type Part struct {
 	Source     string `json:"source"` // source table
 	Generation uint32 `json:"generation"`
 	Number     uint32 `json:"number"` // of the load
-	Phase      Phase  `json:"phase"`
+	Phase      Phase  `json:"phase"`  // such as copy, sweep-1 or verify-1
 	// Index is 0 to Total-1. A part is valid only while its phase has Total parts.
 	Index int       `json:"index"`
 	Total int       `json:"total"`
-	State PartState `json:"state"`
+	State PartState `json:"state"` // open or done
 	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if none
 	// does.
 	Epoch uint64 `json:"epoch"`

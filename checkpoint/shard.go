@@ -39,9 +39,9 @@ type Shard struct {
 	StreamARN string `json:"stream_arn"`
 	Label     string `json:"label"` // of the stream
 	ID        string `json:"id"`
-	Parent    string `json:"parent,omitempty"`
-	State     State  `json:"state"`
-	Hop       uint32 `json:"hop"`
+	Parent    string `json:"parent,omitempty"` // id of the parent shard
+	State     State  `json:"state"`            // waiting, reading, done or gap
+	Hop       uint32 `json:"hop"`              // rank in the lineage
 	// Generation is the generation of changes that are read under the current epoch.
 	Generation uint32 `json:"generation"`
 	// Began is the generation in which the row was created; 0 if an old version of the program
@@ -108,7 +108,7 @@ type Shard struct {
 	// Announced are the changes that may be published while the shard has no position yet.
 	Announced Announced `json:"announced,omitzero"`
 	Heartbeat
-	Loss   Loss   `json:"loss,omitempty"`
+	Loss   Loss   `json:"loss,omitempty"` // why the shard is a gap: trimmed, not found, replaced or late
 	Reason string `json:"reason,omitempty"`
 	// Noted reports that the process that raised the generation counted the loss of this gap.
 	Noted bool `json:"noted,omitempty"`

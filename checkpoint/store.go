@@ -42,9 +42,9 @@ const (
 // header is part of every record. It names the worker that wrote it and the number of that write.
 // After an unknown outcome it shows whether this process's write took place.
 type header struct {
-	Format int    `json:"format"`
-	By     string `json:"by"`
-	N      uint64 `json:"n"`
+	Format int    `json:"format"` // version of the record's format
+	By     string `json:"by"`     // the worker that last wrote the record
+	N      uint64 `json:"n"`      // the number of that write among the worker's writes
 }
 
 // ErrFormat is returned for a record written by a newer version.

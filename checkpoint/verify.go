@@ -62,10 +62,10 @@ type VerifyCounts struct {
 	Bytes int64   `json:"bytes,omitempty"`
 	// Compared counts the rows of items that were compared, one by one or by checksums.
 	Compared  int64 `json:"compared,omitempty"`
-	Missing   int64 `json:"missing,omitempty"`
-	Different int64 `json:"different,omitempty"`
-	Extra     int64 `json:"extra,omitempty"`
-	Foreign   int64 `json:"foreign,omitempty"`
+	Missing   int64 `json:"missing,omitempty"`   // rows missing where the mapping puts an item
+	Different int64 `json:"different,omitempty"` // rows whose cells differ from their item
+	Extra     int64 `json:"extra,omitempty"`     // rows whose item does not exist or belongs elsewhere
+	Foreign   int64 `json:"foreign,omitempty"`   // rows with cells that replicator did not write
 	// InFlight counts rows whose latest change was not applied at any read. Kept counts rows
 	// without an item that expire: keep retains.
 	InFlight int64 `json:"in_flight,omitempty"`

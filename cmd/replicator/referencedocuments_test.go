@@ -72,15 +72,16 @@ var documents = []struct{ schema, command, declared, below string }{
 }
 
 func referenceJSON(t *testing.T) string {
-	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. Unknown values are `null`. Later versions\n"+
-		"of a form may add members but never remove one. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
-		"`{\"base64\": \"…\"}`.\n\n"+
-		"Then stderr has one JSON object a line, unless it is a terminal or `log.format` is `text`. The same holds with `log.format: json`, and, unless\n"+
-		"stderr is a terminal, for `run` and `relay`. With `-o json` an error has `severity`, `code`, `what`, `cause`, `fix` and `more`. Every other line is a\n"+
-		"record of the log, with `time`, `severity` and `message`; an error there also has `code`, `cause`, `fix` and `more`. Of `run` and `relay`,\n"+
-		"records with `\"event\":\"probe\"` have `probe`, `ok` (null if unknown), `detail` and perhaps `code`; those with\n"+
-		"`\"event\":\"progress\"` have `table`, `items` and `done`, and, if known, `estimate`, `items_per_second`, `eta_seconds`, `lag_seconds`,\n"+
-		"`headroom_seconds`, `throttled` and, at the end, `took_seconds`.")
+	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout. Its member `schema` names the format. Unknown values are\n"+
+		"`null`. Later versions of a format may add members but never remove one. `replicator status --schema` prints the JSON\n"+
+		"Schema of the status. Text that is not UTF-8 is `{\"base64\": \"…\"}`.\n\n"+
+		"With `-o json`, stderr has one JSON object per line, unless stderr is a terminal or `log.format` is `text`. The same is\n"+
+		"true with `log.format: json` and, unless stderr is a terminal, for `run` and `relay`. With `-o json` an error has\n"+
+		"`severity`, `code`, `what`, `cause`, `fix` and `more`. Every other line is a log record with `time`, `severity` and\n"+
+		"`message`. A log record of an error also has `code`, `cause`, `fix` and `more`. In `run` and `relay`, records with\n"+
+		"`\"event\":\"probe\"` have `probe`, `ok` (null if unknown), `detail` and, if there is one, `code`. Records with\n"+
+		"`\"event\":\"progress\"` have `table`, `items` and `done` and, if known, `estimate`, `items_per_second`, `eta_seconds`,\n"+
+		"`lag_seconds`, `headroom_seconds`, `throttled` and, at the end, `took_seconds`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
 	for _, in := range []string{"build", "comparison", "config", "cost", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "standing", "starter", "status", "switchover", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
@@ -136,26 +137,28 @@ func TestEveryDocumentIsInTheReference(t *testing.T) {
 }
 
 func referenceStateTable(t *testing.T) string {
-	b := reference("State table", "The ledger is in `state.table` of the target instance (`replicator_state`), so that any worker can continue the work of another. Every\n"+
-		"key begins with `name` of the configuration. A row of the ledger is one JSON record in the family `ledger`; `cbt read replicator_state` shows it.\n"+
-		"No other program may write it, because records are changed by compare-and-set on their member `n`.\n\n"+
+	b := reference("State table", "The ledger is in `state.table` of the target instance (`replicator_state`), so any worker can continue the work of\n"+
+		"another. Every key begins with the `name` of the configuration. A row of the ledger is one JSON record in the family\n"+
+		"`ledger`. `cbt read replicator_state` shows it. No other program may write these rows: workers change them by\n"+
+		"compare-and-set on a counter, in column `c` of the row.\n\n"+
 		"| key | record | written by |\n|---|---|---|\n"+
 		"| `<name>/pipeline` | the ledger itself | the first process |\n"+
 		"| `<name>/table/<source table>` | a source table | any process, by compare-and-set |\n"+
-		"| `<name>/target/<target table>` | a target table: the fence's number | any process, by compare-and-set |\n"+
+		"| `<name>/target/<target table>` | a target table, with the number of its fence | any process, by compare-and-set |\n"+
 		"| `<name>/shard/<source table>/<stream label>/<shard>` | a shard | the holder of its lease |\n"+
 		"| `<name>/part/<source table>/<generation>/<load>/<phase>/<part>` | a part of a load | the holder of its lease |\n"+
-		"| `<name>/sampled/<source table>` | rows that differed after recently applied changes; it has keys | workers |\n"+
-		"| `<name>/applied/<source table>/<process>` | messages of a topic that a process has applied, until they are merged | that process |\n"+
-		"| `<name>/merged/<source table>/<stream label>/<shard>` | messages of a topic that are applied | the coordinator |\n"+
+		"| `<name>/sampled/<source table>` | rows that differed after recently applied changes; holds item keys | workers |\n"+
+		"| `<name>/applied/<source table>/<process>` | messages of a topic that a process has applied and that are not merged yet | that process |\n"+
+		"| `<name>/merged/<source table>/<stream label>/<shard>` | applied messages of a topic, of all processes | the coordinator |\n"+
 		"| `<name>/deadletter` | messages in the dead-letter topic; absent while there are none | appliers |\n"+
-		"| `<name>/keeper/<source table>` | the coordinator of the table, and the progress of its copy | that worker |\n"+
-		"| `<name>/process/<process>` | a process that runs and holds no lease | that process |\n"+
+		"| `<name>/keeper/<source table>` | the coordinator of the table, and the pace of its load | the coordinator |\n"+
+		"| `<name>/process/<process>` | a running process that holds no lease | that process |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
-		"In each target table, `_cdc:v` holds the version of a live row and `_cdc_gone:v` that of a removed item, and one row per source table, whose key\n"+
-		"no item can have, witnesses that ledger and table belong together. The first mutation of every write names the family `_cdc_w<ledger>_<fence>`, which keeps no\n"+
-		"cell: once it is dropped, Bigtable rejects requests that name it. A version is `generation.hop.sequence.count` at fixed widths of 8, 6, 40\n"+
-		"and 4 digits; hop 0 is a load; its sequence is the second of its read.")
+		"In each target table, `_cdc:v` holds the version of a live row, and `_cdc_gone:v` the version of a removed item. One row\n"+
+		"per source table, under a key that no item can have, is the witness: it proves that ledger and table belong together.\n"+
+		"The first mutation of every write names the family `_cdc_w<ledger>_<fence>`, which keeps no cell. Once this family is\n"+
+		"dropped, Bigtable rejects requests that name it. A version is `generation.hop.sequence.count` at fixed widths of 8, 6,\n"+
+		"40 and 4 digits. Hop 0 means a load, whose sequence is the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
 		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "coordinatorRecord"}, {"A process", "Process"},
