@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// ordinaryFamily is the first family that takes any attribute, or what stands for one.
+// ordinaryFamily returns the first family that takes any attribute, or a placeholder if there is
+// none.
 func (c *compiler) ordinaryFamily() string {
 	for _, f := range c.spec.Families {
 		if f.Aggregate == NoAggregate {
@@ -20,7 +21,7 @@ func (c *compiler) ordinaryFamily() string {
 // yamlPlain are the names that YAML reads as text without quotes, whatever its version.
 var yamlPlain = regexp.MustCompile(`^[A-Za-z_][-_.A-Za-z0-9]*$`)
 
-// yamlName is the name of a family as YAML has it.
+// yamlName returns the name of a family as YAML writes it.
 func yamlName(name string) string {
 	switch strings.ToLower(name) {
 	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
@@ -32,7 +33,8 @@ func yamlName(name string) string {
 	return strconv.Quote(name)
 }
 
-// undeclared is how a family that is not declared comes to be, or what was meant by its name.
+// undeclared returns the fix for a family that is used but not declared: how to declare it, or what
+// the user probably meant by its name.
 func undeclared(family string, as Encoding, attr string) string {
 	switch {
 	case family == "*" && attr != "":

@@ -9,8 +9,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Cells are the cells of an item, one per attribute in the order of their names, all at the given time in microseconds, or
-// *Unmappable. They are those of a rule with one row; Map knows those of all. Key attributes are among them: an item of keys alone must not vanish when our own families are dropped.
+// Cells returns the cells of an item, one per attribute in the order of their names, all at the
+// given time in microseconds, or *Unmappable. It works for a rule that writes one row; Map works
+// for every rule. Key attributes are included: an item that has only its keys must not vanish when
+// replicator's own families are dropped.
 //
 // Values are written as: S and N text; B raw; BOOL true or false; NULL null; M, L and sets as JSON without spaces, in which
 // members are sorted by the bytes of their names, numbers are literals with all their digits, binaries are standard base64
@@ -33,19 +35,20 @@ func (m *Mapping) Cells(item attribute.Item, micros int64) ([]Cell, error) {
 	return e.write(m, &a, item, time.UnixMicro(micros), micros)
 }
 
-// encoder writes the cells of many items into few allocations. The zero value is ready.
+// encoder writes the cells of many items with few allocations. The zero value is ready.
 type encoder struct {
 	bytes []byte
 	slab  []Cell
 }
 
-// The sizes of what is allocated at a time. A batch lives and dies as one, so chunks keep nothing alive for long.
+// The sizes of one allocation. The memory of a batch is released as a whole, so chunks keep nothing
+// alive for long.
 const (
 	bytesChunk = 16 << 10
 	cellsChunk = 256
 )
 
-// write gives the cells of an item at one of its addresses.
+// write returns the cells of an item at one of its addresses.
 func (e *encoder) write(m *Mapping, a *address, item attribute.Item, at time.Time, micros int64) (_ []Cell, err error) {
 	attributes := item.Attributes()
 	if len(attributes) > MaxRowCells {
@@ -77,8 +80,9 @@ func (e *encoder) write(m *Mapping, a *address, item attribute.Item, at time.Tim
 	return e.slab[c.start:len(e.slab):len(e.slab)], nil
 }
 
-// reserve makes room for an item's cells: exactly for a lone item, in chunks for those that follow. It returns how many bytes
-// the cells will take at about, and makes no room for what is more than a row can take.
+// reserve makes room for an item's cells: the exact size for a single item, in chunks for the items
+// that follow. It returns about how many bytes the cells will take. It makes no room for more bytes
+// than a row can hold.
 func (e *encoder) reserve(attributes []attribute.Attribute) int {
 	size := 0
 	for _, a := range attributes {
@@ -108,17 +112,18 @@ func (e *encoder) reserve(attributes []attribute.Attribute) int {
 	return size
 }
 
-// cells are those of one item at one address, as they are made.
+// cells collects the cells of one item at one address.
 type cells struct {
 	*encoder
 	start   int // in the slab
 	total   int // bytes
 	w       *write
 	micros  int64
-	expires int64 // by garbage collection, in microseconds; 0: not so
+	expires int64 // when garbage collection expires the item, in microseconds; 0: never
 }
 
-// stamp is the timestamp of a cell of the family. With a time to live it is so far before the end as the family's cells live.
+// stamp returns the timestamp of a cell of the family. With a time to live it lies before the
+// item's expiry by the maximum age of the family's cells.
 func (c *cells) stamp(family string) int64 {
 	if c.expires == 0 {
 		return c.micros
@@ -129,7 +134,8 @@ func (c *cells) stamp(family string) int64 {
 	return max(0, c.expires-c.w.ages[family].Microseconds()) / 1000 * 1000
 }
 
-// all makes a column of each attribute: the mapping without rules, and the fast path of those with few.
+// all makes a column of each attribute. It serves the mapping without rules, and is the fast path
+// of mappings with few rules.
 func (c *cells) all(family string, attributes []attribute.Attribute) error {
 	for i := range attributes {
 		if err := c.one(family, attributes[i].Name, AsDefault, attributes[i].Name, attributes[i].Value); err != nil {
@@ -139,7 +145,7 @@ func (c *cells) all(family string, attributes []attribute.Attribute) error {
 	return nil
 }
 
-// each makes cells of the attributes by their targets. Both lists are sorted by name.
+// each makes a cell of each attribute, as its target says. Both lists are sorted by name.
 func (c *cells) each(item attribute.Item) error {
 	for _, name := range c.w.clashes {
 		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {
@@ -199,16 +205,17 @@ func (c *cells) one(family, qualifier string, as Encoding, attr string, v attrib
 	return c.append(Cell{Family: family, Qualifier: qualifier, Timestamp: c.stamp(family), Add: as == AsCounter}, from, attr)
 }
 
-// append adds a cell whose value is what was written since from.
+// append adds a cell whose value is the bytes that were written from the offset from on.
 func (c *cells) append(cell Cell, from int, attr string) error {
-	cell.Value = c.bytes[from:len(c.bytes):len(c.bytes)] // full: appending to it copies
+	cell.Value = c.bytes[from:len(c.bytes):len(c.bytes)] // full slice expression: an append copies
 	if cell.Add {
-		cell.Timestamp = 0 // one cell for the total, whoever adds to it when
+		cell.Timestamp = 0 // one cell for the total, regardless of who adds to it and when
 	}
 	if len(cell.Value) > MaxCellBytes {
 		return unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(attr), len(cell.Value), MaxCellBytes)
 	}
-	// Not when all are made: names of members repeat that of what they are in, so that an item of 400 KB can become gigabytes.
+	// This is checked with each cell, not once at the end: names of members repeat the names of the
+	// maps around them, so an item of 400 KB can become gigabytes.
 	if c.total += len(cell.Qualifier) + len(cell.Value); c.total > MaxRowBytes {
 		return unmappable("the item takes more than %d bytes, the maximum of a write", MaxRowBytes)
 	}
@@ -219,9 +226,10 @@ func (c *cells) append(cell Cell, from int, attr string) error {
 	return nil
 }
 
-// spread makes columns of a map's members, which are named <attribute>.<member>, of a list's elements, <attribute>.<six digits>,
-// or of a set's members, which are the column names themselves. Nested maps go on with further dots; a dot in a name is
-// written %2E, and % as %25. A column in the rule stands for the attribute's name, and an empty one (family:) for no name at all.
+// spread makes columns of a map's members, named <attribute>.<member>; of a list's elements, named
+// <attribute>.<six digits>; or of a set's members, whose text is the column name. Members of nested
+// maps add further dots. A dot in a name is written %2E, and % is written %25. A column in the rule
+// replaces the attribute's name, and an empty one (family:) removes it.
 func (c *cells) spread(t *target, a attribute.Attribute) error {
 	name := a.Name
 	if t.fixed {
@@ -260,9 +268,10 @@ func (c *cells) spread(t *target, a attribute.Attribute) error {
 	return unmappable("attribute %s is %s; as: columns takes M, L or a set", quoteName(a.Name), a.Value.Kind())
 }
 
-// list makes a cell of each element of a list, all in one column, at the element's position in milliseconds: 1 ms since 1970 for the
-// first. So a reader gets the last element first, and what an application appends at the time of its write comes before them all. The
-// times follow from the image alone; those of changes would not tell elements apart.
+// list makes a cell of each element of a list, all in one column. An element's timestamp is its
+// position in milliseconds: 1 ms since 1970 for the first. So a reader gets the last element first,
+// and a cell that an application appends at the time of its write comes before them all. The times
+// follow from the image alone; the time of the change would be the same for all elements.
 func (c *cells) list(family, qualifier string, a attribute.Attribute) error {
 	if a.Value.Kind() != attribute.KindL {
 		return unmappable("attribute %s is %s; as: cells takes L", quoteName(a.Name), a.Value.Kind())
@@ -284,10 +293,10 @@ func (c *cells) list(family, qualifier string, a attribute.Attribute) error {
 	return nil
 }
 
-// listTime is the timestamp of an element of a list, in microseconds.
+// listTime returns the timestamp of an element of a list, in microseconds.
 func listTime(i int) int64 { return int64(i+1) * 1000 }
 
-// below is the name of a member within what it is part of.
+// below returns the name of a member within its map.
 func below(name, member string) string {
 	if name == "" {
 		return member
@@ -311,7 +320,7 @@ func (c *cells) members(family, prefix, attr string, members []attribute.Attribu
 	return nil
 }
 
-// flattens reports whether maps become columns of their members, whatever the attribute.
+// flattens reports whether every attribute that is a map becomes columns of its members.
 func (e Encoding) flattens() bool { return e == AsFlattened || e == AsGoogleUtility }
 
 // flatten makes a column of an attribute, or columns of a map's members, which are named <attribute>.<member>, at any depth.
@@ -319,8 +328,8 @@ func (c *cells) flatten(t *target, a attribute.Attribute) error {
 	return c.flat(t, t.name(nil, a.Name), a.Name, a.Value)
 }
 
-// name appends an attribute's or a member's name. The utility escapes nothing; otherwise a dot within a name is written %2E and % as
-// %25, so that all columns have names of their own.
+// name appends an attribute's or a member's name. Google's utility escapes nothing. Otherwise a dot
+// within a name is written %2E and % is written %25, so no two columns have the same name.
 func (t *target) name(b []byte, name string) string {
 	if t.as == AsGoogleUtility {
 		return string(append(b, name...))
@@ -328,7 +337,8 @@ func (t *target) name(b []byte, name string) string {
 	return string(appendEscaped(b, name, '.'))
 }
 
-// attributeOf is the attribute whose own column has this name, where no rule gives it another; false if none has.
+// attributeOf returns the attribute whose own column has this name, where no rule gives it another
+// column; false if there is none.
 func (t *target) attributeOf(column string) (string, bool) {
 	if t.as != AsFlattened {
 		return column, true
@@ -337,9 +347,10 @@ func (t *target) attributeOf(column string) (string, bool) {
 	return name, t.name(nil, name) == column
 }
 
-// scatters tells whether a value becomes columns of its members alone, none of which has the attribute's own name.
+// scatters reports whether a value becomes only columns of its members, none of which has the
+// attribute's own name.
 func (t *target) scatters(v attribute.Value) bool {
-	return t.as.flattens() && v.Kind() == attribute.KindM && (len(v.Members()) > 0 || t.as == AsGoogleUtility) // which makes nothing of an empty one
+	return t.as.flattens() && v.Kind() == attribute.KindM && (len(v.Members()) > 0 || t.as == AsGoogleUtility) // the utility writes nothing for an empty map
 }
 
 func (c *cells) flat(t *target, column, attr string, v attribute.Value) error {
@@ -357,8 +368,8 @@ func (c *cells) flat(t *target, column, attr string, v attribute.Value) error {
 	return nil
 }
 
-// distinct makes sure that no two values go to one column: the later one would hide the other. The cells of a list follow each
-// other, and so do their times.
+// distinct returns an error if two values go to one column: the later one would hide the other. The
+// cells of one list may share a column, because their times differ.
 func (c *cells) distinct() error {
 	seen := make(map[Column]bool, len(c.slab)-c.start)
 	var before Cell

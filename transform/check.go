@@ -13,10 +13,10 @@ type Problem uint8
 
 // The problems.
 const (
-	BadRule          Problem = iota + 1 // a rule that says nothing sensible
+	BadRule          Problem = iota + 1 // a rule whose parts contradict each other or are missing
 	BadTemplate                         // a row key or column that cannot be built
 	UndeclaredFamily                    // a family that is used and not declared
-	CounterFamily                       // a counter outside of an aggregate family, or anything else in one
+	CounterFamily                       // a counter outside an aggregate family, or another value in an aggregate family
 	SharedFamily                        // two rules of one row write the same family, and one would delete the other's cells
 	NotInjective                        // two items can take the same address
 	KeyCollision                        // two source tables can take the same row
@@ -25,14 +25,14 @@ const (
 	Moves                               // warning: items move when an attribute beyond the primary key changes
 	NoHistory                           // older cells cannot be kept
 	KeepsNothing                        // warning: garbage collection leaves no older cell
-	Outlives                            // what the time to live removed could stay beside the item that comes again
+	Outlives                            // rows of an expired item could stay when the item is written again elsewhere
 )
 
 // Finding is one mistake in a mapping, and where it is.
 type Finding struct {
 	Problem Problem
 	Warning bool
-	// Rule and Write are places in the spec, from 0; -1 if it is none in particular.
+	// Rule and Write are indexes in the spec, from 0; -1 if the finding concerns no particular one.
 	Rule, Write int
 	// Field is the key of the configuration: row_key, columns, cell, when, families, ttl; "" for the rule or table as a whole.
 	Field string
@@ -41,19 +41,19 @@ type Finding struct {
 	// Offset is the place in a template, in bytes.
 	Offset           int
 	What, Cause, Fix string
-	// Add is in place of Fix a key with its value, as YAML, that the write lacks: it is added to its
-	// rule or, where the table has none, below one.
+	// Add, which replaces Fix, is a key with its value, as YAML, that the write lacks. It is added
+	// to the write's rule or, if the table has no rules, to the table.
 	Add string
 }
 
-// Check finds what is wrong with a mapping, all at once. Without a key schema, which only DynamoDB knows, it finds what can be
-// found without; names and templates are judged in any case.
+// Check finds what is wrong with a mapping, all at once. The key schema is known only to DynamoDB.
+// Without it, Check leaves out the checks that need it, and still checks names and templates.
 func Check(spec Spec) []Finding {
 	_, findings := compile(&spec, false)
 	return findings
 }
 
-// implied is what a rule's condition tells of an attribute.
+// implied returns what a rule's condition says about the attributes of the items that it matches.
 func (r *rule) implied() Implying {
 	if known, ok := r.when.(Implying); ok {
 		return known
@@ -61,7 +61,8 @@ func (r *rule) implied() Implying {
 	return nil
 }
 
-// start is what every text of the parts begins with, and whether that is all of it.
+// start returns the prefix that every text made of the parts has, and whether the prefix is the
+// whole text.
 func start(parts []rowPart, known Implying) (text string, whole bool) {
 	var b []byte
 	for _, p := range parts {
@@ -116,7 +117,7 @@ func partsApart(a []rowPart, knownA Implying, b []rowPart, knownB Implying) bool
 	return apart(textA, wholeA, textB, wholeB)
 }
 
-// keys checks addresses against the primary key.
+// keys checks that addresses are injective in the primary key (T1).
 func (c *compiler) keys() {
 	for _, w := range c.placed() {
 		texts := [][]rowPart{w.row}
@@ -142,8 +143,9 @@ func (c *compiler) keys() {
 	}
 }
 
-// unkept finds, without a key schema, addresses that carry no attribute at all so that its values stay apart: no primary key makes those
-// good. Under a condition that gives an attribute one value, the address may be that of a single item.
+// unkept finds, without a key schema, addresses that contain no attribute whose values stay
+// distinct: two items would share such an address under any primary key. If a condition gives an
+// attribute one value, the address may belong to a single item.
 func (c *compiler) unkept() {
 	for _, w := range c.placed() {
 		if w.template == nil {
@@ -163,7 +165,8 @@ func (c *compiler) unkept() {
 	}
 }
 
-// carriesNothing says why, by the first attribute that is used.
+// carriesNothing returns the finding of unkept for a write. It names the first attribute that the
+// address uses.
 func (c *compiler) carriesNothing(w placed) Finding {
 	f := Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: "row_key",
 		What:  "many items have the same row key, because it has no attribute",
@@ -189,8 +192,9 @@ func movesFinding(where at, field, name, what string) Finding {
 		Fix:   "use a stream with view type NEW_AND_OLD_IMAGES, or only attributes of the primary key"}
 }
 
-// moves reports addresses from attributes beyond the primary key. The column of a folded item must not have any: a column that
-// an item left, and that no image at hand names, would stay for ever (H74).
+// moves reports addresses that use attributes beyond the primary key. The column of a folded item
+// must not use any: a column that an item left, and that no available image names, would stay
+// permanently (H74).
 func (c *compiler) moves(w placed) {
 	for _, p := range w.row {
 		if p.name != "" && p.kind == attribute.KindNone {
@@ -208,7 +212,8 @@ func (c *compiler) moves(w placed) {
 	}
 }
 
-// plain tells whether the row key is the primary key's attributes and nothing else, so that it gives the item back.
+// plain reports whether the row key is only the primary key's attributes, so the item can be
+// derived from it.
 func (c *compiler) plain(w *write) bool {
 	names := []string{}
 	for i, p := range w.row {
@@ -224,7 +229,8 @@ func (c *compiler) plain(w *write) bool {
 	return len(names) == len(c.spec.PrimaryKey)
 }
 
-// undetermined are the attributes of the primary key that do not follow from texts of these parts.
+// undetermined returns the attributes of the primary key that cannot be derived from texts of these
+// parts.
 func (c *compiler) undetermined(texts [][]rowPart, known Implying) []string {
 	determined := determinedBy(texts, known)
 	if known != nil {
@@ -248,7 +254,8 @@ func (c *compiler) undetermined(texts [][]rowPart, known Implying) []string {
 	return missing
 }
 
-// determinedBy are the attributes that follow from texts of these parts, each of which can be parsed by itself.
+// determinedBy returns the attributes that can be derived from texts of these parts. Each text is
+// parsed separately.
 func determinedBy(texts [][]rowPart, known Implying) map[string]bool {
 	determined := map[string]bool{}
 	for _, parts := range texts {
@@ -269,7 +276,7 @@ func determinedBy(texts [][]rowPart, known Implying) map[string]bool {
 				}
 			}
 			if i != last && !p.delimited() {
-				break // neither it nor what follows can be told
+				break // neither this part nor the parts after it can be derived
 			}
 			if p.keeps(known) {
 				determined[p.name] = true
@@ -300,7 +307,7 @@ func (p *rowPart) keeps(known Implying) bool {
 	return true
 }
 
-// notInjective says why an address is not injective, and the smallest cure.
+// notInjective returns the finding for an address that is not injective, with the smallest fix.
 func (c *compiler) notInjective(w placed, missing []string) Finding {
 	what := "row key"
 	field := "row_key"
@@ -335,7 +342,7 @@ func (c *compiler) notInjective(w placed, missing []string) Finding {
 	return f
 }
 
-// unreachable reports rules that an earlier one always comes before.
+// unreachable reports rules that never apply, because an earlier rule matches all their items.
 func (c *compiler) unreachable(rules []Rule) {
 	for i := range rules {
 		for j := range rules[:i] {
@@ -350,7 +357,7 @@ func (c *compiler) unreachable(rules []Rule) {
 	}
 }
 
-// covers reports whether a rule matches all items of another, as far as their conditions tell.
+// covers reports whether a rule certainly matches all items of another, judged by their conditions.
 func covers(first, second *Rule) bool {
 	if first.When == nil || first.Text != "" && first.Text == second.Text {
 		return true
@@ -359,8 +366,9 @@ func covers(first, second *Rule) bool {
 	return ok && known.Implies(first.When)
 }
 
-// CheckMerged finds pairs of source tables that can produce the same row of one target table: two of the specs, or two tables
-// of a spec of a pattern. Rule and Write of a finding are of the second table of the pair; indexes are those of specs.
+// CheckMerged finds pairs of source tables that can produce the same row of one target table: two
+// of the specs, or two tables of a spec of a pattern. Rule and Write of a finding refer to the
+// second table of the pair. The map's keys are indexes of specs.
 func CheckMerged(specs []Spec) map[int][]Finding {
 	compiled := make([]*Mapping, len(specs))
 	found := map[int][]Finding{}
@@ -407,8 +415,9 @@ func collide(a, b *Mapping) (Finding, bool) {
 	return Finding{}, false
 }
 
-// rowsApart tells whether items of two tables always take different rows of one target. Of a default row key nothing is known without the
-// key schema: it begins with an attribute's value, so that no literal of another row key keeps it away.
+// rowsApart reports whether items of two tables always take different rows of one target. Without
+// the key schema nothing is known about a default row key: it begins with an attribute's value, so
+// no literal in another row key keeps the two apart.
 func rowsApart(a *write, ruleA *rule, b *write, ruleB *rule) bool {
 	if a.template == nil || b.template == nil {
 		return false
@@ -416,7 +425,7 @@ func rowsApart(a *write, ruleA *rule, b *write, ruleB *rule) bool {
 	return partsApart(a.row, ruleA.implied(), b.row, ruleB.implied())
 }
 
-// defaultKeys names the tables whose write has no row key of its own.
+// defaultKeys names the tables whose write uses the default row key.
 func defaultKeys(a *Mapping, wa *write, b *Mapping, wb *write) string {
 	var names []string
 	if wa.template == nil {

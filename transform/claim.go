@@ -12,21 +12,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Which items may have written a row that is found in a target table. A sweep asks that of what an
-// older generation left, where no image names the address any more. All of it goes the way of the
-// mapping in the end: an item is only taken for the writer of a row if a rule gives it that row,
-// whatever its attributes beyond the primary key are.
+// This file finds the items that may have written a row of a target table. A sweep needs that for
+// rows of an older generation, whose address no image names. An item counts as the writer of a row
+// only if a rule maps it to that row, regardless of its attributes beyond the primary key.
 
-// Merged is true if other source tables write to the target too, so that every row of this one
-// names its item and source.
+// Merged reports whether other source tables write to the target too. Then every row of this
+// mapping names its item and source.
 func (m *Mapping) Merged() bool { return m.merged }
 
-// OneRule reports whether all items go by one rule with one row, which owns alike whatever an item's
-// attributes are.
+// OneRule reports whether all items follow one rule with one row. Such a rule owns the same cells
+// regardless of an item's attributes.
 func (m *Mapping) OneRule() bool { return len(m.rules) == 1 && len(m.rules[0].writes) == 1 }
 
-// ParseItemKey is the inverse of ItemKey: the primary key of an item; false for text that is the
-// name of none.
+// ParseItemKey is the inverse of ItemKey: it returns the primary key of an item; false if the text
+// is not an item key.
 func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 	parts := strings.Split(text, "/")
 	if len(parts) != len(m.PrimaryKey) {
@@ -48,9 +47,9 @@ func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 	return attribute.NewItem(keys), true
 }
 
-// ItemsOf are the primary keys of the items that may have the row, as far as its key shows: usually
-// one, and none of cells that many items share. Unnamed says that the row holds a version that
-// names no item, which some rules never write.
+// ItemsOf returns the primary keys of the items that may have the row, judged by the row's key:
+// usually one, and none for cells that many items share. Unnamed says that the row holds a version
+// that names no item; rules that always name their items never write such a row.
 func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	var items []attribute.Item
 	for _, r := range m.rules {
@@ -67,9 +66,9 @@ func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	return items
 }
 
-// Claim is the remove of all that an item may have in a row, by whatever rules; false if none gives
-// it the row. Shared says that the item's version stands under its own name, beside those of
-// others. The version is not set.
+// Claim returns the removal of everything that an item may have in a row under any rule; false if
+// no rule maps the item to the row. Shared says that the item's version is stored under its own
+// name, next to the versions of other items. The version of the mutation is not set.
 func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (RowMutation, bool) {
 	claim := RowMutation{Item: m.ItemKey(keys), Table: table, Row: row, Remove: true, Keep: m.keep}
 	if shared {
@@ -96,9 +95,10 @@ func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (Ro
 	return claim, found
 }
 
-// Contests reports whether other items than the one of a claim may have cells in what it names, as
-// far as the row shows: then whoever executes the claim may delete theirs. It is for what another
-// mapping claims: a mapping's own claims touch nothing of others.
+// Contests reports whether items other than the claim's item may have cells in the families and
+// columns that the claim names, judged by the row. If so, executing the claim may delete their
+// cells. It is for claims of another mapping: a mapping's own claims touch only the cells of their
+// item.
 func (m *Mapping) Contests(claim RowMutation) bool {
 	for _, r := range m.rules {
 		for _, w := range r.writes {
@@ -118,7 +118,7 @@ func (m *Mapping) Contests(claim RowMutation) bool {
 	return false
 }
 
-// mayHold reports whether some item has the column by this write.
+// mayHold reports whether some item may get the column from this write.
 func (w *write) mayHold(c Column) bool {
 	switch {
 	case w.folded:
@@ -130,7 +130,7 @@ func (w *write) mayHold(c Column) bool {
 	}
 }
 
-// Without is what is left of a claim without what the other one names.
+// Without returns the claim less the families and columns that the other one names.
 func (m RowMutation) Without(o RowMutation) RowMutation {
 	m.Families = slices.DeleteFunc(slices.Clone(m.Families), func(f string) bool { return slices.Contains(o.Families, f) })
 	m.Columns = slices.DeleteFunc(slices.Clone(m.Columns), func(c Column) bool {
@@ -145,7 +145,8 @@ func (m RowMutation) With(o RowMutation) RowMutation {
 	return m
 }
 
-// RowPrefix is what all rows of the mapping in a table begin with; "" if nothing is common to them.
+// RowPrefix returns the prefix that all rows of the mapping in a table share; "" if they share
+// none.
 func (m *Mapping) RowPrefix(table string) string {
 	common, first := "", true
 	for _, r := range m.rules {
@@ -163,7 +164,7 @@ func (m *Mapping) RowPrefix(table string) string {
 	return common
 }
 
-// CommonPrefix is what both texts begin with.
+// CommonPrefix returns the longest prefix of both texts.
 func CommonPrefix(a, b string) string {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -172,8 +173,8 @@ func CommonPrefix(a, b string) string {
 	return a[:n]
 }
 
-// fits reports whether an item can have the row by a write of the rule, if these are its keys;
-// without any, whether some item can.
+// fits reports whether the write can map an item with these keys to the row; without keys, whether
+// it can map some item there.
 func (w *write) fits(m *Mapping, r *rule, row string, keys attribute.Item) bool {
 	known := r.implied()
 	if keys.Exists() && !m.admits(r, keys) {
@@ -214,7 +215,8 @@ func (m *Mapping) admits(r *rule, keys attribute.Item) bool {
 	return true
 }
 
-// valueOf is the value that an attribute has in every item of a condition with these keys.
+// valueOf returns the value that an attribute has in every item that has these keys and matches the
+// condition.
 func valueOf(name string, keys attribute.Item, known Implying) (attribute.Value, bool) {
 	if v, ok := keys.Get(name); ok || known == nil {
 		return v, ok
@@ -230,9 +232,9 @@ func valueOf(name string, keys attribute.Item, known Implying) (attribute.Value,
 	return attribute.Value{}, false
 }
 
-// reaches reports whether the parts can become the text. Of a placeholder whose value is known,
-// text gives what it becomes; ok is false if it becomes nothing. Any other can be all that its form
-// allows. Without text no value is known.
+// reaches reports whether the parts can become the text whole. The function text returns what a
+// placeholder with a known value becomes; ok is false if it has no text. Any other placeholder can
+// become every text that its form allows. If the function text is nil, no value is known.
 func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, known, ok bool)) bool {
 	at := make([]bool, len(whole)+1) // where the next part can begin
 	at[0] = true
@@ -264,8 +266,8 @@ func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, 
 	return at[len(whole)]
 }
 
-// extent is how long a placeholder of an unknown value can be at the beginning of a text. Least is
-// above most if it cannot begin so.
+// extent returns how many bytes of rest a placeholder of an unknown value can take from its
+// beginning. Least is greater than most if rest cannot begin with the placeholder.
 func (p *rowPart) extent(rest string) (least, most int) {
 	if n, ok := p.width(); ok {
 		if n > len(rest) {
@@ -295,9 +297,9 @@ func (p *rowPart) selfEnding() bool {
 	return len(p.calls) > 0 && p.calls[len(p.calls)-1].Name == "sortable"
 }
 
-// width is how many bytes the placeholder always has, if its last function says so.
+// width returns the placeholder's length in bytes, if its last function fixes it.
 func (p *rowPart) width() (int, bool) {
-	if len(p.calls) == 0 || p.escaped != 0 { // what is escaped may be longer
+	if len(p.calls) == 0 || p.escaped != 0 { // escaping may lengthen it
 		return 0, false
 	}
 	switch c := p.calls[len(p.calls)-1]; c.Name {
@@ -311,8 +313,8 @@ func (p *rowPart) width() (int, bool) {
 	return 0, false
 }
 
-// invert takes a row apart: the primary key that is in it, as far as its parts can be kept apart
-// and their functions can be undone. Fits reports whether it is so.
+// invert splits a row into its parts and returns the primary key in it, if the parts can be told
+// apart and their functions can be undone. Use fits to check that the item can have the row.
 func (w *write) invert(m *Mapping, r *rule, row string) (attribute.Item, bool) {
 	known := r.implied()
 	values := map[string]attribute.Value{}
@@ -353,8 +355,8 @@ func (w *write) invert(m *Mapping, r *rule, row string) (attribute.Item, bool) {
 	return attribute.NewItem(keys), true
 }
 
-// end is the length of the placeholder at the beginning of what is left of a row; false if the row
-// does not show it.
+// end returns the length of the placeholder at the beginning of rest, the unread part of a row;
+// false if the row does not show its end.
 func (w *write) end(i int, rest string) (int, bool) {
 	p := &w.row[i]
 	if least, most := p.extent(rest); least == most {
@@ -362,7 +364,7 @@ func (w *write) end(i int, rest string) (int, bool) {
 	} else if least > most {
 		return 0, false
 	}
-	literals := 0 // behind the last placeholder
+	literals := 0 // after the last placeholder
 	for _, q := range w.row[i+1:] {
 		if q.name != "" {
 			literals = -1
@@ -380,7 +382,8 @@ func (w *write) end(i int, rest string) (int, bool) {
 	return n, n >= 0
 }
 
-// undo is the value whose text this is, if the functions of the placeholder can be undone.
+// undo returns the value that the placeholder turned into this text, if its functions can be
+// undone.
 func (p *rowPart) undo(text string, known Implying) (string, bool) {
 	if p.escaped != 0 {
 		text = percentDecoded(text)
@@ -426,7 +429,8 @@ func (p *rowPart) undo(text string, known Implying) (string, bool) {
 	return text, true
 }
 
-// percentDecoded is the inverse of appendEscaped; what that does not write stays as it is.
+// percentDecoded is the inverse of appendEscaped. Escapes that appendEscaped does not write stay as
+// they are.
 func percentDecoded(s string) string {
 	var b []byte
 	for i := 0; i < len(s); i++ {
@@ -441,13 +445,15 @@ func percentDecoded(s string) string {
 	return string(b)
 }
 
-// Found is what a read of one item found: Image does not exist if the source does not hold it.
+// Found is the result of reading one item. Image does not exist if the source does not hold the
+// item.
 type Found struct{ Keys, Image attribute.Item }
 
-// Sweep asserts what consistent reads found at readAt, as a load does (Load): what the images map
-// to is put, and what is claimed beside that is removed. Of a row that is put, what is claimed is
-// deleted too. Claims are those of items that are among the found ones; their versions are those that the rows hold, if
-// any: with a version attribute the removal of an item that is gone is ranked by what was there.
+// Sweep turns consistent reads at readAt into mutations, as Load does: the rows that the images map
+// to are put, and claimed rows beyond those are removed. In a row that is put, the claimed cells
+// are deleted too. Claims belong to items that are among the found ones. A claim's version is the
+// version that the row holds, if any: with a version attribute, the removal of a deleted item is
+// ranked by that version.
 func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, readAt time.Time) Batch {
 	var images []attribute.Item
 	var absent []attribute.Item

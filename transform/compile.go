@@ -18,7 +18,7 @@ type rule struct {
 	writes []*write
 }
 
-// write is a compiled Write: what an item becomes in one row.
+// write is a compiled Write: what an item puts into one row.
 type write struct {
 	table    string
 	row      []rowPart
@@ -31,21 +31,22 @@ type write struct {
 	cell      *CellRule
 	only      []string // sorted; nil: all but dropped
 
-	// Otherwise attributes are columns. Targets are sorted by attribute; star is for all others, nil if they are not copied.
+	// Otherwise attributes become columns. Targets are sorted by attribute; star is the target of
+	// all other attributes, nil if they are not copied.
 	targets []target
 	star    *target
-	clashes []string // attributes that would get a column which a rule gives to another one
-	spread  bool     // values become several columns, whose names may meet
+	clashes []string // attributes whose column a rule gives to another attribute
+	spread  bool     // values become several columns, whose names may collide
 
 	families   []string // owned as a whole
 	columns    []Column // owned one by one
-	ownVersion bool     // of the row, under the item's key
-	origin     bool     // the row does not tell the item
-	ours       bool     // NewMapping's, whose rows never begin as a witness's
+	ownVersion bool     // the row holds the item's version under the item's key
+	origin     bool     // the row key does not identify the item
+	ours       bool     // made by NewMapping: its rows never begin like a witness key
 	ages       map[string]time.Duration
 }
 
-// target is where an attribute goes.
+// target is the place that an attribute is written to.
 type target struct {
 	attribute string
 	drop      bool
@@ -58,16 +59,16 @@ type target struct {
 
 // rowPart is a compiled Part.
 type rowPart struct {
-	literal string // then the rest is empty
+	literal string // if set, all other fields are empty
 	name    string
 	kind    attribute.Kind // of a primary key attribute; KindNone for any other, which may be S, N or B from item to item
 	calls   []Call
 	escaped byte
-	digits  bool   // a part of the table's name with a fixed number of digits
+	digits  bool   // a part of the table's name that has a fixed number of digits
 	where   string // "the row key", "the column"
 }
 
-// New compiles a mapping. What Check finds wrong with it is an error, ErrMapping; warnings are not.
+// New compiles a mapping. A finding of Check is an error, ErrMapping, unless it is a warning.
 func New(spec Spec) (*Mapping, error) {
 	m, findings := compile(&spec, true)
 	for _, f := range findings {
@@ -78,12 +79,12 @@ func New(spec Spec) (*Mapping, error) {
 	return m, nil
 }
 
-// compiler collects findings on the way.
+// compiler compiles a spec and collects findings.
 type compiler struct {
 	spec     *Spec
 	m        *Mapping
 	schema   bool // the key schema is known
-	symbolic bool // Spec.Varies are unknown
+	symbolic bool // the values of Spec.Varies are unknown
 	findings []Finding
 	families map[string]*Family
 }
@@ -94,7 +95,7 @@ func compile(spec *Spec, needKey bool) (*Mapping, []Finding) {
 	return c.m, c.findings
 }
 
-// compile compiles the spec, and reports what is wrong with it.
+// compile compiles the spec and reports findings.
 func (c *compiler) compile(spec *Spec, needKey bool) {
 	c.spec, c.schema, c.families = spec, len(spec.PrimaryKey) > 0, map[string]*Family{}
 	c.m = &Mapping{spec: spec, Source: spec.Source, Table: spec.Table, ttl: spec.TTL, keep: spec.KeepVersions, number: spec.VersionAttribute, merged: spec.Merged, PrimaryKey: slices.Clone(spec.PrimaryKey)}
@@ -130,7 +131,7 @@ func (c *compiler) compile(spec *Spec, needKey bool) {
 	c.m.conclude()
 }
 
-// insteadOf is what to write instead of a capture that the table's name does not have.
+// insteadOf returns the fix for a capture that the table's name does not have.
 func (c *compiler) insteadOf(name string) string {
 	fix := "write {" + name + "} for an attribute"
 	var known []string
@@ -144,7 +145,7 @@ func (c *compiler) insteadOf(name string) string {
 	return fix
 }
 
-// at is the place of a write in the spec.
+// at locates a write in the spec.
 type at struct{ rule, write int }
 
 func (c *compiler) report(f Finding) { c.findings = append(c.findings, f) }
@@ -171,7 +172,7 @@ func (c *compiler) names(needKey bool) {
 	}
 }
 
-// conclude derives what Fold asks often.
+// conclude derives the fields that Fold reads often.
 func (m *Mapping) conclude() {
 	m.keyOnly = true
 	isKey := func(name string) bool { return m.keyType(name) != attribute.KindNone }
@@ -274,7 +275,7 @@ func (c *compiler) fold(w *write, spec *Write, where at) {
 	c.declared(spec.Cell.Family, AsJSON, where, "cell", "")
 }
 
-// columns compiles the rules of columns.
+// columns compiles the column rules.
 func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 	if rules == nil {
 		if len(c.spec.Families) != 1 {
@@ -339,7 +340,7 @@ func sortTargets(w *write) {
 	slices.SortFunc(w.targets, func(a, b target) int { return strings.Compare(a.attribute, b.attribute) })
 }
 
-// clashes finds columns that two attributes would get.
+// clashes reports columns that two attributes would share.
 func (c *compiler) clashes(w *write, where at) {
 	taken := map[Column]string{}
 	for _, t := range w.targets {
@@ -364,7 +365,7 @@ func (c *compiler) clashes(w *write, where at) {
 	}
 }
 
-// find is the target that a rule names for the attribute.
+// find returns the target that a rule gives to the attribute.
 func (w *write) find(attr string) *target {
 	n, ok := slices.BinarySearchFunc(w.targets, attr, func(t target, name string) int { return strings.Compare(t.attribute, name) })
 	if !ok {
@@ -373,7 +374,7 @@ func (w *write) find(attr string) *target {
 	return &w.targets[n]
 }
 
-// written are the families that a write writes, in the order in which they are named.
+// written returns the families that a write uses, in the order in which the rule names them.
 func (w *write) written() []string {
 	if w.folded {
 		return []string{w.family}
@@ -393,7 +394,8 @@ func (w *write) written() []string {
 	return families
 }
 
-// declared checks that a family exists, and that it is an aggregate that keeps its cells exactly if counters are written to it.
+// declared checks that a family exists, that counters go only to aggregates that keep their cells,
+// and that aggregates take only counters.
 func (c *compiler) declared(family string, as Encoding, where at, field, attr string) {
 	f := c.families[family]
 	finding := Finding{Rule: where.rule, Write: where.write, Field: field, Name: attr}
@@ -425,12 +427,13 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attr st
 	c.report(finding)
 }
 
-// longestAge is the longest age of a rule by which cells can be stamped to expire. The stamp is so far before the end, and no cell is of before
-// 1970: with an age of 60 years, none would expire before 2030, whatever its item says. Items that are written end in the future, or up to five
-// years ago.
+// longestAge is the longest age of a rule by which cells can be stamped to expire. The stamp is the
+// expiry minus the age, and no cell can be dated before 1970: with an age of 60 years, no cell
+// would expire before 2030, whatever its item says. Items that are written end in the future, or up
+// to five years ago.
 const longestAge = 18250 * 24 * time.Hour
 
-// expiry checks that garbage collection can expire what the time to live says.
+// expiry checks that garbage collection can expire items at their time to live.
 func (c *compiler) expiry() {
 	if c.spec.TTL.Attribute == "" || c.spec.TTL.Expire != ExpireByGC {
 		return

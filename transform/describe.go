@@ -8,14 +8,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// description is a mapping in a form that can be kept: a ledger holds it from the day on which the mapping is replaced until
-// nothing is left of what it wrote (H102).
+// description is a mapping in a form that can be kept: a ledger holds it from the time when the
+// mapping is replaced until nothing that the mapping wrote is left (H102).
 type description struct {
 	Source       string            `json:"source"`
 	Table        string            `json:"table"`
 	PrimaryKey   []describedKey    `json:"primary_key"`
-	Family       string            `json:"family,omitempty"`  // of a mapping without rules
-	RowKey       []string          `json:"row_key,omitempty"` // of a mapping without rules
+	Family       string            `json:"family,omitempty"`  // only for a mapping without rules
+	RowKey       []string          `json:"row_key,omitempty"` // only for a mapping without rules
 	Captures     map[string]string `json:"captures,omitempty"`
 	Families     []describedFamily `json:"families,omitempty"`
 	Drop         []string          `json:"drop,omitempty"`
@@ -64,8 +64,9 @@ type describedCell struct {
 	Only      []string `json:"only,omitempty"`
 }
 
-// Describe is the mapping as a text from which Restore makes it again: the rules in their order, with templates and conditions in
-// one spelling, and the key schema. It is "" for a mapping with a condition whose text is not known.
+// Describe returns the mapping as a text from which Restore can recreate it: the rules in their
+// order, with templates and conditions in canonical form, and the key schema. It returns "" if the
+// text of a condition is not known.
 func (m *Mapping) Describe() string {
 	d := description{Source: m.Source, Table: m.Table, Family: m.Family, RowKey: m.RowKey}
 	for _, k := range m.PrimaryKey {
@@ -89,7 +90,7 @@ func (m *Mapping) Describe() string {
 	}
 	text, err := json.Marshal(d)
 	if err != nil {
-		return "" // it holds texts alone
+		return "" // cannot happen: a description holds only text
 	}
 	return string(text)
 }
@@ -109,8 +110,8 @@ func describeWrite(w Write) describedWrite {
 	return d
 }
 
-// Restore is the inverse of Describe. Parse reads conditions. Errors are ErrMapping: the text is none, or of what this version
-// does not take for a mapping any more.
+// Restore is the inverse of Describe. Parse reads conditions. Errors are ErrMapping: the text is
+// not a description, or this version no longer accepts its mapping.
 func Restore(text string, parse func(text string) (Condition, error)) (*Mapping, error) {
 	var d description
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Family is a column family that a mapping declares, in the grammar of `cbt createtable families=`: a garbage collection rule
-// and, behind a colon, the aggregate that its cells are.
-// Source: https://cloud.google.com/bigtable/docs/cbt-reference
+// Family is a column family that a mapping declares, in the grammar of `cbt createtable families=`:
+// a garbage collection rule and, after a colon, the type of aggregate if its cells are one. Source:
+// https://cloud.google.com/bigtable/docs/cbt-reference
 type Family struct {
 	Name      string
 	GC        GC
 	Aggregate Aggregate
 }
 
-// Aggregate is what the cells of a family add up to; none for ordinary cells.
+// Aggregate is the type of aggregate that a family holds; empty for ordinary cells.
 type Aggregate string
 
 // The aggregates, named as cbt names them.
@@ -30,7 +30,7 @@ const (
 	IntHLL      Aggregate = "inthll"
 )
 
-// Rule writes what ParseFamily reads.
+// Rule returns the text that ParseFamily reads.
 func (f Family) Rule() string {
 	if f.Aggregate == NoAggregate {
 		return f.GC.String()
@@ -38,18 +38,19 @@ func (f Family) Rule() string {
 	return f.GC.String() + ":" + string(f.Aggregate)
 }
 
-// GC is a garbage collection rule: one limit, or several that are joined. The zero value keeps everything.
+// GC is a garbage collection rule: one limit, or several limits joined by an operator. The zero
+// value keeps everything.
 type GC struct {
-	Versions int           // cells of a column beyond so many, from the newest, may be collected; 0: no such limit
+	Versions int           // all but this many newest cells of a column may be collected; 0: no such limit
 	Age      time.Duration // cells older than this may be collected; 0: no such limit
-	All      bool          // of Rules, all must allow it; otherwise one is enough
+	All      bool          // a cell may be collected if all Rules allow it; otherwise one is enough
 	Rules    []GC
 }
 
 // never reports whether nothing is ever collected.
 func (g GC) never() bool { return g.Versions == 0 && g.Age == 0 && len(g.Rules) == 0 }
 
-// hasAge reports whether any limit of age stands in the rule.
+// hasAge reports whether the rule contains a limit of age.
 func (g GC) hasAge() bool {
 	for _, r := range g.Rules {
 		if r.hasAge() {
@@ -59,7 +60,7 @@ func (g GC) hasAge() bool {
 	return g.Age > 0
 }
 
-// ageless is the rule, or one that keeps everything if it has a limit of age.
+// ageless returns the rule, or a rule that keeps everything if the rule has a limit of age.
 func (g GC) ageless() GC {
 	if g.hasAge() {
 		return GC{}
@@ -67,7 +68,8 @@ func (g GC) ageless() GC {
 	return g
 }
 
-// keeps is how many cells of a column the rule leaves for ever, and false if there is no such limit. It is for rules without an age.
+// keeps returns how many newest cells of a column the rule always keeps; false if it keeps all. It
+// is for rules without a limit of age.
 func (g GC) keeps() (versions int, limited bool) {
 	if len(g.Rules) == 0 {
 		return g.Versions, g.Versions > 0
@@ -84,7 +86,8 @@ func (g GC) keeps() (versions int, limited bool) {
 	return versions, limited
 }
 
-// expiry is the age from which every cell may be collected, however few there are; false if the rule keeps some for ever.
+// expiry returns the age from which every cell may be collected, however few there are; false if
+// the rule keeps some permanently.
 func (g GC) expiry() (time.Duration, bool) {
 	if len(g.Rules) == 0 {
 		return g.Age, g.Age > 0
@@ -103,7 +106,7 @@ func (g GC) expiry() (time.Duration, bool) {
 	return expiry, found == len(g.Rules) || found > 0 && !g.All
 }
 
-// String writes the rule as cbt reads it.
+// String returns the rule as cbt reads it.
 func (g GC) String() string {
 	switch {
 	case len(g.Rules) > 0:
@@ -126,8 +129,9 @@ func (g GC) String() string {
 	return "never"
 }
 
-// Canonical is the rule in the one form of all that mean the same by their operators alone: rules within rules of their kind stand beside
-// these, in a fixed order and each of them once. For rules without operators it is the rule.
+// Canonical returns the one form of all rules that mean the same by their operators alone: a rule
+// nested in a rule of its kind is merged into the outer one, and each part appears once, in a fixed
+// order. A rule without operators is returned unchanged.
 func (g GC) Canonical() GC {
 	if len(g.Rules) == 0 {
 		return g
@@ -148,10 +152,10 @@ func (g GC) Canonical() GC {
 	return flat
 }
 
-// Same reports whether two rules are one, whatever the order of their parts.
+// Same reports whether two rules are equal, regardless of the order of their parts.
 func (g GC) Same(other GC) bool { return g.Canonical().String() == other.Canonical().String() }
 
-// ageText writes an age in one number and one unit, which is all that cbt reads.
+// ageText returns an age as one number and one unit, the only form that cbt reads.
 func ageText(d time.Duration) string {
 	for _, unit := range []struct {
 		length time.Duration
@@ -164,8 +168,8 @@ func ageText(d time.Duration) string {
 	return d.String()
 }
 
-// familyName is the form of a family's name, which has 64 characters at most.
-// Source: https://cloud.google.com/bigtable/docs/reference/admin/rpc/google.bigtable.admin.v2
+// familyName matches a family's name, which has at most 64 characters. Source:
+// https://cloud.google.com/bigtable/docs/reference/admin/rpc/google.bigtable.admin.v2
 var familyName = regexp.MustCompile(`^[-_.a-zA-Z0-9]{1,64}$`)
 
 // ParseFamily reads "<rule>" or "<rule>:<aggregate>", such as "maxversions=1 || maxage=30d" or "never:intsum".
@@ -201,7 +205,8 @@ func checkFamilyName(name string) error {
 	return nil
 }
 
-// gcWords splits a rule into words, operators and parentheses. The operators are words in cbt too: and, or.
+// gcWords splits a rule into words, operators and parentheses. Like cbt, it also reads the
+// operators as words: and, or.
 func gcWords(text string) []string {
 	for _, sign := range []string{"||", "&&", "(", ")"} {
 		text = strings.ReplaceAll(text, sign, " "+sign+" ")
@@ -294,13 +299,14 @@ func (p *gcParser) limit() (GC, error) {
 	return GC{}, fmt.Errorf("%w: %q is not maxversions=N, maxage=30d or never", ErrMapping, word)
 }
 
-// mostVersions is far beyond any use, and fits the 32 bits that the service has for it.
+// mostVersions is far more than any table needs, and fits the service's field of 32 bits.
 const mostVersions = 1 << 30
 
-// outOfBounds has the form of a limit, and is met where its number was not taken.
+// outOfBounds matches a limit whose number was rejected.
 var outOfBounds = regexp.MustCompile(`^(?:maxversions=[0-9]+|maxage=(?:[0-9]+d|[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h)))$`)
 
-// parseAge reads a duration of Go or of cbt, which knows days: 30d, 36h, 90m. Bigtable's shortest age is a millisecond.
+// parseAge reads a duration as Go or cbt writes it; cbt also has days: 30d, 36h, 90m. Bigtable's
+// shortest age is a millisecond.
 func parseAge(text string) (time.Duration, bool) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)

@@ -11,30 +11,33 @@ import (
 type Stamp struct {
 	// Generation and Hop rank the shard.
 	Generation, Hop uint32
-	// NotBefore is the Latest of the shard's previous page, zero for the first: cell times never go back within a shard,
-	// while the times of changes may.
+	// NotBefore is the Latest of the shard's previous page, zero for the first. Cell times never go
+	// back within a shard, although the times of changes may.
 	NotBefore time.Time
-	// DualWrites tells that the application writes the target, too: rows get what Batch.Timestamped needs.
+	// DualWrites says that the application writes the target too. Rows then get the fields that
+	// Batch.Timestamped needs.
 	DualWrites bool
-	// Apart tells that the changes are in no order among items, as those of a window: each has its own time.
+	// Apart says that changes of different items are in no order, as in an export window: each cell
+	// then has the time of its own change.
 	Apart bool
 }
 
-// history is what a page says of one item.
+// history is everything that a page says about one item.
 type history struct {
 	item   string // ItemKey
 	newest int    // index of its last change
 	micros int64  // cell time at that change
-	// addresses are those of all images of the item in the page that have one.
+	// addresses are the addresses of all images of the item in the page that have one.
 	addresses []address
-	rule      *rule // that decides for the newest image
-	// reason is why the newest image has no address, unknown why the page does not tell all addresses: then the item is parked.
+	rule      *rule // the rule that decides for the newest image
+	// reason says why the newest image has no address; unknown says why the page does not show all
+	// addresses. In both cases the item is parked.
 	reason      error
 	unknown     string
-	keyOnly     bool     // all addresses are those of every image
-	unaddressed bool     // an old image has no address: a change that brought it is parked
+	keyOnly     bool     // every image has the same addresses
+	unaddressed bool     // an old image has no address, so the change that wrote it is parked
 	puts        [][]Cell // room for one
-	moments     []moment // all changes of the item in the page: of a mapping that keeps older cells, and under dual writes
+	moments     []moment // all changes of the item in the page; set if older cells are kept, with a version attribute, and under dual writes
 }
 
 // moment is a change of an item and the time of its cells.
@@ -43,18 +46,20 @@ type moment struct {
 	micros int64
 }
 
-// current reports whether the newest image maps to an address.
+// current reports whether the newest image maps to the i-th address.
 func (h *history) current(i int) bool { return h.keyOnly || h.addresses[i].change == h.newest }
 
 // Fold turns the changes of one page, in the order of the stream, into one mutation per item and row.
 //
-// Per item it keeps the newest image, which is the last one, and the union of the addresses that any old or new image of the page
-// maps to. The addresses that the newest image does not map to are removed at the newest version (T2): an item that moves
-// a→b→c within a page leaves neither a nor b behind. An old image without an address contributes none; nothing was ever
-// written for it. Items come in the order in which they first appear in the page.
+// Of each item it keeps the newest image, which is the last one, and the union of the addresses
+// that any old or new image in the page maps to. The addresses that the newest image does not map
+// to are removed at the newest version (T2): an item that moves a→b→c within a page leaves neither
+// a nor b behind. An old image without an address adds none, because nothing was ever written for
+// it. Items come in the order of their first appearance in the page.
 //
-// If the newest image cannot be mapped, its change is parked whole and every row of the union is removed, its own included
-// if it has one (T5). The same happens when an image is missing that is needed to know what to write or to remove.
+// If the newest image cannot be mapped, its change is parked whole and every row of the union is
+// removed, including its current one, if known (T5). The same happens if the page lacks an image
+// that is needed to know what to write or to remove.
 func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 	histories, latest := m.histories(changes, s)
 	b := Batch{
@@ -78,7 +83,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 			puts, reason = nil, fell
 		}
 		if reason != "" {
-			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed: there is no own one
+			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed
 		}
 		if h.unaddressed {
 			b.Unaddressed = append(b.Unaddressed, Unaddressed{h.item, v})
@@ -95,7 +100,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 	return b
 }
 
-// put maps the newest image. A reason says why there is nothing to put.
+// put maps the newest image. If there is nothing to put, reason says why.
 func (m *Mapping) put(enc *encoder, c *cdc.Change, h *history) (puts [][]Cell, reason string) {
 	if !c.New.Exists() {
 		return nil, "the stream record has no new image of the item"
@@ -128,11 +133,12 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// histories groups a page by item, in order of first appearance, and returns the highest cell time with it, in microseconds.
+// histories groups a page by item, in order of first appearance. It also returns the highest cell
+// time, in microseconds.
 func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64) {
 	latest := cellTime(stamp.NotBefore)
 	list := make([]history, 0, len(changes))
-	index := make(map[string]int, len(changes)) // for look-up only: the order is the list's
+	index := make(map[string]int, len(changes)) // for lookup only: the list has the order
 	room := make([]address, len(changes))       // for one address per item
 	cells := make([][]Cell, len(changes))
 	var key []byte
@@ -162,7 +168,7 @@ func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64
 		}
 		switch {
 		case m.keyOnly && known:
-			// The addresses of the first change are those of all.
+			// All changes have the addresses of the first.
 		case m.keyOnly:
 			h.reason = h.add(m, &s, c.Keys, i, true)
 			h.unaddressed = h.reason != nil
@@ -173,8 +179,8 @@ func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64
 	return list, latest
 }
 
-// follow adds the addresses of a change's images to the union. An old image without an address contributes none; nothing was ever
-// written for it.
+// follow adds the addresses of a change's images to the union. An old image without an address adds
+// none, because nothing was ever written for it.
 func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
 	h.reason, h.rule = nil, nil
 	if c.Old.Exists() {
@@ -188,15 +194,18 @@ func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
 	}
 }
 
-// CellTime is the timestamp that Load gives the cells of items that were read at a time, unless the item has one of its own.
+// CellTime returns the timestamp that Load gives the cells of items that were read at a time,
+// unless the item sets its own.
 func CellTime(readAt time.Time) int64 { return cellTime(readAt) }
 
-// cellTime is Bigtable's timestamp of a time: microseconds in whole milliseconds, never negative.
+// cellTime returns a time as a Bigtable timestamp: microseconds in whole milliseconds, never
+// negative.
 func cellTime(t time.Time) int64 { return max(0, t.UnixMilli()) * 1000 }
 
-// Load turns items that a load read at readAt into mutations at the version (generation, LoadHop, the second of readAt, CountExact):
-// a later load of the same generation outranks an earlier one, and every change of a stream outranks both. ReadAt must not be
-// later than the moment at which the read began. Items that cannot be mapped are parked as Fold parks them.
+// Load turns items that a load read at readAt into mutations at the version (generation, LoadHop,
+// the second of readAt, CountExact): a later load of the same generation outranks an earlier one,
+// and every change of a stream outranks both. ReadAt must not be later than the start of the read.
+// Items that cannot be mapped are parked as in Fold.
 func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Time) Batch {
 	micros := cellTime(readAt)
 	v := LoadVersion(generation, readAt)
@@ -230,15 +239,16 @@ func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Tim
 	return b
 }
 
-// LoadWindow turns the changes of a window of an incremental export, one of each item, whose sequence number is that of LoadVersion at
-// the window's end, into mutations at that version, puts and removes alike: they outrank what a load read before the end, and are
-// outranked by later windows and by changes of the stream. Cells have the times of the changes. An address that the item's old image
-// had and the new one has not is removed, as Fold removes it.
+// LoadWindow turns the changes of an export window into mutations at the version LoadVersion of the
+// window's end, for puts and removes alike. Changes has one change per item, whose sequence number
+// is the sequence number of that version. The mutations outrank images that a load read before the
+// end. Later windows and changes of the stream outrank them. Cells have the times of the changes.
+// An address that the item's old image had and the new one does not have is removed, as in Fold.
 func LoadWindow(m *Mapping, changes []cdc.Change, generation uint32) Batch {
 	return Fold(m, changes, Stamp{Generation: generation, Hop: LoadHop, Apart: true})
 }
 
-// LoadVersion is the version of what a load or a sweep read at a time.
+// LoadVersion returns the version of items that a load or a sweep read at a time.
 func LoadVersion(generation uint32, readAt time.Time) Version {
 	return NewVersion(generation, LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), CountExact)
 }

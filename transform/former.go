@@ -6,11 +6,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// What a mapping may do with what one before it left in its rows (H102).
+// What a mapping may do with cells that an earlier mapping left in its rows (H102).
 
-// Sole is the name of the one version that the mapping's items can have in a row, "" for that of a row which is one item's alone;
-// false if no item has the row, or several may have cells in it side by side. Whoever writes that version may remove all
-// else of ours that stands in the row: no other item of the mapping has anything there.
+// Sole returns the name of the only version that the mapping's items can have in a row: "" if the
+// row belongs to one item. It returns false if no item maps to the row, or if several items may
+// have cells in it. A writer of that version may remove every other cell of replicator in the row,
+// because no other item of the mapping has any there.
 func (m *Mapping) Sole(table, row string) (owner string, ok bool) {
 	for _, r := range m.rules {
 		for _, w := range r.writes {
@@ -24,7 +25,7 @@ func (m *Mapping) Sole(table, row string) (owner string, ok bool) {
 					return "", false
 				}
 				if !w.fits(m, r, row, keys) {
-					continue // the condition or a function says that it is no item's
+					continue // the condition or a function rules out that an item has it
 				}
 				name = m.ItemKey(keys)
 			}
@@ -37,7 +38,7 @@ func (m *Mapping) Sole(table, row string) (owner string, ok bool) {
 	return owner, ok
 }
 
-// WrittenIn are the families that some item may have cells in, in a row of a target table.
+// WrittenIn returns the families in which some item may have cells, in a row of a target table.
 func (m *Mapping) WrittenIn(table, row string) []string {
 	var families []string
 	for _, r := range m.rules {
@@ -51,21 +52,21 @@ func (m *Mapping) WrittenIn(table, row string) []string {
 	return families
 }
 
-// Change is what another mapping makes of the same source table.
+// Change is the difference between two mappings of one source table.
 type Change struct {
 	// NewTables and FormerTables are the target tables that only one of the two writes.
 	NewTables, FormerTables []string
 	// NewColumns and FormerColumns are the columns that only one of the two writes, as "table family:column", with * for columns of
 	// any name and a template for cells.
 	NewColumns, FormerColumns []string
-	// RowKeys tells that row keys are made in another way, of some items at least.
+	// RowKeys says that at least some items get other row keys.
 	RowKeys bool
-	// Unattributed are families, as "table family", in which items share rows by the new mapping: of what the former one wrote
-	// there it may not be clear whose it is.
+	// Unattributed lists families, as "table family", in which items share rows under the new
+	// mapping. Cells that the former mapping wrote there may not be attributable to an item.
 	Unattributed []string
 }
 
-// ChangeOf compares a mapping with the one that takes its place.
+// ChangeOf compares a mapping with its successor.
 func ChangeOf(former, present *Mapping) Change {
 	c := Change{
 		NewTables: lacking(present.Tables(), former.Tables()), FormerTables: lacking(former.Tables(), present.Tables()),
@@ -84,7 +85,8 @@ func ChangeOf(former, present *Mapping) Change {
 	return c
 }
 
-// key is how the mapping's first write to a write's table and family makes rows and cells there.
+// key returns the templates of row and cell in the mapping's first write to the table and family of
+// like.
 func (m *Mapping) key(like *write) string {
 	for _, r := range m.rules {
 		for _, w := range r.writes {
@@ -144,7 +146,7 @@ func (m *Mapping) columns() []string {
 	return columns
 }
 
-// lacking are those of a list that the other one lacks, in their order.
+// lacking returns the elements of list that other lacks, in their order.
 func lacking(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }

@@ -16,33 +16,35 @@ import (
 // Function is a function of row key and column templates.
 type Function struct {
 	Name    string
-	Example string // as it is written, with a typical argument
+	Example string // a call with a typical argument
 	Meaning string // one line
-	Order   Order  // what it does to the order of values
+	Order   Order  // how it changes the order of values
 
 	takesText, takesNumber bool
-	low, high              int // of the number
+	low, high              int // the bounds of the number
 	check                  func(Call) string
 
 	// selfDelimiting: the end of the text follows from the text itself.
 	selfDelimiting bool
-	// injective: different values give different texts. prefixed functions are so for values that begin with their argument.
+	// injective: different values give different texts. prefixed: this holds for values that begin
+	// with the argument.
 	injective, prefixed bool
 	apply               func(v scalar, c *Call) (scalar, error)
 }
 
-// Order says how the results of a function sort as bytes, which is how rows sort, where it is the last of its placeholder.
+// Order says how the results of a function sort as bytes, which is how rows sort. It holds for the
+// last function of a placeholder.
 type Order uint8
 
-// The orders. Pad, sortable and newest_first order numbers by their values; for the others, as without a function, values are their bytes,
-// and a number is its text.
+// The orders. Pad, sortable and newest_first order numbers by value. All other functions, and
+// placeholders without a function, order values by their bytes and numbers by their text.
 const (
-	OrderLost     Order = iota // in no order that can be relied on
-	OrderKept                  // as the values do; of after, before and part, as what is cut out of them does
+	OrderLost     Order = iota // in no reliable order
+	OrderKept                  // as the values do; for after, before and part, as the extracted pieces do
 	OrderReversed              // the largest first
 )
 
-// String is "kept", "reversed" or "lost".
+// String returns "kept", "reversed" or "lost".
 func (o Order) String() string { return [...]string{"lost", "kept", "reversed"}[o] }
 
 // scalar is a value on its way through the functions of a placeholder.
@@ -51,7 +53,7 @@ type scalar struct {
 	text string
 }
 
-// errFunction is why a function does not take a value. It holds no item data.
+// errFunction says why a function rejects a value. It holds no item data.
 type errFunction string
 
 func (e errFunction) Error() string { return string(e) }
@@ -60,7 +62,7 @@ func refuse(format string, args ...any) (scalar, error) {
 	return scalar{}, errFunction(fmt.Sprintf(format, args...))
 }
 
-// functions are all functions by name.
+// functions holds all functions by name.
 var functions = func() map[string]*Function {
 	byName := make(map[string]*Function, len(functionList))
 	for i := range functionList {
@@ -69,10 +71,10 @@ var functions = func() map[string]*Function {
 	return byName
 }()
 
-// Functions are all functions of templates, in the order of the reference.
+// Functions returns all functions of templates, in the order of the reference.
 func Functions() []Function { return slices.Clone(functionList) }
 
-// functionNames are the names of all functions, in the order of the reference.
+// functionNames returns the names of all functions, in the order of the reference.
 func functionNames() []string {
 	names := make([]string, len(functionList))
 	for i := range functionList {
@@ -152,8 +154,8 @@ func nthPart(v scalar, c *Call) (scalar, error) {
 	return scalar{textual(v.kind), head}, nil
 }
 
-// whole is a whole number from 0 up in canonical digits. Text with leading zeros is refused: 7 and 07 are two texts, and
-// would become one.
+// whole returns the canonical digits of a whole number that is not negative. It rejects text with
+// leading zeros: 7 and 07 are different texts, and would become the same.
 func whole(v scalar) (string, error) {
 	digits := v.text
 	switch {
@@ -188,7 +190,7 @@ func newestFirst(v scalar, c *Call) (scalar, error) {
 	return scalar{attribute.KindS, complement(padded.text)}, nil
 }
 
-// complement replaces each digit by what it lacks to nine.
+// complement replaces each digit d by 9-d.
 func complement(digits string) string {
 	b := []byte(digits)
 	for i := range b {
@@ -197,9 +199,11 @@ func complement(digits string) string {
 	return string(b)
 }
 
-// The form of sortable: a digit for the sign, three for the power of ten, the digits, and a mark that sorts below all digits or,
-// for negative numbers, whose digits are complemented, above them. So a number sorts before all longer ones that begin as it
-// does, or behind them, whatever follows in the row key; and the text tells its own end.
+// The form of sortable: a digit for the sign, three for the power of ten, the digits, and an end
+// mark. The mark sorts below all digits; for negative numbers, whose digits are complemented, it
+// sorts above them. So a number sorts before (or, if negative, after) all longer numbers that begin
+// with its digits, regardless of what follows in the row key. The mark also shows where the text
+// ends.
 const (
 	sortableNegative = '0'
 	sortableZero     = "1"
@@ -215,7 +219,7 @@ func sortable(v scalar, _ *Call) (scalar, error) {
 		return refuse("needs a number")
 	}
 	if v.kind == attribute.KindS && number != v.text {
-		return refuse("needs a number as DynamoDB writes it") // 1 and 1.0 are two texts, and would become one
+		return refuse("needs a number as DynamoDB writes it") // 1 and 1.0 are different texts, and would become the same
 	}
 	if number == "0" {
 		return scalar{attribute.KindS, sortableZero}, nil
@@ -266,7 +270,8 @@ func hexadecimal(v scalar, _ *Call) (scalar, error) {
 	return scalar{attribute.KindS, hex.EncodeToString([]byte(v.text))}, nil
 }
 
-// textual is the type of what is cut out of a value: bytes stay bytes, and a piece of a number is text.
+// textual returns the type of a piece of a value: a piece of bytes is bytes, and a piece of a
+// number is text.
 func textual(kind attribute.Kind) attribute.Kind {
 	if kind == attribute.KindB {
 		return attribute.KindB

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// dateFields are what a date pattern is made of, longest first, with Go's layouts. What stands between them is literal, if it is
-// no letter.
+// dateFields are the fields of a date pattern, longest first, with Go's layouts. Characters between
+// fields are literal and must not be letters or digits.
 var dateFields = []struct{ pattern, layout string }{
 	{"yyyy", "2006"}, {"SSS", "000"}, {"MM", "01"}, {"dd", "02"}, {"HH", "15"}, {"mm", "04"}, {"ss", "05"},
 }
@@ -72,14 +72,15 @@ func epochMillis(v scalar, _ *Call) (scalar, error) {
 	return scalar{attribute.KindN, strconv.FormatInt(at.UnixMilli(), 10)}, nil
 }
 
-// secondsBelow tells epoch seconds from milliseconds: as seconds it is the year 5138, as milliseconds March 1973.
+// secondsBelow separates epoch seconds from milliseconds: smaller numbers are seconds. As seconds
+// it is the year 5138, as milliseconds March 1973.
 const secondsBelow = 100_000_000_000
 
-// isoLayouts are the forms of ISO 8601 that are read; fractions of a second may follow the seconds.
+// isoLayouts are the accepted forms of ISO 8601; fractions of a second may follow the seconds.
 var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02", "20060102T150405Z", "20060102"}
 
-// instant reads a point in time: an ISO 8601 text, in UTC if it names no zone, or a number of seconds or milliseconds since 1970.
-// Years have four digits.
+// instant parses a point in time: an ISO 8601 text, in UTC if it names no zone, or a number of
+// seconds or milliseconds since 1970. Years have four digits.
 func instant(v scalar) (time.Time, error) {
 	if v.kind == attribute.KindB {
 		return time.Time{}, errFunction("needs a date or a number, not B")

@@ -7,12 +7,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// errEncoding is why a value has no encoding; the caller adds the attribute's name.
+// errEncoding says why a value cannot be encoded; the caller adds the attribute's name.
 type errEncoding string
 
 func (e errEncoding) Error() string { return string(e) }
 
-// DynamoDB holds neither; both would be a fault on the way, and writing something else in their place would hide it.
+// DynamoDB stores neither. Each would be an error in transit, and a substitute value would hide it.
 const (
 	errUTF8 errEncoding = "text that is not valid UTF-8 has no JSON form"
 	errKind errEncoding = "no value"
@@ -76,7 +76,7 @@ func appendElements(b []byte, elements []attribute.Value) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// appendBase64 encodes in pieces, so that the text is not copied as a whole to become bytes.
+// appendBase64 encodes in pieces, to avoid a copy of the whole text as bytes.
 func appendBase64(b []byte, s string) []byte {
 	var piece [3 * 256]byte
 	for len(s) > 0 {
@@ -87,8 +87,9 @@ func appendBase64(b []byte, s string) []byte {
 	return b
 }
 
-// appendString escapes the quotation mark, the reverse solidus and the control characters below U+0020, which is what RFC 8259
-// (section 7) demands, in the shortest form it offers. encoding/json escapes more (U+2028, and '<' by default).
+// appendString escapes the quotation mark, the reverse solidus and the control characters below
+// U+0020, as RFC 8259 (section 7) requires, in the shortest form that it allows. encoding/json
+// escapes more (U+2028, and '<' by default).
 func appendString(b []byte, s string) ([]byte, error) {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

@@ -10,20 +10,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Delimiter stands between the parts of a row key.
+// Delimiter separates the parts of a row key.
 const Delimiter = '#'
 
 // ErrMapping is returned for a mapping that cannot be right for any item.
 var ErrMapping = errors.New("mapping")
 
-// Mapping says where the items of one source table live in its target tables, usually one. New makes it of rules, NewMapping without any; it
-// does not change after that and may be used by many tasks at once.
+// Mapping maps the items of one source table to rows of its target tables, usually one. New makes
+// it from rules, NewMapping without rules. It never changes, so goroutines may share it.
 type Mapping struct {
 	// Source is the DynamoDB table, Table the Bigtable table.
 	Source string
 	Table  string
-	// Family holds every attribute as the column of its name. Items own it in their row as a whole. It is empty if rules say
-	// where attributes go.
+	// Family holds every attribute, in the column of its name. An item owns the whole family in its
+	// row. It is empty if rules say where attributes go.
 	Family string
 	// PrimaryKey is the source's key schema: the partition key and, if the table has one, the sort key.
 	PrimaryKey []KeyAttribute
@@ -31,14 +31,14 @@ type Mapping struct {
 	// make the row key.
 	RowKey []string
 
-	spec    *Spec // nil: NewMapping's
+	spec    *Spec // nil: made by NewMapping
 	rules   []*rule
 	ttl     TTL
 	keyOnly bool
-	keep    bool      // older cells stay
-	number  string    // the version attribute
+	keep    bool      // older cells are kept
+	number  string    // the name of the version attribute
 	merged  bool      // other source tables write to the target
-	parts   []rowPart // the placeholders of the row key, of NewMapping's mappings
+	parts   []rowPart // the placeholders of the row key; only if made by NewMapping
 }
 
 // KeyAttribute is an attribute of a primary key.
@@ -47,9 +47,9 @@ type KeyAttribute struct {
 	Type attribute.Kind // S, N or B
 }
 
-// NewMapping checks and returns a mapping. Without rowKey, the row key is the primary key. Further attributes may be named, the
-// tenant first for example, as long as the whole primary key is among them: it is what keeps rows of different items apart
-// (T1). Errors are ErrMapping.
+// NewMapping checks and returns a mapping. Without rowKey, the row key is the primary key. RowKey
+// may name further attributes, for example the tenant first, if it includes the whole primary key,
+// which keeps the rows of different items apart (T1). Errors are ErrMapping.
 func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey ...string) (*Mapping, error) {
 	fail := func(format string, args ...any) (*Mapping, error) {
 		return nil, fmt.Errorf("%w: table %s: %s", ErrMapping, source, fmt.Sprintf(format, args...))
@@ -108,10 +108,10 @@ func checkKey(primaryKey []KeyAttribute) error {
 	return nil
 }
 
-// reservedPrefix begins the names of the families that are ours.
+// reservedPrefix begins the names of replicator's own families.
 const reservedPrefix = "_cdc"
 
-// keyType is the type of a primary key attribute, KindNone for any other.
+// keyType returns the type of a primary key attribute, KindNone for any other.
 func (m *Mapping) keyType(name string) attribute.Kind {
 	for _, k := range m.PrimaryKey {
 		if k.Name == name {
@@ -121,22 +121,26 @@ func (m *Mapping) keyType(name string) attribute.Kind {
 	return attribute.KindNone
 }
 
-// DependsOnKeyOnly tells whether an item's addresses follow from its primary key alone, so that the item never moves. Only
-// then can a stream without old images be applied: otherwise nothing tells which row a moved item left.
+// DependsOnKeyOnly reports whether an item's addresses follow from its primary key alone, so that
+// the item never moves. Only then can a stream without old images be applied: otherwise the row
+// that a moved item left would be unknown.
 func (m *Mapping) DependsOnKeyOnly() bool { return m.keyOnly }
 
-// KeepsVersions tells whether older cells of columns stay, so that a row must be looked at before an image is put into it.
+// KeepsVersions reports whether older cells of columns are kept. Then a row must be read before an
+// image is put into it.
 func (m *Mapping) KeepsVersions() bool { return m.keep }
 
-// Outlives tells whether what DynamoDB's time to live removes stays in the target, so that a row without an item may be as it should.
+// Outlives reports whether items that DynamoDB's time to live removes stay in the target. Then a
+// row without an item may be correct.
 func (m *Mapping) Outlives() bool { return m.ttl.Attribute != "" && m.ttl.Expire == KeepExpired }
 
-// Collected tells whether garbage collection takes the cells of an item by a time, while the source may still hold it.
+// Collected reports whether garbage collection may have removed the cells of an item by the given
+// time, although the source may still hold the item.
 func (m *Mapping) Collected(item attribute.Item, at time.Time) bool {
 	return m.ttl.Attribute != "" && m.ttl.Expire == ExpireByGC && m.ttl.expires(item, at) <= at.UnixMicro()
 }
 
-// Keys are the primary key attributes of an item, which may be an image or the keys of a change.
+// Keys returns the primary key attributes of an item, which may be an image or the keys of a change.
 func (m *Mapping) Keys(item attribute.Item) attribute.Item {
 	keys := make([]attribute.Attribute, 0, len(m.PrimaryKey))
 	for _, k := range m.PrimaryKey {
@@ -147,23 +151,24 @@ func (m *Mapping) Keys(item attribute.Item) attribute.Item {
 	return attribute.NewItem(keys)
 }
 
-// ItemKey names an item within its source table, from its image or its keys alone: its primary key in an unambiguous
-// printable encoding, the partition key first, joined with '/'. It is item data: it must not be logged.
+// ItemKey names an item within its source table, given its image or only its keys: its primary key
+// in an unambiguous printable encoding, the partition key first, joined with '/'. It is item data:
+// it must not be logged.
 func (m *Mapping) ItemKey(item attribute.Item) string { return string(m.appendItemKey(nil, item)) }
 
 func (m *Mapping) appendItemKey(b []byte, item attribute.Item) []byte {
 	for i, k := range m.PrimaryKey {
 		if i > 0 {
-			b = append(b, '/') // AppendKey gives letters, digits, ':', '-' and '_' only
+			b = append(b, '/') // AppendKey writes only letters, digits, ':', '-' and '_'
 		}
-		v, _ := item.Get(k.Name) // DynamoDB has no item without its key; "none:" would still be a name of its own
+		v, _ := item.Get(k.Name) // DynamoDB has no item without its key; "none:" would still be a distinct name
 		b = v.AppendKey(b)
 	}
 	return b
 }
 
-// HidesKeys reports whether rows are written whose own key does not tell whose they are: a column of
-// ours has it (sink.OriginColumn).
+// HidesKeys reports whether the mapping writes rows whose row key does not identify the item. Such
+// a row names its item in a column of replicator (sink.OriginColumn).
 func (m *Mapping) HidesKeys() bool {
 	for _, r := range m.rules {
 		for i := range r.writes {

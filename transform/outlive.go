@@ -7,9 +7,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// outliving refuses expire: keep where it does not follow from an item's key which places it has. What the time to live removed stays, and no
-// image names it any more: the insert by which the item comes again has no old image. If it comes to another place, or by a rule that owns
-// other families of the row, nothing would ever remove what it left.
+// outliving rejects expire: keep unless an item's key determines its addresses. Cells of an expired
+// item stay, and no image names them later: when the item is inserted again, the change has no old
+// image. If it then maps to another address, or to a rule that owns other families of the row,
+// nothing would remove the old cells.
 func (c *compiler) outliving() {
 	if c.spec.TTL.Attribute == "" || c.spec.TTL.Expire != KeepExpired {
 		return
@@ -24,8 +25,9 @@ func (c *compiler) outliving() {
 		Fix:   "write expire: follow_deletes; or use only the primary key in when, row_key and the column of cell"})
 }
 
-// beyondKey says by what an item's places depend on more than its key; "" if they do not. Without the key schema it is told only if
-// it is so for every key, which has two attributes at the most.
+// beyondKey returns a text that names an attribute beyond the primary key on which an item's
+// addresses depend; "" if there is none. Without the key schema it returns a text only if more than
+// two attributes are used, because a key has at most two.
 func (c *compiler) beyondKey() string {
 	var names []string
 	for _, u := range c.uses() {
@@ -42,7 +44,7 @@ func (c *compiler) beyondKey() string {
 	return ""
 }
 
-// use is an attribute by which a rule says which items it is for, or where they go.
+// use is an attribute that a rule's condition, row key or column uses.
 type use struct{ attribute, where string }
 
 func (c *compiler) uses() []use {

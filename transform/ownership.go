@@ -22,8 +22,8 @@ func (c *compiler) placed() []placed {
 	return all
 }
 
-// own decides what each write owns: the families that no other write of its rows writes, and otherwise the columns that it
-// names. It reports what cannot be kept apart (T6).
+// own decides what each write owns: families that no other write of the same rows uses, otherwise
+// the columns that it names. It reports writes that cannot be kept apart (T6).
 func (c *compiler) own() {
 	all := c.placed()
 	for _, w := range all {
@@ -85,13 +85,13 @@ func (c *compiler) mayMeet(a, b placed) bool {
 		return false
 	}
 	if a.template == nil || b.template == nil {
-		return a.template == b.template && (a.folded || b.folded) // the default key, of which nothing else is known
+		return a.template == b.template && (a.folded || b.folded) // nothing else is known about the default key
 	}
 	return !partsApart(a.row, a.rule.implied(), b.row, b.rule.implied())
 }
 
-// sameItem tells whether two writes of one kind go to one address for one item only. Without a key schema that is assumed of equal
-// templates.
+// sameItem reports whether two writes of one kind share an address only for the same item. Without
+// a key schema, equal templates are assumed to do so.
 func (c *compiler) sameItem(a, b placed) bool {
 	if a.folded != b.folded || a.template == nil || b.template == nil {
 		return a.folded == b.folded && a.template == b.template
@@ -105,7 +105,7 @@ func (c *compiler) sameItem(a, b placed) bool {
 	return same && (!c.schema || len(c.undetermined(texts, nil)) == 0)
 }
 
-// conflict reports two writes of one family of one row that cannot be kept apart.
+// conflict reports two writes to one family of one row that cannot be kept apart.
 func (c *compiler) conflict(a, b placed, family string) {
 	for _, pair := range [][2]placed{{b, a}, {a, b}} {
 		w, other := pair[0], pair[1]
@@ -152,7 +152,8 @@ func (c *compiler) conflict(a, b placed, family string) {
 	}
 }
 
-// wild is a target that writes columns of any name to the family.
+// wild returns the write's target that writes columns of any name to the family; nil if there is
+// none.
 func (w *write) wild(family string) *target {
 	if w.star != nil && w.star.family == family {
 		return w.star

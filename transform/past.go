@@ -9,12 +9,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// MaxPastCells is how many cells of former images of one page a mutation carries at the most. Of a page that changes one item more
-// often than that, the oldest images leave nothing behind.
+// MaxPastCells is the maximum number of cells of earlier images of one page in a mutation. If a
+// page has more for one item, the oldest images are dropped.
 const MaxPastCells = MaxRowCells / 2
 
-// recall gives the puts of an item what it had in their rows after each change of the page but the newest, in their order, and before
-// the first: that is what would stand there, had the changes been applied one by one.
+// recall sets Past and Before in the puts of an item: its cells in each row after every change of
+// the page but the newest, in order, and before the first. These are the cells that the row would
+// have had if the changes had been applied one by one.
 func (m *Mapping) recall(enc *encoder, changes []cdc.Change, h *history, rows []RowMutation) {
 	for i := range rows {
 		row := &rows[i]
@@ -37,7 +38,8 @@ func (m *Mapping) recall(enc *encoder, changes []cdc.Change, h *history, rows []
 	}
 }
 
-// then is what a change put into a row, nil if the item was not there any more or could not be mapped: then it was removed there.
+// then returns the cells that a change put into a row; nil if the item no longer mapped there or
+// could not be mapped, so its cells were removed.
 func (m *Mapping) then(enc *encoder, c *cdc.Change, row *RowMutation, micros int64) []Cell {
 	if c.Event == cdc.Remove {
 		return nil
@@ -45,7 +47,8 @@ func (m *Mapping) then(enc *encoder, c *cdc.Change, row *RowMutation, micros int
 	return m.had(enc, c.New, row, c.Time.UnixMicro(), micros)
 }
 
-// had is what an image has in a row; nil if it has nothing there, does not exist, or cannot be mapped as a whole.
+// had returns the cells of an image in a row; nil if it has none there, does not exist, or cannot
+// be mapped as a whole.
 func (m *Mapping) had(enc *encoder, image attribute.Item, row *RowMutation, written, micros int64) []Cell {
 	if !image.Exists() {
 		return nil
@@ -67,7 +70,7 @@ func (m *Mapping) had(enc *encoder, image attribute.Item, row *RowMutation, writ
 	return nil
 }
 
-// history checks what keeping versions demands of families and values.
+// history checks the requirements of keep_versions on families and encodings.
 func (c *compiler) history() {
 	if !c.spec.KeepVersions {
 		return
@@ -99,7 +102,7 @@ func (c *compiler) history() {
 	}
 }
 
-// keepsHistory checks the rule of a family whose older cells are to stay.
+// keepsHistory checks the garbage collection rule of a family whose older cells are kept.
 func (c *compiler) keepsHistory(f *Family) {
 	switch versions, limited := f.GC.keeps(); {
 	case f.GC.hasAge():

@@ -8,18 +8,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// address is a row, or a cell of one, that an item takes by a rule.
+// address is a row, or a cell of a row, that a rule gives to an item.
 type address struct {
 	w         *write
 	row       string
-	qualifier string // of a folded item
-	change    int    // the last change of a page whose new image maps here
+	qualifier string // set for a folded item
+	change    int    // index of the page's last change whose new image maps here
 }
 
-// errNoRule is why an item that no rule matches is parked.
+// errNoRule is the reason for parking an item that no rule matches.
 var errNoRule = &Unmappable{Reason: "no rule matches the item"}
 
-// match is the rule that decides for an item; nil if there is none.
+// match returns the rule that decides for an item; nil if there is none.
 func (m *Mapping) match(item attribute.Item) *rule {
 	for _, r := range m.rules {
 		if r.when == nil || r.when.Match(item) {
@@ -29,7 +29,8 @@ func (m *Mapping) match(item attribute.Item) *rule {
 	return nil
 }
 
-// singleWrite is the one write of the rule that decides for an item.
+// singleWrite returns the write of the rule that decides for an item. It is an error if the rule
+// has more than one.
 func (m *Mapping) singleWrite(item attribute.Item) (*write, error) {
 	r := m.match(item)
 	switch {
@@ -41,19 +42,19 @@ func (m *Mapping) singleWrite(item attribute.Item) (*write, error) {
 	return r.writes[0], nil
 }
 
-// Placement is what a mapping makes of one item.
+// Placement is the result of mapping one item.
 type Placement struct {
 	// Rule is the number of the rule that decides, from 0, and Name its name.
 	Rule int
 	Name string
-	// Ignored tells that the rule ignores the item.
+	// Ignored says that the rule ignores the item.
 	Ignored bool
-	// Rows are what the item becomes. Version and At are not set.
+	// Rows are the mutations that write the item. Version and At are not set.
 	Rows []RowMutation
 }
 
-// Map is what becomes of an item that was written at the given time: the same rows and cells as Fold and Load give it. The error
-// is *Unmappable.
+// Map maps an item that was written at the given time. It returns the rows and cells that Fold and
+// Load produce. The error is *Unmappable.
 func (m *Mapping) Map(item attribute.Item, written time.Time) (Placement, error) {
 	r := m.match(item)
 	if r == nil {
@@ -75,8 +76,9 @@ func (m *Mapping) Map(item attribute.Item, written time.Time) (Placement, error)
 	return p, nil
 }
 
-// Addresses are the rows that an item maps to: mutations without cells that own what the item's do. For a mapping that depends
-// on the primary key only, the keys are enough. The error is *Unmappable.
+// Addresses returns the rows that an item maps to: mutations without cells that own the same
+// families and columns. For a mapping that depends only on the primary key, the item's keys are
+// enough. The error is *Unmappable.
 func (m *Mapping) Addresses(item attribute.Item) ([]RowMutation, error) {
 	h := history{item: m.ItemKey(item)}
 	var s scratch
@@ -86,11 +88,13 @@ func (m *Mapping) Addresses(item attribute.Item) ([]RowMutation, error) {
 	return m.mutations(nil, RowMutation{Item: h.item, Keep: m.keep}, &h, nil), nil
 }
 
-// scratch is memory for rows and columns that are known already.
+// scratch is a reused buffer in which row keys and columns are built before they are compared with
+// known ones.
 type scratch struct{ row, qualifier []byte }
 
-// add adds the addresses of an image to the union. Current tells that the image is the newest so far, that of the given change. The
-// error is why the image cannot be mapped; addresses that it has all the same are added.
+// add adds the addresses of an image to the union. Current says that the image is the newest so
+// far, from the given change. The error says why the image cannot be mapped; the addresses that it
+// does have are added nevertheless.
 func (h *history) add(m *Mapping, s *scratch, image attribute.Item, change int, current bool) error {
 	r := m.match(image)
 	if current {
@@ -145,7 +149,7 @@ func (w *write) appendQualifier(b []byte, item attribute.Item) ([]byte, error) {
 	return b, err
 }
 
-// puts are the cells of the newest image, one list for each address of the history that it maps to, in their order.
+// puts returns the cells of the newest image, one list for each address of the history that it maps to, in their order.
 func (m *Mapping) puts(enc *encoder, image attribute.Item, h *history, at time.Time, micros int64) ([][]Cell, error) {
 	puts := h.puts[:0]
 	for i := range h.addresses {
@@ -162,8 +166,8 @@ func (m *Mapping) puts(enc *encoder, image attribute.Item, h *history, at time.T
 	return puts, nil
 }
 
-// mutations appends one mutation for each row and version column of the union (T3): a put where puts are given for an address that
-// is current, a remove elsewhere.
+// mutations appends one mutation for each row and version column of the union (T3): a put if puts
+// has cells for a current address, otherwise a remove.
 func (m *Mapping) mutations(rows []RowMutation, base RowMutation, h *history, puts [][]Cell) []RowMutation {
 	first := len(rows)
 	for i := range h.addresses {
@@ -191,7 +195,7 @@ func (m *Mapping) mutations(rows []RowMutation, base RowMutation, h *history, pu
 	return rows
 }
 
-// sameRow finds the mutation of the same row and version column.
+// sameRow returns the index of the mutation of the same row and version column.
 func sameRow(rows []RowMutation, m *RowMutation) int {
 	for i := range rows {
 		if rows[i].Row == m.Row && rows[i].Owner == m.Owner && rows[i].Table == m.Table {
@@ -201,7 +205,8 @@ func sameRow(rows []RowMutation, m *RowMutation) int {
 	return -1
 }
 
-// merge joins what two rules ask of one row for one item: everything is owned, and what either puts is put.
+// merge joins two mutations of one row for one item: the result owns and puts everything that
+// either one does.
 func merge(into, m *RowMutation) {
 	into.Families = union(into.Families, m.Families)
 	into.Columns = union(into.Columns, m.Columns)

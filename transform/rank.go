@@ -8,37 +8,37 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Where an application writes both stores, its items may carry a number that it raises with each
-// write, under a condition (Spec.VersionAttribute). Then both writers guard on one order: the number,
-// then whether the item was removed, and then the position in the stream, which is zero in what the
-// application writes. So at one number the stream outranks the application, and edits that do not
-// raise the number are ordered by the stream, as are items without one, whose number is 0.
+// If an application writes both stores, its items may carry a number that it raises with each
+// write, under a condition (Spec.VersionAttribute). Both writers then guard on one order: first the
+// number, then whether the item was removed, then the position in the stream. Writes of the
+// application have position zero. So at one number the stream outranks the application. The stream
+// orders edits that do not raise the number, and items without a number, which count as 0.
 
-// Rank is how the application ranks an image: by a number below 10²⁰, and a removal above the image
-// of the same number. The zero value is that of a mapping without a version attribute.
+// Rank is the application's rank of an image: a number below 10²⁰, with a removal above the image
+// of the same number. A mapping without a version attribute uses the zero value.
 type Rank struct {
-	// Number has 20 digits; empty: there is no version attribute.
+	// Number has 20 digits; it is empty if there is no version attribute.
 	Number string
-	// Removed says that the item was removed at the number. At the number 0, that of items without one, nothing is: the stream
-	// alone orders them.
+	// Removed says that the item was removed at the number. It is never set at the number 0, which
+	// items without a number have: only the stream orders them.
 	Removed bool
 }
 
-// orderSize is the length of an order in a version, with both its dots: "n", 20 digits, the kind.
+// orderSize is the length of a rank in a version: "n", 20 digits, a dot, the kind and a dot.
 const orderSize = 1 + numberDigits + 1 + 1 + 1
 
-// numberDigits is how many digits a number may have.
+// numberDigits is the maximum number of digits in a version attribute.
 const numberDigits = 20
 
-// lowest is the number of items without one.
+// lowest is the number of items without a version attribute.
 var lowest = strings.Repeat("0", numberDigits)
 
-// RankOf is the order of an image, or of a removal, by its number.
+// RankOf returns the rank of an image, or of a removal, with the number.
 func RankOf(number uint64, removed bool) Rank {
 	return Rank{fmt.Sprintf("%020d", number), removed}
 }
 
-// text is the order in front of a version; empty without an attribute.
+// text returns the rank as the prefix of a version; empty without a version attribute.
 func (o Rank) text() string {
 	switch {
 	case o.Number == "":
@@ -49,16 +49,16 @@ func (o Rank) text() string {
 	return "n" + o.Number + ".0."
 }
 
-// Below reports whether the order is lower than another one.
+// Below reports whether the rank is lower than another one.
 func (o Rank) Below(other Rank) bool { return o.text() < other.text() }
 
-// At is the version of the order at a position.
+// At returns the version of the rank at a position.
 func (o Rank) At(position Version) Version { return Version(o.text() + string(position.Position())) }
 
-// AppliedBy is the version of what the application itself writes: the order at no position.
+// AppliedBy returns the version of the application's own writes: the rank at position zero.
 func (o Rank) AppliedBy() Version { return o.At(NewVersion(0, 0, cdc.SequenceNumber{}, 0)) }
 
-// Rank is the application's part of a version; the zero Rank if it has none.
+// Rank returns the application's part of a version; the zero Rank if the version has none.
 func (v Version) Rank() Rank {
 	if !v.Ordered() {
 		return Rank{}
@@ -66,27 +66,28 @@ func (v Version) Rank() Rank {
 	return Rank{string(v[1 : 1+numberDigits]), v[orderSize-2] == '1'}
 }
 
-// Ordered reports whether a version carries the application's number.
+// Ordered reports whether a version contains the application's number.
 func (v Version) Ordered() bool { return len(v) == orderSize+VersionSize }
 
-// Position is a version without the application's part: generation, hop, sequence number and count.
+// Position returns a version without the application's part: generation, hop, sequence number and count.
 func (v Version) Position() Version { return v[max(0, len(v)-VersionSize):] }
 
-// ByApplication reports whether the application wrote the row, and no record of the stream was
-// applied to it since.
+// ByApplication reports whether the application wrote the row and no stream record was applied to
+// it since.
 func (v Version) ByApplication() bool {
 	return v.Ordered() && strings.Trim(string(v.Position()), "0.") == ""
 }
 
-// badNumber says that a version attribute ranks nothing.
+// badNumber is the message for a version attribute that is not a rank.
 const badNumber = "the version attribute %s is not an integer from 0 to 99999999999999999999"
 
-// VersionAttribute is the attribute whose number ranks images; empty if there is none.
+// VersionAttribute returns the attribute whose number ranks images; empty if there is none.
 func (m *Mapping) VersionAttribute() string { return m.number }
 
-// RankOf ranks an image, or the removal of the item that it was. An item that does not exist, or
-// lacks the attribute, has the number 0. Without a version attribute it is the zero Rank. An
-// attribute that ranks nothing is *Unmappable, and the order then is that of the number 0.
+// RankOf returns the rank of an image or, if removed is set, of the removal of that item. An item
+// that does not exist, or lacks the attribute, has the number 0. Without a version attribute the
+// result is the zero Rank. If the attribute is not a valid number, the error is *Unmappable and the
+// rank has the number 0.
 func (m *Mapping) RankOf(image attribute.Item, removed bool) (Rank, error) {
 	if m.number == "" {
 		return Rank{}, nil
@@ -105,7 +106,7 @@ func (m *Mapping) RankOf(image attribute.Item, removed bool) (Rank, error) {
 	return o, nil
 }
 
-// removalOf is the order of the removal of what a row holds at a version.
+// removalOf returns the rank of the removal of an item that a row holds at a version.
 func (m *Mapping) removalOf(held Version) Rank {
 	if m.number == "" {
 		return Rank{}
@@ -118,10 +119,11 @@ func (m *Mapping) removalOf(held Version) Rank {
 	return o
 }
 
-// rank is the highest rank of an item's changes in a page, and why the newest cannot be applied; "" if
-// it can, and has that rank. A number below one that the item had before, as far as the page shows it,
-// is applied by nobody: a row that holds the higher one refuses it, and whatever is applied late would
-// win over it. What the item leaves is removed at the highest.
+// rank returns the highest rank of an item's changes in a page, and the reason why the newest
+// change cannot be applied; "" if it can and has that rank. A change whose number is lower than an
+// earlier number of the item, if the page shows it, is not applied: a row with the higher number
+// would reject it, and any late write would overwrite it. Addresses that the item left are removed
+// at the highest rank.
 func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason string) {
 	if m.number == "" {
 		return Rank{}, ""
@@ -132,7 +134,7 @@ func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason strin
 		top = higher(top, was)
 		var o Rank
 		var err error
-		if c.Event == cdc.Remove { // which carries no number of its own (H87)
+		if c.Event == cdc.Remove { // a remove has no number of its own (H87)
 			o, err = m.RankOf(c.Old, true)
 		} else {
 			o, err = m.RankOf(c.New, false)
@@ -155,7 +157,7 @@ func higher(a, b Rank) Rank {
 	return a
 }
 
-// String is the number for people.
+// String returns the number without leading zeros, for messages.
 func (o Rank) String() string {
 	if n := strings.TrimLeft(o.Number, "0"); n != "" {
 		return n

@@ -9,15 +9,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Limits of Bigtable on what an item becomes.
-// Source: https://cloud.google.com/bigtable/quotas#limits-data-size and #limits-operations
+// Limits of Bigtable on the rows and cells of an item. Source:
+// https://cloud.google.com/bigtable/quotas#limits-data-size and #limits-operations
 const (
 	MaxRowKeyBytes    = 4 << 10
 	MaxQualifierBytes = 16 << 10
 	MaxCellBytes      = 100_000_000
-	// MaxRowBytes bounds the cells of one row mutation: a request and a row may have 256 MB, headers and our own cells included.
+	// MaxRowBytes bounds the cells of one row mutation: a request and a row may have 256 MB,
+	// including headers and replicator's own cells.
 	MaxRowBytes = 250_000_000
-	// MaxRowCells bounds the cells of one row mutation: a request may have 100,000 mutations, the guard's own included.
+	// MaxRowCells bounds the cells of one row mutation: a request may have 100,000 mutations,
+	// including the guard's own.
 	MaxRowCells = 99_900
 )
 
@@ -25,9 +27,10 @@ const (
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 const maxKeyBytes = 2048
 
-// Unmappable is the error for an item that Bigtable cannot hold under a mapping. Repeating helps nothing.
+// Unmappable is the error for an item that Bigtable cannot hold under a mapping. A retry does not
+// help.
 type Unmappable struct {
-	// Reason is for the operator: names, types and sizes, never values.
+	// Reason is for the operator. It contains names, types and sizes, never values.
 	Reason string
 }
 
@@ -37,13 +40,14 @@ func unmappable(format string, args ...any) error {
 	return &Unmappable{Reason: fmt.Sprintf(format, args...)}
 }
 
-// Row is the row key of an item, or *Unmappable.
+// Row returns the row key of an item, or *Unmappable.
 //
-// It is the row of a rule with one row; Map knows those of all. Of NewMapping's mappings: the values of the row key's attributes
-// are joined with '#': text as it is, numbers in canonical text (so that 1, 1.0 and
-// 1e0 are one row, as they are one item), binaries raw. In every part but the last, '#' is written %23 and '%' is written %25:
-// so the first delimiters of the row are the ones between the parts, the row can be taken apart again, and different primary
-// keys never share a row (T1). The last part is never escaped, so that rows of one partition sort as DynamoDB sorts them.
+// It works for a rule that writes one row; Map works for every rule. A mapping of NewMapping joins
+// the values of the row key's attributes with '#'. Text is written unchanged, numbers in canonical
+// text (1, 1.0 and 1e0 are one row, as they are one item), binaries raw. In every part but the
+// last, '#' is written %23 and '%' is written %25. So the first delimiters of the row are the ones
+// between the parts, the row can be split again, and different primary keys never share a row (T1).
+// The last part is never escaped, so rows of one partition sort as DynamoDB sorts them.
 func (m *Mapping) Row(item attribute.Item) (string, error) {
 	b, err := m.appendRow(nil, item)
 	return string(b), err
@@ -74,7 +78,7 @@ func (w *write) appendRow(b []byte, item attribute.Item) ([]byte, error) {
 	return b, nil
 }
 
-// appendParts appends what a compiled template makes of an item.
+// appendParts appends the text of a compiled template for an item.
 func appendParts(b []byte, parts []rowPart, item attribute.Item) ([]byte, error) {
 	for i := range parts {
 		p := &parts[i]
@@ -135,7 +139,7 @@ func applyCalls(s scalar, calls []Call) (scalar, error) {
 	return s, nil
 }
 
-// check tells whether a value may be this part of a row key; alone is true if there are no other parts.
+// check reports whether a value may be this part of a row key; alone is true if there are no other parts.
 func (p *rowPart) check(v attribute.Value, alone bool) error {
 	switch kind := v.Kind(); {
 	case kind != attribute.KindS && kind != attribute.KindN && kind != attribute.KindB:
@@ -143,18 +147,19 @@ func (p *rowPart) check(v attribute.Value, alone bool) error {
 	case p.kind != attribute.KindNone && kind != p.kind:
 		return unmappable("key attribute %s is %s; the table's key schema says %s", quoteName(p.name), kind, p.kind)
 	case kind == attribute.KindS && !utf8.ValidString(v.Text()):
-		// DynamoDB holds no such text. The witness key rests on it.
+		// DynamoDB stores no such text. The witness key relies on this check.
 		return unmappable("attribute %s of %s is not valid UTF-8", quoteName(p.name), p.where)
 	case alone && p.kind != attribute.KindNone && len(v.Text()) > maxKeyBytes:
-		// Nor such a partition key. The witness key rests on it, too: where no rule is written, a row of one part is one. Of any other
-		// attribute Bigtable's own limit holds, for the row key as a whole.
+		// DynamoDB stores no such partition key. The witness key relies on this check too: without
+		// rules, a row of one part is a partition key. For other attributes only Bigtable's limit
+		// on the whole row key applies.
 		return unmappable("key attribute %s has %d bytes; DynamoDB allows %d", quoteName(p.name), len(v.Text()), maxKeyBytes)
 	}
 	return nil
 }
 
-// appendEscaped percent-encodes '%' and the marker of the delimiter, which a part before the last cannot hold. Without a marker
-// nothing is escaped.
+// appendEscaped appends s and percent-encodes '%' and the delimiter's marker, because a part before
+// the last must not contain them. Without a marker it escapes nothing.
 func appendEscaped(b []byte, s string, marker byte) []byte {
 	const digits = "0123456789ABCDEF"
 	if marker == 0 {
@@ -196,7 +201,7 @@ func unescape(s string) (string, error) {
 // ErrRow is returned for a row key that the mapping does not produce.
 var ErrRow = fmt.Errorf("not a row of this %w", ErrMapping)
 
-// Key is the inverse of Row: the primary key of the item whose row it is, or ErrRow.
+// Key is the inverse of Row: it returns the primary key of the item that has the row, or ErrRow.
 func (m *Mapping) Key(row string) (attribute.Item, error) {
 	if row == "" || len(row) > MaxRowKeyBytes {
 		return attribute.Item{}, fmt.Errorf("%w: %d bytes", ErrRow, len(row))
@@ -215,7 +220,7 @@ func (m *Mapping) Key(row string) (attribute.Item, error) {
 			}
 		}
 		if p.kind == attribute.KindNone {
-			continue // not of the primary key; its type is not known from the row
+			continue // not part of the primary key; the row does not show its type
 		}
 		v, err := keyValue(p.kind, text)
 		if err != nil {
@@ -237,27 +242,28 @@ func keyValue(kind attribute.Kind, text string) (attribute.Value, error) {
 		return attribute.Binary([]byte(text)), nil
 	default:
 		v, err := attribute.Number(text)
-		if err != nil || v.Text() != text { // rows hold canonical numbers only: anything else was not written by Row
+		if err != nil || v.Text() != text { // Row writes only canonical numbers
 			return attribute.Value{}, fmt.Errorf("%w: a part is not a canonical number", ErrRow)
 		}
 		return v, nil
 	}
 }
 
-// WitnessKey is the row under which the replicator keeps a row of its own for the source table in the target table. No
-// mapping produces it, so it is never an item's: it contains no '#', as every row of two or more parts does; it is not valid
-// UTF-8, as every text and number is; and it is longer than a partition key can be, which is all that a row of one binary part
-// holds. It begins with the byte 0xFF, so that it sorts behind all text, and names the source table; the padding is a
-// character that no table name has, so that two tables have two witnesses.
+// WitnessKey returns the row key of the witness, replicator's own row for the source table in the
+// target table. It is never an item's row, because no mapping produces it. It contains no '#',
+// which every row of two or more parts contains. It is not valid UTF-8, which every text and number
+// is. And it is longer than a partition key can be, which limits a row of one binary part. It
+// begins with the byte 0xFF, so it sorts after all text, and it names the source table. The padding
+// is a character that no table name has, so two tables have different witnesses.
 func (m *Mapping) WitnessKey() string { return WitnessKeyOf(m.Source) }
 
-// WitnessKeyOf is the WitnessKey of every mapping of a source table.
+// WitnessKeyOf returns the WitnessKey of every mapping of a source table.
 func WitnessKeyOf(source string) string {
 	named := WitnessPrefix + source
 	return named + strings.Repeat("~", max(1, maxKeyBytes+1-len(named)))
 }
 
-// WitnessSource is the source table whose witness has a key.
+// WitnessSource returns the source table whose witness has the key.
 func WitnessSource(key string) string {
 	return strings.TrimRight(strings.TrimPrefix(key, WitnessPrefix), "~")
 }
@@ -265,7 +271,7 @@ func WitnessSource(key string) string {
 // WitnessPrefix begins every witness key.
 const WitnessPrefix = "\xff_cdc~witness~"
 
-// quoteName shows an attribute's name in a message, cut so that a hostile one cannot flood a log.
+// quoteName shows an attribute's name in a message, cut so that an extreme name cannot flood a log.
 func quoteName(name string) string {
 	const shown = 64
 	if len(name) <= shown {

@@ -8,8 +8,8 @@ type Target struct {
 	Families []Family
 }
 
-// Targets are the target tables of a spec, its own first, then those that writes name, in their order. The own table has the families that
-// no write uses too.
+// Targets returns the target tables of a spec: first its Table, then the tables that writes name,
+// in their order. The first table also gets the families that no write uses.
 func Targets(spec Spec) []Target {
 	m, _ := compile(&spec, false)
 	tables := m.Tables()
@@ -31,7 +31,7 @@ func Targets(spec Spec) []Target {
 	return all
 }
 
-// Tables are the names of the target tables: the mapping's Table first, even if no rule writes to it, then the others in the order of the
+// Tables returns the names of the target tables: the mapping's Table first, even if no rule writes to it, then the others in the order of the
 // rules.
 func (m *Mapping) Tables() []string {
 	tables := []string{m.Table}
@@ -57,8 +57,8 @@ func (m *Mapping) writes(table, family string) bool {
 	return false
 }
 
-// Managed are the families of a target table that some rule writes, sorted: what stands in them is
-// replicated, or somebody else's.
+// Managed returns the families of a target table that some rule writes, sorted. Cells in them are
+// replicated or belong to another writer.
 func (m *Mapping) Managed(table string) []string {
 	var families []string
 	for _, r := range m.rules {

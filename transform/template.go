@@ -10,10 +10,10 @@ import (
 //
 //	invoice#{PK | after('INVOICE#')}#{ts | newest_first(13)}
 //
-// A placeholder is {attribute | function | …} or, for a part of the source table's name, {$capture | …}; a name that holds one
-// of the characters | } ' is put in single quotes. {{ and }} are braces. The literal between two placeholders is the
-// delimiter of the first: in every placeholder but the last, one of its characters and % are percent-encoded, so that the
-// parts can be told apart again.
+// A placeholder is {attribute | function | …} or, for a part of the source table's name, {$capture
+// | …}; a name that contains | } or ' is put in single quotes. {{ and }} are braces. The literal
+// between two placeholders is the delimiter of the first. In every placeholder but the last, one
+// character of its delimiter and % are percent-encoded, so the parts can be separated again.
 type Template struct {
 	text  string
 	parts []Part
@@ -21,26 +21,26 @@ type Template struct {
 
 // Part is a literal or a placeholder of a template.
 type Part struct {
-	Literal   string // of a literal; then the rest is empty
-	Attribute string // of a placeholder: the attribute, or
+	Literal   string // set for a literal; then the rest is empty
+	Attribute string // for a placeholder: the attribute, or
 	Capture   string // the part of the source table's name
 	Calls     []Call
 	Offset    int // where it begins in the template's text, in bytes
 
-	escaped byte // the byte that is percent-encoded besides '%'; 0: nothing is
-	marker  int  // where that byte stands in the delimiter
+	escaped byte // the byte that is percent-encoded in addition to '%'; 0: nothing is encoded
+	marker  int  // the index of that byte in the delimiter
 }
 
 // Call is a function of a placeholder with its argument.
 type Call struct {
 	Name   string
-	Text   string // the argument, of functions that take text
-	Number int    // the argument, of functions that take a number
+	Text   string // the argument of a function that takes text
+	Number int    // the argument of a function that takes a number
 
 	f *Function
 }
 
-// TemplateError is what is wrong with a template.
+// TemplateError describes a mistake in a template.
 type TemplateError struct {
 	Offset int    // in bytes, into the template's text
 	What   string // what is wrong
@@ -68,10 +68,11 @@ func ParseTemplate(text string) (*Template, error) {
 	return t, nil
 }
 
-// String is the text that the template was parsed from.
+// String returns the text that the template was parsed from.
 func (t *Template) String() string { return t.text }
 
-// Canonical is the template in one form for all spellings: templates with the same canonical form give the same texts.
+// Canonical returns the template in canonical form: templates with the same canonical form produce
+// the same texts.
 func (t *Template) Canonical() string {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -83,7 +84,7 @@ func (t *Template) Canonical() string {
 		if p.Capture != "" {
 			b.WriteByte('$')
 		}
-		b.WriteString(quoteTemplateName(p.Attribute + p.Capture)) // it has one of the two
+		b.WriteString(quoteTemplateName(p.Attribute + p.Capture)) // only one of the two is set
 		for _, c := range p.Calls {
 			b.WriteString(" | " + c.String())
 		}
@@ -92,7 +93,7 @@ func (t *Template) Canonical() string {
 	return b.String()
 }
 
-// String is the call as it is written.
+// String returns the call as a template writes it.
 func (c Call) String() string {
 	var args []string
 	if c.f.takesText {
@@ -107,7 +108,7 @@ func (c Call) String() string {
 	return c.Name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// Parts are the literals and placeholders in order. They must not be changed.
+// Parts returns the literals and placeholders in order. They must not be changed.
 func (t *Template) Parts() []Part { return t.parts }
 
 type templateParser struct {
@@ -188,7 +189,7 @@ func (p *templateParser) space() {
 	}
 }
 
-// name is the name of an attribute or capture: quoted, or up to the next | or }.
+// name returns the name of an attribute or capture: quoted, or up to the next | or }.
 func (p *templateParser) name(opened int) (name string, err error) {
 	if p.at < len(p.text) && p.text[p.at] == '\'' {
 		name, err = p.quoted()
@@ -211,7 +212,7 @@ func (p *templateParser) unquoted(opened int) (string, error) {
 	return name, nil
 }
 
-// quoted is text in single quotes; ” stands for one of them.
+// quoted reads text in single quotes; a doubled quote stands for one quote.
 func (p *templateParser) quoted() (string, error) {
 	start := p.at
 	var b strings.Builder
@@ -320,7 +321,7 @@ func (p *templateParser) bind(call *Call, at int, args []string, quoted []bool) 
 	return nil
 }
 
-// escape chooses, for every placeholder but the last, the byte that tells its end.
+// escape chooses, for every placeholder but the last, the byte that marks its end.
 func (t *Template) escape() error {
 	last := -1
 	for i := range t.parts {
@@ -344,12 +345,12 @@ func (t *Template) escape() error {
 	return nil
 }
 
-// canMark reports whether a character of a delimiter can be told from percent-encoded text.
+// canMark reports whether a character of a delimiter never occurs in percent-encoding.
 func canMark(r rune) bool {
 	return r < 0x80 && r != '%' && !(r >= '0' && r <= '9') && !(r >= 'A' && r <= 'F')
 }
 
-// IsPlaceholder tells a placeholder from a literal.
+// IsPlaceholder reports whether the part is a placeholder, not a literal.
 func (p *Part) IsPlaceholder() bool { return p.Attribute != "" || p.Capture != "" }
 
 func (p *Part) calls(name string) bool {
@@ -361,16 +362,18 @@ func (p *Part) calls(name string) bool {
 	return false
 }
 
-// SelfDelimiting tells whether the end of the part's text follows from the text itself: it has a fixed width, or an end mark.
+// SelfDelimiting reports whether the part's text shows its own end, by a fixed width or an end
+// mark.
 func (p *Part) SelfDelimiting() bool {
 	n := len(p.Calls)
 	return n > 0 && p.Calls[n-1].f.selfDelimiting
 }
 
-// Delimited reports whether the part's text can be told from what follows it in the row key.
+// Delimited reports whether the part's text can be separated from the parts that follow in the row
+// key.
 func (p *Part) Delimited() bool { return p.escaped != 0 || p.SelfDelimiting() }
 
-// Attributes are the names of the attributes that the template looks at.
+// Attributes returns the names of the attributes that the template uses.
 func (t *Template) Attributes() []string {
 	var names []string
 	for _, p := range t.parts {
@@ -381,7 +384,7 @@ func (t *Template) Attributes() []string {
 	return names
 }
 
-// joined is the template of attributes joined with the default delimiter.
+// joined returns the template of attributes joined with the default delimiter.
 func joined(names []string) *Template {
 	t := &Template{}
 	for i, name := range names {

@@ -7,17 +7,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// While the application writes the target as well, an image is applied twice: timestamped at once, and exactly when the
-// application's own write of the same change can no longer be under way. The timestamped mutation (count 0) must not take away
-// what the application has written meanwhile: it sets cells at the record's second and deletes nothing but the columns that an
-// old image names, up to that second. The exact one (count 1) is what Fold gives.
+// While the application writes the target too, an image is applied twice. The timestamped
+// application follows at once. The exact one follows when the application's own write of the same
+// change can no longer be in flight. The timestamped mutation (count 0) must not remove newer
+// writes of the application: it sets cells at the record's second, and deletes only columns that an
+// old image names, up to that second. The exact mutation (count 1) is the result of Fold.
 
-// name gives rows the cells that old images of the item in the page had there.
+// name sets Named and Second in rows: the cells that old images of the item in the page had there.
 func (m *Mapping) name(enc *encoder, changes []cdc.Change, h *history, rows []RowMutation) {
 	for i := range rows {
 		row := &rows[i]
 		row.Second = h.micros
-		named := map[Column]bool{} // for look-up only
+		named := map[Column]bool{} // for lookup only
 		for _, at := range h.moments {
 			for _, c := range m.had(enc, changes[at.change].Old, row, 0, 0) {
 				if column := (Column{c.Family, c.Qualifier}); !named[column] {
@@ -29,11 +30,11 @@ func (m *Mapping) name(enc *encoder, changes []cdc.Change, h *history, rows []Ro
 	}
 }
 
-// Timestamped is the batch's first application under dual writes: the same rows at count 0. What is parked goes with it, at
-// the exact version, so that the row does not seem to be newer than the record. What is left of b is the exact application:
-// its rows, which do not name old columns any more.
+// Timestamped returns the batch's first application under dual writes: the same rows at count 0. It
+// also takes the parked records, at the exact version, so that the row does not seem newer than the
+// record. The batch b remains as the exact application: its rows no longer name old columns.
 //
-// The two share the images of the page. A batch that was not folded under dual writes must not be given.
+// The two share the images of the page. The batch must have been folded under dual writes.
 func (b *Batch) Timestamped() Batch {
 	first := *b
 	first.Rows = slices.Clone(b.Rows)
@@ -45,7 +46,8 @@ func (b *Batch) Timestamped() Batch {
 	return first
 }
 
-// Size is about how many bytes a batch holds: the cells of its rows, and the images that it was folded from.
+// Size returns the approximate size of a batch in bytes: the cells of its rows, and the images that
+// it was folded from.
 func (b *Batch) Size() int64 {
 	const perRow, perCell = 320, 96
 	n := int64(0)
@@ -63,7 +65,7 @@ func (b *Batch) Size() int64 {
 	return n
 }
 
-// sizeOf is about how many bytes attributes take in memory.
+// sizeOf returns the approximate size of attributes in memory, in bytes.
 func sizeOf(list []attribute.Attribute) (n int64) {
 	for _, a := range list {
 		n += int64(len(a.Name)) + sizeOfValue(a.Value)

@@ -9,15 +9,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// never is the time at which an item without a time to live expires: the end of the year 9999. Its cells are stamped so that no
-// age rule takes them (H83).
+// never is the time at which an item without a time to live expires: the end of the year 9999. Its
+// cells are stamped so that no age rule removes them (H83).
 const never = 253402300799_000_000
 
-// staleTTL is how far in the past a time to live may be for DynamoDB to remove the item at all.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/howitworks-ttl.html
+// staleTTL is the age of a time to live from which DynamoDB no longer removes the item. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/howitworks-ttl.html
 const staleTTL = 5 * 365 * 24 * time.Hour
 
-// expires is when an item written at a time expires, in microseconds. What is not a number of seconds never does, for DynamoDB either.
+// expires returns when an item that was written at the given time expires, in microseconds. An item
+// whose attribute is not a number of seconds never expires, as in DynamoDB.
 func (t TTL) expires(item attribute.Item, written time.Time) int64 {
 	v, _ := item.Get(t.Attribute)
 	if v.Kind() != attribute.KindN {
@@ -31,9 +32,10 @@ func (t TTL) expires(item attribute.Item, written time.Time) int64 {
 	return max(n, 1) * 1_000_000
 }
 
-// Unexpired are the items of a page whose time to live is not over, for a load that leaves expired items to DynamoDB's deletes; and how
-// many are. An item that DynamoDB would not remove, because its time is no number or too long ago, is none of them. The list may
-// be the one that was given.
+// Unexpired returns the items of a page whose time to live has not ended, and the number of the
+// other items. It is for a load that leaves expired items to DynamoDB's deletes. An item that
+// DynamoDB would not remove, because its time is not a number or too long ago, counts as live. The
+// result may be the given slice.
 func (m *Mapping) Unexpired(items []attribute.Item, readAt time.Time) (live []attribute.Item, expired int) {
 	if m.ttl.Attribute == "" {
 		return items, 0
@@ -42,6 +44,6 @@ func (m *Mapping) Unexpired(items []attribute.Item, readAt time.Time) (live []at
 	if !slices.ContainsFunc(items, over) {
 		return items, 0
 	}
-	live = slices.DeleteFunc(slices.Clone(items), over) // the page stays the reader's
+	live = slices.DeleteFunc(slices.Clone(items), over) // the caller keeps its page unchanged
 	return live, len(items) - len(live)
 }

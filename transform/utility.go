@@ -10,17 +10,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// The layout of Google's batch utility, which loads exports of DynamoDB with Dataflow. It is a Java program; what it writes of a
-// number, and the order in which it writes members, are those of Java's BigDecimal and HashMap.
+// The layout of Google's batch utility, which loads exports of DynamoDB with Dataflow. It is a Java
+// program: it formats numbers like Java's BigDecimal and orders members like Java's HashMap.
 //
-// Source: https://github.com/GoogleCloudPlatform/professional-services/tree/main/tools/dynamodb-bigtable-migration, of its
-// src/main/java/com/google/cloud/pso/migration: utils/DynamoRowUtils.java (values, maps, the row key), utils/BeamRowUtils.java
-// (cells), dofns/BeamRowToBigtableRowFn.java (mutations) and DataLoadOptionsValidator.java (the family).
+// Source:
+// https://github.com/GoogleCloudPlatform/professional-services/tree/main/tools/dynamodb-bigtable-migration,
+// in src/main/java/com/google/cloud/pso/migration: utils/DynamoRowUtils.java (values, maps, the row
+// key), utils/BeamRowUtils.java (cells), dofns/BeamRowToBigtableRowFn.java (mutations) and
+// DataLoadOptionsValidator.java (the family).
 
 // UtilityFamily is the family of the tables that the utility creates itself.
 const UtilityFamily = "cf1"
 
-// UtilityRowKey is the row key of Google's batch utility: one attribute, which is the partition key.
+// UtilityRowKey returns the row key template of Google's batch utility: only the partition key.
 func UtilityRowKey(key KeyAttribute) *Template {
 	t := joined([]string{key.Name})
 	if key.Type != attribute.KindS {
@@ -30,10 +32,10 @@ func UtilityRowKey(key KeyAttribute) *Template {
 	return t
 }
 
-// utilityFunction is the name of the function of row keys, and of the encoding.
+// utilityFunction is the name of the row key function, and of the encoding.
 const utilityFunction = "google_utility"
 
-// utilityText is what the utility makes of a row key, and of a scalar of a column.
+// utilityText returns the utility's text of a row key, or of a scalar in a column.
 func utilityText(v scalar, _ *Call) (scalar, error) {
 	switch v.kind {
 	case attribute.KindN:
@@ -44,8 +46,8 @@ func utilityText(v scalar, _ *Call) (scalar, error) {
 	return v, nil
 }
 
-// isWholeRowKey tells whether the template is this attribute as the utility writes it, and nothing else. The utility then makes no
-// column of it.
+// isWholeRowKey reports whether the template is this attribute as the utility writes it, and
+// nothing else. In that case the utility does not write the attribute as a column.
 func (t *Template) isWholeRowKey() (attr string, ok bool) {
 	if t == nil || len(t.parts) != 1 || t.parts[0].Attribute == "" {
 		return "", false
@@ -118,13 +120,15 @@ func appendUtilityElements(b []byte, elements []attribute.Value) ([]byte, error)
 	return append(b, ']'), nil
 }
 
-// appendTwice encodes a binary twice: the utility takes the base64 text of the export for the bytes.
+// appendTwice encodes a binary twice, because the utility treats the base64 text of the export as
+// the bytes.
 func appendTwice(b []byte, s string) []byte {
 	return appendBase64(b, string(appendBase64(nil, s)))
 }
 
-// appendGson is appendString but for two line ends of JavaScript, which the utility's JSON library escapes too.
-// Source: https://github.com/google/gson, gson/src/main/java/com/google/gson/stream/JsonWriter.java
+// appendGson is appendString that also escapes two line ends of JavaScript (U+2028 and U+2029), as
+// the utility's JSON library does. Source: https://github.com/google/gson,
+// gson/src/main/java/com/google/gson/stream/JsonWriter.java
 func appendGson(b []byte, s string) ([]byte, error) {
 	if strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") {
 		quoted, err := appendString(nil, s)
@@ -133,10 +137,11 @@ func appendGson(b []byte, s string) ([]byte, error) {
 	return appendString(b, s)
 }
 
-// utilityNumber is a number as the utility writes it: with its digits, but fractions below a millionth with an exponent, which is how
-// Java's BigDecimal prints them. A whole number beyond 64 bits ends the utility's job; it is written with its digits.
+// utilityNumber returns a number as the utility writes it: with all digits, but fractions below a
+// millionth with an exponent, as Java's BigDecimal prints them. A whole number beyond 64 bits would
+// make the utility's job fail; here it is written with all digits.
 func utilityNumber(n string) string {
-	const plainZeros = 5 // behind the point
+	const plainZeros = 5 // after the point
 	sign := ""
 	if strings.HasPrefix(n, "-") {
 		sign = "-"
@@ -157,18 +162,20 @@ func utilityNumber(n string) string {
 // The table of Java's HashMap.
 // Source: https://github.com/openjdk/jdk11u, src/java.base/share/classes/java/util/HashMap.java
 const (
-	hashCapacity = 16 // of a new table, which doubles when it is full to three quarters,
-	hashBucket   = 8  // or, while it is small, when more meet in one bucket
+	hashCapacity = 16 // of a new table, which doubles when it is three quarters full,
+	hashBucket   = 8  // or, while it is small, when one bucket gets more than this
 	hashSmall    = 64
 )
 
-// utilityOrder sorts members as Java's HashMap and HashSet list them: by bucket. Within a bucket Java keeps the order in which they
-// were added, that of the export, which nothing else knows; here it is the order in which they come, by their bytes.
+// utilityOrder sorts members as Java's HashMap and HashSet list them: by bucket. Within a bucket
+// Java keeps the order in which they were added, the order in the export, which is not known here.
+// Instead they keep their order in the argument, by bytes.
 func utilityOrder[T any](members []T, hash func(T) uint32) []T {
 	if len(members) < 2 {
 		return members
 	}
-	// Buckets of more than eight members become trees in a table of 64 or more; their order is not followed.
+	// Buckets of more than eight members become trees in a table of 64 or more; their order is not
+	// reproduced.
 	type entry struct {
 		member T
 		hash   uint32
@@ -204,7 +211,7 @@ func utilityOrder[T any](members []T, hash func(T) uint32) []T {
 	return sorted
 }
 
-// stringHash is Java's String.hashCode, of UTF-16.
+// stringHash returns Java's String.hashCode, which is computed over UTF-16.
 func stringHash(s string) uint32 {
 	var h uint32
 	for _, r := range s {
@@ -218,7 +225,7 @@ func stringHash(s string) uint32 {
 	return h
 }
 
-// elementHash is that of a set's member: a String, or a Long or BigDecimal.
+// elementHash returns the hash of a set's member, in Java a String, Long or BigDecimal.
 func elementHash(v attribute.Value) uint32 {
 	switch v.Kind() {
 	case attribute.KindB:
@@ -229,15 +236,16 @@ func elementHash(v attribute.Value) uint32 {
 	return stringHash(v.Text())
 }
 
-// numberHash is Java's Long.hashCode of a whole number, and its BigDecimal.hashCode of a fraction.
-// Source: https://github.com/openjdk/jdk11u, src/java.base/share/classes/java/math/BigDecimal.java and BigInteger.java
+// numberHash returns Java's Long.hashCode of a whole number, or its BigDecimal.hashCode of a
+// fraction. Source: https://github.com/openjdk/jdk11u,
+// src/java.base/share/classes/java/math/BigDecimal.java and BigInteger.java
 func numberHash(n string) uint32 {
 	if whole, err := strconv.ParseInt(n, 10, 64); err == nil {
 		return uint32(uint64(whole) ^ uint64(whole)>>32)
 	}
 	digits, negative := strings.CutPrefix(n, "-")
 	integer, fraction, _ := strings.Cut(digits, ".")
-	unscaled, _ := new(big.Int).SetString(integer+fraction, 10) // canonical, so it is one
+	unscaled, _ := new(big.Int).SetString(integer+fraction, 10) // cannot fail: n is canonical
 	if unscaled == nil {
 		return 0
 	}

@@ -11,15 +11,16 @@ import (
 // Varying is a part of the source table's name that differs among the tables of a pattern.
 type Varying struct {
 	Name string
-	// Digits is how many digits it has; 0: it is any text that a table's name may hold.
+	// Digits is the number of its digits; 0 if it can be any text that a table's name allows.
 	Digits int
 }
 
-// varyingName names a varying part among attributes. No attribute is called so: DynamoDB's names are text without NUL in every
-// template that ParseTemplate reads from a configuration.
+// varyingName returns the name under which a varying part is listed among attributes. No attribute
+// has such a name: in every template that ParseTemplate reads from a configuration, names are text
+// without NUL.
 func varyingName(name string) string { return "\x00" + name }
 
-// varying is a capture of which only the kind is known, not the text.
+// varying returns the part of a capture whose text is not known, only its form.
 func (c *compiler) varying(p *Part) (rowPart, bool) {
 	for _, v := range c.spec.Varies {
 		if v.Name == p.Capture {
@@ -29,8 +30,9 @@ func (c *compiler) varying(p *Part) (rowPart, bool) {
 	return rowPart{}, false
 }
 
-// tables checks that no two tables of a pattern can produce the same row. A write keeps the tables apart when its row key carries
-// every varying part; two writes that could meet must carry them in the same way, at the beginning.
+// tables checks that no two tables of a pattern can produce the same row. A write keeps the tables
+// apart if its row key contains every varying part. Two writes that could collide must begin with
+// these parts in the same form.
 func (c *compiler) tables() (Finding, bool) {
 	all := c.placed()
 	for _, w := range all {
@@ -52,7 +54,7 @@ func (c *compiler) tables() (Finding, bool) {
 	return Finding{}, false
 }
 
-// uncarried are the varying parts that do not follow from the row key.
+// uncarried returns the varying parts that cannot be derived from the row key.
 func (c *compiler) uncarried(row []rowPart, known Implying) []Varying {
 	determined := determinedBy([][]rowPart{row}, known)
 	var missing []Varying
@@ -64,8 +66,9 @@ func (c *compiler) uncarried(row []rowPart, known Implying) []Varying {
 	return missing
 }
 
-// lead is the beginning of a row key up to the delimiter of the last varying part, if it holds nothing else and carries all of
-// them; nil otherwise. Two rows with one lead tell their tables in the same way.
+// lead returns the beginning of a row key up to the delimiter of the last varying part, if it
+// contains all varying parts and no other placeholder; nil otherwise. Two rows with the same lead
+// show their tables in the same way.
 func (c *compiler) lead(row []rowPart) []rowPart {
 	left := len(c.spec.Varies)
 	seen := map[string]bool{}
@@ -83,7 +86,7 @@ func (c *compiler) lead(row []rowPart) []rowPart {
 			continue
 		}
 		lead := slices.Clone(row[:i+1])
-		if p.escaped != 0 && !p.digits { // of digits nothing is ever escaped
+		if p.escaped != 0 && !p.digits { // digits are never escaped
 			literal := row[i+1].literal
 			lead = append(lead, rowPart{literal: literal[:strings.IndexByte(literal, p.escaped)+1]})
 		}
@@ -99,7 +102,8 @@ func sameLead(a, b []rowPart) bool {
 	})
 }
 
-// notCarried says which parts of the table's name a row key lacks, and the smallest cure.
+// notCarried returns the finding for a row key that lacks parts of the table's name, with the
+// smallest fix.
 func (c *compiler) notCarried(w placed, missing []Varying) Finding {
 	f := Finding{Problem: KeyCollision, Rule: w.at.rule, Write: w.at.write, Field: "row_key",
 		What:  fmt.Sprintf("two tables of the pattern can produce the same row of %s: the row key lacks %s", w.table, c.captures(missing)),
@@ -128,7 +132,8 @@ func (c *compiler) notCarried(w placed, missing []Varying) Finding {
 	return f
 }
 
-// carrying is the template with the missing parts behind those that it begins with.
+// carrying returns the template with the missing parts inserted after the varying parts at its
+// beginning.
 func (c *compiler) carrying(t *Template, missing []Varying) string {
 	end, digits := 0, false
 	for i := range t.parts {
@@ -155,7 +160,8 @@ func (c *compiler) carrying(t *Template, missing []Varying) string {
 	return t.text[:end] + inserted + t.text[end:]
 }
 
-// captures writes varying parts as a template does: with a delimiter behind each whose end could not be told without.
+// captures returns varying parts as template text, with a delimiter after each part that does not
+// show its own end.
 func (c *compiler) captures(parts []Varying) string {
 	var b strings.Builder
 	for i, v := range parts {

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// VersionSize is the length of a version in bytes: generation, hop, sequence number and count at fixed widths of 8, 6, 40 and
-// 4 digits, with a dot between.
+// VersionSize is the length of a version in bytes: generation, hop, sequence number and count at
+// fixed widths of 8, 6, 40 and 4 digits, separated by dots.
 const VersionSize = 8 + 1 + 6 + 1 + cdc.MaxSequenceDigits + 1 + 4
 
 // Limits of the fields.
@@ -22,7 +22,7 @@ const (
 	LoadHop = 0
 )
 
-// The counts an image can be asserted with: first applies under dual writes are 0.
+// The counts of an image's assertions: the first application under dual writes has count 0.
 const (
 	CountTimestamped = 0
 	CountExact       = 1
@@ -31,14 +31,16 @@ const (
 // ErrVersion is returned for text that is not a version.
 var ErrVersion = errors.New("not a version")
 
-// Version ranks an image in the history of its item: (generation, hop, sequence number, count) as fixed-width ASCII, its position, so that
-// bytes compare as the history does and an operator can read it. Along the records of one item it rises strictly: by
-// sequence number inside a shard, by hop from parent to child, by generation across every break of the stream. Where the
-// application ranks its writes (Rank), the rank stands in front of the position.
+// Version ranks an image in the history of its item: (generation, hop, sequence number, count) as
+// fixed-width ASCII, so the order of the bytes is the order of the history, and an operator can
+// read it. These four fields are its position. The version rises strictly along the records of one
+// item: by sequence number within a shard, by hop from parent to child, and by generation across
+// every break of the stream. If the application ranks its writes (Rank), the rank precedes the
+// position.
 type Version string
 
-// NewVersion builds a version. Fields out of range are a programming error and panic: a version that wrapped around
-// would let an old image win.
+// NewVersion builds a version. Fields out of range are a programming error and panic, because a
+// version that wraps around would let an old image win.
 func NewVersion(generation, hop uint32, sequence cdc.SequenceNumber, count uint16) Version {
 	if generation > MaxGeneration || hop > MaxHop || count > MaxCount {
 		panic(fmt.Sprintf("transform: version field out of range: generation %d, hop %d, count %d", generation, hop, count))
@@ -98,13 +100,14 @@ func parsePosition(text string) (Version, error) {
 	return Version(text), nil
 }
 
-// Generation is the first field of the position.
+// Generation returns the first field of the position.
 func (v Version) Generation() uint32 { return v.field(0, 8) }
 
-// Hop is the second field.
+// Hop returns the second field.
 func (v Version) Hop() uint32 { return v.field(9, 15) }
 
-// Sequence is the third field. Its zeros are the version's own, not the service's.
+// Sequence returns the third field. Its leading zeros come from the version's fixed width, not from
+// the service.
 func (v Version) Sequence() cdc.SequenceNumber {
 	v = v.Position()
 	s, err := cdc.ParseSequenceNumber(strings.TrimLeft(string(v[16:55]), "0") + string(v[55]))
@@ -114,10 +117,10 @@ func (v Version) Sequence() cdc.SequenceNumber {
 	return s
 }
 
-// Count is the last field.
+// Count returns the last field.
 func (v Version) Count() uint16 { return uint16(v.field(57, 61)) }
 
-// WithoutCount is the lowest version of the same image: the count is zero. The empty version stays empty.
+// WithoutCount returns the lowest version of the same image: the count is zero. The empty version stays empty.
 func (v Version) WithoutCount() Version {
 	if v == "" {
 		return ""
@@ -125,7 +128,7 @@ func (v Version) WithoutCount() Version {
 	return v.WithCount(CountTimestamped)
 }
 
-// WithCount is the version with another count, which is MaxCount at most.
+// WithCount returns the version with another count, at most MaxCount.
 func (v Version) WithCount(count uint16) Version {
 	return v[:len(v)-4] + Version(appendPadded(nil, uint64(count), 4))
 }
