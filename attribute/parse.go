@@ -315,10 +315,10 @@ func (r *reader) value(depth int) (Value, error) {
 	return Value{}, r.fault(Malformed)
 }
 
-// kindNamed is the type with this descriptor, KindNone if there is none.
+// kindNamed returns the type with this descriptor, KindNone if there is none.
 func kindNamed(name string) Kind { return Kind(max(slices.Index(kindNames[1:], name)+1, 0)) }
 
-// descriptor is an unknown type's name for an error if it looks like one: in text of another shape data
+// descriptor returns an unknown type's name for an error if it looks like one: in text of another shape data
 // may stand in its place.
 func descriptor(name []byte) string {
 	if len(name) > 8 {

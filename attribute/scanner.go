@@ -58,7 +58,7 @@ func (s *Scanner) take(c byte) bool {
 	return true
 }
 
-// at tells whether the byte is the next one, without white space before it, as the service writes nearly all: the compiler puts
+// at reports whether the byte is the next one, without white space before it, as the service writes nearly all: the compiler puts
 // this where it is called.
 func (s *Scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
@@ -68,7 +68,7 @@ func (s *Scanner) End() bool {
 	return s.pos >= len(s.text)
 }
 
-// Offset is how many bytes have been read.
+// Offset returns how many bytes have been read.
 func (s *Scanner) Offset() int { return s.pos }
 
 // Object reads an object, calling member behind each name; member reads the value.

@@ -181,16 +181,16 @@ func CheckSet(v Value) error {
 	return nil
 }
 
-// Kind is the value's type; KindNone for the zero Value.
+// Kind returns the value's type; KindNone for the zero Value.
 func (v Value) Kind() Kind { return v.kind }
 
-// Text is an S's text or an N's canonical digits. For a B it is the raw bytes.
+// Text returns an S's text or an N's canonical digits. For a B it is the raw bytes.
 func (v Value) Text() string { return v.text }
 
-// Bool is a BOOL's truth.
+// Bool returns a BOOL's truth.
 func (v Value) Bool() bool { return v.truth }
 
-// Elements are the members of an L in order, or of a set in their canonical order. They must not be changed.
+// Elements returns the members of an L in order, or of a set in their canonical order. They must not be changed.
 func (v Value) Elements() []Value {
 	if v.nested == nil {
 		return nil
@@ -198,7 +198,7 @@ func (v Value) Elements() []Value {
 	return v.nested.list
 }
 
-// Members are the members of an M, sorted by name. They must not be changed.
+// Members returns the members of an M, sorted by name. They must not be changed.
 func (v Value) Members() []Attribute {
 	if v.nested == nil {
 		return nil
@@ -235,10 +235,10 @@ func (i Item) Exists() bool { return len(i.attributes) > 0 }
 // Attributes are sorted by name. They must not be changed.
 func (i Item) Attributes() []Attribute { return i.attributes }
 
-// Get is the named attribute; false if it is absent.
+// Get returns the named attribute; false if it is absent.
 func (i Item) Get(name string) (Value, bool) { return find(i.attributes, name) }
 
-// Member is the named member of an M; false if it is absent or the value is not an M.
+// Member returns the named member of an M; false if it is absent or the value is not an M.
 func (v Value) Member(name string) (Value, bool) { return find(v.Members(), name) }
 
 // find searches attributes that are sorted by name. It is written out because slices.BinarySearchFunc would copy an attribute

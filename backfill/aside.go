@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// maxAside bounds the rows that wait for a second look. Their number is that of the writes of an
-	// application while the stream lags.
+	// maxAside bounds the rows that wait for a second check. There is one for each row that an
+	// application writes while the stream lags.
 	maxAside = 10_000
-	// asideEvery is how often it is asked how far the stream is applied.
+	// asideEvery is the interval between checks of how far the stream is applied.
 	asideEvery = time.Second
 )
 
-// aside are rows without a version that an application may have written just now: the stream brings
-// the change, and gives them one. Those that still have none when everything is applied that was
-// committed before they were seen are of nobody. They are in the order of their keys.
+// aside holds rows without a version that an application may have just written. The stream will
+// bring the change and give them a version. A row that still has none after everything committed
+// before it was seen is applied is a foreign row. The rows are in the order of their keys.
 type aside struct {
 	rows  []asideRow
-	asked time.Duration // when it was last asked how far the stream is
+	asked time.Duration // when the stream's progress was last checked
 }
 
 type asideRow struct {
@@ -30,7 +30,8 @@ type asideRow struct {
 	seen time.Time // on the source's clock
 }
 
-// from is where a sweep begins again that has read up to next: at the first row that waits.
+// from returns the row at which a sweep that has read up to next must resume: the first waiting
+// row.
 func (a *aside) from(next []byte) []byte {
 	if len(a.rows) > 0 {
 		return []byte(a.rows[0].key)
@@ -38,7 +39,7 @@ func (a *aside) from(next []byte) []byte {
 	return next
 }
 
-// lookAgain looks a second time at the rows that are due, and, if all is set, waits for the others.
+// lookAgain checks the due rows a second time. If all is set, it also waits for the others.
 func (s *Sweep) lookAgain(ctx context.Context, a *aside, all bool, sums *sink.SweepCounts, save func(ctx context.Context) error) error {
 	for len(a.rows) > 0 {
 		now := task.Mono(ctx)
@@ -67,15 +68,15 @@ func (s *Sweep) lookAgain(ctx context.Context, a *aside, all bool, sums *sink.Sw
 		if !all {
 			return nil
 		}
-		if err := save(ctx); err != nil { // a lease that is lost, or a drain, ends the wait
+		if err := save(ctx); err != nil { // a lost lease or a drain ends the wait
 			return err
 		}
 	}
 	return nil
 }
 
-// second reads rows again. Of those that still have no version it settles the suspects, which are no
-// reason for another pass: an application that goes on writing would make each pass find others.
+// second reads rows again. It settles the suspects among those that still have no version. They are
+// no reason for another pass: while an application keeps writing, every pass would find new ones.
 func (s *Sweep) second(ctx context.Context, rows []asideRow, sums *sink.SweepCounts) error {
 	for len(rows) > 0 {
 		n := min(len(rows), sweepItems)
@@ -108,7 +109,7 @@ func (s *Sweep) second(ctx context.Context, rows []asideRow, sums *sink.SweepCou
 	return nil
 }
 
-// rows reads the marks of rows, all at once. Those that are gone are not among them.
+// rows reads the marks of rows concurrently. The result omits deleted rows.
 func (s *Sweep) rows(ctx context.Context, of []asideRow) ([]sink.Row, error) {
 	read := make([][]sink.Row, len(of))
 	g := task.NewGroup(ctx, sweepItems)

@@ -9,20 +9,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// WriteAPI is what a CanaryWriter uses of *dynamodb.Client. Build the client with ClientOptions.
+// WriteAPI is the part of *dynamodb.Client that a CanaryWriter uses. Build the client with
+// ClientOptions.
 type WriteAPI interface {
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
-// CanaryWriter writes the only items that are ever written to a source: a cutover's canaries, and
-// removes them. Calls are as those of Tables.
+// CanaryWriter writes and removes the canaries of a cutover, the only items that replicator ever
+// writes to a source. Its calls behave like the calls of Tables.
 type CanaryWriter struct{ api WriteAPI }
 
 // NewCanaryWriter writes through a client that was built with ClientOptions.
 func NewCanaryWriter(api WriteAPI) *CanaryWriter { return &CanaryWriter{api} }
 
-// Put writes an item whose attributes are texts, numbers and bytes.
+// Put writes an item. Its attributes must be of type S, N or B.
 func (w *CanaryWriter) Put(ctx context.Context, table string, item attribute.Item) error {
 	return write(ctx, "PutItem", item, func(attributes map[string]types.AttributeValue) error {
 		_, err := ask(ctx, w.api.PutItem, &dynamodb.PutItemInput{TableName: &table, Item: attributes})
@@ -30,7 +31,7 @@ func (w *CanaryWriter) Put(ctx context.Context, table string, item attribute.Ite
 	})
 }
 
-// Delete removes the item of a key, if there is one.
+// Delete removes the item with the key, if it exists.
 func (w *CanaryWriter) Delete(ctx context.Context, table string, key attribute.Item) error {
 	return write(ctx, "DeleteItem", key, func(attributes map[string]types.AttributeValue) error {
 		_, err := ask(ctx, w.api.DeleteItem, &dynamodb.DeleteItemInput{TableName: &table, Key: attributes})

@@ -25,15 +25,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that died silently would hold
-// its segment for ever.
+// requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that
+// died silently would block its segment permanently.
 const requestTimeout = 30 * time.Second
 
-// CallTime bounds a call as a whole: before its request is sent the client may have to fetch credentials, and waits for a fetch that another
-// call began under no deadline at all. It is longer than requestTimeout, whose error says more.
+// CallTime bounds a call as a whole: before it sends a request, the client may have to fetch
+// credentials, and it then waits without a deadline for a fetch that another call began. It is
+// longer than requestTimeout, whose error is more specific.
 const CallTime = 40 * time.Second
 
-// ask makes one call, which ends within CallTime. What the client says of one that was ended tells where it stood.
+// ask makes one call and ends it after CallTime. The error of an ended call includes the client's
+// error, which shows how far the call came.
 func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In) (*Out, error) {
 	limited, cancel := task.WithTimeout(ctx, CallTime)
 	defer cancel()
@@ -44,7 +46,7 @@ func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...fu
 	return out, err
 }
 
-// API is what is used of *dynamodb.Client. Build the client with ClientOptions.
+// API is the part of *dynamodb.Client that Tables uses. Build the client with ClientOptions.
 type API interface {
 	ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error)
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
@@ -55,10 +57,11 @@ type API interface {
 // Tables reads DynamoDB tables. Every call is one attempt, and its errors are *cdc.Error without item data.
 type Tables struct{ api API }
 
-// NewTables reads through a client that was built with ClientOptions.
+// NewTables returns Tables that read through a client built with ClientOptions.
 func NewTables(api API) *Tables { return &Tables{api} }
 
-// Describe says what the table is. Reason NotFound: there is none of this name.
+// Describe describes the table. An error with the reason NotFound means that there is no table of
+// this name.
 func (t *Tables) Describe(ctx context.Context, table string) (Description, error) {
 	const op = "DescribeTable"
 	out, err := ask(ctx, t.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: &table})
@@ -73,7 +76,7 @@ func (t *Tables) Describe(ctx context.Context, table string) (Description, error
 		Name: aws.ToString(d.TableName), ARN: aws.ToString(d.TableArn), ID: aws.ToString(d.TableId), Status: string(d.TableStatus),
 		StreamARN: aws.ToString(d.LatestStreamArn), StreamLabel: aws.ToString(d.LatestStreamLabel),
 		Items: aws.ToInt64(d.ItemCount), Bytes: aws.ToInt64(d.TableSizeBytes), CreatedAt: aws.ToTime(d.CreationDateTime),
-		// DynamoDB leaves the summary out for a table that was always provisioned.
+		// DynamoDB omits the summary for a table that was always provisioned.
 		BillingMode: string(types.BillingModeProvisioned), At: serverTime(out.ResultMetadata),
 	}
 	if d.BillingModeSummary != nil && d.BillingModeSummary.BillingMode != "" {
@@ -98,16 +101,17 @@ func (t *Tables) Describe(ctx context.Context, table string) (Description, error
 	return desc, nil
 }
 
-// ExpiryAPI is what an Expiry uses of *dynamodb.Client. Build the client with ClientOptions.
+// ExpiryAPI is the part of *dynamodb.Client that an Expiry uses. Build the client with
+// ClientOptions.
 type ExpiryAPI interface {
 	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
 }
 
-// Expiry tells by what attribute the items of a table expire: a migration does not need to know, who writes its configuration
-// does. Calls are as those of Tables.
+// Expiry reads by which attribute the items of a table expire. Only the author of a configuration
+// needs this, not a migration. Its calls behave like the calls of Tables.
 type Expiry struct{ api ExpiryAPI }
 
-// NewExpiry reads through a client that was built with ClientOptions.
+// NewExpiry returns an Expiry that reads through a client built with ClientOptions.
 func NewExpiry(api ExpiryAPI) *Expiry { return &Expiry{api} }
 
 // Attribute returns the attribute by which the table's items expire; "" if they do not.
@@ -149,8 +153,9 @@ func primaryKey(d *types.TableDescription) ([]transform.KeyAttribute, error) {
 	return key, nil
 }
 
-// List gives the names of all tables of the account in the region, sorted by the service. It is a request for every hundred.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ListTables.html
+// List returns the names of all tables of the account in the region, sorted by the service. It
+// sends one request for every hundred tables. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ListTables.html
 func (t *Tables) List(ctx context.Context) ([]string, error) {
 	const op = "ListTables"
 	var names []string
@@ -174,8 +179,9 @@ func (t *Tables) List(ctx context.Context) ([]string, error) {
 	}
 }
 
-// Scan reads one page of a segment, after the given key or from the segment's beginning if that does not exist. A limit of
-// zero is the service's own, 1 MB. The read is strongly consistent (B4).
+// Scan reads one page of a segment, after the given key, or from the segment's beginning if the key
+// does not exist. A limit of zero means the service's limit of 1 MB. The read is strongly
+// consistent (B4).
 func (t *Tables) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error) {
 	const op = "Scan"
 	in := &dynamodb.ScanInput{
@@ -206,9 +212,9 @@ func (t *Tables) Scan(ctx context.Context, table string, segment, total int, aft
 func scanPageOf(out *dynamodb.ScanOutput) (ScanPage, error) {
 	const op = "Scan"
 	if out.Items == nil || int(out.Count) != len(out.Items) {
-		// The end of a segment is told by what is absent. An answer from which everything is absent, such as a proxy's {},
-		// does not tell it.
-		return ScanPage{}, malformed(op, fmt.Errorf("%d items, said to be %d", len(out.Items), out.Count))
+		// A missing key marks the end of a segment. An answer without any field, such as a proxy's
+		// {}, does not mark it.
+		return ScanPage{}, malformed(op, fmt.Errorf("an answer of %d items with Count %d", len(out.Items), out.Count))
 	}
 	page := ScanPage{Items: make([]attribute.Item, 0, len(out.Items)), At: serverTime(out.ResultMetadata)}
 	if out.ConsumedCapacity != nil {
@@ -255,7 +261,7 @@ func serverTime(metadata middleware.Metadata) time.Time {
 	return at
 }
 
-// keyAttributes gives a key to the SDK; nil if there is none.
+// keyAttributes converts a key for the SDK; nil if it does not exist.
 func keyAttributes(key attribute.Item) (map[string]types.AttributeValue, error) {
 	if !key.Exists() {
 		return nil, nil
@@ -276,10 +282,12 @@ func keyAttributes(key attribute.Item) (map[string]types.AttributeValue, error) 
 	return attributes, nil
 }
 
-// The conversion of values refuses what that of the stream's records does: what DynamoDB cannot hold was not written by it, and would differ in the
-// target from what the stream brings.
+// The conversion of values rejects the same values as the conversion of stream records. DynamoDB
+// cannot have written a value that it cannot hold, and in the target such a value would differ from
+// the stream's.
 
-// ConvertItem is an item of the SDK. Its error names the attribute that it fails at; the names inside of values are data and are not told.
+// ConvertItem converts an item of the SDK. Its error names the attribute at which it fails. Names
+// inside values are data, so the error does not contain them.
 func ConvertItem(attributes map[string]types.AttributeValue) (attribute.Item, error) {
 	members, culprit, err := convertMembers(attributes)
 	if err != nil {
@@ -288,7 +296,8 @@ func ConvertItem(attributes map[string]types.AttributeValue) (attribute.Item, er
 	return attribute.NewItem(members), nil
 }
 
-// convertMembers collects a map; NewItem and Map sort what comes out, so that the map's own order does not matter.
+// convertMembers collects a map; NewItem and Map sort the result, so the map's random order does
+// not matter.
 func convertMembers(attributes map[string]types.AttributeValue) (members []attribute.Attribute, culprit string, err error) {
 	members = make([]attribute.Attribute, 0, len(attributes))
 	for name, a := range attributes {
@@ -304,8 +313,8 @@ func convertMembers(attributes map[string]types.AttributeValue) (members []attri
 	return members, "", nil
 }
 
-// convertValue is the SDK's value as ours. A type that is not one of the ten is an error: leaving the attribute out would lose
-// it in the target without a word.
+// convertValue converts a value of the SDK. A type other than the ten known ones is an error:
+// without it the attribute would be lost silently.
 func convertValue(a types.AttributeValue) (v attribute.Value, err error) {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberS:
@@ -367,8 +376,8 @@ func malformed(op string, err error) error {
 	return &cdc.Error{Op: op, Reason: cdc.Malformed, Err: err}
 }
 
-// failure says what a failed request means. Keyed tells that the request carried an item's key, which a ValidationException
-// may quote.
+// failure turns the error of a failed request into a *cdc.Error. Keyed says that the request
+// contained an item's key, which a ValidationException may quote.
 func failure(ctx context.Context, op string, err error, keyed bool) error {
 	fail := func(reason cdc.Reason, err error) error { return &cdc.Error{Op: op, Reason: reason, Err: err} }
 	if ctx.Err() != nil {
@@ -376,7 +385,7 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	}
 	for e, call := err, (*smithy.OperationError)(nil); errors.As(e, &call); e = call.Err {
 		if call.ServiceID != dynamodb.ServiceID {
-			return fail(cdc.Denied, cdc.Brief(err)) // another service, STS for example, did not give credentials
+			return fail(cdc.Denied, cdc.Brief(err)) // another service, for example STS, did not return credentials
 		}
 	}
 	status := 0
@@ -400,25 +409,27 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 		return fail(cdc.Unavailable, cdc.Brief(err))
 	}
 	if answered != nil && status/100 != 2 {
-		// No error of the service's own form: something between it and us has answered.
+		// The error is not in the service's form: a proxy has answered.
 		return fail(cdc.ReasonOf("", status), cdc.Brief(err))
 	}
 	var undecoded *smithy.DeserializationError
 	if errors.As(err, &undecoded) {
-		return fail(cdc.Malformed, errors.New("the answer cannot be decoded")) // the SDK's text may quote it
+		return fail(cdc.Malformed, errors.New("the answer cannot be decoded")) // the SDK's text may quote the answer
 	}
 	var unsent *smithyhttp.RequestSendError
 	if errors.As(err, &unsent) || answered != nil {
 		return fail(cdc.Unavailable, cdc.Brief(err))
 	}
-	return fail(cdc.Denied, cdc.Brief(err)) // the request never left: there are no credentials, no region or no endpoint
+	return fail(cdc.Denied, cdc.Brief(err)) // the request was not sent: no credentials, no region or no endpoint
 }
 
-// connections is how many are kept open: one for each part, or most would dial anew for each page.
+// connections is how many connections are kept open: enough for one per part, or most parts would
+// connect again for each page.
 const connections = 64
 
-// ClientOptions sets a client up for Tables: dynamodb.NewFromConfig(cfg, backfill.ClientOptions). It bounds the time of a
-// request and keeps enough connections, besides what Tables asks of every call in any case.
+// ClientOptions configures a client for Tables: dynamodb.NewFromConfig(cfg,
+// backfill.ClientOptions). It bounds the time of a request and keeps enough connections, in
+// addition to the options that Tables sets for every call (Strictly).
 func ClientOptions(o *dynamodb.Options) {
 	if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
 		o.HTTPClient = client.WithTimeout(requestTimeout).WithTransportOptions(func(t *http.Transport) {
@@ -429,8 +440,9 @@ func ClientOptions(o *dynamodb.Options) {
 	Strictly(o)
 }
 
-// Strictly is what every call needs, however its client was built: one attempt, because the pipeline retries and attempts would
-// multiply; no compression, which costs more CPU than the network saves; no value of an unknown type taken for another's.
+// Strictly sets the options that every call needs, regardless of how its client was built: one
+// attempt, because the pipeline retries and attempts would multiply; no compression, which costs
+// more CPU than it saves in network time; and an error for a value of an unknown type.
 func Strictly(o *dynamodb.Options) {
 	if _, ok := o.Protocol.(strictProtocol); ok {
 		return
@@ -442,8 +454,9 @@ func Strictly(o *dynamodb.Options) {
 	o.HTTPClient = plainBody{o.HTTPClient}
 }
 
-// plainBody hides the WriteTo method of request bodies. With it smithy-go 1.28.7 may close the body while net/http still
-// writes it, when the server answers early; the connection is then torn down together with a good answer.
+// plainBody hides the WriteTo method of request bodies. With that method, smithy-go 1.28.7 may
+// close the body while net/http still writes it, if the server answers early. The connection is
+// then dropped together with a good answer.
 type plainBody struct{ client dynamodb.HTTPClient }
 
 func (c plainBody) Do(r *http.Request) (*http.Response, error) {
@@ -453,9 +466,10 @@ func (c plainBody) Do(r *http.Request) (*http.Response, error) {
 	return c.client.Do(r)
 }
 
-// strictProtocol makes an attribute of unknown type an error. The SDK (dynamodb 1.72.3, types.deserializeAttributeMap and
-// deserializeListAttributeValue) decodes all values of a map or list through one variable, which an unknown type leaves as
-// it is: the attribute would silently get the value of the one before it.
+// strictProtocol makes an attribute of unknown type an error. The SDK (dynamodb 1.72.3,
+// types.deserializeAttributeMap and deserializeListAttributeValue) decodes all values of a map or
+// list through one variable, which an unknown type leaves unchanged: the attribute would silently
+// get the value of the previous one.
 type strictProtocol struct{ smithyhttp.ClientProtocol }
 
 func (p strictProtocol) DeserializeResponse(

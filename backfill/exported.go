@@ -12,30 +12,31 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Limits of a page of an export: about those of a page of a Scan.
+// Limits of a page of an export, similar to the limits of a page of a Scan.
 const (
 	exportItems = 1000
 	exportBytes = 1 << 20
 )
 
-// Exported are the data files of the exports of a load, one step after the other, as its parts: a
-// position is how many lines of a file of the part are durable. It is for one part at a time, whose
-// file it keeps open between two pages; Close ends that.
+// Exported reads the data files of a load's exports, step by step, as the parts of the load. A
+// position counts the durable lines of a file of the part. An Exported is for one part at a time:
+// it keeps the part's file open between two pages, until Close.
 type Exported struct {
 	Steps []exports.Step
-	// Group is how many files of a step a part has at most; 0 is one.
+	// Group is the maximum number of files of a step in a part; 0 means one.
 	Group int
-	// Verify reads each file once before it is read, from its beginning or from a position, so that no
-	// item is written of a file that is not whole, or another.
+	// Verify checks each file once in full before it is read from its beginning or a position, so
+	// no item is written from a file that is incomplete or was replaced.
 	Verify bool
 
 	reader *exports.Reader
-	index  int // of the part
-	file   int // in the part
+	index  int // the index of the part
+	file   int // the file's index in the part
 }
 
-// GroupOf is how many files a part of a load has at most that copies exports of so many files each:
-// every worker looks at the rows of all parts in the ledger.
+// GroupOf returns the maximum number of files in a part, for a load of exports with the given
+// numbers of files. It bounds the number of parts, because every worker reads the rows of all parts
+// in the ledger.
 func GroupOf(files []int) int {
 	for group := 1; ; group++ {
 		parts, most := 0, 0
@@ -48,10 +49,11 @@ func GroupOf(files []int) int {
 	}
 }
 
-// PartsOfFiles is how many parts so many files of an export are. One without files is a part too.
+// PartsOfFiles returns the number of parts for an export with the given number of files. An export
+// without files is one part.
 func PartsOfFiles(files, group int) int { return max(1, (files+group-1)/group) }
 
-// partsOf is how many parts a load of the exports has.
+// partsOf returns the number of parts in a load of the exports.
 func partsOf(steps []exports.Step, group int) int {
 	n := 0
 	for _, s := range steps {
@@ -60,8 +62,8 @@ func partsOf(steps []exports.Step, group int) int {
 	return n
 }
 
-// filesOf are the files that a part of such a load has: of a step, from one by its index in there up
-// to, and without, another. False if there is no such part.
+// filesOf returns the files of a part of such a load: the step, and the half-open range of file
+// indexes [from, to) in it. Ok is false if there is no such part.
 func filesOf(steps []exports.Step, group, part int) (step exports.Step, from, to int, ok bool) {
 	for _, s := range steps {
 		n := PartsOfFiles(len(s.Files), group)
@@ -73,18 +75,19 @@ func filesOf(steps []exports.Step, group, part int) (step exports.Step, from, to
 	return exports.Step{}, 0, 0, false
 }
 
-// exportPosition is behind a line of a file, both counted from 0 within the part.
+// exportPosition is a position after a line of a file. File and line are counted from 0 within the
+// part.
 type exportPosition struct {
 	File int   `json:"file,omitempty"`
 	Line int64 `json:"line"`
 }
 
-// Read gives the page behind a line. The last page of a part is empty.
+// Read returns the page after a line. The last page of a part is empty.
 func (e *Exported) Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error) {
 	group := max(1, e.Group)
 	var at exportPosition
 	if after != nil && (json.Unmarshal(after, &at) != nil || at.Line < 0 || at.File < 0 || at == (exportPosition{})) {
-		return Page{}, fmt.Errorf("%w: the position of part %d is no line", ErrProgress, index)
+		return Page{}, fmt.Errorf("%w: the position of part %d is not a line", ErrProgress, index)
 	}
 	if all := partsOf(e.Steps, group); total != all || index < 0 || index >= total {
 		return Page{}, fmt.Errorf("%w: part %d of %d of exports of %d", ErrProgress, index, total, all)
@@ -93,7 +96,7 @@ func (e *Exported) Read(ctx context.Context, index, total int, after json.RawMes
 	for ; from+at.File < to; at = (exportPosition{File: at.File + 1}) {
 		page, err := e.page(ctx, step, index, from, at, limit)
 		if err != nil {
-			return Page{}, errors.Join(err, e.Close()) // the next attempt opens it anew
+			return Page{}, errors.Join(err, e.Close()) // the next attempt opens the file again
 		}
 		if page.size() > 0 {
 			return page, nil
@@ -102,7 +105,8 @@ func (e *Exported) Read(ctx context.Context, index, total int, after json.RawMes
 	return Page{}, e.Close()
 }
 
-// page reads on in a file of a part whose first file is From. At the end of the file it is empty.
+// page reads the next page of a file. From is the index of the part's first file. At the end of the
+// file the page is empty.
 func (e *Exported) page(ctx context.Context, step exports.Step, index, from int, at exportPosition, limit int) (Page, error) {
 	if e.reader == nil || e.index != index || e.file != at.File || e.reader.Line() != at.Line {
 		if err := e.open(ctx, step, from+at.File, at.Line); err != nil {
@@ -138,8 +142,8 @@ func (e *Exported) page(ctx context.Context, step exports.Step, index, from int,
 	return page, err
 }
 
-// changed is a line of a window as a change. Of a window without old images it is a change of an item
-// of which nobody knows whether it was there before.
+// changed returns a line of a window as a change. In a window without old images it is not known
+// whether the item existed before.
 func changed(step exports.Step, r exports.Record) cdc.Change {
 	c := cdc.Change{Event: cdc.Modify, Sequence: transform.LoadVersion(0, step.Version).Sequence(), Time: r.Written, Keys: r.Keys, Old: r.Old, New: r.New}
 	switch {
@@ -151,8 +155,8 @@ func changed(step exports.Step, r exports.Record) cdc.Change {
 	return c
 }
 
-// open opens a file behind a line. Each opening verifies the file before: another may lie there by
-// now, whose lines would be taken for those that are left of this one.
+// open opens a file after a line. It verifies the file at each opening: if the file was replaced,
+// its lines would otherwise be taken for the remaining lines of the first one.
 func (e *Exported) open(ctx context.Context, step exports.Step, file int, line int64) error {
 	if err := e.Close(); err != nil {
 		return err
@@ -180,7 +184,7 @@ func (e *Exported) open(ctx context.Context, step exports.Step, file int, line i
 	return nil
 }
 
-// Close closes the file that is open, if one is.
+// Close closes the open file, if there is one.
 func (e *Exported) Close() error {
 	r := e.reader
 	e.reader = nil

@@ -13,21 +13,22 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// ExportAPI is what an Exporter uses of *dynamodb.Client. Build the client with ClientOptions.
+// ExportAPI is the part of *dynamodb.Client that an Exporter uses. Build the client with
+// ClientOptions.
 type ExportAPI interface {
 	DescribeContinuousBackups(context.Context, *dynamodb.DescribeContinuousBackupsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeContinuousBackupsOutput, error)
 	ExportTableToPointInTime(context.Context, *dynamodb.ExportTableToPointInTimeInput, ...func(*dynamodb.Options)) (*dynamodb.ExportTableToPointInTimeOutput, error)
 	DescribeExport(context.Context, *dynamodb.DescribeExportInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeExportOutput, error)
 }
 
-// Exporter asks DynamoDB for exports of tables to S3, and looks after them. Calls are as those of
-// Tables.
+// Exporter requests exports of tables from DynamoDB to S3, and reads their progress. Its calls
+// behave like the calls of Tables.
 type Exporter struct{ api ExportAPI }
 
-// NewExporter asks through a client that was built with ClientOptions.
+// NewExporter returns an Exporter that uses a client built with ClientOptions.
 func NewExporter(api ExportAPI) *Exporter { return &Exporter{api} }
 
-// Recovery is a table's point-in-time recovery, which exports rest on. Times are on the service's
+// Recovery is a table's point-in-time recovery, which exports require. Times are on the service's
 // clock.
 type Recovery struct {
 	On bool
@@ -49,47 +50,47 @@ func (e *Exporter) Recovery(ctx context.Context, table string) (Recovery, error)
 	return Recovery{d.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled, aws.ToTime(d.EarliestRestorableDateTime), aws.ToTime(d.LatestRestorableDateTime)}, nil
 }
 
-// ExportOrder is what a full export is asked for with, in DynamoDB JSON and of the whole table.
+// ExportOrder is the request for a full export of the whole table in DynamoDB JSON.
 type ExportOrder struct {
 	TableARN       string
 	Bucket, Prefix string
-	// At is the time that it is to show; the service knows whole seconds.
+	// At is the time that the export shows; the service uses whole seconds.
 	At time.Time
-	// Token makes the same order within eight hours the same export.
+	// Token makes the request idempotent: within eight hours the same order gives the same export.
 	Token string
 }
 
-// ExportReport is what the service says of an export.
+// ExportReport is the service's description of an export.
 type ExportReport struct {
 	ARN string
-	// Done tells that its files are complete, and Failed that there will be none, with the cause.
+	// Done says that the files are complete. Failed is the cause if there will be none.
 	Done   bool
 	Failed string
-	// Bucket and Manifest are where its manifest-summary.json lies, once it is done.
+	// Bucket and Manifest locate its manifest-summary.json, once it is done.
 	Bucket, Manifest string
-	// Part says what keeps it from showing the whole table; "" if nothing does.
+	// Part says why the export does not show the whole table; "" if it does.
 	Part string
-	// JSON tells that it is in DynamoDB JSON.
+	// JSON says that the export is in DynamoDB JSON.
 	JSON bool
 }
 
-// ExportRefusal is a refusal that the same order meets again.
+// ExportRefusal is a rejection that a retry of the same order would meet again.
 type ExportRefusal struct{ Code, Message string }
 
 func (e *ExportRefusal) Error() string { return e.Code + ": " + e.Message }
 
-// OfTime tells that the time cannot be exported: it is before what point-in-time recovery reaches
-// back to, or after its latest, which lags behind the present.
+// OfTime reports whether the time cannot be exported: it is before the earliest or after the latest
+// restorable time, which lags behind the present.
 func (e *ExportRefusal) OfTime() bool { return e.Code == "InvalidExportTimeException" }
 
-// Unknown tells that the service knows no such export.
+// Unknown reports whether the service has no such export.
 func (e *ExportRefusal) Unknown() bool { return e.Code == "ExportNotFoundException" }
 
 // exportRefusals are the codes of an ExportRefusal. The service's own references list them for
 // ExportTableToPointInTime and DescribeExport.
 var exportRefusals = []string{"PointInTimeRecoveryUnavailableException", "InvalidExportTimeException", "ExportConflictException", "ExportNotFoundException", "ValidationException"}
 
-// Request asks for an export, and fails with an *ExportRefusal if the service does not take one.
+// Request requests an export. The error is *ExportRefusal if the service rejects it.
 func (e *Exporter) Request(ctx context.Context, o ExportOrder) (ExportReport, error) {
 	const op = "ExportTableToPointInTime"
 	in := &dynamodb.ExportTableToPointInTimeInput{
@@ -106,7 +107,8 @@ func (e *Exporter) Request(ctx context.Context, o ExportOrder) (ExportReport, er
 	return reportOf(op, out.ExportDescription)
 }
 
-// Report says how far an export is, and fails with an *ExportRefusal if the service does not know it.
+// Report returns the state of an export. The error is *ExportRefusal if the service does not know
+// it.
 func (e *Exporter) Report(ctx context.Context, arn string) (ExportReport, error) {
 	const op = "DescribeExport"
 	out, err := ask(ctx, e.api.DescribeExport, &dynamodb.DescribeExportInput{ExportArn: &arn})
@@ -144,8 +146,8 @@ func reportOf(op string, d *types.ExportDescription) (ExportReport, error) {
 	return r, nil
 }
 
-// partOf names what a specification leaves out. One that the service would add members to is never
-// taken for none.
+// partOf describes the filter of an export. A filter with members that this version does not know
+// also counts as a filter.
 func partOf(f *types.FilterSpecification) string {
 	switch {
 	case f == nil:

@@ -7,31 +7,33 @@ import (
 	"time"
 )
 
-// Report is what is told of one table's load.
+// Report describes the progress of one table's load.
 type Report struct {
 	Table string
-	// Items are durable by now.
+	// Items is the number of items that are durable.
 	Items int64
-	// Estimate is how many there are, as DynamoDB last counted hours ago; 0 if unknown.
+	// Estimate is the number of items in the table, as DynamoDB counted them hours ago; 0 if
+	// unknown.
 	Estimate int64
 	// Rate is in items a second over the last five minutes; negative if unknown.
 	Rate float64
-	// ETA is the time still needed; 0 if it cannot be told yet.
+	// ETA is the time still needed; 0 if it is not known yet.
 	ETA time.Duration
-	// Lag is that of the table's stream, and Headroom the distance to what the stream has dropped; negative if unknown.
+	// Lag is the lag of the table's stream. Headroom is the time left until the stream drops
+	// changes that are not applied. Both are negative if unknown.
 	Lag, Headroom time.Duration
-	// Throttled is why the load is slower than it could be, "" if it is not.
+	// Throttled says why the load is slower than possible; "" if it is not.
 	Throttled string
-	// Done tells that the load is complete, after Took; 0 if it is not known when it began.
+	// Done says that the load is complete. Took is its duration; 0 if its start is not known.
 	Done bool
 	Took time.Duration
 }
 
-// String is the line for an operator, without a line end:
+// String returns the line for an operator, without a line end:
 //
 //	VideoApp  41.2M of about 136M (30%)  22.4k items/s  ETA 1h10m  lag 0.8s  headroom 23h41m  throttled: target CPU 74% > 70%
 //
-// What is unknown is left out.
+// It omits unknown values.
 func (r Report) String() string {
 	parts := []string{r.Table, r.copied()}
 	if r.Rate >= 0 {
@@ -68,7 +70,7 @@ func (r Report) copied() string {
 	return fmt.Sprintf("%s of about %s (%d%%)", count, FormatCount(float64(r.Estimate)), percent)
 }
 
-// Counted writes a number for people, with its noun.
+// Counted formats a number for people, with its noun.
 func Counted(n float64, noun string) string {
 	count := FormatCount(n)
 	if count != "1" {
@@ -77,7 +79,8 @@ func Counted(n float64, noun string) string {
 	return count + " " + noun
 }
 
-// FormatCount writes a number for people: three digits at most, 999, 1.2k, 41.2M, 136M. Fractions are dropped below a thousand.
+// FormatCount formats a number for people: three digits at most, 999, 1.2k, 41.2M, 136M. Fractions
+// are dropped below a thousand.
 func FormatCount(n float64) string {
 	if n < 999.5 {
 		return strconv.FormatFloat(n, 'f', 0, 64)
@@ -96,8 +99,8 @@ func FormatCount(n float64) string {
 	return text + unit
 }
 
-// FormatDuration writes a time for people, with at most two units: 0.8s, 45s, 3m20s, 12m, 1h10m, 23h41m, 4d04h. What is left
-// over is dropped.
+// FormatDuration formats a duration for people, with at most two units: 0.8s, 45s, 3m20s, 12m,
+// 1h10m, 23h41m, 4d04h. It drops the remainder.
 func FormatDuration(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -2,24 +2,23 @@ package backfill
 
 import "time"
 
-// What an ETA rests on.
+// Constants of the ETA.
 const (
-	// RateWindow is the time over which the rate is taken.
+	// RateWindow is the time over which the rate is measured.
 	RateWindow = 5 * time.Minute
-	// A load has to run for etaAfter and to have copied etaShare of the estimate before an ETA is
-	// worth telling.
+	// A load must have run for etaAfter and copied etaShare of the estimate before it has an ETA.
 	etaAfter = time.Minute
 	etaShare = 0.01
-	// etaAtMost is where an ETA stops to mean anything.
+	// etaAtMost is the longest ETA that is reported.
 	etaAtMost = 1000 * 24 * time.Hour
 )
 
-// Meter takes the rate of one load. The zero value is ready. Times are given by the caller and
+// Meter measures the rate of one load. The zero value is ready. Times are given by the caller and
 // should be monotonic.
 type Meter struct {
 	began   bool
 	start   sample
-	samples []sample // about one a second, the first being the last at or before the window's beginning
+	samples []sample // about one a second; the first is the last one at or before the start of the window
 }
 
 type sample struct {
@@ -27,8 +26,8 @@ type sample struct {
 	items int64
 }
 
-// Add notes how many items are durable at a time, in order of time. The first call begins the
-// measurement: what a resumed load had copied before is no part of the rate.
+// Add records how many items are durable at a time. Calls are in order of time. The first call
+// starts the measurement: items that a resumed load had copied before do not count for the rate.
 func (m *Meter) Add(at time.Duration, items int64) {
 	now := sample{at, items}
 	if !m.began {
@@ -36,7 +35,7 @@ func (m *Meter) Add(at time.Duration, items int64) {
 	}
 	n := len(m.samples)
 	if n >= 2 && at-m.samples[n-2].at < time.Second {
-		m.samples[n-1] = now // too close: only the latest is kept
+		m.samples[n-1] = now // within a second, only the latest is kept
 	} else {
 		m.samples = append(m.samples, now)
 	}
@@ -47,8 +46,8 @@ func (m *Meter) Add(at time.Duration, items int64) {
 	m.samples = m.samples[old:]
 }
 
-// Rate is in items a second over the window, or since the start if that is shorter; negative while
-// less than a second was measured.
+// Rate returns the items per second over the window, or since the start if that is shorter; it is
+// negative before a second was measured.
 func (m *Meter) Rate() float64 {
 	if len(m.samples) == 0 {
 		return -1
@@ -60,7 +59,7 @@ func (m *Meter) Rate() float64 {
 	return float64(last.items-first.items) / (last.at - first.at).Seconds()
 }
 
-// ETA is the time that the rest of the estimate takes at the present rate; 0 if it cannot be told.
+// ETA returns the time that the rest of the estimate takes at the present rate; 0 if it is unknown.
 func (m *Meter) ETA(estimate int64) time.Duration {
 	if len(m.samples) == 0 {
 		return 0
@@ -70,9 +69,9 @@ func (m *Meter) ETA(estimate int64) time.Duration {
 	return eta
 }
 
-// ETA is the time that the rest of an estimate takes at so many items a second, for a load that has
-// run for some time. It is unknown before one per cent is copied or a minute has passed, when
-// nothing moves, and when there is more than was estimated.
+// ETA returns the time that the rest of an estimate takes at rate items a second, for a load that
+// has run for the time running. It is unknown before a minute has passed and one per cent is
+// copied, at rate zero, and if more items were copied than estimated.
 func ETA(items, estimate int64, rate float64, running time.Duration) (eta time.Duration, known bool) {
 	if rate <= 0 || estimate <= 0 || running < etaAfter || float64(items) < etaShare*float64(estimate) || items >= estimate {
 		return 0, false
@@ -84,9 +83,9 @@ func ETA(items, estimate int64, rate float64, running time.Duration) (eta time.D
 	return time.Duration(seconds * float64(time.Second)), true
 }
 
-// Percent is how much of an estimate is copied, rounded down. It is short of 100 until the load is
-// done: the estimate is up to six hours old, and items read again count again. Without an estimate
-// it is unknown.
+// Percent returns the copied share of an estimate, rounded down. It stays below 100 until the load
+// is done: the estimate is up to six hours old, and items that are read again count again. Without
+// an estimate it is unknown.
 func Percent(items, estimate int64, done bool) (percent int, known bool) {
 	switch {
 	case done:

@@ -10,42 +10,45 @@ import (
 	"unicode/utf8"
 )
 
-// How often lines are written where they cannot be redrawn: often at first, so that somebody who just started a load sees it
-// move, and seldom afterwards, so that a log of days stays readable.
+// How often lines are written where they cannot be redrawn: often at first, to show an operator who
+// just started a load that it moves, and seldom afterwards, to keep a log of days readable.
 const (
 	plainEveryAtFirst = time.Second
 	plainAtFirst      = 10 * time.Second
 	plainEvery        = 10 * time.Second
 )
 
-// mostDrawn bounds what is redrawn on a terminal: lines that scrolled out of its top could not be erased.
+// mostDrawn bounds the lines that are redrawn on a terminal: lines that scrolled off the top could
+// not be erased.
 const mostDrawn = 10
 
-// Renderer shows the loads of all tables. On a terminal it redraws a line for each; elsewhere it writes lines now and then. It
-// is an io.Writer for everything else that goes to the same terminal, such as logs, so that they do not tear the lines.
-// It may be used by several tasks at once.
+// Renderer shows the loads of all tables. On a terminal it redraws a line for each; elsewhere it
+// writes lines at intervals. It is also an io.Writer for other output to the same terminal, such as
+// logs, so that this output does not break up the lines. It may be used by several tasks at once.
 type Renderer struct {
 	out      io.Writer
-	record   func(Report) // takes each report in place of a line; nil: lines are written
+	record   func(Report) // receives each report instead of a line; nil: lines are written
 	terminal bool
 	width    func() int
 
 	mu      sync.Mutex
-	drawn   []string // what stands on the terminal now
+	drawn   []string // the lines on the terminal now
 	began   bool
 	start   time.Duration
 	written time.Duration // when plain lines were last written
 }
 
-// NewRenderer shows on out. Width is that of the terminal in characters, asked for at every redraw, and nil if out is none.
+// NewRenderer returns a Renderer that writes to out. Width returns the width of the terminal in
+// characters; it is called at every redraw, and nil if out is not a terminal.
 func NewRenderer(out io.Writer, width func() int) *Renderer {
 	return &Renderer{out: out, terminal: width != nil, width: width}
 }
 
-// NewRecorder gives each report to record, as often as lines were written; for programs that read them.
+// NewRecorder returns a Renderer that passes each report to record, as often as it would write
+// lines. It is for programs that read the reports.
 func NewRecorder(record func(Report)) *Renderer { return &Renderer{out: io.Discard, record: record} }
 
-// Show brings what is shown up to date; callers call it about once a second. Now is a monotonic time.
+// Show updates the output; callers call it about once a second. Now is a monotonic time.
 func (r *Renderer) Show(now time.Duration, reports []Report) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +69,7 @@ func (r *Renderer) Show(now time.Duration, reports []Report) error {
 	return r.lines(reports)
 }
 
-// Finish writes lines that stay, whatever the time: the last word on loads that are over.
+// Finish writes the final lines of loads that have ended, regardless of the interval.
 func (r *Renderer) Finish(reports []Report) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +82,7 @@ func (r *Renderer) Finish(reports []Report) error {
 	return r.lines(reports)
 }
 
-// Write passes text of others on, above the lines. Text should end with a line end.
+// Write passes other output on, above the lines. Text should end with a line end.
 func (r *Renderer) Write(text []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +123,7 @@ func (r *Renderer) redraw(reports []Report) error {
 	var b bytes.Buffer
 	r.erase(&b)
 	r.drawn = r.drawn[:0]
-	width := r.width() - 1 // some terminals wrap as soon as the last column is used
+	width := r.width() - 1 // some terminals wrap when the last column is used
 	for i, report := range reports {
 		if i == mostDrawn-1 && len(reports) > mostDrawn {
 			r.drawn = append(r.drawn, shorten(fmt.Sprintf("and %d more tables", len(reports)-i), width))
@@ -129,12 +132,12 @@ func (r *Renderer) redraw(reports []Report) error {
 		r.drawn = append(r.drawn, shorten(report.String(), width))
 	}
 	b.WriteString(strings.Join(r.drawn, "\n"))
-	_, err := r.out.Write(b.Bytes()) // in one piece, or the terminal flickers
+	_, err := r.out.Write(b.Bytes()) // in one write, or the terminal flickers
 	return err
 }
 
-// erase takes the drawn lines away and leaves the cursor where the first one began.
-// Source of the sequences: ECMA-48, CPL (cursor preceding line) and ED (erase in page).
+// erase removes the drawn lines and leaves the cursor at the start of the first one. Source of the
+// sequences: ECMA-48, CPL (cursor preceding line) and ED (erase in page).
 func (r *Renderer) erase(b *bytes.Buffer) {
 	switch n := len(r.drawn); {
 	case n == 0:
@@ -145,7 +148,8 @@ func (r *Renderer) erase(b *bytes.Buffer) {
 	}
 }
 
-// shorten cuts a line to so many characters: a wrapped line could not be erased. A width that is not known leaves it whole.
+// shorten cuts a line to width characters, because a wrapped line could not be erased. If the width
+// is not known, it returns the whole line.
 func shorten(line string, width int) string {
 	if width <= 1 || utf8.RuneCountInString(line) <= width {
 		return line

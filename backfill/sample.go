@@ -27,7 +27,7 @@ func (t *Tables) Sample(ctx context.Context, table string, n int) ([]attribute.I
 		if len(items) >= n {
 			break
 		}
-		// What earlier segments did not have is taken from later ones.
+		// Later segments make up for items that earlier ones lacked.
 		limit := (n - len(items) + segments - segment - 1) / (segments - segment)
 		page, err := t.Scan(ctx, table, segment, segments, attribute.Item{}, limit)
 		if err != nil {
@@ -40,18 +40,20 @@ func (t *Tables) Sample(ctx context.Context, table string, n int) ([]attribute.I
 }
 
 const (
-	// tabletBytes is the size of a tablet that a new table is cut into; Bigtable splits and merges tablets by itself later, by
-	// size and load, and only the beginning of a large copy depends on it.
+	// tabletBytes is the size of the tablets into which a new table is split. Bigtable later splits
+	// and merges tablets by itself, by size and load, so only the beginning of a large copy depends
+	// on it.
 	tabletBytes = 512 << 20
-	// keysPerTablet is how many sampled keys a tablet needs for its bounds to mean anything.
+	// keysPerTablet is how many sampled keys a tablet needs for meaningful bounds.
 	keysPerTablet = 50
-	// maxTablets bounds a new table's tablets. A copy is spread over the nodes well enough long before that.
+	// maxTablets bounds a new table's tablets. Fewer already spread a copy well over the nodes.
 	maxTablets = 100
 )
 
-// SplitKeys chooses the row keys at which a new target table is split, so that its copy does not begin on one tablet: the
-// quantiles of a sample of row keys. Bytes is what the source says to hold; it is up to six hours old and may be zero, so a
-// large sample alone is reason enough to split. The result is ascending without repetitions, and empty for a small table.
+// SplitKeys chooses the row keys at which a new target table is split, so that its copy does not
+// begin on one tablet. They are quantiles of a sample of row keys. Bytes is the size that the
+// source reports; it is up to six hours old and may be zero, so a large sample is a sufficient
+// reason to split. The result is ascending without repetitions, and empty for a small table.
 func SplitKeys(sample []string, bytes int64) []string {
 	keys := slices.Clone(sample)
 	slices.Sort(keys)

@@ -10,8 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// The answer of Scan is decoded in one pass, straight into Items, as cdc does that of GetRecords: what is not in order is left to
-// the client's decoder, whose result counts.
+// The answer of Scan is decoded in one pass, directly into Items, as package cdc does for
+// GetRecords. Anything that is not well-formed is left to the client's decoder, whose result
+// counts.
 
 // decodedScan travels in the context of a call, from Scan to strictProtocol and back.
 type decodedScan struct {
@@ -21,8 +22,8 @@ type decodedScan struct {
 
 type decodedScanKey struct{}
 
-// decode reads the body of a good answer, and leaves it to be read again if it cannot be decoded here. Without a Scan that waits
-// for it nothing is read.
+// decode reads the body of a good answer, and leaves it to be read again if it cannot be decoded
+// here. It reads nothing if the call does not come from Scan.
 func (p *decodedScan) decode(r *smithyhttp.Response) bool {
 	if p == nil || r.StatusCode < 200 || r.StatusCode > 299 {
 		return false
@@ -34,13 +35,15 @@ func (p *decodedScan) decode(r *smithyhttp.Response) bool {
 	return p.done
 }
 
-// decodingOf is where the page of a call is to be decoded to; nil if the call is not Scan's.
+// decodingOf returns the page into which a call's answer is decoded; nil if the call does not come
+// from Scan.
 func decodingOf(ctx context.Context) *decodedScan {
 	p, _ := ctx.Value(decodedScanKey{}).(*decodedScan)
 	return p
 }
 
-// decodeScan decodes the text of an answer; false if it holds anything but what the service is known to write.
+// decodeScan decodes the text of an answer; false if it contains anything that the service is not
+// known to write.
 func decodeScan(text string) (page ScanPage, ok bool) {
 	s := attribute.NewScanner(text)
 	seen, count := map[string]bool{}, -1
@@ -97,7 +100,7 @@ func integer(s *attribute.Scanner) (int, bool) {
 	return int(n), ok && err == nil
 }
 
-// decodeConsumed takes what an answer holds if the total alone was asked for.
+// decodeConsumed reads ConsumedCapacity in the form of a request for the total only.
 func decodeConsumed(s *attribute.Scanner) (units float64, ok bool) {
 	seen := map[string]bool{}
 	ok = s.Object(func(name string) (ok bool) {

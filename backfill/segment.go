@@ -10,16 +10,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// ErrProgress is returned for stored progress that makes no sense.
+// ErrProgress is returned for stored progress that is not valid.
 var ErrProgress = errors.New("not the progress of a load")
 
-// ScanSource is what a scan reads from; *Tables is one. Reads must be strongly consistent (B4).
+// ScanSource is the table that a scan reads; *Tables implements it. Reads must be strongly
+// consistent (B4).
 type ScanSource interface {
 	Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error)
 }
 
-// bytesPerUnit is what a strongly consistent read of one unit reads at most.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
+// bytesPerUnit is the maximum size of a strongly consistent read for one unit. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
 const bytesPerUnit = 4096
 
 // Segments are the segments of a parallel scan as the parts of a load. A position is the key of the
@@ -29,13 +30,13 @@ type Segments struct {
 	Source ScanSource
 }
 
-// Read gives the page after a key. The read is strongly consistent (B4).
+// Read returns the page after a key. The read is strongly consistent (B4).
 func (s Segments) Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error) {
 	var key attribute.Item
 	if after != nil {
 		var err error
 		if key, err = attribute.UnmarshalItem(after); err != nil || !key.Exists() {
-			return Page{}, fmt.Errorf("%w: the position of segment %d is no key", ErrProgress, index) // without what it holds
+			return Page{}, fmt.Errorf("%w: the position of segment %d is not a key", ErrProgress, index) // without the position, which holds item data
 		}
 	}
 	scanned, err := s.Source.Scan(ctx, s.Table, index, total, key, limit)
@@ -55,22 +56,22 @@ func (s Segments) Read(ctx context.Context, index, total int, after json.RawMess
 }
 
 const (
-	// partBytes is about how much a part reads: some seconds of work, so that little is read again
-	// after a crash and workers that come late find parts that are free.
+	// partBytes is the approximate size of a part: a few seconds of work, so that little is read
+	// again after a crash and workers that start late find free parts.
 	partBytes = 64 << 20
-	// maxParts bounds the rows in the ledger, which every worker looks at.
+	// maxParts bounds the rows in the ledger, all of which every worker reads.
 	maxParts = 1024
-	// smallTable is a table for which parts cost more than they bring.
+	// smallTable is the size of a table up to which more parts cost more than they save.
 	smallTable    = 1 << 20
 	maxSmallParts = 4
-	// partsPerSegment is how many parts there are at least for each segment that is configured to
-	// be read at once.
+	// partsPerSegment is the minimum number of parts for each segment that is configured to be read
+	// concurrently.
 	partsPerSegment = 4
 )
 
-// NumberOfParts is into how many segments a scan is divided, of which each worker reads so many at
-// once. Bytes is the service's own figure, hours old: 0 is no figure, because a table that was
-// filled since has none yet.
+// NumberOfParts returns the number of segments into which a scan is divided. Each worker reads up
+// to segments of them concurrently. Bytes is the service's own figure, hours old; 0 means unknown,
+// because a table that was filled recently has no figure yet.
 func NumberOfParts(bytes int64, segments int) int {
 	if bytes > 0 && bytes < smallTable {
 		return int(min(1+bytes/(smallTable/maxSmallParts), maxSmallParts))

@@ -8,9 +8,9 @@ func (o strictOutput) Deserialize(d smithy.ShapeDeserializer) error {
 	return o.Deserializable.Deserialize(&strictDeserializer{ShapeDeserializer: d})
 }
 
-// strictDeserializer watches for unions none of whose known members is present. A union is asked for twice: to open it,
-// always as the first thing after the key, element or member it belongs to; and after its value, to see that no other
-// follows. Only the first must find something.
+// strictDeserializer detects unions without a known member. The client reads a union twice: first
+// to open it, always directly after the key, element or member that it belongs to; then after its
+// value, to check that no other follows. Only the first read must find a member.
 type strictDeserializer struct {
 	smithy.ShapeDeserializer
 	opening bool

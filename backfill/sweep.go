@@ -14,67 +14,68 @@ import (
 )
 
 const (
-	// sweepRows and sweepBytes bound what is read of the target at once: a row may hold the
-	// versions of very many items.
+	// sweepRows and sweepBytes bound one read of the target: a row may hold the versions of very
+	// many items.
 	sweepRows  = 1000
 	sweepBytes = 1 << 20
-	// sweepItems is how many items are read at once, of at most 400 KB each.
+	// sweepItems is how many items are read concurrently, each at most 400 KB.
 	sweepItems = 32
 )
 
-// SweepTarget is what a sweep reads of the target; sink.MarkReader says how.
+// SweepTarget reads the rows of the target for a sweep; see sink.MarkReader.
 type SweepTarget interface {
 	ReadMarks(ctx context.Context, table string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error
 }
 
-// ItemSource reads items; *Tables is one. Reads must be strongly consistent (B4). That the table is
-// not there is an error.
+// ItemSource reads items; *Tables implements it. Reads must be strongly consistent (B4). A missing
+// table is an error.
 type ItemSource interface {
 	Get(ctx context.Context, table string, key attribute.Item) (attribute.Item, bool, error)
 }
 
-// Sweep removes what the load of a generation cannot see, in one range of one target table
-// (sink.Sweeping). A pass is over when all ranges are; the table is swept when a pass wrote
-// nothing. It must not begin before the load is complete, and no late write of an older generation
-// can come.
+// Sweep removes rows that the load of a generation cannot see, in one range of one target table
+// (sink.Sweeping). A pass ends when all ranges are swept; the table is swept when a pass wrote
+// nothing. A sweep must not begin before the load is complete and late writes of older generations
+// are impossible.
 type Sweep struct {
 	sink.Sweeping
 	Range  sink.Range
 	Target SweepTarget
 	Source ItemSource
-	// Write returns nil when every row of the batch is durable in the target or put aside. It does
-	// its own retrying, with the same batch.
+	// Write returns nil when every row of the batch is durable in the target or parked. It retries
+	// by itself, with the same batch.
 	Write func(ctx context.Context, b *transform.Batch) error
-	// Save stores the progress durably; it fails when this range is another's by now.
+	// Save stores the progress durably. It fails if another worker has taken the range over.
 	Save func(ctx context.Context, p SweepProgress) error
-	// Retry repeats a read or a save while that may help. Nil means one attempt.
+	// Retry repeats a read or a save while a retry may help. Nil means one attempt.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
-	// Pace waits for what the reads of so many items cost, in read capacity units; nil: no limit.
+	// Pace waits until the limit allows reads that cost units read capacity units; nil means no
+	// limit.
 	Pace func(ctx context.Context, units float64) error
-	// Now is the source's clock, which cells of images are dated by; nil: this worker's.
+	// Now is the source's clock, which dates the cells of images; nil means this worker's clock.
 	Now func(ctx context.Context) time.Time
-	// AppliedTo is the time up to which everything that was committed is applied. Rows without a
-	// version are looked at a second time once that is past the first look, where an application writes
-	// the target too; nil: none does.
+	// AppliedTo returns the time up to which all committed changes are applied. It is set if an
+	// application writes the target too: rows without a version are then checked a second time,
+	// after that time has passed their first check. Nil means that no application writes the
+	// target.
 	AppliedTo func(ctx context.Context) (time.Time, error)
-	// DryRun counts what would be written, and writes nothing.
+	// DryRun counts the writes that would be made, and makes none.
 	DryRun bool
 
-	pageRows int // instead of sweepRows
+	pageRows int // replaces sweepRows if set
 }
 
-// SweepProgress is how far a range is swept. From is a row key, which may hold item data: it must
-// not reach logs or errors.
+// SweepProgress is the progress of a sweep in a range. From is a row key, which may contain item
+// data: it must not reach logs or errors.
 type SweepProgress struct {
-	// From is the first row that was not looked at.
+	// From is the first row that was not checked.
 	From []byte           `json:"from,omitempty"`
 	Done bool             `json:"done,omitempty"`
 	Sums sink.SweepCounts `json:"sums"`
 }
 
-// Run sweeps what from leaves of the range, and returns how far it came, with the first error.
-// Everything before the position is durable, so a sweep that is repeated from an older position
-// does nothing twice that matters.
+// Run sweeps the rest of the range after from. It returns the progress, and the first error.
+// Everything before the position is durable; repeating a sweep from an older position is harmless.
 func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, error) {
 	p, savedAt := from, task.Mono(ctx)
 	var waiting aside
@@ -120,16 +121,16 @@ func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, err
 type sweepPage struct {
 	seen, unexplained int64
 	suspects          []sink.Suspect
-	aside             []string // rows that are looked at again
-	next              string   // the first row behind them
+	aside             []string // rows that are checked a second time
+	next              string   // the first row after them
 	last              bool     // there are no more
 }
 
 // errPageFull ends the read of a page.
 var errPageFull = errors.New("the page is full")
 
-// read looks at the rows from the position on. They are looked at before their items are read: an
-// image is as new as the row, or newer.
+// read checks the rows from the position on. Rows are read before their items, so an image is as
+// new as the row, or newer.
 func (s *Sweep) read(ctx context.Context, from []byte) (page sweepPage, err error) {
 	rest := s.Range
 	if len(from) > 0 {
@@ -163,7 +164,7 @@ func (s *Sweep) read(ctx context.Context, from []byte) (page sweepPage, err erro
 	return page, err
 }
 
-// markBytes is about how much of a row was read.
+// markBytes returns the approximate number of bytes of a row that were read.
 func markBytes(row sink.Row) int {
 	n := len(row.Key) + 2*transform.VersionSize
 	for _, c := range row.Own {
@@ -172,7 +173,7 @@ func markBytes(row sink.Row) int {
 	return n
 }
 
-// settle reads the items of suspects and writes what follows, a few items after the other.
+// settle reads the items of suspects and writes the resulting mutations, in groups of a few items.
 func (s *Sweep) settle(ctx context.Context, suspects []sink.Suspect) (sink.SweepCounts, error) {
 	var sums sink.SweepCounts
 	for len(suspects) > 0 {
@@ -205,8 +206,9 @@ func (s *Sweep) settle(ctx context.Context, suspects []sink.Suspect) (sink.Sweep
 	return sums, nil
 }
 
-// readUnits is about what consistent reads of items cost: one unit for each 4 KB, and one for what
-// is not there. As text an item is somewhat larger than it counts.
+// readUnits returns the approximate cost of consistent reads of items: one unit for each 4 KB, and
+// one for a missing item. It measures the item's text, which is somewhat larger than DynamoDB
+// counts.
 func readUnits(found []transform.Found) (units float64) {
 	var text []byte
 	for _, f := range found {
@@ -216,7 +218,7 @@ func readUnits(found []transform.Found) (units float64) {
 	return units
 }
 
-// items reads items, all at once.
+// items reads items concurrently.
 func (s *Sweep) items(ctx context.Context, keys []attribute.Item) ([]transform.Found, error) {
 	found := make([]transform.Found, len(keys))
 	g := task.NewGroup(ctx, sweepItems)
@@ -249,10 +251,10 @@ func (s *Sweep) retry(ctx context.Context, op func(ctx context.Context) error) e
 	return s.Retry(ctx, op)
 }
 
-// maxSweepRanges bounds the ranges of a target table, each of which is somebody's lease.
+// maxSweepRanges bounds the ranges of a target table, each of which has its own lease.
 const maxSweepRanges = 64
 
-// KeySampler gives row keys in order that divide a table evenly.
+// KeySampler returns row keys, in order, that divide a table evenly.
 type KeySampler interface {
 	SampleKeys(ctx context.Context, table string) ([]string, error)
 }

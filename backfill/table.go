@@ -7,37 +7,38 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Description is what DynamoDB says of a table.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html
+// Description is DynamoDB's description of a table. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html
 type Description struct {
 	Name string
 	ARN  string
-	// ID is another for a table that was created anew under the same name; "" if the service did not say.
+	// ID changes if a table is deleted and created again under the same name; "" if the answer had
+	// no id.
 	ID string
-	// Status is ACTIVE, CREATING, UPDATING, DELETING, … as the service names it.
+	// Status is the service's name of the state: ACTIVE, CREATING, UPDATING, DELETING, …
 	Status string
 	// PrimaryKey is the partition key and, if the table has one, the sort key, in this order.
 	PrimaryKey []transform.KeyAttribute
-	// StreamARN and StreamLabel name the latest stream, which may be a disabled one: see StreamEnabled. Empty if the table
-	// never had a stream.
+	// StreamARN and StreamLabel name the latest stream, which may be disabled: see StreamEnabled.
+	// Empty if the table never had a stream.
 	StreamARN     string
 	StreamLabel   string
 	StreamEnabled bool
-	// ViewType is what the stream's records carry: KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES. Empty unless
-	// StreamEnabled.
+	// ViewType names the images in the stream's records: KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or
+	// NEW_AND_OLD_IMAGES. Empty unless StreamEnabled.
 	ViewType string
-	// Items and Bytes are DynamoDB's own counts, brought up to date about every six hours.
+	// Items and Bytes are DynamoDB's own counts, updated about every six hours.
 	Items, Bytes int64
 	CreatedAt    time.Time
 	// BillingMode is PROVISIONED or PAY_PER_REQUEST.
 	BillingMode string
 	// ReadCapacity is the provisioned read capacity in units a second, 0 if the table is billed per request.
 	ReadCapacity int64
-	// KeyARN names the KMS key that encrypts the table; "" if that is DynamoDB's own.
+	// KeyARN names the KMS key that encrypts the table; "" if it is DynamoDB's own key.
 	KeyARN string
 	// Replicas are the other regions of a global table, sorted.
 	Replicas []string
-	// At is the service's own clock when it answered, zero if it did not say.
+	// At is the service's own clock when it answered, zero if the answer had no time.
 	At time.Time
 }
 
@@ -46,8 +47,8 @@ type ScanPage struct {
 	Items []attribute.Item
 	// Next is the key after which the following page begins. It does not exist (Item.Exists) if this page ends the segment.
 	Next attribute.Item
-	// At is the service's own clock when it answered, zero if it did not say.
+	// At is the service's own clock when it answered, zero if the answer had no time.
 	At time.Time
-	// Consumed is what the page cost in read capacity units, 0 if the service did not say.
+	// Consumed is the page's cost in read capacity units, 0 if the answer had none.
 	Consumed float64
 }

@@ -11,10 +11,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Brief is an error of an AWS client without the SDK's envelope, which repeats the operation and
-// the status before it comes to what happened: the service's code and text, or what failed on the
-// way. It says nothing of an answer that cannot be decoded, because the SDK's text may quote item
-// data. The whole error stays its cause, with the id of the request.
+// Brief returns an error of an AWS client without the SDK's envelope, which repeats the operation
+// and the status. What remains is the service's code and text, or the cause of the failure. Brief
+// says nothing about an answer that cannot be decoded, because the SDK's text may quote item data.
+// It wraps the original error, which has the id of the request.
 func Brief(err error) error {
 	status := 0
 	for inner := err; ; {
@@ -55,7 +55,7 @@ func Brief(err error) error {
 // noCode is the SDK's code for an answer without one.
 const noCode = "UnknownError"
 
-// brokenOff reports whether an answer did not arrive whole.
+// brokenOff reports whether an answer was cut off.
 func brokenOff(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, ErrChecksum)
@@ -68,7 +68,7 @@ func undecoded(status int) string {
 	return fmt.Sprintf("an answer with HTTP status %d", status)
 }
 
-// brief is an error of a client in fewer words.
+// brief is an error of a client with a shorter text.
 type brief struct {
 	text string
 	err  error

@@ -18,7 +18,7 @@ const (
 	Remove
 )
 
-// String is the name DynamoDB gives the event.
+// String returns the name DynamoDB gives the event.
 func (e Event) String() string { return [...]string{"", "INSERT", "MODIFY", "REMOVE"}[e] }
 
 // parseEvent is the inverse of String.
@@ -35,20 +35,22 @@ func parseEvent(name string) (Event, bool) {
 type Change struct {
 	Event    Event
 	Sequence SequenceNumber
-	// Time is when the change was made, floored to the second by DynamoDB; it may run backwards. It orders nothing.
+	// Time is when the change was made, floored to the second by DynamoDB. It may run backwards, so
+	// nothing is ordered by it.
 	Time time.Time
-	// Keys hold the primary key alone.
+	// Keys holds only the primary key.
 	Keys attribute.Item
 	// Old is the image before the change, none for an insert or when the stream does not carry it.
 	Old attribute.Item
 	// New is the image after the change, none for a remove.
 	New attribute.Item
-	// Expired tells that DynamoDB's time-to-live removed the item (userIdentity of the service).
+	// Expired says that DynamoDB's time to live removed the item (the record's userIdentity is the
+	// service).
 	Expired bool
 }
 
-// check refuses a record that contradicts itself or lacks what its view promises: an absent new image would read as a
-// removed item, an absent old one would leave rows behind.
+// check rejects a record that contradicts itself or lacks an image that its view includes: an
+// absent new image would look like a removed item, and an absent old image would leave rows behind.
 func (c *Change) check(view View) error {
 	switch {
 	case c.Sequence.IsZero():
@@ -73,8 +75,8 @@ func (c *Change) check(view View) error {
 	return nil
 }
 
-// complete adds the key to an image without it, as some services in DynamoDB's place send them, and
-// refuses an image with another key: it is of another item.
+// complete adds the key to an image that lacks it, as in records of some services compatible with
+// DynamoDB. It rejects an image with another key, because that belongs to another item.
 func complete(image *attribute.Item, keys attribute.Item) error {
 	if !image.Exists() {
 		return nil
@@ -94,7 +96,7 @@ func complete(image *attribute.Item, keys attribute.Item) error {
 	return nil
 }
 
-// View is what a stream carries of each change.
+// View says which images a stream carries for each change.
 type View string
 
 // The views, named as DynamoDB names them.
@@ -106,14 +108,15 @@ const (
 	ViewNewAndOldImages View = "NEW_AND_OLD_IMAGES"
 )
 
-// Position is a place in a shard: after a sequence number or, if it is zero, at the horizon, which is the oldest change
-// that the stream still keeps.
+// Position is a place in a shard: after a sequence number or, if that is zero, at the horizon,
+// before the oldest change that the stream still keeps.
 type Position struct{ After SequenceNumber }
 
 // AtHorizon reports whether nothing of the shard has been read yet.
 func (p Position) AtHorizon() bool { return p.After.IsZero() }
 
-// Iterator is the service's opaque token for where the next page begins. It expires after 15 minutes.
+// Iterator is the service's opaque token for the start of the next page. It expires after 15
+// minutes.
 type Iterator string
 
 // Page is the outcome of one read: at most 1,000 changes or 1 MB, in order.
@@ -121,11 +124,11 @@ type Page struct {
 	Changes []Change
 	// Next is where the following page begins; empty if End.
 	Next Iterator
-	// End tells that the shard is closed and this page is its last. It may carry changes.
+	// End says that the shard is closed and this page is its last. The page may contain changes.
 	End bool
-	// At is the service's own clock when it answered, zero if it did not say.
+	// At is the service's own clock when it answered, zero if the answer had no time.
 	At time.Time
-	// Canaries are changes that a cutover made, which are not among Changes: nothing of them is
-	// applied. Whoever stands between a Reader and the service has taken them out.
+	// Canaries are changes that a cutover made. They are not in Changes, because they are not
+	// applied. The Source that wraps the service for a Reader separates them.
 	Canaries []Change
 }

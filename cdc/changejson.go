@@ -11,11 +11,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// changeVersion is the version of the encoding of changes. A stored change outlives the release that
-// wrote it: a reader must know what it reads.
+// changeVersion is the version of the encoding of changes. A stored change outlives the release
+// that wrote it, so a reader must know its format.
 const changeVersion = 1
 
-// MarshalChange encodes a change with all it holds, under a version.
+// MarshalChange encodes a change completely, with a version.
 func MarshalChange(c Change) ([]byte, error) {
 	if c.Event < Insert || c.Event > Remove {
 		return nil, fmt.Errorf("%w: a change without an event", attribute.ErrDynamoDBJSON)
@@ -63,14 +63,14 @@ type storedChange struct {
 	New      json.RawMessage `json:"new"`
 }
 
-// UnmarshalChange is the inverse of MarshalChange. It refuses versions it does not know, and says what is
-// wrong without quoting data.
+// UnmarshalChange is the inverse of MarshalChange. It rejects unknown versions. Its errors quote no
+// data.
 func UnmarshalChange(text []byte) (Change, error) {
 	fault := func(what string) (Change, error) {
 		return Change{}, fmt.Errorf("%w: %s", attribute.ErrDynamoDBJSON, what)
 	}
 	var stored storedChange
-	if !utf8.Valid(text) { // encoding/json would put another character in place of what it cannot read
+	if !utf8.Valid(text) { // encoding/json would replace invalid bytes
 		return fault("the text is not UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -82,7 +82,7 @@ func UnmarshalChange(text []byte) (Change, error) {
 		return fault("more text after the end")
 	}
 	if stored.V != changeVersion {
-		return fault(fmt.Sprintf("no change of version %d", changeVersion))
+		return fault(fmt.Sprintf("not a change of version %d", changeVersion))
 	}
 	c := Change{Expired: stored.Expired}
 	var known bool

@@ -9,14 +9,18 @@ import (
 	"strconv"
 )
 
-// ErrChecksum is returned for an answer that was changed on its way, by something that speaks for the service before it or by a fault of a machine.
+// ErrChecksum is returned for an answer that was changed on its way, by a proxy or by a hardware
+// fault.
 var ErrChecksum = errors.New("the answer's checksum is not that of its text")
 
-// Checked is the body of an answer of DynamoDB or of its streams, whose end is an error if the text is not the one that the service's checksum is of.
-// Of the clients that of streams does not look at it at all, and that of tables (dynamodb 1.72.3) notes what is wrong in its log and goes on: one changed
-// letter of LastEvaluatedKey would end a segment, and one of a value be copied. An answer without a checksum is taken as it is, and so is one that was
-// packed, whose checksum is of another text: gzip brings its own.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html (response format).
+// Checked returns the body of an answer of DynamoDB or of its streams. Reading it ends with an
+// error if the text does not match the service's checksum. The clients do not do this: the streams
+// client ignores the checksum, and the tables client (dynamodb 1.72.3) only logs a mismatch. One
+// changed letter of LastEvaluatedKey would end a segment early, and one of a value would be copied.
+// An answer without a checksum is accepted, and so is a compressed one: its checksum covers another
+// text, and gzip has its own. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
+// (response format).
 func Checked(r *http.Response) io.ReadCloser {
 	sum := r.Header.Get("X-Amz-Crc32")
 	if sum == "" || r.Uncompressed || r.Header.Get("Content-Encoding") != "" {

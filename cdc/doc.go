@@ -1,9 +1,11 @@
 // Package cdc reads DynamoDB Streams: shards, their lineage, changes.
 //
-// Its nouns are the stream's own: a Stream has Shards, each with at most one parent; a shard is read from a Position in
-// Pages of Changes; a change carries a SequenceNumber and the item's images as Values. The package imports nothing of ours
-// but the runtime seam. The AWS client is used in one file, dynamodbstreams.go; strict.go makes its decoding refuse what it would
+// It uses the stream's own terms: a Stream has Shards, each with at most one parent; a shard is
+// read from a Position in Pages of Changes; a change has a SequenceNumber and the item's images.
+// The only other packages of this module that it imports are attribute and the runtime seam. Only
+// dynamodbstreams.go uses the AWS client; strict.go makes the client reject answers that it would
 // misread.
 //
-// Errors and printed values hold no item data: names of attributes, types, sizes and places only (H65).
+// Errors and printed values contain no item data, only names of attributes, types, sizes and
+// positions (H65).
 package cdc

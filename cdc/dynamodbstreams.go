@@ -23,7 +23,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The names of the service's calls, as they stand in errors.
+// The names of the service's calls, as errors show them.
 const (
 	opDescribeStream   = "DescribeStream"
 	opGetShardIterator = "GetShardIterator"
@@ -34,7 +34,7 @@ const (
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetRecords.html
 const pageLimit = 1000
 
-// API is what is used of *dynamodbstreams.Client.
+// API is the part of *dynamodbstreams.Client that this package uses.
 type API interface {
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
 	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
@@ -49,13 +49,13 @@ type DynamoDBStream struct {
 
 var _ Source = (*DynamoDBStream)(nil)
 
-// NewSource returns the source of the stream with the given ARN. Every call it makes carries ClientOptions, however the
-// client was made.
+// NewSource returns the source of the stream with the given ARN. Every call applies ClientOptions,
+// regardless of how the client was made.
 func NewSource(api API, streamARN string) *DynamoDBStream {
 	return &DynamoDBStream{api: api, arn: streamARN}
 }
 
-// StreamInfo is what a stream says of itself.
+// StreamInfo describes a stream.
 type StreamInfo struct {
 	ARN       string
 	Label     string // the time the stream was enabled, as DynamoDB writes it; part of the ARN
@@ -64,11 +64,11 @@ type StreamInfo struct {
 	View      View
 	// KeySchema names the partition key and, if the table has one, the sort key.
 	KeySchema []string
-	// Ended tells that the stream is disabled.
+	// Ended says that the stream is disabled.
 	Ended bool
 }
 
-// Describe asks the stream what it is. Its shards are not listed.
+// Describe describes the stream. It does not list shards.
 func (s *DynamoDBStream) Describe(ctx context.Context) (StreamInfo, error) {
 	d, _, err := s.describe(ctx, &dynamodbstreams.DescribeStreamInput{Limit: aws.Int32(1)})
 	if err != nil {
@@ -168,8 +168,8 @@ func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 
 // pageOf converts an answer that the client decoded.
 func pageOf(out *dynamodbstreams.GetRecordsOutput) (Page, error) {
-	// The end of a shard is told by what is absent. An answer from which everything is absent, an empty body or a proxy's {}, does
-	// not tell it.
+	// A missing iterator marks the end of a shard. An answer without any field, such as an empty
+	// body or a proxy's {}, does not mark it.
 	if out == nil || out.Records == nil && out.NextShardIterator == nil {
 		return Page{}, malformed(opGetRecords, "neither records nor an iterator")
 	}
@@ -191,7 +191,8 @@ func malformed(op, what string) error {
 	return &Error{op, Malformed, errors.New("the answer holds " + what)}
 }
 
-// ask makes one call, which ends within callTime. What the client says of one that was ended tells where it stood.
+// ask makes one call and ends it after callTime. The error of an ended call includes the client's
+// error, which shows how far the call came.
 func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...func(*dynamodbstreams.Options)) (*Out, error), in *In) (*Out, error) {
 	limited, cancel := task.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -202,7 +203,7 @@ func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...fu
 	return out, err
 }
 
-// failed turns an error of the client into ours.
+// failed turns an error of the client into an *Error.
 func failed(ctx context.Context, op string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return &Error{op, Unavailable, cause}
@@ -213,8 +214,8 @@ func failed(ctx context.Context, op string, err error) error {
 	return &Error{op, reasonOf(err), Brief(err)}
 }
 
-// reasonOf tells what a client's error means. The order matters: an error may carry the answer of another service, STS for
-// example, that failed to give credentials.
+// reasonOf returns the reason for a client's error. The order of the checks matters: an error may
+// contain the answer of another service, for example STS when it fails to return credentials.
 func reasonOf(err error) Reason {
 	for e := err; ; {
 		call, ok := errors.AsType[*smithy.OperationError](e)
@@ -246,22 +247,24 @@ func reasonOf(err error) Reason {
 	return Denied
 }
 
-// requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that died silently would hold its shard
-// for ever, under a lease that is renewed all the while.
+// requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that
+// died silently would block its shard permanently, while the lease is still renewed.
 const requestTimeout = 20 * time.Second
 
-// callTime bounds a call as a whole. Before its request is sent the client may have to fetch credentials, and waits for a fetch that another
-// call began under no deadline at all: without it every shard would stand, and no error would tell anybody, or count for leaving them to
-// another worker. It is longer than requestTimeout, whose error says more.
+// callTime bounds a call as a whole. Before it sends a request, the client may have to fetch
+// credentials, and it then waits without a deadline for a fetch that another call began. Without
+// this bound every shard would be blocked, and no error would be reported or cause the shards to be
+// released to another worker. It is longer than requestTimeout, whose error is more specific.
 const callTime = 30 * time.Second
 
-// idleConnections is how many connections are kept for the next call. All shards of a worker ask one host, about once a second; a connection
-// that is not kept costs each call that finds none a TLS handshake.
+// idleConnections is how many connections are kept for the next call. All shards of a worker call
+// one host, about once a second; each call without a kept connection costs a TLS handshake.
 const idleConnections = 512
 
-// ClientOptions sets what every call needs: one attempt, because the pipeline backs off and the two must not multiply; no
-// compression, which costs twice what reading the text costs; answers read strictly; requests sent whole, and on connections that are kept. Applying it
-// again changes nothing.
+// ClientOptions sets the options that every call needs: one attempt, because the pipeline retries
+// and attempts would multiply; no compression, which costs twice as much CPU as reading the text;
+// strict decoding of answers; requests sent whole, on kept connections. Applying it twice has no
+// further effect.
 func ClientOptions(o *dynamodbstreams.Options) {
 	if _, done := o.Protocol.(strictProtocol); done {
 		return
@@ -277,9 +280,10 @@ func ClientOptions(o *dynamodbstreams.Options) {
 	o.HTTPClient = wholeRequests{o.HTTPClient}
 }
 
-// wholeRequests hides the WriteTo of request bodies. smithy-go 1.28 closes a body as soon as the answer is there; net/http
-// may still be at its end then, and a closed body's WriteTo reports io.EOF as a failure, for which net/http drops the
-// connection together with the good answer. Read reports the same io.EOF as the end it is.
+// wholeRequests hides the WriteTo of request bodies. smithy-go 1.28 closes a body as soon as the
+// answer arrives. If net/http is then still at the body's end, WriteTo reports io.EOF as a failure,
+// and net/http drops the connection together with the good answer. Read reports the same io.EOF as
+// a normal end.
 type wholeRequests struct{ dynamodbstreams.HTTPClient }
 
 func (c wholeRequests) Do(r *http.Request) (*http.Response, error) {
@@ -289,7 +293,8 @@ func (c wholeRequests) Do(r *http.Request) (*http.Response, error) {
 	return c.HTTPClient.Do(r)
 }
 
-// convertRecords converts a page. Its errors name records by their place and number, and attributes by their name.
+// convertRecords converts a page. Its errors identify records by position and sequence number, and
+// attributes by name.
 func convertRecords(records []types.Record) ([]Change, error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -304,7 +309,7 @@ func convertRecords(records []types.Record) ([]Change, error) {
 	return changes, nil
 }
 
-// sequenceOf is a record's sequence number as the service wrote it; "" if it has none.
+// sequenceOf returns a record's sequence number as the service wrote it; "" if it has none.
 func sequenceOf(r *types.Record) string {
 	if r.Dynamodb == nil {
 		return ""
@@ -347,7 +352,8 @@ func convertRecord(r *types.Record) (c Change, err error) {
 	return c, c.check(View(r.Dynamodb.StreamViewType))
 }
 
-// convertItem names the attribute that it fails at; the names inside of values are data and are not told.
+// convertItem names the attribute at which it fails. Names inside values are data, so errors do not
+// contain them.
 func convertItem(m map[string]types.AttributeValue) (attribute.Item, error) {
 	members, culprit, err := convertMembers(m)
 	if err != nil {

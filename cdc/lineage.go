@@ -6,11 +6,13 @@ import (
 	"slices"
 )
 
-// RootHop is the hop of a shard without a parent. There is room below it for ancestors that are listed late, and above it
-// for more descendants than a stream has in a century at one generation every four hours.
+// RootHop is the hop of a shard without a parent. Below it is room for ancestors that are listed
+// late; above it is room for more descendants than a stream gets in a century at one split every
+// four hours.
 const RootHop = 500_000
 
-// MaxHop is the largest hop: hops are written with six digits. Zero is not a shard's; loads have it.
+// MaxHop is the largest hop: hops are written with six digits. Zero is never the hop of a shard;
+// loads use it.
 const MaxHop = 999_999
 
 // Node is a shard as the ledger knows it.
@@ -27,36 +29,41 @@ type OrphanReason uint8
 
 // The reasons.
 const (
-	// UnknownParent: the parent was never listed, so what it held was never read. Placed above everything.
+	// UnknownParent means that the parent was never listed, so its changes were never read. The
+	// shard is placed above all others.
 	UnknownParent OrphanReason = iota + 1
-	// NoRoom: listed only after its ancestors and descendants were ranked without a hop between them. Placed below its
-	// descendants; its known ancestors may outrank it, so that it must not be read.
+	// NoRoom means that the shard was listed only after its ancestors and descendants were ranked
+	// without a free hop between them. It is placed below its descendants. Its known ancestors may
+	// outrank it, so it must not be read.
 	NoRoom
-	// Cyclic: the shard is its own ancestor, or hangs on one that is. Not placed.
+	// Cyclic means that the shard is its own ancestor or descends from such a shard. It is not
+	// placed.
 	Cyclic
-	// OutOfRange: its hop would not be within 1 and MaxHop. Not placed.
+	// OutOfRange means that its hop would not be from 1 to MaxHop. It is not placed.
 	OutOfRange
 )
 
-// String says the reason in words.
+// String returns the reason in words.
 func (r OrphanReason) String() string {
 	return [...]string{"", "its parent was never listed", "its place in the lineage is occupied", "it is its own ancestor", "its hop is out of range"}[r]
 }
 
-// Orphan is a listed shard that does not fit: continuity is broken and a gap must be declared.
+// Orphan is a listed shard that does not fit into the lineage: continuity is broken, and a gap must
+// be declared.
 type Orphan struct {
 	ID, Parent string
 	Reason     OrphanReason
 }
 
-// RankShards ranks the listed shards that are not known yet. Known shards keep their hops. The result does not depend on the order
-// of its arguments, and parents stand before their children in it. The first complete listing of a generation must be
-// passed with first set: only then is a shard whose parent is not listed a root, since what was trimmed before we came is
-// the load's business. Later, such a parent held changes that nobody read.
+// RankShards ranks the listed shards that are not known yet. Known shards keep their hops. The
+// result does not depend on the order of its arguments, and it lists parents before their children.
+// First must be set for the first complete listing of a generation: only then is a shard whose
+// parent is not listed a root, because the load covers changes that were trimmed before replication
+// began. Later, such a parent held changes that were never read.
 //
-// As long as no orphan was reported, every known shard has a higher hop than its known ancestors. An orphan that can be
-// read is both among the placed, so that the raised generation reads it and the next listing does not report it again,
-// and among the orphans.
+// As long as no orphan was reported, every known shard has a higher hop than its known ancestors.
+// An orphan that can be read is in both results: as a placed shard the raised generation reads it,
+// and the next listing does not report it again.
 func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphans []Orphan) {
 	f := newForest(known, listed, first)
 	for _, id := range f.fresh {
@@ -64,11 +71,12 @@ func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphan
 	}
 	slices.Sort(f.lost)
 	for _, id := range f.lost {
-		// Above everything, with one hop left free. A root's hop would not do: an unfinished shard of the same lineage that is
-		// older than the missing parent may stand anywhere, and in the raised generation it would outrank this shard. The free
-		// hop is for the parent, should it be listed after all.
+		// It goes above everything, with one hop left free for the parent, in case it is listed
+		// later. A root's hop would be wrong: an unfinished shard of the same lineage that is older
+		// than the missing parent may have any hop, and would outrank this shard in the raised
+		// generation.
 		f.settle(id, f.highest+2)
-		if !f.first { // what was trimmed before we came is the load's business
+		if !f.first { // the load covers changes that were trimmed before replication began
 			f.report(id, UnknownParent)
 		}
 		f.placeBelow(id)
@@ -76,7 +84,7 @@ func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphan
 	return f.placed, f.orphans
 }
 
-// Leaves are the known shards without a known child, sorted.
+// Leaves returns the known shards without a known child, sorted.
 func Leaves(known []Node) []string {
 	parents := map[string]bool{}
 	for _, n := range known {
@@ -95,17 +103,17 @@ func Leaves(known []Node) []string {
 // forest is the state of one ranking.
 type forest struct {
 	first    bool
-	parent   map[string]string   // of every shard that is known or listed
-	children map[string][]string // of every shard, sorted
-	hop      map[string]int      // of every shard that is known or placed
-	fresh    []string            // listed and not known, sorted
-	isFresh  map[string]bool     // the same
-	seen     map[string]bool     // fresh shards that were dealt with
+	parent   map[string]string   // for every known or listed shard
+	children map[string][]string // for every shard, sorted
+	hop      map[string]int      // for every known or placed shard
+	fresh    []string            // listed but not known, sorted
+	isFresh  map[string]bool     // the shards of fresh
+	seen     map[string]bool     // fresh shards that were handled
 	ceilings map[string]int      // see ceiling
 	lost     []string            // fresh shards whose parents are unknown
 	highest  int                 // the highest hop of all
-	lowest   int                 // the lowest hop of the known ones
-	eldest   string              // the lowest id of the known ones; "" if there are none
+	lowest   int                 // the lowest hop of the known shards
+	eldest   string              // the lowest id of the known shards; "" if there are none
 
 	placed  []Node
 	orphans []Orphan
@@ -132,7 +140,7 @@ func newForest(known []Node, listed []Shard, first bool) *forest {
 			f.isFresh[s.ID] = true
 			f.fresh = append(f.fresh, s.ID)
 		}
-		// A listing may leave a parent out and name it later.
+		// A listing may omit a parent that a later listing names.
 		if f.parent[s.ID] == "" {
 			f.parent[s.ID] = s.Parent
 		}
@@ -146,7 +154,8 @@ func newForest(known []Node, listed []Shard, first bool) *forest {
 	return f
 }
 
-// place settles a fresh shard after its fresh ancestors, unless one of those is lost.
+// place settles a fresh shard after its fresh ancestors, unless the parent of one of them is
+// unknown.
 func (f *forest) place(id string) {
 	if f.seen[id] {
 		return
@@ -164,8 +173,9 @@ func (f *forest) place(id string) {
 	ceiling := f.ceiling(id)
 	switch {
 	case ceiling < math.MaxInt:
-		// A late ancestor: just below its lowest descendant, so that as much room as can be is left for those later still. It
-		// may have no known ancestor at all; then whatever it descends from was, or would have been, a root before it.
+		// The shard is a late ancestor. It goes just below its lowest descendant, to leave as much
+		// room as possible for ancestors that are listed even later. If it has no known ancestor,
+		// the shards that it descends from were, or would have been, roots before it.
 		if isPlaced && above >= ceiling {
 			f.report(id, NoRoom)
 		}
@@ -175,8 +185,8 @@ func (f *forest) place(id string) {
 	case f.isFresh[parent]:
 		f.inherit(id, parent)
 	case parent == "":
-		// Without a parent it has no ancestors that could outrank it, and descendants are placed above it; so a root's hop is
-		// right for a late one, too.
+		// A shard without a parent has no ancestors that could outrank it, and its descendants are
+		// placed above it. So a root's hop is also right for a late shard.
 		f.settle(id, RootHop)
 	case f.first && f.oldest(id):
 		f.settle(id, f.below())
@@ -185,14 +195,17 @@ func (f *forest) place(id string) {
 	}
 }
 
-// oldest tells whether no shard can be an ancestor of the given one, whose parent is not listed: ids begin with the time of creation.
-// A listing may lack the middle of a lineage. A root's hop would then rank the younger end below the older one. Some shards may be known
-// before the first listing is complete: those that were written down when another worker began it and did not end.
+// oldest reports whether the given shard, whose parent is not listed, can have no ancestor among
+// the shards. It compares ids, which begin with the time of creation. A listing may lack the middle
+// of a lineage; with a root's hop, the younger end would then rank below the older one. Shards may
+// be known before the first listing is complete, if another worker recorded some and did not
+// finish.
 func (f *forest) oldest(id string) bool {
 	return f.fresh[0] == id && (f.eldest == "" || id < f.eldest)
 }
 
-// below is the hop of the oldest shard: a root's, or, where some are known, one that leaves room for a shard between them.
+// below returns the hop for the oldest shard: a root's hop or, if shards are known, a hop below
+// them that leaves room for one shard between.
 func (f *forest) below() int {
 	if f.eldest == "" {
 		return RootHop
@@ -200,15 +213,15 @@ func (f *forest) below() int {
 	return f.lowest - 2
 }
 
-// inherit deals with a fresh shard whose fresh parent was not placed: it waits with a lost parent and is an orphan with an
-// impossible one.
+// inherit handles a fresh shard whose fresh parent was not placed. It waits if the parent is lost,
+// and is an orphan if the parent cannot be placed.
 func (f *forest) inherit(id, parent string) {
 	i := slices.IndexFunc(f.orphans, func(o Orphan) bool { return o.ID == parent })
 	if i >= 0 {
 		f.report(id, f.orphans[i].Reason)
 		return
 	}
-	delete(f.seen, id) // placeBelow comes back to it
+	delete(f.seen, id) // placeBelow handles it later
 }
 
 // placeBelow settles the fresh descendants of a shard that was settled late.
@@ -249,8 +262,9 @@ func (f *forest) cyclic(id string) bool {
 	return false
 }
 
-// ceiling is the highest hop a fresh shard may have below the known shards that descend from it, through fresh ones or at
-// once; math.MaxInt if there are none. The shard is on no cycle, so that this ends.
+// ceiling returns the highest hop a fresh shard may have below the known shards that descend from
+// it, directly or through fresh shards; math.MaxInt if there are none. The shard is not on a cycle,
+// so the recursion ends.
 func (f *forest) ceiling(id string) int {
 	if c, ok := f.ceilings[id]; ok {
 		return c

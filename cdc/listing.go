@@ -8,36 +8,39 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The bounds of one listing: a service that never ends it, or gives the same page for ever, must not hold us.
+// The bounds of one listing: a service that never ends it, or repeats the same page, must not block
+// the caller.
 const (
 	maxListingPages  = 10_000 // a page holds up to 100 shards
 	maxRepeatedPages = 3
 )
 
-// DescribeStream may be called 10 times a second. A short listing is asked for at once; a longer one takes half of that from then on and leaves
-// the rest to whoever else lists streams: without a pause it would be throttled again and again.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_DescribeStream.html
+// DescribeStream may be called 10 times a second. A short listing is requested without pauses. A
+// longer one then uses half of that rate, and leaves the rest to other callers: without pauses it
+// would be throttled repeatedly. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_DescribeStream.html
 const (
 	hastyPages  = 5
 	listingPace = 200 * time.Millisecond
 )
 
-// ListingPage is what one call says of a stream's shards.
+// ListingPage is one page of a stream's shards.
 type ListingPage struct {
 	Shards []Shard
-	// Ended tells that the stream is disabled: no shard will ever be added.
+	// Ended says that the stream is disabled: no shard will ever be added.
 	Ended bool
 	// Enabling is set while the stream does not record every change yet.
 	Enabling bool
-	// At is the service's own clock, zero if it did not say.
+	// At is the service's own clock, zero if the answer had no time.
 	At time.Time
-	// Next is where the following page begins; "" if this is the last.
+	// Next is the cursor of the following page; "" if this page is the last.
 	Next string
 }
 
-// Listing is what a stream says of its shards, with every page. The pages are of several moments, so that a shard may stand there as open whose
-// child is there as well. Of the stream as a whole it says what was true when the first page was: a shard of that page that is shown open may
-// have been closed, and one added, while the others were read.
+// Listing is the whole list of a stream's shards, from all pages. The pages show different moments,
+// so a shard may be listed as open together with its child. The fields about the stream show the
+// moment of the first page: while the others were read, an open shard of the first page may have
+// been closed, and shards may have been added.
 type Listing struct {
 	Shards   []Shard
 	Ended    bool
@@ -49,23 +52,23 @@ type Listing struct {
 type Shard struct {
 	ID     string
 	Parent string // "" if it has none
-	// Closed tells that the listing gave an ending sequence number. Some services give one for open shards too: only a
-	// page that says End ends a shard.
+	// Closed says that the listing has an ending sequence number. Some services give one for open
+	// shards too: only a Page with End set ends a shard.
 	Closed bool
 }
 
-// Lister asks for one listing, page by page. It is not safe for concurrent use.
+// Lister reads one listing, page by page. It is not safe for concurrent use.
 type Lister struct {
 	source Source
 	parent string
 
 	listing  Listing
 	whole    bool
-	shards   map[string]bool // those of listing
-	pages    int             // that were read
-	after    string          // where the next one begins
-	cursors  map[string]bool // where pages began
-	repeated int             // pages that began where one had begun before
+	shards   map[string]bool // the shards of listing
+	pages    int             // pages read
+	after    string          // cursor of the next page
+	cursors  map[string]bool // cursors of all pages read
+	repeated int             // pages whose cursor occurred before
 }
 
 // NewLister begins a listing of all shards or, if parent is not empty, of its children.
@@ -79,11 +82,11 @@ func (l *Lister) begin() {
 	*l = Lister{source: l.source, parent: l.parent, shards: map[string]bool{}, cursors: map[string]bool{}}
 }
 
-// Pages is how many pages of the listing are there.
+// Pages returns how many pages were read.
 func (l *Lister) Pages() int { return l.pages }
 
-// Listing is the whole listing. Until Next has said that it is done there is none: never a part for the whole, because the rest of it would be missing
-// without a sign.
+// Listing returns the whole listing. It is empty until Next has returned done, because a caller
+// could not notice that a part of the listing is missing.
 func (l *Lister) Listing() Listing {
 	if !l.whole {
 		return Listing{}
@@ -91,11 +94,13 @@ func (l *Lister) Listing() Listing {
 	return l.listing
 }
 
-// Next asks for the next page, and tells whether it was the last. After an error that may pass, it asks for the same page again: of a large stream
-// no listing would ever be whole if each throttled call took the pages before with it.
+// Next reads the next page, and reports whether it was the last. After a transient error, the next
+// call asks for the same page again: if each throttled call discarded the earlier pages, a listing
+// of a large stream would never be complete.
 //
-// A listing that does not end, or whose next page is refused, begins anew: a page begins after a shard, which may be gone since. Whether the
-// stream is, its first page tells.
+// A listing that does not end, or whose next page is rejected, restarts from the first page: a page
+// begins after a shard that may no longer exist. The first page shows whether the stream still
+// exists.
 func (l *Lister) Next(ctx context.Context) (done bool, err error) {
 	if l.whole {
 		return true, nil
@@ -123,7 +128,7 @@ func (l *Lister) Next(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// add takes a page to those before. A shard that is listed twice is returned once, and a page that is repeated is passed over.
+// add adds a page. A shard that is listed twice is returned once, and a repeated page is skipped.
 func (l *Lister) add(page ListingPage) {
 	if l.pages == 0 {
 		l.listing.Ended, l.listing.Enabling, l.listing.At = page.Ended, page.Enabling, page.At
@@ -146,7 +151,7 @@ func (l *Lister) anew(why error) error {
 	return &Error{opDescribeStream, Unavailable, why}
 }
 
-// ListShards asks for a whole listing, and fails with its first page that does.
+// ListShards reads a whole listing, and fails with the first page that fails.
 func ListShards(ctx context.Context, source Source, parent string) (Listing, error) {
 	l := NewLister(source, parent)
 	for {

@@ -13,17 +13,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// The answer of GetRecords is most of what a worker reads. Its body is decoded here in one pass, straight into Changes, for a
-// tenth of what the client's decoder and the conversion of its types cost; everything else about the call stays the client's.
+// Most of what a worker reads is answers of GetRecords. Their bodies are decoded here in one pass,
+// directly into Changes, for a tenth of the cost of the client's decoder and the conversion of its
+// types. The client still does the rest of the call.
 //
-// It takes only what is in order. At anything else the client's decoder reads the same text, and its result counts: so it is
-// the client that says what is wrong, and FuzzDecodePage holds the two to the same result on every text.
+// This decoder accepts only well-formed answers. Anything else is left to the client's decoder,
+// whose result counts: so the client reports errors, and FuzzDecodePage checks that both decoders
+// agree on every text.
 
 // decodedPage travels in the context of a call, from Read to strictProtocol and back.
 type decodedPage struct {
 	Page
 	done bool
-	text string // what could not be decoded here
+	text string // the text, if it could not be decoded here
 }
 
 type decodedPageKey struct{}
@@ -39,8 +41,9 @@ func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
 	return p.done
 }
 
-// culprit is the sequence number of the first record that cannot be decoded here, for an answer that
-// the client cannot decode either; false if the fault is not in a record, or nothing names it.
+// culprit returns the sequence number of the first record that cannot be decoded here, for an
+// answer that the client cannot decode either; false if the fault is not in a record, or the record
+// has no number.
 func (p *decodedPage) culprit() (sequence string, found bool) {
 	s := attribute.NewScanner(p.text)
 	_ = s.Object(func(name string) bool {
@@ -63,8 +66,8 @@ func (p *decodedPage) culprit() (sequence string, found bool) {
 	return sequence, sequence != ""
 }
 
-// numberIn is the sequence number in the text of a record, whatever else the record holds; "" if
-// there is none.
+// numberIn returns the sequence number in the text of a record, regardless of the record's other
+// content; "" if there is none.
 func numberIn(record string) (sequence string) {
 	s := attribute.NewScanner(record)
 	_ = s.Object(func(name string) bool {
@@ -85,15 +88,17 @@ func numberIn(record string) (sequence string) {
 	return sequence
 }
 
-// decodingOf is where the page of a call is to be decoded to; nil if the call is not Read's.
+// decodingOf returns the page into which a call's answer is decoded; nil if the call does not come
+// from Read.
 func decodingOf(ctx context.Context) *decodedPage {
 	p, _ := ctx.Value(decodedPageKey{}).(*decodedPage)
 	return p
 }
 
-// BodyText reads the body of an answer, and puts in its place what gives the same text and the same error once more.
+// BodyText reads the body of an answer, and replaces it with a reader that returns the same text
+// and error again.
 func BodyText(r *smithyhttp.Response) (string, error) {
-	const most = 32 << 20 // of what an answer says of its own length nothing else is believed
+	const most = 32 << 20 // the largest Content-Length for which memory is reserved
 	var text strings.Builder
 	length := min(max(r.ContentLength, 0), most)
 	text.Grow(int(length))
@@ -108,7 +113,7 @@ type readAgain struct {
 	io.Closer
 }
 
-// failing gives an error, or the end of what comes before it.
+// failing is a reader that returns only an error, which may be io.EOF.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -118,14 +123,16 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// once reports whether a name comes for the first time, by bits of those that have come.
+// once reports whether a name occurs for the first time. Seen has a bit for each name that
+// occurred.
 func once(seen *uint, bit uint) bool {
 	is := *seen&(1<<bit) == 0
 	*seen |= 1 << bit
 	return is
 }
 
-// decodePage decodes the text of an answer; false if it holds anything but what the service is known to write.
+// decodePage decodes the text of an answer; false if it contains anything that the service is not
+// known to write.
 func decodePage(text string) (page Page, ok bool) {
 	s := attribute.NewScanner(text)
 	var seen uint
@@ -144,7 +151,7 @@ func decodePage(text string) (page Page, ok bool) {
 	if !ok || !s.End() || seen == 0 {
 		return Page{}, false
 	}
-	// Both are kept for longer than the page, whose whole text they would hold.
+	// Both outlive the page; without a copy they would keep its whole text in memory.
 	page.Next = Iterator(strings.Clone(next))
 	if n := len(page.Changes); n > 0 {
 		last := &page.Changes[n-1].Sequence
@@ -198,7 +205,7 @@ func decodeRecord(s *attribute.Scanner, c *Change) bool {
 	return ok && seen&3 == 3 && c.check(View(view)) == nil
 }
 
-// decodeChange reads what a record says of the item.
+// decodeChange reads the part of a record that describes the item.
 func decodeChange(s *attribute.Scanner, c *Change) (view string, ok bool) {
 	var seen uint
 	ok = s.Object(func(name string) (ok bool) {
@@ -243,7 +250,7 @@ func decodeTime(s *attribute.Scanner) (time.Time, bool) {
 	if err != nil {
 		return time.Time{}, false
 	}
-	if whole := uint32(seconds); float64(whole) == seconds { // what the service writes; the rest is slow
+	if whole := uint32(seconds); float64(whole) == seconds { // the service's form; other forms take the slow path
 		return time.Unix(int64(whole), 0).UTC(), true
 	}
 	return smithytime.ParseEpochSeconds(seconds).UTC().Truncate(time.Second), true

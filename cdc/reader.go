@@ -7,45 +7,48 @@ import (
 	"time"
 )
 
-// HorizonMargin is how much earlier than Retention the oldest changes of a stream count as trimmed. It covers what the
-// times of one service differ by, and that they are whole seconds.
+// HorizonMargin is how much earlier than Retention the oldest changes of a stream count as trimmed.
+// It covers differences between the clocks of one service, and rounding to whole seconds.
 const HorizonMargin = 10 * time.Minute
 
-// Reader reads one shard from a position on. It keeps the service's iterator between reads and gets a new one whenever the
-// position it is told is not where the iterator stands. It is not safe for concurrent use, and it does not retry: its
-// errors are *Error, and what was read before is safe to read again.
+// Reader reads one shard from a position on. It keeps the service's iterator between reads, and
+// gets a new one whenever the caller's position is not the iterator's. It is not safe for
+// concurrent use. It does not retry: its errors are *Error, and reading the same changes again is
+// safe.
 type Reader struct {
 	Source Source
 	Shard  string
-	// Covered is an event time up to which every change of the shard's lineage is applied, or was declared lost: for a child,
-	// what its ancestors cover. It must not move on while the shard itself stands at the horizon, only because the shard is
-	// still listed. Zero claims nothing, as for a root in the first listing: then what the first page saw is claimed from that page on.
+	// Covered is an event time up to which every change of the shard's lineage is applied or was
+	// declared lost; for a child, the time that its ancestors cover. While the shard itself is at
+	// the horizon, Covered must not advance only because the shard is still listed. Zero claims
+	// nothing, as for a root in the first listing: then Covered begins with the first page.
 	Covered time.Time
-	// AppliedTo is the service's time up to which every change of the shard itself is applied: Read moves it on with each
-	// empty page after EmptyRun of them. Whoever read the shard before hands it on; zero claims nothing.
+	// AppliedTo is the service's time up to which every change of the shard itself is applied. Read
+	// advances it with each empty page from the EmptyRun-th in a row on. The previous reader of the
+	// shard hands it on; zero claims nothing.
 	AppliedTo time.Time
 	// Changed is the event time of the last change at or before the applied position; zero if it is not known. The caller
 	// sets it before Read.
 	Changed time.Time
 
 	iterator Iterator // "" if there is none
-	at       Position // where the iterator stands: after the last change of the page before
-	fresh    bool     // no page was read with an iterator of this seek yet
-	aged     Position // that the service has trimmed, and for which the horizon stands: nothing that followed is gone
-	empty    int      // pages in a row
+	at       Position // the iterator's position: after the last change of the previous page
+	fresh    bool     // no page was read with this iterator yet
+	aged     Position // a trimmed position that the horizon replaces, because no later change is gone
+	empty    int      // consecutive empty pages
 }
 
-// EmptyRun is how many empty pages in a row prove that nothing was there to read. Fewer do not: the service gives some before
-// a page with changes (H18).
+// EmptyRun is how many consecutive empty pages prove that there was nothing to read. Fewer prove
+// nothing: the service may return some before a page with changes (H18).
 const EmptyRun = 10
 
 // Read returns the page that follows the applied position. It holds only changes after that position, with rising sequence
 // numbers. An iterator that expired is replaced once within the call.
 //
-// At the horizon the service gives no error for what it trimmed. There Read itself returns an error with the reason Trimmed
-// when changes later than Covered may be gone. Where the service has trimmed the last change of an idle shard, and empty pages
-// prove that nothing which followed can be gone, Read goes on from the horizon. Both are judged by the time in the service's
-// answers alone (H64).
+// At the horizon the service reports no error for trimmed changes. There, Read itself returns an
+// error with the reason Trimmed if changes later than Covered may be gone. If the service has
+// trimmed the last change of an idle shard, and empty pages prove that no later change can be gone,
+// Read continues from the horizon. Both decisions use only the time in the service's answers (H64).
 func (r *Reader) Read(ctx context.Context, applied Position) (Page, error) {
 	page, err := r.read(ctx, applied)
 	if Is(err, Trimmed) && !r.atHorizon(applied) && !r.AppliedTo.IsZero() {
@@ -79,7 +82,7 @@ func (r *Reader) named(err error) error {
 	return err
 }
 
-// read is one attempt. After an error the iterator is kept only where the service took nothing amiss but the moment.
+// read makes one attempt. After an error it keeps the iterator only if the error is transient.
 func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 	if r.iterator == "" || r.at != applied {
 		if err := r.seek(ctx, applied); err != nil {
@@ -88,15 +91,18 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 	}
 	page, err := r.Source.Read(ctx, r.iterator)
 	if r.atHorizon(applied) && Is(err, Trimmed) {
-		// The service may tell that a record was trimmed under the iterator before it was used. Nothing is lost by that: the horizon is whatever is the
-		// oldest, and whether what is missing there was needed is judged by Covered alone, with the next seek. The iterator is outrun, no more.
+		// The service may report that a record was trimmed under an iterator before its first use.
+		// That loses nothing: the horizon is always the oldest kept change, and the next seek uses
+		// Covered to judge whether a missing change was needed. So the iterator merely counts as
+		// expired.
 		err = &Error{opGetRecords, Expired, fmt.Errorf("the stream was trimmed under an iterator of the horizon: %w", err)}
 	}
 	if err == nil && r.fresh && r.atHorizon(applied) {
 		err = r.horizon(page.At, applied)
 	}
 	if err != nil {
-		// A horizon iterator that was not used yet is given up in any case, so that the check stands before each first read.
+		// An unused iterator of the horizon is discarded in any case, so that the check precedes
+		// every first read.
 		passing := Is(err, Throttled) || Is(err, Unavailable)
 		if !passing || r.fresh && r.atHorizon(applied) {
 			r.iterator = ""
@@ -120,12 +126,13 @@ func (r *Reader) seek(ctx context.Context, applied Position) error {
 	return nil
 }
 
-// atHorizon reports whether a position is read on from the horizon.
+// atHorizon reports whether reading continues at the horizon for a position.
 func (r *Reader) atHorizon(applied Position) bool { return applied.AtHorizon() || applied == r.aged }
 
-// claim begins coverage with the first page, as the ledger does for the next reader of the shard: what is loaded, or was there
-// before, rests on it. Else this reader could seek the horizon anew after a day of throttles, and nothing would tell what is
-// gone (H75). A run of empty pages moves AppliedTo on, and a change that is older takes it back.
+// claim starts coverage with the first page, as the ledger does for the next reader of the shard:
+// everything before that page is covered by the load. Otherwise this reader could seek the horizon
+// again after a day of throttling, and lost changes would go unnoticed (H75). A run of empty pages
+// advances AppliedTo, and an older change moves it back.
 func (r *Reader) claim(page Page, empty bool) {
 	if r.Covered.IsZero() {
 		r.Covered = page.At
@@ -144,8 +151,8 @@ func (r *Reader) claim(page Page, empty bool) {
 	}
 }
 
-// horizon refuses the horizon when what lies between what is covered and the oldest kept change may be trimmed at the time now,
-// which the first page tells (H75).
+// horizon returns an error if changes between the covered time and the oldest kept change may be
+// trimmed. Now is the time of the first page (H75).
 func (r *Reader) horizon(now time.Time, applied Position) error {
 	covered, what, lost := r.Covered, "the shard's ancestors are applied", "first changes of the shard"
 	switch {
@@ -169,10 +176,10 @@ func (r *Reader) horizon(now time.Time, applied Position) error {
 	return nil
 }
 
-// check holds a page to the order that everything after it rests on: a page that goes back would
-// move the checkpoint back. The change at the applied position itself is left out. One below it may
-// come from the horizon alone: from an iterator that was taken for the position it shows that the
-// service numbers the shard's records anew, and to leave it out would lose it.
+// check verifies the order of a page, because a page that goes back would move the checkpoint back.
+// It drops the change at the applied position itself. Changes below that position are allowed only
+// from the horizon: from an iterator for the position, they show that the service restarted its
+// numbers, and dropping them would lose them.
 func (r *Reader) check(page Page, applied Position) (Page, error) {
 	if page.End != (page.Next == "") {
 		return Page{}, malformed(opGetRecords, "an end and an iterator, or neither")

@@ -2,10 +2,11 @@ package cdc
 
 import "strings"
 
-// reasonsOfCodes says what the services' error codes mean. A code may come with the word Exception at its end or without it.
-// Sources: the "Errors" of https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Operations_Amazon_DynamoDB_Streams.html,
-// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html
-// and https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
+// reasonsOfCodes says what the services' error codes mean. A code may or may not end with the word
+// Exception. Sources: the "Errors" of
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Operations_Amazon_DynamoDB_Streams.html,
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html and
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
 var reasonsOfCodes = map[string]Reason{
 	"ExpiredIterator":   Expired,
 	"TrimmedDataAccess": Trimmed,
@@ -47,21 +48,21 @@ var reasonsOfCodes = map[string]Reason{
 	"Serialization": Malformed,
 }
 
-// ReasonOf says what an answer of DynamoDB or of its streams means, with the given error code ("" if
-// it has none) and HTTP status (0 if unknown). Most codes come with status 400, so that the code
-// decides where it is known.
+// ReasonOf returns the reason for an error answer of DynamoDB or of its streams, with the given
+// error code ("" if it has none) and HTTP status (0 if unknown). Most codes come with status 400,
+// so a known code decides.
 func ReasonOf(code string, status int) Reason {
 	code = strings.TrimSuffix(code, "Exception")
 	if reason, ok := reasonsOfCodes[code]; ok {
 		return reason
 	}
-	if strings.HasPrefix(code, "KMS") { // of the key that a table is encrypted with; status 400
+	if strings.HasPrefix(code, "KMS") { // concerns the key that encrypts the table; status 400
 		return reasonOfKey(code)
 	}
 	return reasonOfStatus(status)
 }
 
-// reasonOfKey says what an answer about a key of KMS means: that it is denied, disabled or gone.
+// reasonOfKey returns the reason for an error about a KMS key: it is denied, disabled or gone.
 func reasonOfKey(code string) Reason {
 	if strings.Contains(code, "Throttling") {
 		return Throttled
@@ -69,8 +70,9 @@ func reasonOfKey(code string) Reason {
 	return Denied
 }
 
-// reasonOfStatus says what an answer without a known error code means. What the service refuses for reasons unknown to us
-// (a ValidationException, an endpoint that is something else) is Malformed: not understood, on one side or the other.
+// reasonOfStatus returns the reason for an answer without a known error code. Other rejections (a
+// ValidationException, an endpoint that is not DynamoDB) are Malformed: one side does not
+// understand the other.
 func reasonOfStatus(status int) Reason {
 	switch {
 	case status == 401 || status == 403 || status == 407:
@@ -81,7 +83,7 @@ func reasonOfStatus(status int) Reason {
 		return Throttled
 	case status >= 400 && status < 500:
 		return Malformed
-	default: // a fault of the service, of something before it, or of the network while the answer was fetched
+	default: // a fault of the service, of a proxy, or of the network while the answer was read
 		return Unavailable
 	}
 }

@@ -14,14 +14,16 @@ const MaxSequenceDigits = 40
 // ErrSequenceNumber is returned for text that is not a sequence number.
 var ErrSequenceNumber = errors.New("not a sequence number")
 
-// SequenceNumber is the place of a change in its shard: a decimal number of up to 40 digits. Numbers of one shard compare
-// as numbers, never as text: 99 comes before 100. Whether numbers of different shards compare is not documented, so nothing
-// rests on it. The zero value comes before every number.
+// SequenceNumber is the place of a change in its shard: a decimal number of up to 40 digits.
+// Numbers of one shard compare as numbers, never as text: 99 comes before 100. The order of numbers
+// from different shards is not documented, so nothing relies on it. The zero value comes before
+// every number.
 //
-// It keeps the text that the service gave, because that is what the service takes back: some fill numbers up with zeros from the left, to the 21
-// digits that GetShardIterator asks for at least, and others neither fill them up nor take them so. Only Compare tells whether two
-// are one number; equal values are one number written alike.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetShardIterator.html
+// It keeps the service's text, because the service expects the same text back: some implementations
+// pad numbers with zeros to the 21 digits that GetShardIterator requires at least, and others
+// neither pad them nor accept padded ones. Only Compare shows whether two numbers are equal; ==
+// also compares the padding. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetShardIterator.html
 type SequenceNumber struct{ text string } // "" is none
 
 // ParseSequenceNumber reads decimal text. Empty text is the zero value.
@@ -38,13 +40,14 @@ func ParseSequenceNumber(text string) (SequenceNumber, error) {
 	return s, nil
 }
 
-// SequenceOf is the sequence number with the given value; loads use it to rank images by the second they were read.
+// SequenceOf returns the sequence number with the given value. Loads use it to rank images by the
+// second in which they were read.
 func SequenceOf(n uint64) SequenceNumber { return SequenceNumber{fmt.Sprint(n)} }
 
-// IsZero reports whether there is no number.
+// IsZero reports whether s is the zero value, which has no number.
 func (s SequenceNumber) IsZero() bool { return s.text == "" }
 
-// digits are the number without leading zeros; "" if there is none.
+// digits returns the number without leading zeros; "" if there is none.
 func (s SequenceNumber) digits() string {
 	if digits := strings.TrimLeft(s.text, "0"); digits != "" || s.text == "" {
 		return digits
@@ -52,7 +55,7 @@ func (s SequenceNumber) digits() string {
 	return "0"
 }
 
-// Compare orders numerically; no number comes first.
+// Compare compares numerically; the zero value comes first.
 func (s SequenceNumber) Compare(o SequenceNumber) int {
 	a, b := s.digits(), o.digits()
 	if c := cmp.Compare(len(a), len(b)); c != 0 {
@@ -61,10 +64,10 @@ func (s SequenceNumber) Compare(o SequenceNumber) int {
 	return strings.Compare(a, b)
 }
 
-// String is the number as the service wrote it; "" if there is none.
+// String returns the number as the service wrote it; "" if there is none.
 func (s SequenceNumber) String() string { return s.text }
 
-// AppendPadded appends the number at the fixed width of 40 digits, so that bytes compare as numbers do.
+// AppendPadded appends the number padded to 40 digits, so bytes compare like numbers.
 func (s SequenceNumber) AppendPadded(b []byte) []byte {
 	digits := s.digits()
 	for range MaxSequenceDigits - len(digits) {
@@ -73,7 +76,7 @@ func (s SequenceNumber) AppendPadded(b []byte) []byte {
 	return append(b, digits...)
 }
 
-// MarshalText and UnmarshalText keep numbers as text in stored records.
+// MarshalText returns the number as text, the form in stored records.
 func (s SequenceNumber) MarshalText() ([]byte, error) { return []byte(s.text), nil }
 
 // UnmarshalText is the inverse of MarshalText.

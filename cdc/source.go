@@ -13,31 +13,33 @@ const Retention = 24 * time.Hour
 
 // Source reads one stream. Its errors are *Error; it does not retry.
 type Source interface {
-	// ListPage returns one page of the stream's shards: the first, or the one that begins after what the page before called Next. If
-	// parent is not empty, only its children. The listing is eventually consistent. A Lister makes a whole of its pages.
+	// ListPage returns one page of the stream's shards: the first, or the page at the cursor after,
+	// which is the Next of the previous page. If parent is not empty, it lists only the children of
+	// that shard. The listing is eventually consistent. A Lister combines the pages.
 	ListPage(ctx context.Context, parent, after string) (ListingPage, error)
-	// Seek returns an iterator for a position in a shard. At the horizon it never fails for what was trimmed.
+	// Seek returns an iterator for a position in a shard. At the horizon it never fails because of
+	// trimmed changes.
 	Seek(ctx context.Context, shard string, from Position) (Iterator, error)
 	// Read returns the next page. It may be empty any number of times before more changes come.
 	Read(ctx context.Context, at Iterator) (Page, error)
 }
 
-// Reason says what a failed call means for the caller.
+// Reason says how the caller should treat a failed call.
 type Reason uint8
 
 // The reasons.
 const (
-	Unavailable Reason = iota // a passing fault: repeat later
-	Throttled                 // repeat later, and not more often
-	Denied                    // credentials or permissions: repeating helps once somebody mended them
+	Unavailable Reason = iota // a transient fault: retry later
+	Throttled                 // retry later, less often
+	Denied                    // credentials or permissions: a retry helps only after the operator has fixed them
 	Expired                   // the iterator is too old: seek again after the last applied change
-	Trimmed                   // the position is beyond what the stream keeps: changes are lost
+	Trimmed                   // the stream no longer keeps the position: changes are lost
 	NotFound                  // the shard or stream is gone
-	Malformed                 // the answer cannot be understood: never skip it
-	Unreadable                // one record of the shard cannot be applied as it is (RecordError): never skip it
+	Malformed                 // the answer cannot be understood; it is never skipped
+	Unreadable                // one record of the shard cannot be applied as it is (RecordError); it is never skipped
 )
 
-// String names the reason.
+// String returns the name of the reason.
 func (r Reason) String() string {
 	return [...]string{"unavailable", "throttled", "denied", "iterator expired", "trimmed", "not found", "malformed", "malformed record"}[r]
 }
@@ -46,20 +48,20 @@ func (r Reason) String() string {
 type Error struct {
 	Op     string // GetRecords, …
 	Reason Reason
-	Err    error // the cause, never with item data
+	Err    error // the cause, without item data
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RecordError is a record that cannot be read, or that stands where none may. Everything after it in
-// its shard waits for it.
+// RecordError is the error for a record that cannot be read, or is out of order. All later changes
+// of its shard wait for it.
 type RecordError struct {
-	Shard    string // "" where only the answer is known
+	Shard    string // "" if the shard is not known
 	Sequence string // as the service wrote it; "" if the record has none
-	Err      error  // why, never with item data
+	Err      error  // the cause, without item data
 }
 
 func (e *RecordError) Error() string {
@@ -73,10 +75,10 @@ func (e *RecordError) Error() string {
 	return record + ": " + e.Err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// unreadable is the error of a read that found a record that cannot be applied.
+// unreadable returns the error for a read that found a record that cannot be applied.
 func unreadable(sequence string, err error) *Error {
 	return &Error{opGetRecords, Unreadable, &RecordError{Sequence: sequence, Err: err}}
 }

@@ -10,12 +10,14 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// strictProtocol refuses answers that the client would misread in silence (dynamodbstreams 1.46, smithy-go 1.28):
-//   - A value of unknown type, or null, leaves the variable that the generated code decodes every member of a map or list
-//     into as it was: the attribute gets the previous attribute's value.
-//   - An error in the middle of a list or map is taken for its end, and what follows is misread or makes it panic.
+// strictProtocol rejects answers that the client would misread silently (dynamodbstreams 1.46,
+// smithy-go 1.28):
+//   - The generated code decodes every member of a map or list into one variable. A value of unknown
+//     type, or null, leaves it unchanged, so the attribute gets the previous attribute's value.
+//   - The client takes an error in the middle of a list or map for its end, and then misreads the
+//     rest or panics.
 //
-// It also keeps the decoder's own words back, since they quote what was being read.
+// It also hides the decoder's own error texts, because they quote the answer.
 type strictProtocol struct{ smithyhttp.ClientProtocol }
 
 func (p strictProtocol) DeserializeResponse(
@@ -33,15 +35,15 @@ func (p strictProtocol) DeserializeResponse(
 	if strict.unclear != nil {
 		return strict.unclear
 	}
-	return err // if there is one, the body could not be fetched
+	return err // an error means that the body could not be fetched
 }
 
-// unclearAnswer is an answer that was received whole and cannot be understood.
+// unclearAnswer is an answer that arrived whole but cannot be understood.
 type unclearAnswer struct{ what string }
 
 func (e *unclearAnswer) Error() string { return e.what }
 
-// strictOutput puts a strictDeserializer before the answer's own decoding.
+// strictOutput decodes an answer through a strictDeserializer.
 type strictOutput struct {
 	smithy.Deserializable
 	unclear error
@@ -63,13 +65,13 @@ func (o *strictOutput) Deserialize(d smithy.ShapeDeserializer) error {
 	return err
 }
 
-// strictDeserializer reports what the client's helpers pass over. The answers' only unions are attribute values, and they
-// stand in maps and lists alone.
+// strictDeserializer reports what the client's helpers ignore. The only unions in answers are
+// attribute values, and they occur only in maps and lists.
 type strictDeserializer struct {
 	smithy.ShapeDeserializer
-	open      []bool // what is being read, outermost first: true for a union, false for a map or list
-	attribute string // the name last read in a map that is no part of a value
-	lost      error  // an error that the helpers took for an end; every read after it fails
+	open      []bool // the open structures, outermost first: true for a union, false for a map or list
+	attribute string // the last name read in a map that is not part of a value
+	lost      error  // an error that the helpers mistook for an end; every later read fails with it
 }
 
 func (d *strictDeserializer) place() string {
@@ -97,7 +99,7 @@ func (d *strictDeserializer) ReadUnion(s *smithy.Schema) (*smithy.Schema, error)
 	return member, err
 }
 
-// ReadNil is asked before each member of a map or list; DynamoDB has no such null.
+// ReadNil is called before each member of a map or list. DynamoDB never writes null there.
 func (d *strictDeserializer) ReadNil(s *smithy.Schema) (bool, error) {
 	null, err := d.ShapeDeserializer.ReadNil(s)
 	if err == nil && null {

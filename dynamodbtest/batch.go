@@ -26,7 +26,7 @@ type writeRequest struct {
 
 func (r *batchWriteRequest) subject() (string, string) { return onlyTable(r.RequestItems) }
 
-// onlyTable is the table of a batch that names one; other batches have no subject.
+// onlyTable returns the table of a batch that names one; other batches have no subject.
 func onlyTable[V any](items map[string]V) (string, string) {
 	if len(items) != 1 {
 		return "", ""
@@ -291,7 +291,7 @@ func joinItems(items [][]byte) []byte {
 	return append(dst, ']')
 }
 
-// without is the request for the keys that are left over, as UnprocessedKeys gives it.
+// without returns the request for the keys that are left over, as UnprocessedKeys gives it.
 func (k *keysAndAttributes) without(rest []primaryKey) ([]byte, error) {
 	left := *k
 	left.Keys = nil

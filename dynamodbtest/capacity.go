@@ -22,7 +22,7 @@ type meter struct {
 	kind string
 }
 
-// newMeter is a meter for a request whose ReturnConsumedCapacity was checked by enumCapacity.
+// newMeter returns a meter for a request whose ReturnConsumedCapacity was checked by enumCapacity.
 func newMeter(returned, table string) meter { return meter{returned: returned, table: table} }
 
 func (m *meter) wanted() bool { return m.returned == "TOTAL" || m.returned == "INDEXES" }
@@ -54,7 +54,7 @@ func (m *meter) add(x *secondaryIndex, units float64) {
 	(*to)[x.name] += units
 }
 
-// readUnits is a unit for each 4 KB, half if not consistent, and at least the smallest part.
+// readUnits returns a unit for each 4 KB, half if not consistent, and at least the smallest part.
 func readUnits(size int, consistent bool) float64 {
 	units := float64(max(1, (size+readUnit-1)/readUnit))
 	if !consistent {
@@ -63,7 +63,7 @@ func readUnits(size int, consistent bool) float64 {
 	return units
 }
 
-// writeUnits is a unit for each KB, at least one.
+// writeUnits returns a unit for each KB, at least one.
 func writeUnits(size int) float64 { return float64(max(1, (size+writeUnit-1)/writeUnit)) }
 
 // appendJSON appends the ConsumedCapacity structure.

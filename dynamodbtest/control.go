@@ -33,7 +33,7 @@ func (s *Server) Fail(f Fault) { s.faults.add(f) }
 // ClearFaults takes back every fault that Fail announced and that was not met yet.
 func (s *Server) ClearFaults() { s.faults.clear() }
 
-// Calls is how many calls of the operation, such as "GetRecords", arrived and could be
+// Calls returns how many calls of the operation, such as "GetRecords", arrived and could be
 // decoded, failed ones included.
 func (s *Server) Calls(operation string) int { return s.faults.count(operation) }
 
@@ -82,7 +82,7 @@ func (s *Server) Shards(tableName string) ([]Shard, error) {
 	return shards, err
 }
 
-// ShardOf is the open shard that would take a change of the item with this partition
+// ShardOf returns the open shard that would take a change of the item with this partition
 // key, given as text: a string, the canonical decimal of a number, or raw bytes.
 func (s *Server) ShardOf(tableName, partitionKey string) (string, error) {
 	id := ""

@@ -39,7 +39,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// until is the point in time that the request names.
+// until returns the point in time that the request names.
 func (c *control) until(s *Server) time.Time {
 	if c.Until.IsZero() {
 		return s.Now().Add(time.Duration(c.After))

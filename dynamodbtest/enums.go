@@ -11,7 +11,7 @@ import (
 // returnValues are all that ReturnValues may be, in the order of the service's message.
 var returnValues = []string{"ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"}
 
-// enum is the constraint that a member, if given, has one of the values; empty if it is satisfied.
+// enum returns the constraint that a member, if given, has one of the values; empty if it is satisfied.
 func enum(member, value string, values ...string) string {
 	if value == "" || slices.Contains(values, value) {
 		return ""
@@ -19,7 +19,7 @@ func enum(member, value string, values ...string) string {
 	return fmt.Sprintf("Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", value, member, strings.Join(values, ", "))
 }
 
-// constraints are those of a request that are not satisfied, in one error.
+// constraints returns those of a request that are not satisfied, in one error.
 func constraints(violations ...string) error {
 	violated := slices.DeleteFunc(violations, func(v string) bool { return v == "" })
 	switch len(violated) {
@@ -31,17 +31,17 @@ func constraints(violations ...string) error {
 	return validation("%d validation errors detected: %s", len(violated), strings.Join(violated, "; "))
 }
 
-// enumCapacity is the constraint on ReturnConsumedCapacity; empty if it is satisfied.
+// enumCapacity returns the constraint on ReturnConsumedCapacity; empty if it is satisfied.
 func enumCapacity(value string) string {
 	return enum("returnConsumedCapacity", value, "INDEXES", "TOTAL", "NONE")
 }
 
-// enumMetrics is the constraint on ReturnItemCollectionMetrics.
+// enumMetrics returns the constraint on ReturnItemCollectionMetrics.
 func enumMetrics(value string) string {
 	return enum("returnItemCollectionMetrics", value, "SIZE", "NONE")
 }
 
-// checkEnums is the check of Query and Scan.
+// checkEnums returns the check of Query and Scan.
 func (o *readOptions) checkEnums() error {
 	return constraints(enumCapacity(o.ReturnConsumedCapacity), enum("select", o.Select, selects...), enum("conditionalOperator", o.ConditionalOperator, "OR", "AND"))
 }
@@ -92,7 +92,7 @@ func (req *updateTableRequest) checkEnums() error {
 	return constraints(append(violations, enumTable(req.BillingMode, req.StreamSpecification, req.TableClass)...)...)
 }
 
-// enumTable are the constraints on what CreateTable and UpdateTable both have.
+// enumTable returns the constraints on what CreateTable and UpdateTable both have.
 func enumTable(mode string, stream *streamSpecification, class string) []string {
 	violations := []string{enum("billingMode", mode, "PROVISIONED", "PAY_PER_REQUEST"), enum("tableClass", class, "STANDARD", "STANDARD_INFREQUENT_ACCESS")}
 	if stream != nil {
@@ -115,7 +115,7 @@ func enumKeys(member string, elements []keyElement) (violations []string) {
 	return violations
 }
 
-// enums are the constraints on an index; member is where it stands in the request.
+// enums returns the constraints on an index; member is where it stands in the request.
 func (spec *indexSpecification) enums(member string) []string {
 	violations := enumKeys(member+".keySchema", spec.KeySchema)
 	if spec.Projection != nil {

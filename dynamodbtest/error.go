@@ -136,7 +136,7 @@ type cancellation struct {
 	Item    json.RawMessage `json:"Item,omitempty"`
 }
 
-// body is the JSON of the error. The word before the reasons in the type of a
+// body returns the JSON of the error. The word before the reasons in the type of a
 // cancelled transaction's member is "Message" with a capital, as the service has it.
 func (e *Error) body() []byte {
 	namespace, ok := errorNamespaces[e.Code]

@@ -39,7 +39,7 @@ func filterOf(text json.RawMessage, kind string) (*selection, error) {
 	return o.selection(b, nil)
 }
 
-// shown is what an export has of an image; nil if it has nothing of it.
+// shown returns what an export has of an image; nil if it has nothing of it.
 func (e *export) shown(image *stored) ([]byte, error) {
 	if e.selects == nil {
 		return image.wire, nil

@@ -66,7 +66,7 @@ func (h *history) add(c change, now time.Time) {
 	}
 }
 
-// first is the earliest time of which the history knows.
+// first returns the earliest time of which the history knows.
 func (h *history) first(now time.Time) time.Time {
 	if first := now.AddDate(0, 0, -h.days); first.After(h.since) {
 		return first
@@ -83,7 +83,7 @@ func (h *history) order() []*lifeline {
 	return all
 }
 
-// at is the item as of a time: what was written up to it.
+// at returns the item as of a time: what was written up to it.
 func (l *lifeline) at(when time.Time) *stored {
 	var image *stored
 	for _, r := range l.revisions {
@@ -95,7 +95,7 @@ func (l *lifeline) at(when time.Time) *stored {
 	return image
 }
 
-// within are an item's images before a window and at its end, and the last write in it; none if it
+// within returns an item's images before a window and at its end, and the last write in it; none if it
 // was not written, or is there neither before nor after.
 func (l *lifeline) within(from, to time.Time) (before, after *stored, last time.Time, changed bool) {
 	for _, r := range l.revisions {

@@ -37,7 +37,7 @@ type onDemandThroughput struct {
 	MaxWriteRequestUnits *int64 `json:",omitempty"`
 }
 
-// definitionsOf are the types of the attributes that a request defines.
+// definitionsOf returns the types of the attributes that a request defines.
 func definitionsOf(definitions []attributeDefinition) (map[string]attribute.Kind, error) {
 	kinds := map[string]attribute.Kind{}
 	for i, d := range definitions {
@@ -101,7 +101,7 @@ func readKeys(elements []keyElement, kinds map[string]attribute.Kind, member str
 	return ks, nil
 }
 
-// undefinedKeys is the error for keys without definitions, which the service words in two ways.
+// undefinedKeys returns the error for keys without definitions, which the service words in two ways.
 func undefinedKeys(elements []keyElement, kinds map[string]attribute.Kind) error {
 	several := len(elements) > 2 || len(elements) == 2 && elements[0].KeyType == elements[1].KeyType
 	if !several && (len(elements) > 1 || len(kinds) == 0) {
@@ -260,7 +260,7 @@ func usedKeys(base keySchema, indexes []*secondaryIndex) []string {
 	return sortedKeys(kinds)
 }
 
-// definitions are those of all key attributes, by name.
+// definitions returns those of all key attributes, by name.
 func definitions(base keySchema, indexes []*secondaryIndex) []attributeDefinition {
 	schemas := []keySchema{base}
 	for _, x := range indexes {
@@ -290,7 +290,7 @@ type indexDescription struct {
 	IndexArn              string
 }
 
-// describeIndexes are the global or the local indexes; nil if there is none. The caller holds mu.
+// describeIndexes returns the global or the local indexes; nil if there is none. The caller holds mu.
 func (t *table) describeIndexes(global bool) []indexDescription {
 	var list []indexDescription
 	for _, x := range t.indexes() {
@@ -349,7 +349,7 @@ func (t *table) updateIndexList(updates []indexUpdate, defined []attributeDefini
 	return nil
 }
 
-// without are the definitions whose attributes the others do not define.
+// without returns the definitions whose attributes the others do not define.
 func without(list, others []attributeDefinition) []attributeDefinition {
 	return slices.DeleteFunc(list, func(d attributeDefinition) bool {
 		return slices.ContainsFunc(others, func(o attributeDefinition) bool { return o.AttributeName == d.AttributeName })

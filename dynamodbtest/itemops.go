@@ -41,7 +41,7 @@ func (o *writeOptions) check(allowed ...string) (meter, error) {
 	return newMeter(o.ReturnConsumedCapacity, o.name()), nil
 }
 
-// answer is the answer to a single write: the attributes that ReturnValues asks for, if
+// answer returns the answer to a single write: the attributes that ReturnValues asks for, if
 // there are any, and the capacity.
 func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) (wire, error) {
 	m.write(max(sizeOf(did.old), sizeOf(did.new)), did.indexes)
@@ -105,7 +105,7 @@ func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 	}
 }
 
-// collectionMetrics is the ItemCollectionMetrics structure of the items that share the partition key. This server does not
+// collectionMetrics returns the ItemCollectionMetrics structure of the items that share the partition key. This server does not
 // estimate: no collection it holds reaches a gigabyte.
 func (t *table) collectionMetrics(key primaryKey) []byte {
 	name := t.schema.hash[0].name

@@ -76,7 +76,7 @@ func iteratorSum(arn string, payload []byte, seed uint64) []byte {
 	return h.Sum(nil)[:iteratorSumSize]
 }
 
-// shardOfIterator is the shard that an iterator names, unverified; empty if it is none.
+// shardOfIterator returns the shard that an iterator names, unverified; empty if it is none.
 func shardOfIterator(text string) string {
 	_, encoded, _ := strings.Cut(text, iteratorVersion)
 	payload, err := base64.StdEncoding.DecodeString(encoded)

@@ -155,7 +155,7 @@ func checkKeySize(hash bool, size int) error {
 	return nil
 }
 
-// hashText is the text of a partition key: that of its value, or of several each after its length.
+// hashText returns the text of a partition key: that of its value, or of several each after its length.
 func hashText(values []attribute.Value) string {
 	if len(values) == 1 {
 		return values[0].Text()
@@ -167,7 +167,7 @@ func hashText(values []attribute.Value) string {
 	return string(text)
 }
 
-// hashPrefix is the part of a key's order that all items of one partition key share,
+// hashPrefix returns the part of a key's order that all items of one partition key share,
 // and their hash. The value follows its MD5 so that a collision merges nothing.
 func hashPrefix(text string) (prefix []byte, hash uint64) {
 	sum := md5.Sum([]byte(text))
@@ -186,7 +186,7 @@ func appendSortKey(order []byte, v attribute.Value) []byte {
 	return append(order, v.Text()...)
 }
 
-// hashOf is the hash of a partition key's text.
+// hashOf returns the hash of a partition key's text.
 func hashOf(text string) uint64 {
 	_, hash := hashPrefix(text)
 	return hash

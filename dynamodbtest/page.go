@@ -189,7 +189,7 @@ func (src *source) answerPage(p *page, sel *selection) (wire, error) {
 	return r.close(), nil
 }
 
-// show is the JSON of what is to be seen of an item; nil if the filter drops it.
+// show returns the JSON of what is to be seen of an item; nil if the filter drops it.
 func (sel *selection) show(src *source, it *stored) ([]byte, error) {
 	if sel.filter == nil && sel.projection == nil && !sel.whole {
 		return it.wire, nil

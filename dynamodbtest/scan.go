@@ -17,13 +17,13 @@ type scanRequest struct {
 // segment is a share of the hashes, total of them being equal parts in order.
 type segment struct{ number, total int }
 
-// of is the number of the segment to which a hash belongs.
+// of returns the number of the segment to which a hash belongs.
 func (g segment) of(hash uint64) int {
 	high, _ := bits.Mul64(hash, uint64(g.total))
 	return int(high)
 }
 
-// start is a key order at or below all of the segment's and above all before it.
+// start returns a key order at or below all of the segment's and above all before it.
 func (g segment) start() string {
 	// The least hash h with h·total ≥ number·2^64.
 	low, remainder := bits.Div64(uint64(g.number), 0, uint64(g.total))

@@ -17,7 +17,7 @@ func compareSequence(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// addSequence is the sum of two decimal numbers.
+// addSequence returns the sum of two decimal numbers.
 func addSequence(a, b string) string {
 	if len(a) < len(b) {
 		a, b = b, a

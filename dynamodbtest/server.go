@@ -94,7 +94,7 @@ func New(opts Options) *Server {
 		objects: &objects{dir: opts.ExportsTo, known: map[string][]byte{}}}
 }
 
-// Now is the server's time: the clock plus what AdvanceClock added.
+// Now returns the server's time: the clock plus what AdvanceClock added.
 func (s *Server) Now() time.Time {
 	return s.opts.Clock().Add(time.Duration(s.offset.Load()))
 }
@@ -215,7 +215,7 @@ func (s *Server) requestID() string {
 	return string(id[:])
 }
 
-// mix is the finalizer of splitmix64: a bijection whose outputs look random.
+// mix returns the finalizer of splitmix64: a bijection whose outputs look random.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9

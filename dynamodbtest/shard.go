@@ -58,7 +58,7 @@ func (r *record) event() string {
 
 func (sh *shard) open() bool { return sh.closedAt.IsZero() }
 
-// end is the position after the last record, counted from the shard's first.
+// end returns the position after the last record, counted from the shard's first.
 func (sh *shard) end() int64 { return sh.trimmed + int64(len(sh.records)) }
 
 // seek returns the position of the first record for which at or above tells true; it
@@ -124,7 +124,7 @@ func (st *stream) append(c change, old *stored, now time.Time) {
 	})
 }
 
-// owner is the open shard that owns a hash (S1).
+// owner returns the open shard that owns a hash (S1).
 func (st *stream) owner(hash uint64) *shard {
 	i := sort.Search(len(st.open), func(i int) bool { return st.open[i].high >= hash })
 	return st.open[i]

@@ -30,7 +30,7 @@ func (o *readOptions) source(s *Server) (source, error) {
 	return source{t, x.keys, x}, nil
 }
 
-// entries are the items in the source's order. The caller holds the table's mu.
+// entries returns the items in the source's order. The caller holds the table's mu.
 func (src *source) entries() *index {
 	if src.index != nil {
 		return &src.index.entries
@@ -71,7 +71,7 @@ func (src *source) startKey(key attribute.Item) (place, error) {
 	return place{order, hashOf(hashText(hash))}, nil
 }
 
-// lastKey is the LastEvaluatedKey after an item: what startKey reads.
+// lastKey returns the LastEvaluatedKey after an item: what startKey reads.
 func (src *source) lastKey(it attribute.Item) []byte {
 	var attributes []attribute.Attribute
 	for _, a := range it.Attributes() {
@@ -82,7 +82,7 @@ func (src *source) lastKey(it attribute.Item) []byte {
 	return attribute.AppendItem(nil, attribute.NewItem(attributes))
 }
 
-// whole is the item behind an entry of an index. The caller holds no lock; the item may be gone meanwhile, and then it is what
+// whole returns the item behind an entry of an index. The caller holds no lock; the item may be gone meanwhile, and then it is what
 // the index holds.
 func (src *source) whole(it attribute.Item, entry *stored) *stored {
 	key, err := src.table.schema.ofItem(it)

@@ -25,7 +25,7 @@ func (t seconds) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", ms/1000, ms%1000), nil
 }
 
-// tableOfARN is the table's name in the ARN of a table, stream or iterator; empty if it
+// tableOfARN returns the table's name in the ARN of a table, stream or iterator; empty if it
 // is none.
 func tableOfARN(arn string) string {
 	_, resource, found := strings.Cut(arn, ":table/")
@@ -191,7 +191,7 @@ func (s *Server) describeStream(req *describeStreamRequest) (any, error) {
 	return struct{ StreamDescription streamDescription }{d}, nil
 }
 
-// listing is one page of the stream's shards after a shard id, with the faults that a
+// listing returns one page of the stream's shards after a shard id, with the faults that a
 // test asked for; parent restricts it to the children of one shard.
 func (st *stream) listing(now time.Time, parent, after string, limit int) (page []listedShard, last string) {
 	if n := st.table.listingPage; n > 0 {
@@ -258,7 +258,7 @@ func shardNotFound(st *stream, id string) error {
 	return resourceNotFound("Requested resource not found: Shard: %s in Stream: %s not found", id, st.arn)
 }
 
-// locate is the position that a request for an iterator asks for.
+// locate returns the position that a request for an iterator asks for.
 func (sh *shard) locate(req *getShardIteratorRequest, now time.Time) (int64, error) {
 	kind := req.ShardIteratorType
 	numbered := kind == "AT_SEQUENCE_NUMBER" || kind == "AFTER_SEQUENCE_NUMBER"

@@ -61,7 +61,7 @@ type tag struct {
 	Value string `json:"Value"`
 }
 
-// arn is the table's Amazon Resource Name.
+// arn returns the table's Amazon Resource Name.
 func (t *table) arn() string {
 	return "arn:aws:dynamodb:" + t.server.opts.Region + ":" + t.server.opts.AccountID + ":table/" + t.name
 }

@@ -23,7 +23,7 @@ func refTo(name string) tableRef { return tableRef{&name} }
 
 func (r *tableRef) subject() (string, string) { return r.name(), "" }
 
-// name is the table's name, empty if the request has none.
+// name returns the table's name, empty if the request has none.
 func (r *tableRef) name() string {
 	if r.TableName == nil {
 		return ""
@@ -136,7 +136,7 @@ type encryptionDescription struct {
 	KMSMasterKeyArn string
 }
 
-// describe is what DescribeTable shows; nil for the keys that the service has by default.
+// describe returns what DescribeTable shows; nil for the keys that the service has by default.
 func (e *encryption) describe(t *table) *encryptionDescription {
 	if e == nil || !e.Enabled {
 		return nil
@@ -286,7 +286,7 @@ type tableDescription struct {
 	DeletionProtectionEnabled bool
 }
 
-// describe is the table as DescribeTable shows it. The caller holds mu, or the table
+// describe returns the table as DescribeTable shows it. The caller holds mu, or the table
 // is not yet known to anyone.
 func (t *table) describe(status string) tableDescription {
 	d := tableDescription{

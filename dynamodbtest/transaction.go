@@ -185,7 +185,7 @@ func answerTransact(req *transactWriteRequest, writes []write, meters map[*table
 	return r.close()
 }
 
-// sortedTables are the tables of a map by name, which is the order in which they are
+// sortedTables returns the tables of a map by name, which is the order in which they are
 // locked.
 func sortedTables[V any](m map[*table]V) []*table {
 	var tables []*table

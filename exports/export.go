@@ -62,7 +62,7 @@ type File struct {
 	MD5   [16]byte // of the packed file
 }
 
-// ID is the last part of the export's ARN, which its folder is named after.
+// ID returns the last part of the export's ARN, which its folder is named after.
 func (e *Export) ID() string { return e.ARN[strings.LastIndexByte(e.ARN, '/')+1:] }
 
 // Kind says for people which export it is.

@@ -63,10 +63,10 @@ func (e *Export) Open(ctx context.Context, index int) (*Reader, error) {
 // Close ends the reading.
 func (r *Reader) Close() error { return r.in.Close() }
 
-// Line is how many lines were read or passed over.
+// Line returns how many lines were read or passed over.
 func (r *Reader) Line() int64 { return r.n }
 
-// Unpacked is how many bytes they had.
+// Unpacked returns how many bytes they had.
 func (r *Reader) Unpacked() int64 { return r.unpacked }
 
 // Next gives the next record. The error is io.EOF behind the last one of a file that is as its

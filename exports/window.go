@@ -12,7 +12,7 @@ const (
 	mostWindow  = 24 * time.Hour
 )
 
-// NextEnd is the end of the window that begins at from and is to show everything up to until, or of
+// NextEnd returns the end of the window that begins at from and is to show everything up to until, or of
 // the first of several, and how many there are.
 func NextEnd(from, until time.Time) (end time.Time, windows int) {
 	span := max(until.Sub(from), leastWindow)

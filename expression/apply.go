@@ -156,7 +156,7 @@ func errPath() error {
 	return refuse("The document path provided in the update expression is invalid for update")
 }
 
-// added is the value that an ADD leaves: a sum, or a union of sets.
+// added returns the value that an ADD leaves: a sum, or a union of sets.
 func (a memberAction) added(it attribute.Item) (attribute.Value, error) {
 	old, found := a.path.lookup(it)
 	if !found {
@@ -177,7 +177,7 @@ func (a memberAction) added(it attribute.Item) (attribute.Value, error) {
 	return setOf(old.Kind(), members)
 }
 
-// setOf is the set of a kind with these members, which are distinct values of its member type.
+// setOf returns the set of a kind with these members, which are distinct values of its member type.
 func setOf(kind attribute.Kind, members []attribute.Value) (attribute.Value, error) {
 	texts := make([]string, len(members))
 	for i, m := range members {
@@ -186,7 +186,7 @@ func setOf(kind attribute.Kind, members []attribute.Value) (attribute.Value, err
 	return attribute.SetOf(kind, texts)
 }
 
-// deleted is the set that a DELETE leaves, nil if none of its members is left, because
+// deleted returns the set that a DELETE leaves, nil if none of its members is left, because
 // there are no empty sets; found reports whether there was a set.
 func (a memberAction) deleted(it attribute.Item) (rest *attribute.Value, found bool, err error) {
 	old, found := a.path.lookup(it)

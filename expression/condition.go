@@ -12,11 +12,11 @@ type Condition struct {
 	attributes []string
 }
 
-// Attributes are the names of the top-level attributes that the condition looks at, each once, in the order of their first use.
+// Attributes returns the names of the top-level attributes that the condition looks at, each once, in the order of their first use.
 // They must not be changed.
 func (c *Condition) Attributes() []string { return c.attributes }
 
-// Match tells whether the condition is true of the item. An item without attributes is one that does not exist.
+// Match reports whether the condition is true of the item. An item without attributes is one that does not exist.
 func (c *Condition) Match(it attribute.Item) bool { return c.root.holds(it) }
 
 // predicate is a node of a condition.
@@ -67,7 +67,7 @@ func (p *comparison) holds(it attribute.Item) bool {
 	return p.operator.relates(&left, &right)
 }
 
-// relates tells whether the operator holds between two results. An attribute that is not there differs from everything and
+// relates reports whether the operator holds between two results. An attribute that is not there differs from everything and
 // is neither below nor above anything.
 func (o operator) relates(a, b *result) bool {
 	if !a.found || !b.found {

@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Implies tells whether every item that matches c matches other too, as far as it can be told from their parts: true is certain, false is
+// Implies reports whether every item that matches c matches other too, as far as it can be told from their parts: true is certain, false is
 // not. It sees through AND and OR, equal parts, values that an attribute is equal to, longer beginnings, and that what is compared exists.
 // Other is a *Condition; of anything else nothing is known.
 func (c *Condition) Implies(other any) bool {
@@ -56,7 +56,7 @@ func byValues(from, to predicate) bool {
 	})
 }
 
-// fixing are the scalars one of which a top-level attribute is equal to; none if the part says no such thing.
+// fixing returns the scalars one of which a top-level attribute is equal to; none if the part says no such thing.
 func fixing(p predicate) (attr string, values []attribute.Value) {
 	var value operand
 	var list []operand
@@ -124,7 +124,7 @@ func samePath(a, b operand) bool {
 	return a.path != nil && b.path != nil && a.size == b.size && string(a.path.appendText(nil)) == string(b.path.appendText(nil))
 }
 
-// comparedBy are all operands of a part.
+// comparedBy returns all operands of a part.
 func comparedBy(p predicate) []operand {
 	switch p := p.(type) {
 	case *and:

@@ -13,7 +13,7 @@ type KeyCondition struct {
 	sort []predicate // none: all of the partition
 }
 
-// Hash is the value of each attribute of the partition key.
+// Hash returns the value of each attribute of the partition key.
 func (k *KeyCondition) Hash() []attribute.Value { return k.hash }
 
 // Match reports whether an item of that partition is in the range of sort keys.
@@ -81,7 +81,7 @@ func ofKeys(terms map[string]predicate, hash, sort []string) (*KeyCondition, err
 	return k, nil
 }
 
-// equalTo is what a term says that its attribute is equal to.
+// equalTo returns what a term says that its attribute is equal to.
 func equalTo(term predicate) (attribute.Value, bool) {
 	c, ok := term.(*comparison)
 	if !ok || c.operator != isEqual {
@@ -90,7 +90,7 @@ func equalTo(term predicate) (attribute.Value, bool) {
 	return c.right.literal, true
 }
 
-// conjuncts are the terms that AND connects, in order.
+// conjuncts returns the terms that AND connects, in order.
 func conjuncts(p predicate) []predicate {
 	if both, ok := p.(*and); ok {
 		return append(conjuncts(both.left), conjuncts(both.right)...)
@@ -98,7 +98,7 @@ func conjuncts(p predicate) []predicate {
 	return []predicate{p}
 }
 
-// turned is a comparison with its attribute on the left.
+// turned returns a comparison with its attribute on the left.
 func turned(term predicate) predicate {
 	c, ok := term.(*comparison)
 	if !ok || !c.left.isLiteral() || !c.right.isPath() {
@@ -112,7 +112,7 @@ func turned(term predicate) predicate {
 	return &comparison{op, c.right, c.left}
 }
 
-// badKeyTerm is the error for a term that key conditions do not allow.
+// badKeyTerm returns the error for a term that key conditions do not allow.
 func badKeyTerm(term predicate) error {
 	for _, o := range operandsOf(term) {
 		if len(o.path) > 1 {
@@ -167,7 +167,7 @@ func (k *KeyCondition) CheckTypes(hash, sort []attribute.Kind) error {
 	return nil
 }
 
-// operandsOf are the operands of a term that key conditions allow; nil for any other.
+// operandsOf returns the operands of a term that key conditions allow; nil for any other.
 func operandsOf(term predicate) []operand {
 	switch t := term.(type) {
 	case *comparison:

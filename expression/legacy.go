@@ -43,7 +43,7 @@ func LegacyCondition(tests map[string]LegacyTest, anyOf bool) (*Condition, error
 	return c, nil
 }
 
-// predicate is the test of the named attribute.
+// predicate returns the test of the named attribute.
 func (t LegacyTest) predicate(name string) (predicate, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func LegacyKeyCondition(tests map[string]LegacyTest, hash, sort []string) (*KeyC
 	return ofKeys(terms, hash, sort)
 }
 
-// LegacyProjection is the projection on whole top-level attributes.
+// LegacyProjection returns the projection on whole top-level attributes.
 func LegacyProjection(names []string) (*Projection, error) {
 	p := &Projection{}
 	for i, name := range names {

@@ -37,7 +37,7 @@ func fractionDigits(number string) int {
 	return len(fraction)
 }
 
-// scaled is a canonical number times ten to the power of places, of which it has no more.
+// scaled returns a canonical number times ten to the power of places, of which it has no more.
 func scaled(number string, places int) *big.Int {
 	whole, fraction, _ := strings.Cut(number, ".")
 	n, ok := new(big.Int).SetString(whole+fraction+strings.Repeat("0", places-len(fraction)), 10)

@@ -35,7 +35,7 @@ func (o *operand) of(it attribute.Item) result {
 	return result{size: n, isSize: true, found: found && measurable}
 }
 
-// sizeOf is the function size: UTF-16 units, bytes or members.
+// sizeOf returns the function size: UTF-16 units, bytes or members.
 func sizeOf(v attribute.Value) (n int, measurable bool) {
 	switch v.Kind() {
 	case attribute.KindS:
@@ -50,7 +50,7 @@ func sizeOf(v attribute.Value) (n int, measurable bool) {
 	return 0, false
 }
 
-// utf16Length is the length of a string in UTF-16 units, as the service was seen to count: a character beyond U+FFFF has two.
+// utf16Length returns the length of a string in UTF-16 units, as the service was seen to count: a character beyond U+FFFF has two.
 func utf16Length(s string) int {
 	n := 0
 	for _, r := range s {
@@ -105,7 +105,7 @@ func compareNumbers(a, b *result) int {
 	return attribute.CompareNumbers(a.value.Text(), b.value.Text())
 }
 
-// staticKind is the type of the operand if it is the same for every item, else KindNone.
+// staticKind returns the type of the operand if it is the same for every item, else KindNone.
 func (o *operand) staticKind() attribute.Kind {
 	if o.size {
 		return attribute.KindN

@@ -36,7 +36,7 @@ func newParser(kind, text string, b *Bindings) (*parser, error) {
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
 
-// following is the token after the next.
+// following returns the token after the next.
 func (p *parser) following() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
 func (p *parser) next() token {
@@ -65,7 +65,7 @@ func (p *parser) word(text string) bool {
 	return false
 }
 
-// unexpected is the error for the next token, where expected is wanted.
+// unexpected returns the error for the next token, where expected is wanted.
 func (p *parser) unexpected(expected string) error {
 	if p.literals {
 		return p.unexpectedIn(expected)
@@ -73,7 +73,7 @@ func (p *parser) unexpected(expected string) error {
 	return p.syntax()
 }
 
-// fail is an error at a token: in a request in the service's words, in a configuration with a suggestion.
+// fail returns an error at a token: in a request in the service's words, in a configuration with a suggestion.
 func (p *parser) fail(at token, suggestion, format string, args ...any) error {
 	if !p.literals {
 		return failure(p.kind, format, args...)

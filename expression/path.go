@@ -18,7 +18,7 @@ func (s step) isIndex() bool { return s.index >= 0 }
 // path is a document path, such as a.b[3].c; its first step is a name.
 type path []step
 
-// String is the path in the notation of the service's messages: [a, b, [3], c].
+// String returns the path in the notation of the service's messages: [a, b, [3], c].
 func (p path) String() string {
 	parts := make([]string, len(p))
 	for i, s := range p {

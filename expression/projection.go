@@ -33,7 +33,7 @@ func ParseProjection(text string, b *Bindings) (*Projection, error) {
 	return &Projection{paths}, checkPaths(kind, paths)
 }
 
-// Attributes are the names of the top-level attributes that the projection chooses from, each once.
+// Attributes returns the names of the top-level attributes that the projection chooses from, each once.
 func (p *Projection) Attributes() []string {
 	var names []string
 	for _, chosen := range p.paths {
@@ -44,7 +44,7 @@ func (p *Projection) Attributes() []string {
 	return names
 }
 
-// Written is the projection on what the update writes to.
+// Written returns the projection on what the update writes to.
 func (u *Update) Written() *Projection { return &Projection{u.paths()} }
 
 // Of returns the chosen parts of the item that are there, in the structure around them;
@@ -87,7 +87,7 @@ func chooseMembers(members []attribute.Attribute, paths []path) (chosen []attrib
 	return chosen, len(chosen) > 0
 }
 
-// following are the rests of the paths whose first step qualifies.
+// following returns the rests of the paths whose first step qualifies.
 func following(paths []path, qualifies func(step) bool) []path {
 	var rests []path
 	for _, p := range paths {

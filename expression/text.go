@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Text is the condition in the language of ParseWhen, in one form for all spellings: keywords in capitals, single spaces, no
+// Text returns the condition in the language of ParseWhen, in one form for all spellings: keywords in capitals, single spaces, no
 // parentheses that are not needed. It holds the condition's values; for a condition that came in a request these are item data.
 func (c *Condition) Text() string { return string(c.root.appendText(nil)) }
 

@@ -74,7 +74,7 @@ func ParseUpdate(text string, b *Bindings) (*Update, error) {
 	return u, checkPaths(updateKind, u.paths())
 }
 
-// paths are the places that the update writes, in the order of its clauses.
+// paths returns the places that the update writes, in the order of its clauses.
 func (u *Update) paths() []path {
 	var paths []path
 	for _, a := range u.sets {
@@ -90,7 +90,7 @@ func (u *Update) paths() []path {
 	return paths
 }
 
-// Attributes are the names of the top-level attributes that the update writes to.
+// Attributes returns the names of the top-level attributes that the update writes to.
 func (u *Update) Attributes() []string {
 	var names []string
 	for _, p := range u.paths() {
@@ -99,7 +99,7 @@ func (u *Update) Attributes() []string {
 	return names
 }
 
-// Creates tells whether the update makes an item that does not exist. One that only removes leaves it missing.
+// Creates reports whether the update makes an item that does not exist. One that only removes leaves it missing.
 func (u *Update) Creates() bool {
 	return len(u.sets) > 0 || len(u.adds) > 0 || len(u.removes) == 0 && len(u.deletes) == 0
 }

@@ -52,7 +52,7 @@ var foreign = []struct{ text, suggestion string }{
 	{"%", "patterns are begins_with and contains"},
 }
 
-// unexpectedIn is the error for the next token of a configuration.
+// unexpectedIn returns the error for the next token of a configuration.
 func (p *parser) unexpectedIn(expected string) error {
 	t := p.peek()
 	found := fmt.Sprintf("found %q", p.written())
@@ -62,7 +62,7 @@ func (p *parser) unexpectedIn(expected string) error {
 	return &SyntaxError{Offset: t.at, Problem: fmt.Sprintf("%s where %s is expected", found, expected), Suggestion: p.suggestion()}
 }
 
-// written is the next token as it stands in the text.
+// written returns the next token as it stands in the text.
 func (p *parser) written() string {
 	t := p.peek()
 	if t.kind == tokenEnd {
@@ -71,7 +71,7 @@ func (p *parser) written() string {
 	return strings.TrimRight(p.text[t.at:p.following().at], " \t\r\n")
 }
 
-// suggestion is what may help where the next token is not expected.
+// suggestion returns what may help where the next token is not expected.
 func (p *parser) suggestion() string {
 	t := p.peek()
 	var before token
@@ -338,10 +338,10 @@ func (p *parser) mapLiteral() (attribute.Value, error) {
 	return attribute.Map(members), nil
 }
 
-// simplified is a name as people misremember it: without underscores and capitals.
+// simplified returns a name as people misremember it: without underscores and capitals.
 func simplified(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-// distance is how many letters have to be added, removed or changed to make b of a.
+// distance returns how many letters have to be added, removed or changed to make b of a.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -124,7 +124,7 @@ func (s *itemSet) add(keys ...attribute.Item) {
 
 func (s *itemSet) has(name string) bool { _, known := s.index[name]; return known }
 
-// wanted is what those of the items that map to a place put there, each once, and whether an item
+// wanted returns what those of the items that map to a place put there, each once, and whether an item
 // among them cannot be mapped.
 func (s *itemSet) wanted(p Place, asked []attribute.Item, at time.Time) (wanted []Wanted, unmapped bool) {
 	seen := map[int]bool{}

@@ -154,7 +154,7 @@ func (r *working) second(before candidate, look Look) (next candidate, moved boo
 	return next.brief(), next.differs()
 }
 
-// brief is the candidate without values.
+// brief returns the candidate without values.
 func (c candidate) brief() candidate {
 	for _, findings := range [][]Finding{c.Findings, c.pending, c.stays} {
 		for i := range findings {

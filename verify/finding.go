@@ -79,7 +79,7 @@ type Column struct {
 	want, have []byte
 }
 
-// Values are the cells' values, nil if there is no such cell, and false if they are not known: those
+// Values returns the cells' values, nil if there is no such cell, and false if they are not known: those
 // of a finding that was stored are not, and Comparison.Look reads them again.
 func (c Column) Values() (want, have []byte, known bool) {
 	return c.want, c.have, c.want != nil || c.have != nil
@@ -100,7 +100,7 @@ func hashOf(value []byte) string {
 // columnsBytes bounds the columns that a finding is kept with: an item may have 100,000.
 const columnsBytes = 4 << 10
 
-// brief is the finding as it is kept: without values, which may be as long as the item, and with as
+// brief returns the finding as it is kept: without values, which may be as long as the item, and with as
 // many columns as there is room for.
 func (f Finding) brief() Finding {
 	columns := f.Columns

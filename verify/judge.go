@@ -49,7 +49,7 @@ type held struct {
 	image   string
 }
 
-// heldBy is what the row holds of an owner. Of one that it does not name, it holds nothing.
+// heldBy returns what the row holds of an owner. Of one that it does not name, it holds nothing.
 func (v Verdict) heldBy(owner string) held {
 	for _, h := range v.held {
 		if h.owner == owner {
@@ -238,7 +238,7 @@ func (w Wanted) hash() string {
 	return string(h.Sum(b[:0]))
 }
 
-// whole is the mutation with all that its item may have in the row, by whatever rule.
+// whole returns the mutation with all that its item may have in the row, by whatever rule.
 func (w Wanted) whole(m *transform.Mapping) Wanted {
 	if claim, ok := m.Claim(w.Table, w.Row, m.Keys(w.Image), w.Owner != ""); ok {
 		w.RowMutation = w.With(claim)

@@ -148,7 +148,7 @@ func (c *Comparison) rows(ctx context.Context, places []Place) ([]sink.Row, erro
 	return found, c.pace(ctx, 0, 0, len(places))
 }
 
-// size is about how many bytes a row is.
+// size returns about how many bytes a row is.
 func size(row sink.Row) int {
 	n := len(row.Key)
 	for _, cells := range [][]transform.Cell{row.Cells, row.Own} {

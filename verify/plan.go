@@ -86,7 +86,7 @@ func (c *Comparison) NewPlan(ctx context.Context, way Way, why string, bytes int
 	return p, nil
 }
 
-// Parts is how many parts a phase has; 0 if it falls away. Differing is how many buckets do.
+// Parts returns how many parts a phase has; 0 if it falls away. Differing is how many buckets do.
 func (p Plan) Parts(phase int, differing int) int {
 	switch {
 	case phase == 1:
@@ -105,7 +105,7 @@ func (p Plan) Summing(phase int) bool { return phase == 1 && p.Scope.Since.IsZer
 // subtracts reports whether the sums of a part of the first phase are those of the target.
 func (p Plan) subtracts(index int) bool { return index >= p.Segments }
 
-// Work is the work of a phase. Picked are the buckets that differ, in the second.
+// Work returns the work of a phase. Picked are the buckets that differ, in the second.
 func (p Plan) Work(c *Comparison, phase int, picked *Picked) *Work {
 	w := &Work{Comparison: c, Key: p.Key, Look: true, Addresses: p.Way == Live}
 	switch {

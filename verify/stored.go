@@ -193,7 +193,7 @@ func readFindings(cell []byte) (found []Finding, unread int) {
 	return found, unread
 }
 
-// ResultOf is a result as the ledger keeps it.
+// ResultOf returns a result as the ledger keeps it.
 func ResultOf(source string, r checkpoint.VerifyResult) Result {
 	scope := Scope{Sample: r.Sample, Since: r.Since}
 	return Result{Source: source, Scope: scope, Way: Way(r.Way), Why: r.Why, Began: r.BegunAt, Ended: r.EndedAt, Counts: r.VerifyCounts, Blind: scope.Blind()}

@@ -86,7 +86,7 @@ func (s *Sums) each(f func(n uint32, b *bucket)) {
 	}
 }
 
-// Differing are the buckets in which the sums of two sides, one subtracted from the other, are not
+// Differing returns the buckets in which the sums of two sides, one subtracted from the other, are not
 // nothing: those of addresses alone, or all.
 func (s *Sums) Differing(addresses bool) *Picked {
 	p := &Picked{}
@@ -101,7 +101,7 @@ func (s *Sums) Differing(addresses bool) *Picked {
 // entryBytes is how long a bucket is in a piece: three bytes of its number, and the sums.
 const entryBytes = 3 + 16 + 16
 
-// Pieces are the sums as they are stored, each at most so many bytes long; none of nothing.
+// Pieces returns the sums as they are stored, each at most so many bytes long; none of nothing.
 func (s *Sums) Pieces(most int) [][]byte {
 	var pieces [][]byte
 	s.each(func(n uint32, b *bucket) {
@@ -155,7 +155,7 @@ func (s *Sums) row(table, row string) rowHash {
 	return sha256.Sum256(s.buf)
 }
 
-// cell is the hash of one cell, the rank-th of its column from the newest on.
+// cell returns the hash of one cell, the rank-th of its column from the newest on.
 func (s *Sums) cell(h rowHash, c *transform.Cell, rank int) total {
 	s.buf = append(append(s.buf[:0], h[:]...), 'c')
 	s.buf = appendText(appendText(s.buf, c.Family), c.Qualifier)
@@ -163,7 +163,7 @@ func (s *Sums) cell(h rowHash, c *transform.Cell, rank int) total {
 	return truncated(sha256.Sum256(s.buf))
 }
 
-// address is the hash of a live item in a row.
+// address returns the hash of a live item in a row.
 func (s *Sums) address(h rowHash, owner string) total {
 	s.buf = append(append(append(s.buf[:0], h[:]...), 'a'), owner...)
 	return truncated(sha256.Sum256(s.buf))
@@ -251,10 +251,10 @@ func (p *Picked) add(n uint32) {
 
 func (p *Picked) has(n uint32) bool { return p.bits[n/64]&(1<<(n%64)) != 0 }
 
-// Len is how many buckets are in it.
+// Len returns how many buckets are in it.
 func (p *Picked) Len() int { return p.n }
 
-// MarshalBinary is the set as it is stored: three bytes for each of few buckets, or a bit for each.
+// MarshalBinary returns the set as it is stored: three bytes for each of few buckets, or a bit for each.
 func (p *Picked) MarshalBinary() ([]byte, error) {
 	if p.n*3 >= Buckets/8 {
 		data := make([]byte, 0, Buckets/8)

@@ -17,7 +17,7 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// EveryType is an item with each of the ten types and the cases that are easily confused.
+// EveryType returns an item with each of the ten types and the cases that are easily confused.
 func EveryType() attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{
 		{Name: "s", Value: attribute.String("<&>\"\\\n\u2028ü")}, {Name: "n", Value: Must(attribute.Number("1e39"))},

@@ -1,5 +1,6 @@
-// Package cdctest holds the behaviour that every cdc.Source must show, as tests. It runs on a model, on the embedded
-// DynamoDB and on independent implementations alike, so that what is tried on one can be believed of the others.
+// Package cdctest tests the behaviour that every cdc.Source must have. The same tests run against a
+// model, the embedded DynamoDB and independent implementations, so results for one hold for the
+// others.
 package cdctest
 
 import (
@@ -13,29 +14,30 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Harness is a table with a fresh stream of both images, and the means to change it. Its table has the partition key "pk", a
-// string. A function that is nil is something the implementation cannot do; the behaviour it is needed for is left out.
+// Harness is a table with a new stream of both images, and functions to change it. Its table has
+// the partition key "pk", a string. A nil function means that the implementation cannot do this;
+// tests that need the function are left out.
 type Harness struct {
 	Source cdc.Source
-	// Put stores the item {pk: key, n: n} in place of the item of that key.
+	// Put stores the item {pk: key, n: n} and replaces an item of that key.
 	Put func(t *testing.T, key string, n int)
 	// Delete removes the item.
 	Delete func(t *testing.T, key string)
 	// Roll closes a shard and gives it a child, which is listed at once.
 	Roll func(t *testing.T, shard string)
-	// ExpireIterators makes every iterator given so far expire.
+	// ExpireIterators makes every iterator issued so far expire.
 	ExpireIterators func(t *testing.T)
 	// Trim removes every change made so far. Later ones are kept.
 	Trim func(t *testing.T)
 }
 
-// The limits of reading until something comes: empty pages are normal.
+// The limits of reading until changes arrive: empty pages are normal.
 const (
 	mostReads   = 10_000
-	mostChanges = 1_000 // of a page
+	mostChanges = 1_000 // per page
 )
 
-// Conformance tests a source. Each test opens a harness of its own, whose stream has one open shard.
+// Conformance tests a source. Each test opens its own harness, whose stream has one open shard.
 func Conformance(t *testing.T, open func(t *testing.T) Harness) {
 	for _, test := range []struct {
 		name  string
@@ -46,11 +48,11 @@ func Conformance(t *testing.T, open func(t *testing.T) Harness) {
 		{"a position is after its number", positions, nil},
 		{"pages follow each other", pages, nil},
 		{"an iterator can be used again", again, nil},
-		{"what comes later is read with the next iterator", later, nil},
+		{"later changes are read with the next iterator", later, nil},
 		{"the end of a shard", end, func(h Harness) bool { return h.Roll != nil }},
 		{"children are listed under their parent", children, func(h Harness) bool { return h.Roll != nil }},
 		{"iterators expire", expiry, func(h Harness) bool { return h.ExpireIterators != nil }},
-		{"what is trimmed is told, save at the horizon", trim, func(h Harness) bool { return h.Trim != nil }},
+		{"trimmed changes are reported, except at the horizon", trim, func(h Harness) bool { return h.Trim != nil }},
 		{"an unknown shard is not found", unknown, nil},
 	} {
 		h := open(t)
@@ -60,7 +62,7 @@ func Conformance(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-// shard is the only shard of the listing.
+// shard returns the only shard of the listing.
 func shard(t *testing.T, h Harness) string {
 	t.Helper()
 	listing, err := cdc.ListShards(t.Context(), h.Source, "")
@@ -107,7 +109,8 @@ func read(t *testing.T, h Harness, at cdc.Iterator, n int) ([]cdc.Change, cdc.It
 	return changes, at
 }
 
-// want fails unless the changes are those written in brief: "+a1" puts a with 1 anew, "a1>2" changes it, "-a2" removes it.
+// want fails the test unless the changes equal the short form brief: "+a1" inserts a with 1, "a1>2"
+// changes it, "-a2" removes it.
 func want(t *testing.T, got []cdc.Change, brief string) {
 	t.Helper()
 	var list []string
@@ -164,7 +167,7 @@ func positions(t *testing.T, h Harness) {
 			t.Errorf("after change %d of 5 come %d changes, or others", i+1, len(rest))
 		}
 	}
-	// After the last one there is nothing yet, and then what comes.
+	// After the last change there is nothing yet, and later the new changes.
 	iterator := seek(t, h, id, all[4].Sequence)
 	h.Put(t, "b", 7)
 	rest, _ := read(t, h, iterator, 1)
@@ -220,7 +223,7 @@ func end(t *testing.T, h Harness) {
 	if next != "" {
 		t.Error("a closed shard does not end")
 	}
-	// Whoever comes back after the last change finds the end, not an error.
+	// A reader that returns after the last change finds the end, not an error.
 	changes, next = read(t, h, seek(t, h, id, changes[0].Sequence), mostChanges)
 	if len(changes) != 0 || next != "" {
 		t.Errorf("after the last change: %d changes, next iterator of %d bytes", len(changes), len(next))
@@ -274,7 +277,7 @@ func trim(t *testing.T, h Harness) {
 	changes, _ := read(t, h, seek(t, h, id, cdc.SequenceNumber{}), 2)
 	h.Trim(t)
 	h.Put(t, "a", 3)
-	// The position of the first change is lost. It may be told when it is sought or when it is read.
+	// The position of the first change is lost. The error may come from Seek or from Read.
 	iterator, err := h.Source.Seek(t.Context(), id, cdc.Position{After: changes[0].Sequence})
 	if err == nil {
 		_, err = h.Source.Read(t.Context(), iterator)
@@ -287,7 +290,7 @@ func trim(t *testing.T, h Harness) {
 }
 
 func unknown(t *testing.T, h Harness) {
-	// Of the length and form of the others, so that it is unknown and not malformed.
+	// The id has the length and form of real ids, so it is unknown and not malformed.
 	id := []byte(shard(t, h))
 	for i, c := range id[len(id)-4:] {
 		if c != '0' {

@@ -76,7 +76,7 @@ lost on exit.`,
 	return c
 }
 
-// newDemoApplication is the process of demo --dual-writes that writes both stores; it speaks to emulators alone.
+// newDemoApplication returns the process of demo --dual-writes that writes both stores; it speaks to emulators alone.
 func newDemoApplication(p *program) *cobra.Command {
 	a, instance := &demo.Application{}, ""
 	c := &cobra.Command{

@@ -42,7 +42,7 @@ running. Retrying twice does no harm.
 	return c
 }
 
-// selectFlags are the flags of commands that change something about the selected records.
+// selectFlags returns the flags of commands that change something about the selected records.
 func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed) {
 	flags := c.Flags()
 	flags.SortFlags = false

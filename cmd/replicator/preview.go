@@ -78,7 +78,7 @@ func (f *previewFlags) check() error {
 	return nil
 }
 
-// chosenTable is the table that was named, or the only one of the configuration.
+// chosenTable returns the table that was named, or the only one of the configuration.
 func chosenTable(cfg *config.Config, name string) (config.Table, error) {
 	if name == "" && cfg.HasPatterns() {
 		return config.Table{}, diag.BadUsage("the configuration has a pattern of tables", "name one of the tables with --table")

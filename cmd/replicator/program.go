@@ -39,7 +39,7 @@ type program struct {
 	quiet   bool                          // the user knows already that the command was stopped
 }
 
-// process is the program in the process it runs in.
+// process returns the program in the process it runs in.
 func process() *program {
 	return &program{Console: terminal.Console{Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv}}
 }
@@ -129,7 +129,7 @@ func (p *program) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, cancel
 }
 
-// concluded is the error of a command whose context may have ended, by a signal or by --timeout. Whatever it was about then fails for want of an
+// concluded returns the error of a command whose context may have ended, by a signal or by --timeout. Whatever it was about then fails for want of an
 // answer, in the words of a client that was interrupted; what the user asked for is the reason. What was found out stays.
 func (p *program) concluded(err error) error {
 	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {
@@ -143,7 +143,7 @@ func (p *program) concluded(err error) error {
 	return terminal.Ended(p.bounded)
 }
 
-// unanswered tells whether an error says no more than that something did not answer, or was cut short.
+// unanswered reports whether an error says no more than that something did not answer, or was cut short.
 func unanswered(e *diag.Error) bool {
 	switch e.Code {
 	case diag.SourceUnreachable, diag.TargetUnreachable, diag.Internal:
@@ -170,7 +170,7 @@ func (p *program) read(flags ...config.Flag) (*config.Config, error) {
 	return config.Load(path, p.Env, append(flags, p.logFlags()...)...)
 }
 
-// logFlags are the global flags that override the configuration.
+// logFlags returns the global flags that override the configuration.
 func (p *program) logFlags() []config.Flag {
 	var flags []config.Flag
 	if p.logLevel != "" {

@@ -29,7 +29,7 @@ func (p *program) foresee(root *cobra.Command, args []string) {
 	_ = p.write(p.format(given(args, "--log-format", "")), "info") // which is a level
 }
 
-// format is the format of the log that was asked for, as far as that is known without a configuration.
+// format returns the format of the log that was asked for, as far as that is known without a configuration.
 func (p *program) format(flag string) string {
 	variable, _ := p.Env("REPLICATOR_LOG_FORMAT")
 	return cmp.Or(flag, variable)
@@ -47,7 +47,7 @@ func (p *program) write(format, level string) error {
 	return nil
 }
 
-// given is the value of a flag among arguments that were not parsed yet; "" if it is not there.
+// given returns the value of a flag among arguments that were not parsed yet; "" if it is not there.
 func given(args []string, long, short string) string {
 	for i, arg := range args {
 		if value, ok := strings.CutPrefix(arg, long+"="); ok {
@@ -87,7 +87,7 @@ func (p *program) onTerminal() bool {
 	return shown.Width() != nil
 }
 
-// logger is the log of a command; in text it goes to out.
+// logger returns the log of a command; in text it goes to out.
 func (p *program) logger(cfg *config.Config, out io.Writer) (*slog.Logger, error) {
 	if p.records != nil {
 		return p.records, nil
@@ -95,7 +95,7 @@ func (p *program) logger(cfg *config.Config, out io.Writer) (*slog.Logger, error
 	return newLog(admin.Log{Format: "text", Level: cfg.Log.Level, Terminal: p.onTerminal()}, out)
 }
 
-// newLog is a log that may be read on a terminal in either form.
+// newLog returns a log that may be read on a terminal in either form.
 func newLog(l admin.Log, out io.Writer) (*slog.Logger, error) {
 	return l.New(diag.PrintableJSON(out))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Size is the item's size in bytes as DynamoDB counts it against the 400 KB limit:
+// Size returns the item's size in bytes as DynamoDB counts it against the 400 KB limit:
 // names and values.
 func Size(it attribute.Item) int { return sizeOfMembers(it.Attributes()) }
 
@@ -18,7 +18,7 @@ func sizeOfMembers(members []attribute.Attribute) int {
 	return size
 }
 
-// ValueSize is the value's size in bytes: text and binary by length, numbers by their digits,
+// ValueSize returns the value's size in bytes: text and binary by length, numbers by their digits,
 // three bytes for a list or map and one for each of its elements ("Item sizes and
 // formats").
 func ValueSize(v attribute.Value) int {
@@ -45,7 +45,7 @@ func ValueSize(v attribute.Value) int {
 	return size
 }
 
-// numberSize is the stored size of a canonical number in bytes: one, one for two significant digits before the point and one for two
+// numberSize returns the stored size of a canonical number in bytes: one, one for two significant digits before the point and one for two
 // behind it, and one for a minus sign. "Item sizes and formats" calls its own rule approximate; this one is what others measured of the
 // service to the byte (github.com/nubo-db/dynamodb-conformance, limits).
 func numberSize(text string) int {
@@ -76,7 +76,7 @@ func CheckDepth(it attribute.Item) error {
 	return nil
 }
 
-// depth is how many lists and maps are nested in the value, itself included.
+// depth returns how many lists and maps are nested in the value, itself included.
 func depth(v attribute.Value) int {
 	if v.Kind() != attribute.KindL && v.Kind() != attribute.KindM {
 		return 0

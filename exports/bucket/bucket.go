@@ -56,7 +56,7 @@ func Parse(address string) (Place, error) {
 	return p, nil
 }
 
-// String is the address of the place.
+// String returns the address of the place.
 func (p Place) String() string {
 	if p.Scheme == Files {
 		return filepath.Join(p.Root, p.Folder)

@@ -101,7 +101,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// rangeFrom is the header that asks for an object from a byte on, and begins what answers it.
+// rangeFrom returns the header that asks for an object from a byte on, and begins what answers it.
 func rangeFrom(at int64) string { return fmt.Sprintf("bytes=%d-", at) }
 
 // answersRange reports whether a Content-Range begins at a byte. A server that knows no ranges gives

@@ -33,7 +33,7 @@ func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
 	}}, options...)...), p.Bucket, p.Root}
 }
 
-// transportOf is the configuration's transport, which has the certificates of AWS_CA_BUNDLE or of a
+// transportOf returns the configuration's transport, which has the certificates of AWS_CA_BUNDLE or of a
 // profile's ca_bundle, but not its limit of time: it holds for requests that take seconds.
 func transportOf(cfg aws.Config) *http.Transport {
 	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
@@ -100,7 +100,7 @@ func (s *S3Store) get(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObject
 	return nil, fmt.Errorf("s3://%s/%s: %w", s.bucket, *in.Key, reason)
 }
 
-// elsewhere is the region that a bucket is in, if S3 says that it is in another one.
+// elsewhere returns the region that a bucket is in, if S3 says that it is in another one.
 func elsewhere(err error) string {
 	var answer *smithyhttp.ResponseError
 	if !errors.As(err, &answer) {
