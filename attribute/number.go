@@ -52,8 +52,8 @@ func CanonicalNumber(text string) (string, error) {
 	return string(plain), nil
 }
 
-// isCanonical reports whether short text is canonical. Text of more than 38 characters may exceed the digits or the range, so
-// it takes the long way.
+// isCanonical reports whether short text is canonical. Text of more than 38 characters may exceed
+// the digits or the range, so it takes the long way.
 func isCanonical(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "" || len(digits) > maxSignificantDigits || text == "-0" {

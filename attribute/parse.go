@@ -318,8 +318,8 @@ func (r *reader) value(depth int) (Value, error) {
 // kindNamed returns the type with this descriptor, KindNone if there is none.
 func kindNamed(name string) Kind { return Kind(max(slices.Index(kindNames[1:], name)+1, 0)) }
 
-// descriptor returns an unknown type's name for an error if it looks like one: in text of another shape data
-// may stand in its place.
+// descriptor returns an unknown type's name for an error if it looks like one: in text of another
+// shape data may stand in its place.
 func descriptor(name []byte) string {
 	if len(name) > 8 {
 		return ""

@@ -58,8 +58,8 @@ func (s *Scanner) take(c byte) bool {
 	return true
 }
 
-// at reports whether the byte is the next one, without white space before it, as the service writes nearly all: the compiler puts
-// this where it is called.
+// at reports whether the byte is the next one, without white space before it, as the service writes
+// nearly all: the compiler puts this where it is called.
 func (s *Scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
 // End reports whether nothing but white space is left.

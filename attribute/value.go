@@ -190,7 +190,8 @@ func (v Value) Text() string { return v.text }
 // Bool returns a BOOL's truth.
 func (v Value) Bool() bool { return v.truth }
 
-// Elements returns the members of an L in order, or of a set in their canonical order. They must not be changed.
+// Elements returns the members of an L in order, or of a set in their canonical order. They must
+// not be changed.
 func (v Value) Elements() []Value {
 	if v.nested == nil {
 		return nil

@@ -37,7 +37,8 @@ func allowance(rowsPerSecond float64) (rate.Limit, int) {
 	return rate.Limit(rowsPerSecond), max(1, int(min(math.Ceil(rowsPerSecond), math.MaxInt32)))
 }
 
-// instant returns the limiter's time: the monotonic clock, because a wall clock that jumps would stop or flood the load.
+// instant returns the limiter's time: the monotonic clock, because a wall clock that jumps would
+// stop or flood the load.
 func instant(ctx context.Context) time.Time { return time.Unix(0, 0).Add(task.Mono(ctx)) }
 
 // perSecond returns the limit; infinite if there is none.

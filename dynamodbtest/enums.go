@@ -11,7 +11,8 @@ import (
 // returnValues are all that ReturnValues may be, in the order of the service's message.
 var returnValues = []string{"ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"}
 
-// enum returns the constraint that a member, if given, has one of the values; empty if it is satisfied.
+// enum returns the constraint that a member, if given, has one of the values; empty if it is
+// satisfied.
 func enum(member, value string, values ...string) string {
 	if value == "" || slices.Contains(values, value) {
 		return ""

@@ -95,8 +95,8 @@ func (l *lifeline) at(when time.Time) *stored {
 	return image
 }
 
-// within returns an item's images before a window and at its end, and the last write in it; none if it
-// was not written, or is there neither before nor after.
+// within returns an item's images before a window and at its end, and the last write in it; none if
+// it was not written, or is there neither before nor after.
 func (l *lifeline) within(from, to time.Time) (before, after *stored, last time.Time, changed bool) {
 	for _, r := range l.revisions {
 		switch {

@@ -101,7 +101,8 @@ func readKeys(elements []keyElement, kinds map[string]attribute.Kind, member str
 	return ks, nil
 }
 
-// undefinedKeys returns the error for keys without definitions, which the service words in two ways.
+// undefinedKeys returns the error for keys without definitions, which the service words in two
+// ways.
 func undefinedKeys(elements []keyElement, kinds map[string]attribute.Kind) error {
 	several := len(elements) > 2 || len(elements) == 2 && elements[0].KeyType == elements[1].KeyType
 	if !several && (len(elements) > 1 || len(kinds) == 0) {
@@ -290,7 +291,8 @@ type indexDescription struct {
 	IndexArn              string
 }
 
-// describeIndexes returns the global or the local indexes; nil if there is none. The caller holds mu.
+// describeIndexes returns the global or the local indexes; nil if there is none. The caller holds
+// mu.
 func (t *table) describeIndexes(global bool) []indexDescription {
 	var list []indexDescription
 	for _, x := range t.indexes() {

@@ -105,8 +105,8 @@ func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 	}
 }
 
-// collectionMetrics returns the ItemCollectionMetrics structure of the items that share the partition key. This server does not
-// estimate: no collection it holds reaches a gigabyte.
+// collectionMetrics returns the ItemCollectionMetrics structure of the items that share the
+// partition key. This server does not estimate: no collection it holds reaches a gigabyte.
 func (t *table) collectionMetrics(key primaryKey) []byte {
 	name := t.schema.hash[0].name
 	hash, _ := key.item.Get(name)

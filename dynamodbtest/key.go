@@ -155,7 +155,8 @@ func checkKeySize(hash bool, size int) error {
 	return nil
 }
 
-// hashText returns the text of a partition key: that of its value, or of several each after its length.
+// hashText returns the text of a partition key: that of its value, or of several each after its
+// length.
 func hashText(values []attribute.Value) string {
 	if len(values) == 1 {
 		return values[0].Text()

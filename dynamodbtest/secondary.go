@@ -47,8 +47,9 @@ func (x *secondaryIndex) projected(base keySchema, it attribute.Item, whole *sto
 	return &stored{wire: attribute.AppendItem(nil, view), size: item.Size(view)}
 }
 
-// order returns the place of an item among the entries: by the hash of the index's partition key, its sort key attribute by attribute, and the item's own
-// order in the table, since any number of items may have the same index key. It is false if the item is not in the index.
+// order returns the place of an item among the entries: by the hash of the index's partition key,
+// its sort key attribute by attribute, and the item's own order in the table, since any number of
+// items may have the same index key. It is false if the item is not in the index.
 func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bool) {
 	hash, fit := keyValues(it, x.keys.hash, maxHashKeySize)
 	if !fit {
@@ -65,8 +66,8 @@ func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bo
 	return string(append(order, tableOrder...)), true
 }
 
-// keyValues returns an item's values of key attributes; false if they are no key, because one is missing, of another type or empty,
-// or they are too long together.
+// keyValues returns an item's values of key attributes; false if they are no key, because one is
+// missing, of another type or empty, or they are too long together.
 func keyValues(it attribute.Item, attributes []keyAttribute, limit int) ([]attribute.Value, bool) {
 	values := make([]attribute.Value, 0, len(attributes))
 	size := 0
@@ -189,8 +190,8 @@ func (t *table) fill(x *secondaryIndex) error {
 	return failed
 }
 
-// indexes returns the table's secondary indexes, the global ones first. The list is replaced as a whole, so that a request may be
-// validated before the table is locked.
+// indexes returns the table's secondary indexes, the global ones first. The list is replaced as a
+// whole, so that a request may be validated before the table is locked.
 func (t *table) indexes() []*secondaryIndex {
 	if list := t.secondary.Load(); list != nil {
 		return *list

@@ -82,8 +82,8 @@ func (src *source) lastKey(it attribute.Item) []byte {
 	return attribute.AppendItem(nil, attribute.NewItem(attributes))
 }
 
-// whole returns the item behind an entry of an index. The caller holds no lock; the item may be gone meanwhile, and then it is what
-// the index holds.
+// whole returns the item behind an entry of an index. The caller holds no lock; the item may be
+// gone meanwhile, and then it is what the index holds.
 func (src *source) whole(it attribute.Item, entry *stored) *stored {
 	key, err := src.table.schema.ofItem(it)
 	if err != nil {

@@ -12,8 +12,8 @@ const (
 	mostWindow  = 24 * time.Hour
 )
 
-// NextEnd returns the end of the window that begins at from and is to show everything up to until, or of
-// the first of several, and how many there are.
+// NextEnd returns the end of the window that begins at from and is to show everything up to until,
+// or of the first of several, and how many there are.
 func NextEnd(from, until time.Time) (end time.Time, windows int) {
 	span := max(until.Sub(from), leastWindow)
 	windows = int((span + mostWindow - 1) / mostWindow)

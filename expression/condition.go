@@ -12,11 +12,12 @@ type Condition struct {
 	attributes []string
 }
 
-// Attributes returns the names of the top-level attributes that the condition looks at, each once, in the order of their first use.
-// They must not be changed.
+// Attributes returns the names of the top-level attributes that the condition looks at, each once,
+// in the order of their first use. They must not be changed.
 func (c *Condition) Attributes() []string { return c.attributes }
 
-// Match reports whether the condition is true of the item. An item without attributes is one that does not exist.
+// Match reports whether the condition is true of the item. An item without attributes is one that
+// does not exist.
 func (c *Condition) Match(it attribute.Item) bool { return c.root.holds(it) }
 
 // predicate is a node of a condition.
@@ -67,8 +68,8 @@ func (p *comparison) holds(it attribute.Item) bool {
 	return p.operator.relates(&left, &right)
 }
 
-// relates reports whether the operator holds between two results. An attribute that is not there differs from everything and
-// is neither below nor above anything.
+// relates reports whether the operator holds between two results. An attribute that is not there
+// differs from everything and is neither below nor above anything.
 func (o operator) relates(a, b *result) bool {
 	if !a.found || !b.found {
 		return o == isDifferent

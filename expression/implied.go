@@ -9,7 +9,8 @@ import (
 // What a condition implies: facts that hold of every item it matches, as far as its parts joined by AND tell them at its top. They
 // let a caller show that two conditions, or two keys, cannot meet.
 
-// Fixed returns the one value that a top-level attribute has in every item that matches; false if the condition does not say.
+// Fixed returns the one value that a top-level attribute has in every item that matches; false if
+// the condition does not say.
 func (c *Condition) Fixed(attr string) (v attribute.Value, ok bool) {
 	c.conjuncts(func(p predicate) {
 		if same, is := p.(*comparison); is && same.operator == isEqual {
@@ -23,7 +24,8 @@ func (c *Condition) Fixed(attr string) (v attribute.Value, ok bool) {
 	return v, ok
 }
 
-// Prefix returns what the text of a top-level attribute begins with in every item that matches; false if the condition does not say.
+// Prefix returns what the text of a top-level attribute begins with in every item that matches;
+// false if the condition does not say.
 func (c *Condition) Prefix(attr string) (prefix string, ok bool) {
 	c.conjuncts(func(p predicate) {
 		begins, is := p.(*beginsWith)
@@ -37,7 +39,8 @@ func (c *Condition) Prefix(attr string) (prefix string, ok bool) {
 	return prefix, ok
 }
 
-// Equal returns the top-level attributes that have the attribute's value in every item that matches.
+// Equal returns the top-level attributes that have the attribute's value in every item that
+// matches.
 func (c *Condition) Equal(attr string) []string {
 	var names []string
 	c.conjuncts(func(p predicate) {

@@ -7,9 +7,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Implies reports whether every item that matches c matches other too, as far as it can be told from their parts: true is certain, false is
-// not. It sees through AND and OR, equal parts, values that an attribute is equal to, longer beginnings, and that what is compared exists.
-// Other is a *Condition; of anything else nothing is known.
+// Implies reports whether every item that matches c matches other too, as far as it can be told
+// from their parts: true is certain, false is not. It sees through AND and OR, equal parts, values
+// that an attribute is equal to, longer beginnings, and that what is compared exists. Other is a
+// *Condition; of anything else nothing is known.
 func (c *Condition) Implies(other any) bool {
 	o, known := other.(*Condition)
 	return known && implication{}.follows(c.root, o.root)
@@ -56,7 +57,8 @@ func byValues(from, to predicate) bool {
 	})
 }
 
-// fixing returns the scalars one of which a top-level attribute is equal to; none if the part says no such thing.
+// fixing returns the scalars one of which a top-level attribute is equal to; none if the part says
+// no such thing.
 func fixing(p predicate) (attr string, values []attribute.Value) {
 	var value operand
 	var list []operand

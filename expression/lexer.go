@@ -91,7 +91,8 @@ func word(text string, i int) int {
 	return span(text, i, func(c byte) bool { return letter(c) || digit(c) })
 }
 
-// operatorLength returns the length of the operator that the text begins with; those of one character are listed.
+// operatorLength returns the length of the operator that the text begins with; those of one
+// character are listed.
 func operatorLength(text, single string) int {
 	for _, two := range []string{"<>", "<=", ">="} {
 		if strings.HasPrefix(text, two) {
@@ -109,7 +110,8 @@ func failure(kind, format string, args ...any) error {
 	return refuse("Invalid "+kind+": "+format, args...)
 }
 
-// syntax returns the service's error for a token that is not expected. It shows the tokens beside it too.
+// syntax returns the service's error for a token that is not expected. It shows the tokens beside
+// it too.
 func (p *parser) syntax() error {
 	first, last := p.tokens[max(p.pos-1, 0)], p.following()
 	near := p.text[first.at:min(len(p.text), last.at+len(last.text))]

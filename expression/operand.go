@@ -50,7 +50,8 @@ func sizeOf(v attribute.Value) (n int, measurable bool) {
 	return 0, false
 }
 
-// utf16Length returns the length of a string in UTF-16 units, as the service was seen to count: a character beyond U+FFFF has two.
+// utf16Length returns the length of a string in UTF-16 units, as the service was seen to count: a
+// character beyond U+FFFF has two.
 func utf16Length(s string) int {
 	n := 0
 	for _, r := range s {

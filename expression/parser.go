@@ -73,7 +73,8 @@ func (p *parser) unexpected(expected string) error {
 	return p.syntax()
 }
 
-// fail returns an error at a token: in a request in the service's words, in a configuration with a suggestion.
+// fail returns an error at a token: in a request in the service's words, in a configuration with a
+// suggestion.
 func (p *parser) fail(at token, suggestion, format string, args ...any) error {
 	if !p.literals {
 		return failure(p.kind, format, args...)

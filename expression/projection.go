@@ -33,7 +33,8 @@ func ParseProjection(text string, b *Bindings) (*Projection, error) {
 	return &Projection{paths}, checkPaths(kind, paths)
 }
 
-// Attributes returns the names of the top-level attributes that the projection chooses from, each once.
+// Attributes returns the names of the top-level attributes that the projection chooses from, each
+// once.
 func (p *Projection) Attributes() []string {
 	var names []string
 	for _, chosen := range p.paths {

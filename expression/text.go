@@ -7,8 +7,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Text returns the condition in the language of ParseWhen, in one form for all spellings: keywords in capitals, single spaces, no
-// parentheses that are not needed. It holds the condition's values; for a condition that came in a request these are item data.
+// Text returns the condition in the language of ParseWhen, in one form for all spellings: keywords
+// in capitals, single spaces, no parentheses that are not needed. It holds the condition's values;
+// for a condition that came in a request these are item data.
 func (c *Condition) Text() string { return string(c.root.appendText(nil)) }
 
 // binding is how strongly a predicate holds its parts together; a weaker one needs parentheses inside of a stronger one.

@@ -99,7 +99,8 @@ func (u *Update) Attributes() []string {
 	return names
 }
 
-// Creates reports whether the update makes an item that does not exist. One that only removes leaves it missing.
+// Creates reports whether the update makes an item that does not exist. One that only removes
+// leaves it missing.
 func (u *Update) Creates() bool {
 	return len(u.sets) > 0 || len(u.adds) > 0 || len(u.removes) == 0 && len(u.deletes) == 0
 }

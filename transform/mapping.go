@@ -140,7 +140,8 @@ func (m *Mapping) Collected(item attribute.Item, at time.Time) bool {
 	return m.ttl.Attribute != "" && m.ttl.Expire == ExpireByGC && m.ttl.expires(item, at) <= at.UnixMicro()
 }
 
-// Keys returns the primary key attributes of an item, which may be an image or the keys of a change.
+// Keys returns the primary key attributes of an item, which may be an image or the keys of a
+// change.
 func (m *Mapping) Keys(item attribute.Item) attribute.Item {
 	keys := make([]attribute.Attribute, 0, len(m.PrimaryKey))
 	for _, k := range m.PrimaryKey {

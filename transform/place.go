@@ -149,7 +149,8 @@ func (w *write) appendQualifier(b []byte, item attribute.Item) ([]byte, error) {
 	return b, err
 }
 
-// puts returns the cells of the newest image, one list for each address of the history that it maps to, in their order.
+// puts returns the cells of the newest image, one list for each address of the history that it maps
+// to, in their order.
 func (m *Mapping) puts(enc *encoder, image attribute.Item, h *history, at time.Time, micros int64) ([][]Cell, error) {
 	puts := h.puts[:0]
 	for i := range h.addresses {

@@ -69,7 +69,8 @@ func (v Version) Rank() Rank {
 // Ordered reports whether a version contains the application's number.
 func (v Version) Ordered() bool { return len(v) == orderSize+VersionSize }
 
-// Position returns a version without the application's part: generation, hop, sequence number and count.
+// Position returns a version without the application's part: generation, hop, sequence number and
+// count.
 func (v Version) Position() Version { return v[max(0, len(v)-VersionSize):] }
 
 // ByApplication reports whether the application wrote the row and no stream record was applied to

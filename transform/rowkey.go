@@ -139,7 +139,8 @@ func applyCalls(s scalar, calls []Call) (scalar, error) {
 	return s, nil
 }
 
-// check reports whether a value may be this part of a row key; alone is true if there are no other parts.
+// check reports whether a value may be this part of a row key; alone is true if there are no other
+// parts.
 func (p *rowPart) check(v attribute.Value, alone bool) error {
 	switch kind := v.Kind(); {
 	case kind != attribute.KindS && kind != attribute.KindN && kind != attribute.KindB:

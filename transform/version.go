@@ -120,7 +120,8 @@ func (v Version) Sequence() cdc.SequenceNumber {
 // Count returns the last field.
 func (v Version) Count() uint16 { return uint16(v.field(57, 61)) }
 
-// WithoutCount returns the lowest version of the same image: the count is zero. The empty version stays empty.
+// WithoutCount returns the lowest version of the same image: the count is zero. The empty version
+// stays empty.
 func (v Version) WithoutCount() Version {
 	if v == "" {
 		return ""

@@ -5,24 +5,25 @@ import (
 	"slices"
 )
 
-// Checked is what a comparison of some rows came to.
+// Checked is the outcome of a comparison of some rows.
 type Checked struct {
 	Counts
-	// Findings are the rows that differ, by both looks (V1).
+	// Findings are the rows that differ at both checks (V1).
 	Findings []Finding
-	// Equal are the places at which every row is as it should be. The others differ, or moved on at
-	// every look.
+	// Equal are the places at which every row is correct. The other places differ, or had a newer
+	// version at every check.
 	Equal []Place
 }
 
-// Check compares the rows of some places, with both looks. It waits for the second one until what
-// was committed before the first is applied, and Settle after that. Drain ends it, with ErrDrained.
+// Check compares the rows of some places, with both checks. Before the second check it waits until
+// all changes committed before the first are applied, and then for Settle. If drain ends, it
+// returns ErrDrained.
 func (c *Comparison) Check(ctx, drain context.Context, places ...Place) (Checked, error) {
 	r := (&Work{Comparison: c, Look: true, Drain: drain}).begin(ctx, Progress{})
 	var equal []Place
 	err := c.looks(ctx, places, func(look Look) error {
 		r.at.Compared++
-		equal = append(equal, look.Place) // unless its second look says otherwise
+		equal = append(equal, look.Place) // removed below if its second check differs
 		if err := r.leave(ctx); err != nil || !look.differs() {
 			return err
 		}

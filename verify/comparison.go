@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// DefaultSettle is how long after everything is applied a row is looked at again.
+	// DefaultSettle is the wait between the time when all changes are applied and a row's second
+	// check.
 	DefaultSettle = 30 * time.Second
-	// lookItems is how many items are read at once, of at most 400 KB each.
+	// lookItems is how many items are read concurrently, each at most 400 KB.
 	lookItems = 32
-	// rounds bounds how often a row that moves on is looked at again.
+	// rounds bounds how often a row is checked again because its version rose.
 	rounds = 3
 )
 
@@ -27,56 +28,61 @@ type Comparison struct {
 	Mapping *transform.Mapping
 	Source  Source
 	Target  Target
-	// Owned says that every row of the target is ours: rows without a version whose key suggests an
-	// item that is gone are extra then, and foreign otherwise.
+	// Owned says that only replicator writes the target. A row without a version whose key suggests
+	// a deleted item then counts as extra, and otherwise as foreign.
 	Owned bool
-	// Late is how long after its commit an application may write the target, which then settles; 0: it
-	// does not. Differences are explained by it.
+	// Late is the maximum delay between the commit of a change and the application's own write to
+	// the target; 0 if the application does not write the target. It is used to explain
+	// differences.
 	Late  time.Duration
 	Scope Scope
-	// Generation is that of the ledger; 0: it is not known. Versions above it are explained.
+	// Generation is the ledger's generation; 0 if unknown. Differences of rows with a higher
+	// generation are explained by it.
 	Generation uint32
-	// Applied says whether all that was committed up to a time has been applied; nil: everything
-	// always has, because nobody writes.
+	// Applied reports whether all changes committed up to a time are applied. Nil means that they
+	// always are, because nothing writes the source.
 	Applied Applied
-	// Unapplied, if not nil, is asked where that is not so. If nobody applies changes, it reads those
-	// that were committed up to that time at least, and says which places they concern: these are in
-	// flight, and others are judged. It is nil if somebody does, who is waited for.
+	// Unapplied, if not nil, is called when Applied returns false. If no process applies changes,
+	// it reads the changes committed up to that time, and returns a function that reports which
+	// places they concern: those rows are in flight, and the others are judged. If a process does
+	// apply changes, it returns nil, and the comparison waits.
 	Unapplied func(ctx context.Context, to time.Time) (waits func(Place) bool, err error)
-	// Patience is how long it may take until all is applied; a part fails with *NotApplied then. 0 is
-	// 15 minutes.
+	// Patience is how long a part waits until all changes are applied, before it fails with
+	// *NotApplied. 0 means 15 minutes.
 	Patience time.Duration
-	// Settle is how long after that a row is looked at again (V1); 0 is at once.
+	// Settle is how long after that a row is checked again (V1); 0 means at once.
 	Settle time.Duration
-	// Retry repeats a read while that may help; nil means one attempt.
+	// Retry repeats a read while a retry may help; nil means one attempt.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
-	// Pace waits until so many more items may be read of the source, and rows of the target; nil
-	// means no limit. Units are the read capacity that the items cost, 0 if it is not known.
+	// Pace waits until the limits allow further reads of items from the source and rows from the
+	// target; nil means no limit. Units is the read capacity that the items cost, 0 if unknown.
 	Pace func(ctx context.Context, items int, units float64, rows int) error
-	// Now is the source's clock; nil: this process's.
+	// Now is the source's clock; nil means this process's clock.
 	Now func(ctx context.Context) time.Time
-	// Bounds limit what is kept; zero fields are the defaults.
+	// Bounds limits what is kept in memory; zero fields mean the defaults.
 	Bounds Bounds
 }
 
-// Bounds are what a part keeps at most, besides some rows of 16 MiB together, or a longer one.
+// Bounds are the maximum numbers that a part keeps. In addition it keeps rows of 16 MiB in total,
+// or one longer row.
 type Bounds struct {
 	Findings   int // default 2,000
-	Candidates int // that wait for their second look; default 1,000
-	PageRows   int // rows of the target that a page has; default 200
+	Candidates int // rows that wait for their second check; default 1,000
+	PageRows   int // rows of the target in a page; default 200
 }
 
 func (b Bounds) orDefault() Bounds {
 	return Bounds{cmp.Or(b.Findings, 2000), cmp.Or(b.Candidates, 1000), cmp.Or(b.PageRows, 200)}
 }
 
-// Place is a row to look at, with the items that may have it besides those that it names.
+// Place is a row to check, with items that may map to it in addition to the items that the row
+// names.
 type Place struct {
 	Table, Row string
 	Keys       []attribute.Item
 }
 
-// read gets every item of a set, many at once.
+// read reads every item of a set, many concurrently.
 func (c *Comparison) read(ctx context.Context, set *itemSet) error {
 	g := task.NewGroup(ctx, lookItems)
 	for i := range set.items {
@@ -97,7 +103,7 @@ func (c *Comparison) read(ctx context.Context, set *itemSet) error {
 	return c.pace(ctx, len(set.items), float64(len(set.items)), 0)
 }
 
-// itemSet is items by their keys, each once.
+// itemSet is a set of items by key.
 type itemSet struct {
 	mapping *transform.Mapping
 	index   map[string]int
@@ -124,8 +130,8 @@ func (s *itemSet) add(keys ...attribute.Item) {
 
 func (s *itemSet) has(name string) bool { _, known := s.index[name]; return known }
 
-// wanted returns what those of the items that map to a place put there, each once, and whether an item
-// among them cannot be mapped.
+// wanted returns the mutations of the asked items that map to a place, each once, and whether one
+// of the items cannot be mapped.
 func (s *itemSet) wanted(p Place, asked []attribute.Item, at time.Time) (wanted []Wanted, unmapped bool) {
 	seen := map[int]bool{}
 	for _, keys := range asked {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// appliedEvery is how often the ledger is asked whether changes are applied.
+	// appliedEvery is the interval between checks of the ledger whether changes are applied.
 	appliedEvery = time.Second
-	// appliedWithin is how long that may take before a part fails.
+	// appliedWithin is how long a part waits for this before it fails.
 	appliedWithin = 15 * time.Minute
 )
 
-// NotApplied is returned when changes that were committed before a row was looked at are not
-// applied for so long that nothing can be said of it.
+// NotApplied is returned if changes that were committed before the check of a row are not applied
+// in time, so the row cannot be judged.
 type NotApplied struct {
 	To     time.Time
 	Waited time.Duration
@@ -29,26 +29,26 @@ func (e *NotApplied) Error() string {
 	return fmt.Sprintf("changes made before %s are not applied after %s", e.To.UTC().Format(time.RFC3339), e.Waited.Round(time.Second))
 }
 
-// direction says which findings a pass looks for: rows of items, or what has no item. So nothing is
-// found twice.
+// direction says which findings a pass looks for: rows of items, or rows without items. So no row
+// is found twice.
 type direction uint8
 
 const (
 	forwards   direction = iota // missing and different
 	backwards                   // extra and foreign
-	living                      // of those what has a live version
-	loose                       // and what has not
-	everything                  // of a pass that is the only one
+	living                      // of the extra and foreign rows, those with a live version
+	loose                       // the rest of the extra and foreign rows
+	everything                  // for a pass that is the only one
 )
 
-// candidate is a row that differed at its first look.
+// candidate is a row that differed at its first check.
 type candidate struct {
 	Look
 	wants direction
-	stays []Finding // in flight at the version of the look before
+	stays []Finding // in flight, with the same version as at the previous check
 }
 
-// suspect keeps a row for its second look (V1), as many as there is room for (V5).
+// suspect keeps a row for its second check (V1), if there is room (V5).
 func (r *working) suspect(ctx context.Context, c candidate) error {
 	bounds := r.Bounds.orDefault()
 	if r.kept >= bounds.Findings {
@@ -68,7 +68,7 @@ func (r *working) suspect(ctx context.Context, c candidate) error {
 	return nil
 }
 
-// confirm takes second looks at what waits.
+// confirm checks the waiting rows a second time.
 func (r *working) confirm(ctx context.Context) error {
 	waiting := r.waiting
 	r.waiting = nil
@@ -100,7 +100,7 @@ func (r *working) confirm(ctx context.Context) error {
 	for _, c := range waiting {
 		for _, f := range c.stays {
 			f.Kind = InFlight
-			f.Reason = cmp.Or(f.Reason, "its change was not applied at any look")
+			f.Reason = cmp.Or(f.Reason, "its change was not applied at any check")
 			r.keep(f)
 		}
 	}
@@ -108,7 +108,8 @@ func (r *working) confirm(ctx context.Context) error {
 	return nil
 }
 
-// setAside names the rows with changes that nobody applies, and gives the others.
+// setAside records as in flight the rows with changes that no process applies, and returns the
+// others.
 func (r *working) setAside(waiting []candidate, waits func(Place) bool) (others []candidate) {
 	for _, c := range waiting {
 		if !waits(c.Place) {
@@ -124,9 +125,10 @@ func (r *working) setAside(waiting []candidate, waits func(Place) bool) (others 
 	return others
 }
 
-// second compares two looks at a row. Everything that was committed up to the end of the first one
-// is applied, and a row is read before its items: what differed at a version and still has it lost a
-// change, whatever its item did since. A row whose version rose has moved on, and is looked at again.
+// second compares two checks of a row. All changes committed before the end of the first check are
+// applied by then, and a row is read before its items. So a row that differed and still has the
+// same version has lost a change, whatever happened to its item since. A row whose version rose is
+// checked again.
 func (r *working) second(before candidate, look Look) (next candidate, moved bool) {
 	next = candidate{Look: look, wants: before.wants}
 	r.narrow(&next.Verdict, before)
@@ -141,7 +143,7 @@ func (r *working) second(before candidate, look Look) (next candidate, moved boo
 		case i >= 0:
 			r.keep(next.Findings[i])
 			next.Findings = slices.Delete(next.Findings, i, i+1)
-		case now.image != was.image: // else a hand has put it right
+		case now.image != was.image: // otherwise the row was corrected by hand
 			r.keep(was)
 		}
 	}
@@ -175,10 +177,10 @@ func (r *working) keep(f Finding) {
 	r.found = append(r.found, f.brief())
 }
 
-// differs reports whether a look found anything, or what is in flight.
+// differs reports whether a check found a difference, in flight or not.
 func (v Verdict) differs() bool { return len(v.Findings)+len(v.pending) > 0 }
 
-// narrow leaves of a verdict what the pass looks for.
+// narrow reduces a verdict to the findings that the pass looks for.
 func (r *working) narrow(v *Verdict, c candidate) {
 	for _, found := range []*[]Finding{&v.Findings, &v.pending} {
 		*found = slices.DeleteFunc(slices.Clone(*found), func(f Finding) bool { return !r.seeks(f, c) })
@@ -201,8 +203,8 @@ func (r *working) seeks(f Finding, c candidate) bool {
 	return r.inSample(items, f.Table, f.Row)
 }
 
-// settle waits until everything that was committed when the rows were first looked at is applied,
-// and for the time after that. Where nobody applies it, it says which rows wait for changes.
+// settle waits until all changes that were committed when the rows were first checked are applied,
+// and then for Settle. If no process applies changes, it returns which rows wait for changes.
 func (r *working) settle(ctx context.Context, waiting []candidate) (waits func(Place) bool, err error) {
 	var to time.Time
 	for _, c := range waiting {
@@ -238,7 +240,7 @@ func (r *working) settle(ctx context.Context, waiting []candidate) (waits func(P
 	return nil, nil
 }
 
-// sleep waits, unless the part is to be left.
+// sleep waits, unless the part must be left.
 func (r *working) sleep(ctx context.Context, d time.Duration) error {
 	until := ctx
 	if r.Drain != nil {
@@ -251,5 +253,6 @@ func (r *working) sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// lives reports whether a row is extra by a live version, which sums of addresses show.
+// lives reports whether the finding is an extra row with a live version, which sums of addresses
+// detect.
 func (f Finding) lives() bool { return f.Kind == Extra && f.Live }

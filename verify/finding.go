@@ -16,61 +16,62 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Source is what is read of DynamoDB; *backfill.Tables is one. Reads are strongly consistent.
+// Source reads DynamoDB; *backfill.Tables implements it. Reads are strongly consistent.
 type Source interface {
 	backfill.ScanSource
 	backfill.ItemSource
 }
 
-// Target is what is read of Bigtable; *sink.Bigtable is one.
+// Target reads Bigtable; *sink.Bigtable implements it.
 type Target interface {
 	sink.Reader
 	sink.SetReader
 	sink.MarkReader
 }
 
-// Kind is how a row is not as it should be.
+// Kind is the kind of a finding.
 type Kind string
 
 // The kinds.
 const (
-	Missing   Kind = "missing"   // an item has no live row where the mapping puts it
-	Different Kind = "different" // the row lives, and cells that the item owns differ
-	Extra     Kind = "extra"     // the row holds an item that the source does not have, or has elsewhere
-	Foreign   Kind = "foreign"   // cells of managed families that nobody of ours wrote
-	// InFlight is a row that differs, and whose change was not applied at any look. It is not counted
-	// as differing, but a comparison that leaves one is not clean.
+	Missing   Kind = "missing"   // an item has no live row at its address
+	Different Kind = "different" // the row is live, but cells that the item owns differ
+	Extra     Kind = "extra"     // the row holds an item that the source does not have, or that maps elsewhere
+	Foreign   Kind = "foreign"   // cells of managed families that replicator did not write
+	// InFlight is a row that differs and whose change was not applied at any check. It does not
+	// count as differing, but a comparison that leaves one is not clean.
 	InFlight Kind = "in_flight"
 )
 
-// Finding is one row, or one item's share of a row, that is not as it should be. It holds keys:
-// only what Document makes of it may be shown.
+// Finding is an incorrect row, or one item's incorrect share of a row. It contains keys, so only
+// its Document form may be shown.
 type Finding struct {
 	// Source is the source table; Table and Row are the target's.
 	Source string
 	Table  string
 	Row    string
-	// Owner is empty if the row is one item's; else the item's share in it (transform.RowMutation).
+	// Owner is empty if the row belongs to one item; otherwise it names the item's share of the row
+	// (transform.RowMutation).
 	Owner string
 	// Keys is the primary key of the item; it does not exist (Item.Exists) for foreign cells, and
-	// for rows of ours of which nothing says whose they are.
+	// for rows that replicator wrote but whose item is unknown.
 	Keys attribute.Item
 	Kind Kind
-	// Columns are those that differ, by family and qualifier; of a missing row, those that lack. More is
-	// how many do besides them: of a finding that was kept, Columns are bounded.
+	// Columns are the columns that differ, by family and qualifier; for a missing row, the missing
+	// ones. A stored finding has a bounded number of Columns; More counts the omitted ones.
 	Columns []Column
 	More    int
-	// Version is what the row held of the item at the last look, live or gone; "" if nothing. Live
-	// is true if it was a live one.
+	// Version is the item's version in the row at the last check, live or removed; "" if none. Live
+	// says that it was live.
 	Version transform.Version
 	Live    bool
-	// Reason is why it may have come to this, without item data; "" if nothing suggests one.
+	// Reason is a possible cause, without item data; "" if none is known.
 	Reason string
 
-	image string // a hash of what the item puts into the row; "" if it does not
+	image string // a hash of the item's cells for the row; "" if the item has none
 }
 
-// Column is one column of a finding. Its values never leave it but by Values.
+// Column is one column of a finding. Only Values returns its values.
 type Column struct {
 	Family, Qualifier string
 	// Want and Have are short hashes of the values, "" if there is no such cell.
@@ -79,8 +80,8 @@ type Column struct {
 	want, have []byte
 }
 
-// Values returns the cells' values, nil if there is no such cell, and false if they are not known: those
-// of a finding that was stored are not, and Comparison.Look reads them again.
+// Values returns the cells' values, nil if there is no such cell. Known is false for a stored
+// finding, which has no values; Comparison.Look reads them again.
 func (c Column) Values() (want, have []byte, known bool) {
 	return c.want, c.have, c.want != nil || c.have != nil
 }
@@ -97,11 +98,11 @@ func hashOf(value []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// columnsBytes bounds the columns that a finding is kept with: an item may have 100,000.
+// columnsBytes bounds the columns of a stored finding: an item may have 100,000.
 const columnsBytes = 4 << 10
 
-// brief returns the finding as it is kept: without values, which may be as long as the item, and with as
-// many columns as there is room for.
+// brief returns the finding as it is kept: without values, which may be as long as the item, and
+// with a bounded number of columns.
 func (f Finding) brief() Finding {
 	columns := f.Columns
 	f.Columns = nil
@@ -111,18 +112,18 @@ func (f Finding) brief() Finding {
 			f.More += len(columns) - i
 			break
 		}
-		// The qualifier may be a part of a long text.
+		// The qualifier may share the memory of a long text.
 		f.Columns = append(f.Columns, Column{Family: c.Family, Qualifier: strings.Clone(c.Qualifier), Want: c.Want, Have: c.Have})
 	}
 	return f
 }
 
-// ID names the finding among those of its run: the row and the item's share of it.
+// ID identifies the finding within its run, by row, share and kind.
 func (f Finding) ID() string {
 	return f.Table + "\x00" + f.Row + "\x00" + f.Owner + "\x00" + string(f.Kind)
 }
 
-// stored is how the ledger keeps a finding: without values.
+// stored is the form of a finding in the ledger: without values.
 type stored struct {
 	Source  string            `json:"source"`
 	Table   string            `json:"table"`
@@ -144,7 +145,7 @@ type storedColumn struct {
 	Have      string `json:"have,omitempty"`
 }
 
-// MarshalJSON is how the ledger keeps it.
+// MarshalJSON returns the form in the ledger.
 func (f Finding) MarshalJSON() ([]byte, error) {
 	s := stored{Source: f.Source, Table: f.Table, Row: []byte(f.Row), Owner: f.Owner, Kind: f.Kind, Version: f.Version, Live: f.Live, Reason: f.Reason, More: f.More}
 	if f.Keys.Exists() {
@@ -163,7 +164,7 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 func (f *Finding) UnmarshalJSON(data []byte) error {
 	var s stored
 	if json.Unmarshal(data, &s) != nil {
-		return errors.New("not a finding of a verify") // without what it holds
+		return errors.New("not a finding of a verify") // without the data, which holds keys
 	}
 	*f = Finding{Source: s.Source, Table: s.Table, Row: string(s.Row), Owner: s.Owner, Kind: s.Kind, Version: s.Version, Live: s.Live, Reason: s.Reason, More: s.More}
 	if s.Keys != nil {
@@ -178,27 +179,28 @@ func (f *Finding) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Way is how a table is compared.
+// Way is the method by which a table is compared.
 type Way string
 
 // The ways.
 const (
 	Quiet Way = "quiet" // by sums of both sides
-	Live  Way = "live"  // page by page, with look-ups
+	Live  Way = "live"  // page by page, with reads of the rows
 )
 
-// Scope is what of a table is compared: everything, a share of its items, or what was changed since.
+// Scope is the part of a table that is compared: everything, a share of its items, or rows that
+// changed since a time.
 type Scope struct {
 	// Sample is the share of the items, by a hash of their keys: above 0 and below 1; 0 is all.
 	Sample float64 `json:"sample,omitempty"`
-	// Since is the time from which rows were changed; zero is always.
+	// Since limits the comparison to rows that changed at or after this time; zero means no limit.
 	Since time.Time `json:"since,omitzero"`
 }
 
 // Full reports whether everything is compared.
 func (s Scope) Full() bool { return s.Sample == 0 && s.Since.IsZero() }
 
-// Counts are what a comparison came to.
+// Counts are the totals of a comparison.
 type Counts = checkpoint.VerifyCounts
 
 func count(c *Counts, k Kind) {
@@ -216,7 +218,7 @@ func count(c *Counts, k Kind) {
 	}
 }
 
-// StaleAfter is how old a result may be: an older one says nothing of now.
+// StaleAfter is the age from which a result says nothing about the present.
 const StaleAfter = checkpoint.VerifyStaleAfter
 
 // Result is the outcome of a comparison of one table.
@@ -224,26 +226,27 @@ type Result struct {
 	Source string    `json:"table"`
 	Scope  Scope     `json:"scope"`
 	Way    Way       `json:"way"`
-	Why    string    `json:"why,omitempty"` // the way was chosen
+	Why    string    `json:"why,omitempty"` // the reason for choosing Way
 	Began  time.Time `json:"began_at"`
 	Ended  time.Time `json:"ended_at,omitzero"`
 	Counts
-	// Unread names the parts that were not read to their end (V2); none of a result that is whole.
+	// Unread names the parts that were not read to their end (V2); it is empty for a complete
+	// result.
 	Unread []string `json:"unread,omitempty"`
-	// Blind says differences that a comparison of this scope cannot find.
+	// Blind describes differences that a comparison of this scope cannot find.
 	Blind []string `json:"blind,omitempty"`
-	// Findings are those that were kept, by target table, row and share.
+	// Findings are the kept findings, sorted by target table, row and share.
 	Findings []Finding `json:"-"`
 }
 
-// Clean reports whether everything in scope was read and is as it should be. What stayed in flight
-// is not known to be.
+// Clean reports whether everything in scope was read and is correct. A row that stayed in flight is
+// not known to be correct.
 func (r Result) Clean() bool {
 	return !r.Ended.IsZero() && len(r.Unread) == 0 && r.Differing() == 0 && r.InFlight == 0
 }
 
-// Stale reports whether the result is too old to say anything of now.
+// Stale reports whether the result is too old to say anything about the present.
 func (r Result) Stale(now time.Time) bool { return now.Sub(r.Ended) > StaleAfter }
 
-// Applied says whether every change that was committed up to a time has been applied by now.
+// Applied reports whether every change that was committed up to a time is applied.
 type Applied func(ctx context.Context, to time.Time) (bool, error)

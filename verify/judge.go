@@ -13,43 +13,43 @@ import (
 )
 
 // expirySlack is how far the clocks of garbage collection and of DynamoDB's deletes may be ahead:
-// what expires within it counts as expired.
+// an item that expires within this time counts as expired.
 const expirySlack = 5 * time.Minute
 
-// replicationPrefix begins the attributes that global tables of the former version write by
-// themselves, in each region (H61).
+// replicationPrefix begins the attributes that global tables of the former version write on their
+// own, in each region (H61).
 const replicationPrefix = "aws:rep:"
 
-// Wanted is what an item puts into a row, with its image.
+// Wanted is the mutation that an item requires of a row, with its image.
 type Wanted struct {
 	transform.RowMutation
 	Image attribute.Item
 }
 
-// Verdict is how a row stands.
+// Verdict is the result of judging a row.
 type Verdict struct {
 	Findings []Finding
-	// InFlight: the row differs at a version of count 0, whose second assertion is still to come;
-	// Leaving: it is extra at such a version.
+	// InFlight says that the row differs at a version of count 0, whose second assertion is still
+	// to come. Leaving says that it is extra at such a version.
 	InFlight, Leaving bool
-	// Kept are shares without an item that stay because expire: keep is configured.
+	// Kept counts shares without an item that stay because expire: keep is configured.
 	Kept int
-	// Unmapped: an item that was looked at cannot be mapped.
+	// Unmapped says that one of the items cannot be mapped.
 	Unmapped bool
 
-	pending []Finding // what differs at a version of count 0
+	pending []Finding // differences at a version of count 0
 	held    []held
 }
 
-// held is what a look showed of an owner's share of a row: its version, live or gone, and a hash of
-// what its item puts there; "" if it puts nothing.
+// held is an owner's share of a row at a check: its version, live or removed, and a hash of its
+// item's cells; "" if the item has none there.
 type held struct {
 	owner   string
 	version transform.Version
 	image   string
 }
 
-// heldBy returns what the row holds of an owner. Of one that it does not name, it holds nothing.
+// heldBy returns the share of an owner; an empty one if the row does not name the owner.
 func (v Verdict) heldBy(owner string) held {
 	for _, h := range v.held {
 		if h.owner == owner {
@@ -59,8 +59,8 @@ func (v Verdict) heldBy(owner string) held {
 	return held{owner: owner}
 }
 
-// Judge compares a row with what all items that may have it put there. Shares and strangers are
-// what sink.Sweeping.Shares says of the row. It is pure.
+// Judge compares a row with the mutations of all items that may map to it. Shares and strangers are
+// the results of sink.Sweeping.Shares for the row. It is a pure function.
 func Judge(m *transform.Mapping, table string, row sink.Row, shares []sink.Share, strangers int, wanted []Wanted, at time.Time) Verdict {
 	j := judgement{m: m, table: table, row: row, at: at}
 	for _, w := range wanted {
@@ -86,7 +86,7 @@ type judgement struct {
 	at    time.Time
 }
 
-// hold notes what the row holds of every owner, so that another look can tell what became of it.
+// hold records the share of every owner, so that a later check can compare it.
 func (j *judgement) hold(shares []sink.Share, wanted []Wanted) {
 	of := func(owner, image string) {
 		live, gone, _ := j.row.Versions(owner)
@@ -105,7 +105,7 @@ func (j *judgement) hold(shares []sink.Share, wanted []Wanted) {
 	}
 }
 
-// add adds a finding, or notes that the row is in flight.
+// add adds a finding, or records that the row is in flight.
 func (j *judgement) add(f Finding) {
 	live, gone, _ := j.row.Versions(f.Owner)
 	f.Source, f.Table, f.Row = j.m.Source, j.table, j.row.Key
@@ -125,8 +125,7 @@ func (j *judgement) add(f Finding) {
 	j.Findings = append(j.Findings, f)
 }
 
-// wanted compares what an item puts into the row, and that it has nothing else there, by whatever
-// rule.
+// wanted checks that the row has the item's cells, and no other cells of the item under any rule.
 func (j *judgement) wanted(w Wanted) {
 	w = w.whole(j.m)
 	if sink.Holds(j.row, w.RowMutation) {
@@ -148,7 +147,7 @@ func (j *judgement) wanted(w Wanted) {
 	case !alive && nothing:
 		f.Kind = Missing
 		if expired {
-			return // absent here, and soon there: what expired counts on both sides
+			return // absent here, and soon in the source: an expired item counts as absent on both sides
 		}
 	case alive && len(f.Columns) == 0:
 		return
@@ -160,20 +159,20 @@ func (j *judgement) wanted(w Wanted) {
 	j.add(f)
 }
 
-// expired reports whether the time to live of an item is over, or nearly, so that one side may have
-// removed it already.
+// expired reports whether the time to live of an item has ended or almost ended, so one side may
+// already have removed it.
 func (j *judgement) expired(image attribute.Item) bool {
 	_, n := j.m.Unexpired([]attribute.Item{image}, j.at.Add(expirySlack))
 	return n > 0
 }
 
-// share judges what a row says of an item that does not have it.
+// share judges the share of an item that does not map to the row.
 func (j *judgement) share(s sink.Share) {
 	left := sink.Owned(j.row, s.Claim)
 	if !s.Alive() && len(left) == 0 {
-		return // a tombstone, or nothing
+		return // only a tombstone, or nothing
 	}
-	if j.m.Outlives() && (s.Alive() || s.Gone == "") { // deleted or expired: nothing says which
+	if j.m.Outlives() && (s.Alive() || s.Gone == "") { // it is not known whether the item was deleted or expired
 		j.Kept++
 		return
 	}
@@ -192,7 +191,7 @@ func (j *judgement) share(s sink.Share) {
 	j.add(f.of(j.row, s.Claim))
 }
 
-// of lists the cells that a claim leaves.
+// of adds the row's cells that the claim would remove to the finding.
 func (f Finding) of(row sink.Row, claim transform.RowMutation) Finding {
 	claim.Remove, claim.Cells = true, nil
 	for _, d := range sink.Compare(row, claim) {
@@ -201,7 +200,7 @@ func (f Finding) of(row sink.Row, claim transform.RowMutation) Finding {
 	return f
 }
 
-// rest finds cells of managed families that no item of ours has here.
+// rest finds cells of managed families that belong to no item.
 func (j *judgement) rest(shares []sink.Share, wanted []Wanted) {
 	managed := j.m.Managed(j.table)
 	whole := make([]Wanted, len(wanted))
@@ -227,7 +226,7 @@ func (j *judgement) rest(shares []sink.Share, wanted []Wanted) {
 	}
 }
 
-// hash tells what an item puts into a row from what it put there before.
+// hash returns a hash of the item's cells, to detect that they changed.
 func (w Wanted) hash() string {
 	h := sha256.New()
 	var b []byte
@@ -238,7 +237,8 @@ func (w Wanted) hash() string {
 	return string(h.Sum(b[:0]))
 }
 
-// whole returns the mutation with all that its item may have in the row, by whatever rule.
+// whole returns the mutation extended to everything that its item may have in the row under any
+// rule.
 func (w Wanted) whole(m *transform.Mapping) Wanted {
 	if claim, ok := m.Claim(w.Table, w.Row, m.Keys(w.Image), w.Owner != ""); ok {
 		w.RowMutation = w.With(claim)

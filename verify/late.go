@@ -7,12 +7,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// While an application writes the target too, a difference that stays after the second, exact assertion
-// is of one of two kinds, and no record of the stream leads to either (H41): a phantom, which DynamoDB
-// refused or never saw, or a write that came later than the delay allows.
+// If an application writes the target too, a difference that remains after the second, exact
+// assertion has one of two causes, neither of which leaves a stream record (H41): a phantom, which
+// DynamoDB rejected or never saw, or a write that came later than the allowed delay.
 
-// explain names a difference of a table that an application writes too, which may do so up to a delay
-// after its commit; 0: it does not. What is under way is no finding by now. It is pure.
+// explain sets the reason of a difference if an application writes the target too. Late is the
+// maximum delay of its writes after their commit; 0 if it does not write the target. Writes in
+// flight are already excluded. It reads only the finding.
 func (f *Finding) explain(late time.Duration) {
 	if late == 0 {
 		return
@@ -32,12 +33,12 @@ func (f *Finding) explain(late time.Duration) {
 }
 
 // outrank explains a difference of a row whose version is above the ledger's generation: such a row
-// refuses every change and every repair. It is pure.
+// rejects every change and every repair. It reads only the finding.
 func (f *Finding) outrank(generation uint32) {
 	v, err := transform.ParseVersion(string(f.Version))
 	if err != nil || generation == 0 || v.Generation() <= generation {
 		return
 	}
-	f.Reason = fmt.Sprintf("its version is of generation %d, and this ledger's is %d, so that the row refuses all changes: another pipeline wrote it, or the "+
+	f.Reason = fmt.Sprintf("its version has generation %d, but this ledger has %d, so the row rejects all changes: another pipeline wrote it, or the "+
 		"ledger was restored. Delete the row in Bigtable, then load the table again: replicator backfill redo", v.Generation(), generation)
 }

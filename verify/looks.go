@@ -11,30 +11,31 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// lookBytes is how long the rows are that are looked at together; one alone may be longer.
+// lookBytes is the maximum total size of rows that are checked together; a single row may be
+// longer.
 const lookBytes = 16 << 20
 
-// errPageFull ends the read of some rows.
+// errPageFull ends a read of rows early.
 var errPageFull = errors.New("the page is full")
 
-// Look is what one look at a row showed. At is after the last read.
+// Look is the result of one check of a row. At is a time after the last read.
 type Look struct {
 	Place
 	At time.Time
 	Verdict
 }
 
-// Look compares the rows of these places afresh: each row is read first, then, consistently, the
-// items that it names and those of the place. The looks are in the order of the places. One look
-// alone proves nothing against a row that may be in flight (V1).
+// Look checks the rows of these places: it reads each row first, then, consistently, the items that
+// the row names and the items of the place. The results are in the order of the places. A single
+// check does not prove that a row is wrong, because it may be in flight (V1).
 func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) {
 	looks := make([]Look, 0, len(places))
 	err := c.looks(ctx, places, func(look Look) error { looks = append(looks, look); return nil })
 	return looks, err
 }
 
-// looks looks at the rows of places in turn, some at once. A look has the values of all columns that
-// differ, so that visit keeps of it what it needs (V5).
+// looks checks the rows of places in order, several at a time. A Look has the values of all columns
+// that differ, so visit should keep only what it needs (V5).
 func (c *Comparison) looks(ctx context.Context, places []Place, visit func(look Look) error) error {
 	return c.pages(ctx, places, lookItems, func(places []Place, rows []sink.Row) error {
 		looks, err := c.judge(ctx, places, rows)
@@ -45,13 +46,13 @@ func (c *Comparison) looks(ctx context.Context, places []Place, visit func(look 
 	})
 }
 
-// pages reads the rows of places in their order, so many at once, or fewer if they are long.
+// pages reads the rows of places in order, most at a time, or fewer if they are long.
 func (c *Comparison) pages(ctx context.Context, places []Place, most int, visit func(places []Place, rows []sink.Row) error) error {
 	for len(places) > 0 {
 		page := places[:min(most, len(places))]
 		rows, err := c.rows(ctx, page)
 		switch {
-		case errors.Is(err, errPageFull): // of several rows
+		case errors.Is(err, errPageFull): // together the rows are too long
 			most = (len(page) + 1) / 2
 			continue
 		case err != nil:
@@ -65,7 +66,7 @@ func (c *Comparison) pages(ctx context.Context, places []Place, most int, visit 
 	return nil
 }
 
-// judge compares rows that were read with what the items put there that they name.
+// judge compares rows with the mutations of the items that they name.
 func (c *Comparison) judge(ctx context.Context, places []Place, rows []sink.Row) ([]Look, error) {
 	looks := make([]Look, len(places))
 	items := newItemSet(c.Mapping)
@@ -77,7 +78,7 @@ func (c *Comparison) judge(ctx context.Context, places []Place, rows []sink.Row)
 		for _, s := range shares[i] {
 			asked[i] = append(asked[i], s.Items...)
 		}
-		if len(shares[i])+strangers[i] == 0 { // no version says whose the row is
+		if len(shares[i])+strangers[i] == 0 { // no version names the row's item
 			asked[i] = append(asked[i], c.Mapping.ItemsOf(p.Table, p.Row, false)...)
 		}
 		asked[i] = append(asked[i], p.Keys...)
@@ -100,8 +101,8 @@ func (c *Comparison) judge(ctx context.Context, places []Place, rows []sink.Row)
 	return looks, nil
 }
 
-// rows reads the rows of places, in their order; one that does not exist has a key alone. It fails
-// with errPageFull if several are too long together.
+// rows reads the rows of places, in their order; a row that does not exist has only a key. The
+// error is errPageFull if several rows together are too long.
 func (c *Comparison) rows(ctx context.Context, places []Place) ([]sink.Row, error) {
 	found := make([]sink.Row, len(places))
 	index := map[[2]string][]int{}
@@ -123,7 +124,7 @@ func (c *Comparison) rows(ctx context.Context, places []Place) ([]sink.Row, erro
 	for _, table := range tables {
 		before, beforeBytes := read, bytes
 		err := c.retry(ctx, func(ctx context.Context) error {
-			read, bytes = before, beforeBytes // a read that broke is repeated
+			read, bytes = before, beforeBytes // restart an interrupted read
 			err := c.Target.ReadSet(ctx, table, keys[table], func(row sink.Row) error {
 				if read, bytes = read+1, bytes+size(row); full() {
 					return errPageFull
@@ -134,7 +135,7 @@ func (c *Comparison) rows(ctx context.Context, places []Place) ([]sink.Row, erro
 				return nil
 			})
 			if full() {
-				return nil // which is nothing to retry
+				return nil // errPageFull must not be retried
 			}
 			return err
 		})
@@ -148,7 +149,7 @@ func (c *Comparison) rows(ctx context.Context, places []Place) ([]sink.Row, erro
 	return found, c.pace(ctx, 0, 0, len(places))
 }
 
-// size returns about how many bytes a row is.
+// size returns the approximate size of a row in bytes.
 func size(row sink.Row) int {
 	n := len(row.Key)
 	for _, cells := range [][]transform.Cell{row.Cells, row.Own} {

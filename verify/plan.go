@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// MaxParts is into how many parts each side is divided at most: each has sums of its own.
+// MaxParts is the maximum number of parts of each side: each part has its own sums.
 const MaxParts = 16
 
 // Range is a range of rows of a target table.
@@ -23,28 +23,29 @@ type Range struct {
 	sink.Range
 }
 
-// Plan is how a table is compared: by phases, and in each by parts that may be worked on at once,
-// anywhere, in any order. The first phase reads both sides whole. The second looks at the rows of
-// buckets that differ, and falls away if there are none.
+// Plan is the plan of a comparison: two phases, each with parts that any worker may process
+// concurrently, in any order. The first phase reads both sides completely. The second checks the
+// rows of buckets that differ, and is skipped if there are none.
 type Plan struct {
 	Way Way
-	Why string // it was chosen
-	// Segments is into how many the source is divided, Ranges are those of the target.
+	Why string // the reason for choosing Way
+	// Segments is the number of segments of the source. Ranges are the ranges of the target.
 	Segments int
 	Ranges   []Range
-	// Key is that of the sums: a secret of the run, so that no item can be made to go unnoticed.
+	// Key is the key of the sums. It is a secret of the run, so that nobody can craft items whose
+	// differences cancel out.
 	Key   []byte
 	Scope Scope
 }
 
-// Phases are numbered from 1.
+// Phases is the number of phases. They are numbered from 1.
 const Phases = 2
 
-// quietChanges is how many changes a run may see so that most of its buckets stay equal.
+// quietChanges is the number of changes during a run up to which most of its buckets stay equal.
 const quietChanges = Buckets / 16
 
-// ChooseWay chooses how to compare so many items while so many changes a second arrive, of which
-// so many items a second can be compared. It is pure.
+// ChooseWay chooses the way to compare items at itemsPerSecond, while changesPerSecond arrive. It
+// is a pure function.
 func ChooseWay(scope Scope, changesPerSecond float64, items int64, itemsPerSecond float64) (way Way, why string) {
 	switch {
 	case !scope.Since.IsZero():
@@ -61,8 +62,7 @@ func ChooseWay(scope Scope, changesPerSecond float64, items int64, itemsPerSecon
 	return Quiet, why
 }
 
-// NewPlan divides both sides into parts, as many as the source's bytes call for and at most so many
-// at once.
+// NewPlan divides both sides into parts, by the source's size in bytes, up to MaxParts each.
 func (c *Comparison) NewPlan(ctx context.Context, way Way, why string, bytes int64, key []byte) (Plan, error) {
 	p := Plan{Way: way, Why: why, Key: key, Scope: c.Scope, Segments: min(backfill.NumberOfParts(bytes, 1), MaxParts)}
 	tables := c.Mapping.Tables()
@@ -86,7 +86,8 @@ func (c *Comparison) NewPlan(ctx context.Context, way Way, why string, bytes int
 	return p, nil
 }
 
-// Parts returns how many parts a phase has; 0 if it falls away. Differing is how many buckets do.
+// Parts returns the number of parts in a phase; 0 if it is skipped. Differing is the number of
+// buckets that differ.
 func (p Plan) Parts(phase int, differing int) int {
 	switch {
 	case phase == 1:
@@ -99,13 +100,14 @@ func (p Plan) Parts(phase int, differing int) int {
 	return p.Segments + len(p.Ranges)
 }
 
-// Summing reports whether the parts of a phase add up sums, and so are not taken up in their midst.
+// Summing reports whether the parts of a phase compute sums. Such parts restart from their
+// beginning after an interruption.
 func (p Plan) Summing(phase int) bool { return phase == 1 && p.Scope.Since.IsZero() }
 
-// subtracts reports whether the sums of a part of the first phase are those of the target.
+// subtracts reports whether a part of the first phase reads the target, so its sums are subtracted.
 func (p Plan) subtracts(index int) bool { return index >= p.Segments }
 
-// Work returns the work of a phase. Picked are the buckets that differ, in the second.
+// Work returns the work of a phase. In the second phase, picked holds the buckets that differ.
 func (p Plan) Work(c *Comparison, phase int, picked *Picked) *Work {
 	w := &Work{Comparison: c, Key: p.Key, Look: true, Addresses: p.Way == Live}
 	switch {
@@ -117,7 +119,7 @@ func (p Plan) Work(c *Comparison, phase int, picked *Picked) *Work {
 	return w
 }
 
-// Run works on the part of the phase with this number, from 0.
+// Run processes the index-th part of the phase, counted from 0.
 func (p Plan) Run(ctx context.Context, w *Work, phase, index int, from Progress) (Progress, []Finding, error) {
 	if phase == Phases && p.Way == Live {
 		index += p.Segments
@@ -129,7 +131,7 @@ func (p Plan) Run(ctx context.Context, w *Work, phase, index int, from Progress)
 	return w.target(ctx, at.Table, at.Range, from)
 }
 
-// name says what a part of a phase is, without item data.
+// name describes a part of a phase, without item data.
 func (p Plan) name(phase, index int) string {
 	if phase == Phases && p.Way == Live {
 		index += p.Segments
@@ -140,7 +142,7 @@ func (p Plan) name(phase, index int) string {
 	return fmt.Sprintf("range %d of %d of target table %s", index-p.Segments+1, len(p.Ranges), p.Ranges[index-p.Segments].Table)
 }
 
-// Blind says what a comparison of a scope cannot find.
+// Blind describes differences that a comparison of the scope cannot find.
 func (s Scope) Blind() []string {
 	switch {
 	case !s.Since.IsZero():
@@ -154,8 +156,8 @@ func (s Scope) Blind() []string {
 	return nil
 }
 
-// Compare runs a whole plan in this process, so many parts at once. It returns with the first
-// error, and what was found until then; parts that were not read to their end are named (V2).
+// Compare runs a whole plan in this process, atOnce parts concurrently. It returns the first error,
+// with the findings until then. Result.Unread names the parts that were not read to their end (V2).
 func (c *Comparison) Compare(ctx context.Context, p Plan, atOnce int) (Result, error) {
 	result := Result{Source: c.Mapping.Source, Scope: p.Scope, Way: p.Way, Why: p.Why, Began: c.now(ctx), Blind: p.Scope.Blind()}
 	sums := NewSums(p.Key)
@@ -208,7 +210,7 @@ func (r *Result) sort() {
 	slices.SortFunc(r.Findings, func(a, b Finding) int { return strings.Compare(a.ID(), b.ID()) })
 }
 
-// storedPlan is how the ledger keeps a plan: row keys are bytes.
+// storedPlan is the form of a plan in the ledger, with row keys as bytes.
 type storedPlan struct {
 	Way      Way           `json:"way"`
 	Why      string        `json:"why,omitempty"`
@@ -224,7 +226,7 @@ type storedRange struct {
 	To    []byte `json:"to,omitempty"`
 }
 
-// MarshalJSON is how the ledger keeps it.
+// MarshalJSON returns the form in the ledger.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	s := storedPlan{Way: p.Way, Why: p.Why, Segments: p.Segments, Key: p.Key, Scope: p.Scope}
 	for _, r := range p.Ranges {
@@ -237,7 +239,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	var s storedPlan
 	if json.Unmarshal(data, &s) != nil {
-		return errors.New("not the plan of a verify") // without what it holds
+		return errors.New("not the plan of a verify") // without the data, which holds row keys
 	}
 	*p = Plan{Way: s.Way, Why: s.Why, Segments: s.Segments, Key: s.Key, Scope: s.Scope}
 	for _, r := range s.Ranges {

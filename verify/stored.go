@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// pieceBytes is how long what a part keeps in one row of the state table is at most.
+	// pieceBytes is the maximum size of a part's data in one row of the state table.
 	pieceBytes = 7 << 20
-	// foundBytes is from where on findings go into another row.
+	// foundBytes is the size from which findings go into another row.
 	foundBytes = 1 << 20
-	// Names of what a verify keeps in the ledger.
+	// Names of a verify's data in the ledger.
 	sumsData   = "sums/"
 	foundData  = "found/"
 	pickedData = "picked"
 	indexData  = foundData + "index"
 )
 
-// Kept keeps what a part of a verify has besides its counts, in rows of the ledger (V3). Names are
-// of the part's epoch, so that what an earlier owner writes late is never read.
+// Kept stores the findings and sums of a part in rows of the ledger (V3). Names include the part's
+// epoch, so a late write of an earlier owner is never read.
 type Kept struct {
 	Ledger *checkpoint.Ledger
 	Table  checkpoint.TableState
 	Part   checkpoint.Part
 }
 
-// Findings stores findings as the number-th of the part, and returns the names of their cells, each of
-// which is bounded.
+// Findings stores the number-th group of findings of the part. It returns the names of their cells,
+// each of bounded size.
 func (k Kept) Findings(ctx context.Context, number int, found []Finding) (names []string, err error) {
 	var cell []json.RawMessage
 	bytes := 0
@@ -70,8 +70,8 @@ func (k Kept) Sums(ctx context.Context, sums *Sums) (names []string, err error) 
 	return names, nil
 }
 
-// Combine adds up the sums of the parts of a phase that is over, and returns the buckets that
-// differ, which it stores.
+// Combine adds up the sums of the parts of a finished phase. It stores and returns the buckets that
+// differ.
 func Combine(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableState, p Plan, parts []checkpoint.Part) (*Picked, error) {
 	sums := NewSums(p.Key)
 	for _, part := range parts {
@@ -115,7 +115,7 @@ func LoadPicked(ctx context.Context, l *checkpoint.Ledger, table checkpoint.Tabl
 	return picked, picked.UnmarshalBinary(data[0].Data)
 }
 
-// Index stores which of the findings that were written are those of the verify.
+// Index stores which of the written findings belong to the verify.
 func Index(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableState, parts []checkpoint.Part) error {
 	var names []string
 	for _, part := range parts {
@@ -135,16 +135,17 @@ func Index(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableStat
 	return l.PutVerifyData(ctx, table, indexData, data)
 }
 
-// UnreadableError says that findings were stored in a form that this version cannot read.
+// UnreadableError is the error for findings that were stored in a form that this version cannot
+// read.
 type UnreadableError struct{ Findings int }
 
 func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("a later version of replicator recorded rows that differ, and this version cannot read them: %d", e.Findings)
 }
 
-// Findings reads those of a table's last verify that came to its end, by target table, row and
-// share. They have no values (Column.Values). If some cannot be read, it fails with
-// *UnreadableError and gives the others.
+// Findings reads the findings of a table's last finished verify, sorted by target table, row and
+// share. They have no values (Column.Values). If some cannot be read, it returns the others and
+// *UnreadableError.
 func Findings(ctx context.Context, l *checkpoint.Ledger, source string, result checkpoint.VerifyResult) ([]Finding, error) {
 	index, err := l.VerifyData(ctx, source, result.Number, indexData)
 	if err != nil {
@@ -176,7 +177,7 @@ func Findings(ctx context.Context, l *checkpoint.Ledger, source string, result c
 	return r.Findings, nil
 }
 
-// readFindings reads one cell of findings, and says how many of it cannot be read.
+// readFindings reads one cell of findings, and returns how many of them cannot be read.
 func readFindings(cell []byte) (found []Finding, unread int) {
 	var all []json.RawMessage
 	if json.Unmarshal(cell, &all) != nil {
@@ -193,7 +194,7 @@ func readFindings(cell []byte) (found []Finding, unread int) {
 	return found, unread
 }
 
-// ResultOf returns a result as the ledger keeps it.
+// ResultOf converts a result from its form in the ledger.
 func ResultOf(source string, r checkpoint.VerifyResult) Result {
 	scope := Scope{Sample: r.Sample, Since: r.Since}
 	return Result{Source: source, Scope: scope, Way: Way(r.Way), Why: r.Why, Began: r.BegunAt, Ended: r.EndedAt, Counts: r.VerifyCounts, Blind: scope.Blind()}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Buckets is into how many the rows of both sides are divided.
+	// Buckets is the number of buckets into which the rows of both sides are divided.
 	Buckets = 1 << bucketBits
 
 	bucketBits = 20
@@ -35,19 +35,19 @@ func (t *total) subtract(o total) {
 	t[1], _ = bits.Sub64(t[1], o[1], borrow)
 }
 
-// bucket holds the sums of the rows in it: of all cells, one for each live item of a row among
-// them, and of the latter alone.
+// bucket holds two sums of its rows: over all cells and all live items, and over the live items
+// only.
 type bucket struct{ cells, addresses total }
 
 // Sums are the sums of rows by bucket: at most 32 MB, and less for few rows. The zero value is not
-// ready; NewSums is. They belong to one task.
+// usable; use NewSums. Only one task may use them at a time.
 type Sums struct {
 	key   [sha256.Size]byte
 	pages [Buckets / pageSize]*[pageSize]bucket
 	buf   []byte
 }
 
-// NewSums are empty sums under the key of a run: those of its other parts are made under the same.
+// NewSums returns empty sums under the key of a run. All parts of a run use the same key.
 func NewSums(key []byte) *Sums { return &Sums{key: sha256.Sum256(key)} }
 
 func (s *Sums) at(n uint32) *bucket {
@@ -58,7 +58,8 @@ func (s *Sums) at(n uint32) *bucket {
 	return &(*page)[n&(pageSize-1)]
 }
 
-// Add adds the other sums, Subtract takes them away: what is left of two equal sides is nothing.
+// Add adds the other sums. If the target's sums are subtracted from the source's and both sides are
+// equal, all sums are zero.
 func (s *Sums) Add(o *Sums) {
 	o.each(func(n uint32, b *bucket) { mine := s.at(n); mine.cells.add(b.cells); mine.addresses.add(b.addresses) })
 }
@@ -86,8 +87,8 @@ func (s *Sums) each(f func(n uint32, b *bucket)) {
 	}
 }
 
-// Differing returns the buckets in which the sums of two sides, one subtracted from the other, are not
-// nothing: those of addresses alone, or all.
+// Differing returns the buckets whose sums are not zero after one side was subtracted from the
+// other. With addresses set, it compares only the sums of addresses.
 func (s *Sums) Differing(addresses bool) *Picked {
 	p := &Picked{}
 	s.each(func(n uint32, b *bucket) {
@@ -98,10 +99,11 @@ func (s *Sums) Differing(addresses bool) *Picked {
 	return p
 }
 
-// entryBytes is how long a bucket is in a piece: three bytes of its number, and the sums.
+// entryBytes is the size of a bucket in a piece: three bytes for its number, and the sums.
 const entryBytes = 3 + 16 + 16
 
-// Pieces returns the sums as they are stored, each at most so many bytes long; none of nothing.
+// Pieces returns the stored form of the sums, in pieces of at most most bytes; none if all sums are
+// zero.
 func (s *Sums) Pieces(most int) [][]byte {
 	var pieces [][]byte
 	s.each(func(n uint32, b *bucket) {
@@ -118,7 +120,7 @@ func (s *Sums) Pieces(most int) [][]byte {
 	return pieces
 }
 
-// errPiece is returned for a piece that makes no sense.
+// errPiece is returned for a piece that is not valid.
 var errPiece = errors.New("not a piece of the sums of a verify")
 
 // AddPiece adds one of the Pieces of other sums, or subtracts it.
@@ -144,7 +146,8 @@ func (s *Sums) AddPiece(piece []byte, subtract bool) error {
 	return nil
 }
 
-// rowHash is the keyed hash of a row, of which its bucket and the hashes of its cells are made.
+// rowHash is the keyed hash of a row. The row's bucket and the hashes of its cells are derived from
+// it.
 type rowHash [sha256.Size]byte
 
 func (h rowHash) bucket() uint32 { return binary.BigEndian.Uint32(h[:4]) >> (32 - bucketBits) }
@@ -177,7 +180,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// put adds what an item puts into a row, without its cells if addresses alone count.
+// put adds an item's mutation of a row. If addresses is set, it leaves out the cells.
 func (s *Sums) put(m *transform.RowMutation, addresses bool) {
 	h := s.row(m.Table, m.Row)
 	b := s.at(h.bucket())
@@ -202,15 +205,14 @@ func (s *Sums) put(m *transform.RowMutation, addresses bool) {
 	}
 }
 
-// counted reports whether a cell is part of the sums: those that global tables write by themselves
-// are not (H61), nor are older ones beside those of a mapping that keeps them.
+// counted reports whether a cell is part of the sums. Cells that global tables write on their own
+// are not (H61), nor are older cells if the mapping keeps them.
 func counted(qualifier string, rank int, keeps bool) bool {
 	noise := len(qualifier) >= len(replicationPrefix) && qualifier[:len(replicationPrefix)] == replicationPrefix
 	return !noise && (rank == 0 || !keeps)
 }
 
-// held adds what a row of the target holds: the owners that live in it, and its cells in managed
-// families.
+// held adds a row of the target: its live owners, and its cells in managed families.
 func (s *Sums) held(table string, row *sink.Row, owners []string, managed []string, keeps, addresses bool) {
 	h := s.row(table, row.Key)
 	b := s.at(h.bucket())
@@ -251,10 +253,11 @@ func (p *Picked) add(n uint32) {
 
 func (p *Picked) has(n uint32) bool { return p.bits[n/64]&(1<<(n%64)) != 0 }
 
-// Len returns how many buckets are in it.
+// Len returns the number of buckets in the set.
 func (p *Picked) Len() int { return p.n }
 
-// MarshalBinary returns the set as it is stored: three bytes for each of few buckets, or a bit for each.
+// MarshalBinary returns the stored form of the set: three bytes per bucket if there are few,
+// otherwise one bit for each possible bucket.
 func (p *Picked) MarshalBinary() ([]byte, error) {
 	if p.n*3 >= Buckets/8 {
 		data := make([]byte, 0, Buckets/8)

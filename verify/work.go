@@ -19,41 +19,41 @@ import (
 const (
 	// saveEvery is the shortest time between two saves of a part's progress.
 	saveEvery = 2 * time.Second
-	// confirmEvery is how long rows wait for their second look at most while a part goes on: what
-	// waits keeps the position from being saved.
+	// confirmEvery is the longest wait of rows for their second check while a part continues. While
+	// rows wait, the position cannot be saved.
 	confirmEvery = 5 * time.Minute
 )
 
-// ErrDrained is why a part was left before its end: its worker was asked to stop. Its progress is
-// saved as far as everything before it is judged.
+// ErrDrained is returned for a part that was left before its end because its worker was asked to
+// stop. The progress is saved up to the point before which every row is judged.
 var ErrDrained = backfill.ErrDrained
 
-// Work is one part of a comparison: a segment of the source, or a range of a target table. It adds
-// up sums, or looks at rows, or both.
+// Work is one part of a comparison: a segment of the source, or a range of a target table. It
+// computes sums, or checks rows, or both.
 type Work struct {
 	*Comparison
-	// Sums is what the part adds up; nil: nothing. A part with sums begins anew when it is taken up
-	// again (V3). Addresses says that cells are not part of them, nor were of those that Picked is
-	// from.
+	// Sums collects the part's sums; nil if it computes none. A part with sums restarts from its
+	// beginning after an interruption (V3). Addresses says that the sums leave out cells, as did
+	// the sums that Picked comes from.
 	Sums      *Sums
 	Addresses bool
-	// Look says that rows are compared; with Picked only those of its buckets, with key the key of
-	// the sums that it was picked from.
+	// Look says that rows are checked. If Picked is set, only rows in its buckets are; Key is the
+	// key of the sums that it comes from.
 	Look   bool
 	Picked *Picked
 	// Key is the key of the run's sums.
 	Key []byte
-	// Save stores the progress durably, with what was found since the save before (V3); nil: the
-	// part's end is enough.
+	// Save stores the progress durably, with the findings since the previous save (V3); nil means
+	// that only the end of the part is stored.
 	Save func(ctx context.Context, p Progress, found []Finding) error
-	// Drain, if not nil, ends the part between two pages, with ErrDrained.
+	// Drain, if not nil, ends the part between two pages with ErrDrained.
 	Drain context.Context
 }
 
 // Progress is how far a part has come.
 type Progress struct {
-	// Position is where it goes on, in the part's own form; nil at the beginning and the end. It
-	// holds keys.
+	// Position is where the part resumes, in the part's own form; nil at the beginning and the end.
+	// It contains keys.
 	Position json.RawMessage
 	Counts
 }
@@ -61,14 +61,14 @@ type Progress struct {
 // working is a run of a part.
 type working struct {
 	*Work
-	at      Progress // with what is judged and what is not
+	at      Progress // includes rows that are not judged yet
 	waiting []candidate
-	moving  []candidate // that moved on at every look
-	found   []Finding   // since the last save
-	kept    int         // findings in all
+	moving  []candidate // rows whose version rose at every check
+	found   []Finding   // findings since the last save
+	kept    int         // total number of findings
 	savedAt time.Duration
 	oldest  time.Duration // when the first of waiting was seen
-	buckets *Sums         // for their hashes alone
+	buckets *Sums         // used only for their hashes
 }
 
 func (w *Work) begin(ctx context.Context, from Progress) *working {
@@ -80,8 +80,8 @@ func (w *Work) begin(ctx context.Context, from Progress) *working {
 	return r
 }
 
-// source works on a segment of the source, from where the part stands to its end. It returns the
-// progress, with what was found since the last save.
+// source processes a segment of the source, from the part's progress to its end. It returns the
+// progress, and the findings since the last save.
 func (w *Work) source(ctx context.Context, index, total int, from Progress) (Progress, []Finding, error) {
 	r := w.begin(ctx, from)
 	segments := backfill.Segments{Table: w.Mapping.Source, Source: w.Comparison.Source}
@@ -148,8 +148,9 @@ func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time
 	return r.forward(ctx, wanted, readAt)
 }
 
-// forward compares the rows that items map to with what they put there. What differs is looked at
-// again at once: a page was read before its rows, which may be newer than its items.
+// forward compares rows with the mutations of the items that map to them. It checks a row that
+// differs again at once, because the page was read before the rows, which may be newer than its
+// items.
 func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time) error {
 	places := make([]Place, len(wanted))
 	for i, w := range wanted {
@@ -169,7 +170,7 @@ func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time
 	})
 }
 
-// look takes first looks at rows, and keeps those that differ for their second one.
+// look checks rows for the first time, and keeps those that differ for a second check.
 func (r *working) look(ctx context.Context, places []Place, wants direction) error {
 	return r.looks(ctx, places, func(look Look) error {
 		if wants != forwards {
@@ -183,12 +184,12 @@ func (r *working) look(ctx context.Context, places []Place, wants direction) err
 	})
 }
 
-// position is where a range of the target goes on.
+// position is where a range of the target resumes.
 type position struct {
 	From []byte `json:"from"`
 }
 
-// target works on a range of a target table, from where the part stands to its end.
+// target processes a range of a target table, from the part's progress to its end.
 func (w *Work) target(ctx context.Context, table string, rows sink.Range, from Progress) (Progress, []Finding, error) {
 	r := w.begin(ctx, from)
 	if from.Position != nil {
@@ -222,8 +223,8 @@ func (w *Work) target(ctx context.Context, table string, rows sink.Range, from P
 	}
 }
 
-// targetPage reads on until so many rows are to be looked at, or for a while. Each row is taken in
-// once: a read that is repeated goes on behind the last one.
+// targetPage reads rows until a page of rows to check is full, or 50 times as many rows were read.
+// Each row is processed once: a repeated read continues after the last row.
 func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range) (places []Place, done bool, err error) {
 	most, seen := r.Bounds.orDefault().PageRows, 0
 	managed := r.Mapping.Managed(table)
@@ -269,8 +270,8 @@ func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range
 	return places, done, err
 }
 
-// sum adds a row of the target to the sums, and reports whether it has to be looked at whatever
-// they come to: sums of addresses alone show nothing of cells that no live item has.
+// sum adds a row of the target to the sums. It reports whether the row must be checked regardless
+// of the sums: sums of addresses do not detect cells that belong to no live item.
 func (r *working) sum(sweeping sink.Sweeping, managed []string, row *sink.Row) bool {
 	if !r.Addresses && r.Scope.Sample == 0 && !r.Mapping.Merged() {
 		if !isWitness(row.Key) {
@@ -304,7 +305,7 @@ func isWitness(row string) bool {
 	return len(row) >= len(transform.WitnessPrefix) && row[:len(transform.WitnessPrefix)] == transform.WitnessPrefix
 }
 
-// backward looks at rows of the target that may be extra.
+// backward checks rows of the target that may be extra.
 func (r *working) backward(ctx context.Context, places []Place) error {
 	wants := backwards
 	switch {
@@ -319,7 +320,7 @@ func (r *working) backward(ctx context.Context, places []Place) error {
 	return r.look(ctx, places, wants)
 }
 
-// picked reports whether a row is in one of the buckets that are looked at.
+// picked reports whether a row is in one of the buckets that are checked.
 func (r *working) picked(table, row string) bool {
 	return r.Picked == nil || r.Picked.has(r.buckets.row(table, row).bucket())
 }
@@ -333,7 +334,8 @@ func (c *Comparison) sampled(name string) bool {
 	return float64(binary.BigEndian.Uint64(h[:8])) < c.Scope.Sample*math.MaxUint64
 }
 
-// inSample reports whether one of the items is in the sample; of a row without any, the row.
+// inSample reports whether one of the items is in the sample; for a row without items, whether the
+// row is.
 func (c *Comparison) inSample(items []attribute.Item, table, row string) bool {
 	if len(items) == 0 {
 		return c.sampled(table + "\x00" + row)
@@ -341,7 +343,7 @@ func (c *Comparison) inSample(items []attribute.Item, table, row string) bool {
 	return slices.ContainsFunc(items, func(keys attribute.Item) bool { return c.sampled(c.Mapping.ItemKey(keys)) })
 }
 
-// leave reports why the part does not go on.
+// leave returns the reason why the part must stop; nil if it continues.
 func (r *working) leave(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -352,7 +354,7 @@ func (r *working) leave(ctx context.Context) error {
 	return nil
 }
 
-// save stores the progress now and then, if nothing before it waits for a second look.
+// save stores the progress at intervals, unless an earlier row waits for a second check.
 func (r *working) save(ctx context.Context) error {
 	now := task.Mono(ctx)
 	if len(r.waiting) > 0 && now-r.oldest >= confirmEvery {
@@ -370,7 +372,7 @@ func (r *working) save(ctx context.Context) error {
 	return nil
 }
 
-// finish judges what waits. The end is the caller's to store.
+// finish judges the waiting rows. The caller stores the end of the part.
 func (r *working) finish(ctx context.Context) (Progress, []Finding, error) {
 	if err := r.confirm(ctx); err != nil {
 		return r.at, nil, err

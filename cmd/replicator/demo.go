@@ -76,7 +76,8 @@ lost on exit.`,
 	return c
 }
 
-// newDemoApplication returns the process of demo --dual-writes that writes both stores; it speaks to emulators alone.
+// newDemoApplication returns the process of demo --dual-writes that writes both stores; it speaks
+// to emulators alone.
 func newDemoApplication(p *program) *cobra.Command {
 	a, instance := &demo.Application{}, ""
 	c := &cobra.Command{

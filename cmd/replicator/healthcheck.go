@@ -45,7 +45,8 @@ answer within 5 seconds.`,
 	return c
 }
 
-// healthPath returns the path of the health check that the arguments, of which there is at most one, name.
+// healthPath returns the path of the health check that the arguments, of which there is at most
+// one, name.
 func healthPath(args []string) (string, error) {
 	const fix = "write replicator healthcheck live, or replicator healthcheck ready"
 	if len(args) == 0 {

@@ -129,8 +129,9 @@ func (p *program) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, cancel
 }
 
-// concluded returns the error of a command whose context may have ended, by a signal or by --timeout. Whatever it was about then fails for want of an
-// answer, in the words of a client that was interrupted; what the user asked for is the reason. What was found out stays.
+// concluded returns the error of a command whose context may have ended, by a signal or by
+// --timeout. Whatever it was about then fails for want of an answer, in the words of a client that
+// was interrupted; what the user asked for is the reason. What was found out stays.
 func (p *program) concluded(err error) error {
 	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {
 		return err // it goes on, or ended with its command
@@ -143,7 +144,8 @@ func (p *program) concluded(err error) error {
 	return terminal.Ended(p.bounded)
 }
 
-// unanswered reports whether an error says no more than that something did not answer, or was cut short.
+// unanswered reports whether an error says no more than that something did not answer, or was cut
+// short.
 func unanswered(e *diag.Error) bool {
 	switch e.Code {
 	case diag.SourceUnreachable, diag.TargetUnreachable, diag.Internal:

@@ -109,8 +109,9 @@ func (f *runFlags) bind(c *cobra.Command) {
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/, only to this machine; they have no item data")
 }
 
-// served returns the outcome of a service that a service manager asked to end, which it did: for systemd and its like only 0 is that. It need not
-// have got going. A run that should have come to an end by itself was cut short.
+// served returns the outcome of a service that a service manager asked to end, which it did: for
+// systemd and its like only 0 is that. It need not have got going. A run that should have come to
+// an end by itself was cut short.
 func (f *runFlags) served(err error) error {
 	var s terminal.Signalled
 	if errors.As(err, &s) && s.Signal != os.Interrupt && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {

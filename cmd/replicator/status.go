@@ -172,7 +172,8 @@ func checkInterval(interval time.Duration) error {
 	return nil
 }
 
-// withConfig returns the flags with which a next step finds the configuration that this command was given.
+// withConfig returns the flags with which a next step finds the configuration that this command was
+// given.
 func (p *program) withConfig() string {
 	if p.configPath == "" {
 		return ""

@@ -29,7 +29,8 @@ func (p *program) foresee(root *cobra.Command, args []string) {
 	_ = p.write(p.format(given(args, "--log-format", "")), "info") // which is a level
 }
 
-// format returns the format of the log that was asked for, as far as that is known without a configuration.
+// format returns the format of the log that was asked for, as far as that is known without a
+// configuration.
 func (p *program) format(flag string) string {
 	variable, _ := p.Env("REPLICATOR_LOG_FORMAT")
 	return cmp.Or(flag, variable)
@@ -47,7 +48,8 @@ func (p *program) write(format, level string) error {
 	return nil
 }
 
-// given returns the value of a flag among arguments that were not parsed yet; "" if it is not there.
+// given returns the value of a flag among arguments that were not parsed yet; "" if it is not
+// there.
 func given(args []string, long, short string) string {
 	for i, arg := range args {
 		if value, ok := strings.CutPrefix(arg, long+"="); ok {

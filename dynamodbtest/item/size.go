@@ -45,9 +45,10 @@ func ValueSize(v attribute.Value) int {
 	return size
 }
 
-// numberSize returns the stored size of a canonical number in bytes: one, one for two significant digits before the point and one for two
-// behind it, and one for a minus sign. "Item sizes and formats" calls its own rule approximate; this one is what others measured of the
-// service to the byte (github.com/nubo-db/dynamodb-conformance, limits).
+// numberSize returns the stored size of a canonical number in bytes: one, one for two significant
+// digits before the point and one for two behind it, and one for a minus sign. "Item sizes and
+// formats" calls its own rule approximate; this one is what others measured of the service to the
+// byte (github.com/nubo-db/dynamodb-conformance, limits).
 func numberSize(text string) int {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")

@@ -33,8 +33,8 @@ func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
 	}}, options...)...), p.Bucket, p.Root}
 }
 
-// transportOf returns the configuration's transport, which has the certificates of AWS_CA_BUNDLE or of a
-// profile's ca_bundle, but not its limit of time: it holds for requests that take seconds.
+// transportOf returns the configuration's transport, which has the certificates of AWS_CA_BUNDLE or
+// of a profile's ca_bundle, but not its limit of time: it holds for requests that take seconds.
 func transportOf(cfg aws.Config) *http.Transport {
 	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		return client.GetTransport()
