@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// shape is in which order the names of an item or map came, and stand. Those of a page mostly have the same names in the same
-// order, which need not be sorted again then.
+// shape is the order in which the names of the previous item or map came, and their sorted order.
+// Items of a page mostly have the same names in the same order, which then need not be sorted
+// again.
 type shape struct {
-	names []string // as they came
-	order []int    // their places by name
+	names []string // in the order of the text
+	order []int    // their indexes, sorted by name
 }
 
 // Item reads {"name":{"TYPE":value},…}.
@@ -60,7 +61,7 @@ func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
 	return s.sorted(begin, ascending, &s.shapes[depth])
 }
 
-// sorted moves the members that were read from begin on to where they stay.
+// sorted moves the members that were read from begin on to permanent memory, sorted by name.
 func (s *Scanner) sorted(begin int, ascending bool, shape *shape) ([]Attribute, bool) {
 	read := s.members[begin:]
 	if len(read) > len(s.attributes) {
@@ -74,7 +75,7 @@ func (s *Scanner) sorted(begin int, ascending bool, shape *shape) ([]Attribute, 
 		return members, true
 	}
 	if !shape.of(read) && !shape.learn(read) {
-		return nil, false // a name that occurs twice: which of the two counts is another reader's matter
+		return nil, false // a name occurs twice: the slow reader decides which one counts
 	}
 	for i, at := range shape.order {
 		members[i] = read[at]
@@ -82,7 +83,7 @@ func (s *Scanner) sorted(begin int, ascending bool, shape *shape) ([]Attribute, 
 	return members, true
 }
 
-// of reports whether members came with the names of the shape.
+// of reports whether the members have the names of the shape, in the same order.
 func (s *shape) of(read []Attribute) bool {
 	if len(read) != len(s.names) {
 		return false
@@ -95,7 +96,7 @@ func (s *shape) of(read []Attribute) bool {
 	return true
 }
 
-// learn sorts the places of members by name; false if a name occurs twice.
+// learn sorts the indexes of members by name; false if a name occurs twice.
 func (s *shape) learn(read []Attribute) bool {
 	s.names, s.order = s.names[:0], s.order[:0]
 	for i := range read {
@@ -111,11 +112,11 @@ func (s *shape) learn(read []Attribute) bool {
 	return true
 }
 
-// slab is for how many attributes or values memory is taken at a time: few for a short text, and never so many that one that is
-// kept for long would keep much.
+// slab returns the number of attributes or values in one allocation: few for a short text, and
+// limited, because one attribute that is kept long keeps its whole slab.
 func (s *Scanner) slab() int { return min(max((len(s.text)-s.pos)/32, 4), 512) }
 
-// letters are the types of one letter.
+// letters are the types whose name has one letter.
 var letters = [256]Kind{'S': KindS, 'N': KindN, 'B': KindB, 'M': KindM, 'L': KindL}
 
 // readValue reads {"TYPE":…}.
@@ -175,7 +176,7 @@ func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
 
 var setMembers = [...]Kind{KindSS: KindS, KindNS: KindN, KindBS: KindB}
 
-// nest keeps what a value is made of.
+// nest stores the parts of a value.
 func (s *Scanner) nest(n nested) *nested {
 	if len(s.nests) == 0 {
 		s.nests = make([]nested, min(max(s.slab()/4, 1), 64))

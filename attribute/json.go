@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// ErrDynamoDBJSON is returned for text that is not DynamoDB JSON, and for values that it cannot hold.
-// Its wrapping gives a place and what is wrong there, never the data.
+// ErrDynamoDBJSON is returned for text that is not DynamoDB JSON, and for values that DynamoDB JSON
+// cannot hold. The wrapping error has a position and a problem, but no data.
 var ErrDynamoDBJSON = errors.New("not DynamoDB JSON")
 
 // MarshalItem encodes an item as DynamoDB JSON: {"name":{"S":"text"},…}, members sorted, without
-// spaces. Equal items give equal bytes. It refuses what DynamoDB never holds: text that is not UTF-8, a
-// set that is empty or holds a member twice, an attribute without a value.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
+// spaces. Equal items give equal bytes. It rejects values that DynamoDB never holds: text that is
+// not UTF-8, a set that is empty or has a member twice, an attribute without a value. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
 func MarshalItem(item Item) ([]byte, error) {
 	if err := checkMembers(item.attributes); err != nil {
 		return nil, err
@@ -23,7 +23,8 @@ func MarshalItem(item Item) ([]byte, error) {
 	return AppendItem(nil, item), nil
 }
 
-// MarshalValue encodes a value as DynamoDB JSON: {"S":"text"}. It refuses what MarshalItem refuses.
+// MarshalValue encodes a value as DynamoDB JSON: {"S":"text"}. It rejects the same values as
+// MarshalItem.
 func MarshalValue(v Value) ([]byte, error) {
 	if err := checkValue(v); err != nil {
 		return nil, err
@@ -31,10 +32,12 @@ func MarshalValue(v Value) ([]byte, error) {
 	return AppendValue(nil, v), nil
 }
 
-// AppendItem appends what MarshalItem gives, of an item that is known to be one that DynamoDB can hold.
+// AppendItem appends the result of MarshalItem without checks. DynamoDB must be able to hold the
+// item.
 func AppendItem(b []byte, item Item) []byte { return appendMembers(b, item.attributes) }
 
-// AppendValue appends what MarshalValue gives, of a value that is known to be one that DynamoDB can hold.
+// AppendValue appends the result of MarshalValue without checks. DynamoDB must be able to hold the
+// value.
 func AppendValue(b []byte, v Value) []byte {
 	b = append(b, '{', '"')
 	b = append(b, v.kind.String()...)
@@ -89,8 +92,8 @@ func appendScalar(b []byte, v Value) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends text, which must be UTF-8, as a JSON string that is escaped only where JSON
-// demands it.
+// AppendString appends text, which must be UTF-8, as a JSON string, with only the escapes that JSON
+// requires.
 func AppendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -111,7 +114,7 @@ func AppendString(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// checkMembers refuses members that DynamoDB JSON cannot hold.
+// checkMembers rejects members that DynamoDB JSON cannot hold.
 func checkMembers(members []Attribute) error {
 	for _, m := range members {
 		if err := checkText(m.Name); err != nil {
@@ -124,7 +127,7 @@ func checkMembers(members []Attribute) error {
 	return nil
 }
 
-// checkValue refuses a value that DynamoDB JSON cannot hold.
+// checkValue rejects a value that DynamoDB JSON cannot hold.
 func checkValue(v Value) error {
 	switch v.kind {
 	case KindNone:

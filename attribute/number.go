@@ -15,27 +15,29 @@ const (
 	maxMagnitude         = 125
 )
 
-// The longest canonical text is "-0." with 129 zeros and 38 digits. What comes in may be padded with zeros or carry an
-// exponent, but not without limit: its length is work done before anything is known of it.
+// The longest canonical text is "-0." with 129 zeros and 38 digits. Input may be padded with zeros
+// or have an exponent. Its length is bounded, because the cost of parsing grows with it.
 const (
 	maxCanonicalLength = 3 + 129 + maxSignificantDigits
 	maxNumberLength    = 1024
 )
 
-// ErrNumber is returned for text that is not a number DynamoDB can hold. Its wrapping says what is wrong, never the digits.
-// Numbers that are well formed but beyond DynamoDB's limits give one of the three errors below, which wrap it.
+// ErrNumber is returned for text that is not a number that DynamoDB can hold. The wrapping error
+// says what is wrong, but does not contain the digits. Well-formed numbers beyond DynamoDB's limits
+// give one of the three errors below, which wrap ErrNumber.
 var ErrNumber = errors.New("not a DynamoDB number")
 
-// What may exceed the limits of a number.
+// The ways in which a number can exceed DynamoDB's limits.
 var (
 	ErrNumberDigits    = fmt.Errorf("%w: more than %d significant digits", ErrNumber, maxSignificantDigits)
 	ErrNumberOverflow  = fmt.Errorf("%w: its magnitude is not below 1E%d", ErrNumber, maxMagnitude+1)
 	ErrNumberUnderflow = fmt.Errorf("%w: its magnitude is below 1E%d", ErrNumber, minMagnitude)
 )
 
-// CanonicalNumber returns the one text that stands for a number's value: plain decimal without exponent, plus sign, leading
-// or trailing zeros, or a negative zero. That is what DynamoDB itself returns; text from elsewhere (exports, other
-// services, tests) is brought to it. Text that is canonical already is returned as it is, without allocation.
+// CanonicalNumber returns the only canonical text of a number's value: plain decimal without
+// exponent, plus sign, leading or trailing zeros, or a negative zero. DynamoDB itself returns this
+// form; text from other sources (exports, other services, tests) is converted to it. Canonical text
+// is returned unchanged, without allocation.
 func CanonicalNumber(text string) (string, error) {
 	if isCanonical(text) {
 		return text, nil
@@ -46,14 +48,14 @@ func CanonicalNumber(text string) (string, error) {
 	}
 	var buffer [maxCanonicalLength]byte
 	plain := number.appendPlain(buffer[:0])
-	if string(plain) == text { // long canonical text, which isCanonical leaves to us
+	if string(plain) == text { // long canonical text, which isCanonical does not check
 		return text, nil
 	}
 	return string(plain), nil
 }
 
 // isCanonical reports whether short text is canonical. Text of more than 38 characters may exceed
-// the digits or the range, so it takes the long way.
+// the digits or the range, so it takes the slow path.
 func isCanonical(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "" || len(digits) > maxSignificantDigits || text == "-0" {
@@ -75,8 +77,8 @@ func isCanonical(text string) bool {
 	return point < 0 || last != '0' && last != '.'
 }
 
-// decimal is a parsed number: 0.d1d2d3… times ten to the power of point. Its digits neither begin nor end with a zero;
-// without digits it is zero.
+// decimal is a parsed number: 0.d1d2d3… times ten to the power of point. Its digits neither begin
+// nor end with a zero. No digits mean zero.
 type decimal struct {
 	negative bool
 	digits   [maxSignificantDigits]byte
@@ -109,7 +111,7 @@ func parseNumber(text string) (decimal, error) {
 		d.point += exponent
 	}
 	if d.count == 0 {
-		return decimal{}, nil // zero, whatever its sign and exponent
+		return decimal{}, nil // zero, regardless of its sign and exponent
 	}
 	switch magnitude := d.point - 1; {
 	case magnitude > maxMagnitude:
@@ -163,8 +165,8 @@ func (d *decimal) readSignificand(text string, length int) error {
 	return nil
 }
 
-// parseExponent reads a signed integer. Beyond a bound that no valid number reaches it stays at the bound: the range check
-// refuses it then, and a zero may carry it.
+// parseExponent reads a signed integer. It is capped at a bound that no valid number reaches: the
+// range check then rejects the number, unless it is zero.
 func parseExponent(text string) (int, error) {
 	const bound = 1 << 20
 	digits, sign := text, 1
@@ -216,7 +218,8 @@ func (d *decimal) appendPlain(b []byte) []byte {
 	}
 }
 
-// CompareNumbers orders two canonical numbers by value. For text that is not canonical its result means nothing.
+// CompareNumbers orders two canonical numbers by value. For text that is not canonical the result
+// is meaningless.
 func CompareNumbers(a, b string) int {
 	magnitudeA, negativeA := strings.CutPrefix(a, "-")
 	magnitudeB, negativeB := strings.CutPrefix(b, "-")
@@ -234,7 +237,8 @@ func CompareNumbers(a, b string) int {
 func compareMagnitudes(a, b string) int {
 	wholeA, fractionA, _ := strings.Cut(a, ".")
 	wholeB, fractionB, _ := strings.Cut(b, ".")
-	// Without leading zeros the longer whole part is the larger; without trailing zeros fractions order as text.
+	// Without leading zeros, the longer whole part is larger; without trailing zeros, fractions
+	// compare as text.
 	if c := cmp.Compare(len(wholeA), len(wholeB)); c != 0 {
 		return c
 	}

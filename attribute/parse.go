@@ -10,27 +10,27 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep values may nest, well above the 32 levels that DynamoDB takes, so that no
-// text can exhaust the stack.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
+// maxDepth bounds the nesting of values, so that no text can exhaust the stack. It is well above
+// the 32 levels that DynamoDB accepts. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 const maxDepth = 128
 
-// Problem is what is wrong with text that should be DynamoDB JSON.
+// Problem is a kind of mistake in text that should be DynamoDB JSON.
 type Problem uint8
 
-// The problems. Malformed and NotUTF8 concern the text as such, the others what it says.
+// The problems. Malformed and NotUTF8 concern the text, the others its content.
 const (
 	Malformed       Problem = iota + 1 // not JSON, or another JSON type than the value's type has
-	NotUTF8                            // encoding/json would put another character in its place
+	NotUTF8                            // encoding/json would replace the invalid bytes
 	NotBase64                          // a B, or a member of a BS
 	NoType                             // {}
 	UnknownType                        // a type that DynamoDB does not have
 	SecondType                         // a value of more than one type
 	NullNotTrue                        // {"NULL":false}
 	InvalidNumber                      // the error wraps ErrNumber
-	EmptySet                           // JSONError.Kind says which
-	RepeatedMember                     // of a set
-	RepeatedName                       // of an attribute or a member of a map
+	EmptySet                           // JSONError.Kind has its type
+	RepeatedMember                     // a set has a member twice
+	RepeatedName                       // two attributes, or members of a map, have one name
 	TooDeep                            // more than 128 levels
 	textAfterTheEnd                    // more than one value
 )
@@ -43,13 +43,13 @@ var problems = [...]string{
 	textAfterTheEnd: "more text after the end",
 }
 
-// JSONError is an ErrDynamoDBJSON with its place. It holds no item data.
+// JSONError is an ErrDynamoDBJSON with its position. It contains no item data.
 type JSONError struct {
 	Problem Problem
-	Kind    Kind   // of the value, where that is known
-	Offset  int    // bytes before the place
-	Type    string // an UnknownType, if it looks like one
-	// Expected is what Malformed text should have had here, such as "a string", where that is known.
+	Kind    Kind   // the type of the value, if known
+	Offset  int    // the position, in bytes
+	Type    string // the name of an UnknownType, if it looks like a type
+	// Expected names what should be in the place of Malformed text, such as "a string", if known.
 	Expected string
 	cause    error
 }
@@ -68,7 +68,7 @@ func (e *JSONError) Error() string {
 	return text
 }
 
-// Unwrap gives ErrDynamoDBJSON and, for an InvalidNumber, what is wrong with it.
+// Unwrap returns ErrDynamoDBJSON and, for an InvalidNumber, the error of the number.
 func (e *JSONError) Unwrap() []error {
 	if e.cause == nil {
 		return []error{ErrDynamoDBJSON}
@@ -78,8 +78,8 @@ func (e *JSONError) Unwrap() []error {
 
 // Decoder decodes DynamoDB JSON. The zero Decoder is strict.
 type Decoder struct {
-	// LastNameCounts takes the last of several members of one name, as JSON parsers do. Without it a
-	// repeated name is an error: what one reader takes and another one leaves must not become a row.
+	// LastNameCounts uses the last of several members with one name, as JSON parsers do. Without it
+	// a repeated name is an error, because readers may disagree on which one counts.
 	LastNameCounts bool
 }
 
@@ -126,7 +126,7 @@ func (r *reader) expected(what string) error {
 	return &JSONError{Problem: Malformed, Offset: r.pos, Expected: what}
 }
 
-// peek skips white space and gives the next byte, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (r *reader) peek() byte {
 	for r.pos < len(r.data) {
 		switch c := r.data[r.pos]; c {
@@ -178,8 +178,8 @@ func (r *reader) text() ([]byte, error) {
 	return nil, r.fault(Malformed)
 }
 
-// escaped reads a string with escapes, of which the first is at from. They are rare enough to leave
-// them to encoding/json.
+// escaped reads a string whose first escape is at from. Escapes are rare, so encoding/json decodes
+// them.
 func (r *reader) escaped(start, from int) ([]byte, error) {
 	for i := from; i < len(r.data); i++ {
 		switch r.data[i] {
@@ -200,7 +200,7 @@ func (r *reader) escaped(start, from int) ([]byte, error) {
 	return nil, r.fault(Malformed)
 }
 
-// sequence reads what stands between open and end, calling element at each of its elements.
+// sequence reads an array or object between open and end. It calls element at each element.
 func (r *reader) sequence(open, end byte, element func() error) error {
 	if !r.take(open) {
 		return r.expected(map[byte]string{'{': "a map", '[': "a list"}[open])
@@ -256,13 +256,13 @@ func (r *reader) members(depth int) ([]Attribute, error) {
 	return r.sorted(members)
 }
 
-// sorted sorts members by name, and sees to those of one name.
+// sorted sorts members by name, and handles repeated names.
 func (r *reader) sorted(members []Attribute) ([]Attribute, error) {
 	ascending := true
 	for i := 1; i < len(members) && ascending; i++ {
 		ascending = members[i-1].Name < members[i].Name
 	}
-	if ascending { // as whoever writes them sorted leaves them
+	if ascending { // already sorted by the writer
 		return members, nil
 	}
 	slices.SortStableFunc(members, func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) })
@@ -318,8 +318,8 @@ func (r *reader) value(depth int) (Value, error) {
 // kindNamed returns the type with this descriptor, KindNone if there is none.
 func kindNamed(name string) Kind { return Kind(max(slices.Index(kindNames[1:], name)+1, 0)) }
 
-// descriptor returns an unknown type's name for an error if it looks like one: in text of another
-// shape data may stand in its place.
+// descriptor returns an unknown type's name for an error, if it looks like a type: in malformed
+// text it may be item data.
 func descriptor(name []byte) string {
 	if len(name) > 8 {
 		return ""

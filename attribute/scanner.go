@@ -6,35 +6,37 @@ import (
 	"unicode/utf8"
 )
 
-// Scanner reads answers of DynamoDB in one pass, for whoever decodes pages: Items and their values come out of it without
-// an allocation for each. It takes only text that is in order. At anything unusual (a type it does not know, a name that
-// occurs twice, null, text that is not UTF-8, JSON that is broken) its methods return false, say no more, and the Scanner is
-// done: the caller reads the text in another way then, which says what is wrong.
+// Scanner reads answers of DynamoDB in one pass, for decoders of pages: it returns items and values
+// without an allocation for each. It accepts only well-formed text. At anything unusual (an unknown
+// type, a repeated name, null, text that is not UTF-8, invalid JSON) its methods return false
+// without a reason, and the Scanner must not be used further. The caller then decodes the text with
+// a slower decoder, which reports the error.
 //
-// What it gives shares memory with the text, and with what else it gave: whoever keeps a small part for long clones it.
+// Results share memory with the text and with each other. A caller that keeps a small part for long
+// should clone it.
 type Scanner struct {
 	text string
 	pos  int
 
-	members  []Attribute // of the maps that are being read, the innermost last
-	elements []Value     // of the lists and sets that are being read
+	members  []Attribute // members of the maps being read, the innermost map last
+	elements []Value     // elements of the lists and sets being read
 	shapes   [scannerDepth + 1]shape
-	buffer   []byte // one string without its escapes, or one binary
+	buffer   []byte // one unescaped string, or one binary
 	base64   []byte // the text of one binary
 
-	attributes []Attribute     // what is left of memory for Items and maps
+	attributes []Attribute     // free memory for Items and maps
 	values     []Value         // the same for lists and sets
-	nests      []nested        // the same for what maps, lists and sets are made of
-	decoded    strings.Builder // the same for strings that do not stand in the text as they are
+	nests      []nested        // the same for the parts of maps, lists and sets
+	decoded    strings.Builder // the same for strings that differ from their form in the text
 }
 
-// scannerDepth bounds how deep values may nest; DynamoDB takes 32 levels.
+// scannerDepth bounds the nesting of values; DynamoDB accepts 32 levels.
 const scannerDepth = 64
 
-// NewScanner reads the given text, which must not change.
+// NewScanner returns a Scanner of the text, which must not change.
 func NewScanner(text string) *Scanner { return &Scanner{text: text} }
 
-// peek skips white space and gives the next byte; 0 at the end.
+// peek skips white space and returns the next byte; 0 at the end.
 func (s *Scanner) peek() byte {
 	for s.pos < len(s.text) {
 		c := s.text[s.pos]
@@ -49,7 +51,7 @@ func (s *Scanner) peek() byte {
 	return 0
 }
 
-// take skips white space and takes the byte if it is the next one.
+// take skips white space and consumes the byte if it is next.
 func (s *Scanner) take(c byte) bool {
 	if s.peek() != c || s.pos >= len(s.text) {
 		return false
@@ -58,8 +60,8 @@ func (s *Scanner) take(c byte) bool {
 	return true
 }
 
-// at reports whether the byte is the next one, without white space before it, as the service writes
-// nearly all: the compiler puts this where it is called.
+// at reports whether the byte is next, without white space before it, the usual case in the
+// service's answers. The compiler inlines it.
 func (s *Scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
 // End reports whether nothing but white space is left.
@@ -68,10 +70,10 @@ func (s *Scanner) End() bool {
 	return s.pos >= len(s.text)
 }
 
-// Offset returns how many bytes have been read.
+// Offset returns the number of bytes read.
 func (s *Scanner) Offset() int { return s.pos }
 
-// Object reads an object, calling member behind each name; member reads the value.
+// Object reads an object and calls member after each name; member reads the value.
 func (s *Scanner) Object(member func(name string) bool) bool {
 	if !s.take('{') {
 		return false
@@ -93,7 +95,7 @@ func (s *Scanner) Object(member func(name string) bool) bool {
 	}
 }
 
-// List reads a list, calling element at each of its elements.
+// List reads an array and calls element at each element.
 func (s *Scanner) List(element func() bool) bool {
 	if !s.take('[') {
 		return false
@@ -117,15 +119,15 @@ const (
 	highBits = 0x80 * lowBits
 )
 
-// word is eight bytes of text.
+// word returns eight bytes of text.
 func word(text string, i int) uint64 {
 	b := text[i : i+8]
 	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 }
 
-// String reads a string. Eight bytes are looked at in one step, for the first that is a quote, a backslash or a control
-// character; those above it in the same word may look like one by the borrow, which does not matter.
+// String reads a string. It checks eight bytes in one step for the first quote, backslash or
+// control character. The borrow may also mark later bytes of the word, which does not matter.
 func (s *Scanner) String() (string, bool) {
 	if s.at('"') {
 		s.pos++
@@ -199,7 +201,7 @@ func (s *Scanner) escaped(start, i int) (string, bool) {
 			r = 0x10000 + (r-0xd800)<<10 + (low - 0xdc00)
 			i += len(`\u0000`)
 		}
-		if !ok || 0xd800 <= r && r < 0xe000 { // half of a pair
+		if !ok || 0xd800 <= r && r < 0xe000 { // half of a surrogate pair
 			return "", false
 		}
 		b = utf8.AppendRune(b, r)
@@ -222,7 +224,7 @@ func hexRune(text string, i int) (r rune, ok bool) {
 	return r, true
 }
 
-// keep gives bytes as a string, in memory that strings share.
+// keep returns bytes as a string, in memory that strings share.
 func (s *Scanner) keep(b []byte) string {
 	if s.decoded.Cap()-s.decoded.Len() < len(b) {
 		s.decoded = strings.Builder{}
@@ -233,7 +235,7 @@ func (s *Scanner) keep(b []byte) string {
 	return s.decoded.String()[from:]
 }
 
-// Number reads a number of JSON and gives its text.
+// Number reads a JSON number and returns its text.
 func (s *Scanner) Number() (string, bool) {
 	s.peek()
 	start, i := s.pos, s.pos
@@ -268,7 +270,7 @@ func (s *Scanner) Number() (string, bool) {
 	return s.text[start:i], true
 }
 
-// literal takes a word of JSON.
+// literal consumes a JSON literal.
 func (s *Scanner) literal(word string) bool {
 	s.peek()
 	if !strings.HasPrefix(s.text[s.pos:], word) {

@@ -30,21 +30,22 @@ const (
 
 var kindNames = [...]string{"none", "S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"}
 
-// String is DynamoDB's descriptor of the type.
+// String returns DynamoDB's descriptor of the type.
 func (k Kind) String() string { return kindNames[k] }
 
-// Value is a DynamoDB attribute value. It is immutable; its representation is private so that a decoder may keep nested
-// values as spans of the wire text later. Numbers are canonical (see CanonicalNumber), members of maps are sorted by the
-// bytes of their names, members of sets by value (numbers) or bytes (strings, binaries): equal values are represented equally,
-// whether they came from a stream, a scan or an export.
+// Value is a DynamoDB attribute value. It is immutable; its representation is private, so a later
+// decoder may keep nested values as spans of the wire text. Numbers are canonical (see
+// CanonicalNumber), members of maps are sorted by the bytes of their names, members of sets by
+// value (numbers) or bytes (strings, binaries): equal values have equal representations, whether
+// they come from a stream, a scan or an export.
 type Value struct {
 	kind   Kind
 	truth  bool
 	text   string  // S, N, B
-	nested *nested // of L, M and sets that are not empty: most values are scalars, and pages are full of them
+	nested *nested // for L, M and non-empty sets; a pointer, because most values are scalars
 }
 
-// nested is what a value is made of.
+// nested holds the parts of a value.
 type nested struct {
 	list    []Value
 	members []Attribute
@@ -74,12 +75,12 @@ func Bool(b bool) Value { return Value{kind: KindBOOL, truth: b} }
 // Null returns a NULL, which is neither an absent value nor an empty string.
 func Null() Value { return Value{kind: KindNULL} }
 
-// Map returns an M. It takes the slice over and sorts it.
+// Map returns an M. It takes ownership of the slice and sorts it.
 func Map(members []Attribute) Value {
 	return Value{kind: KindM, nested: &nested{members: sortAttributes(members)}}
 }
 
-// List returns an L. It takes the slice over.
+// List returns an L. It takes ownership of the slice.
 func List(elements []Value) Value { return Value{kind: KindL, nested: &nested{list: elements}} }
 
 // StringSet returns an SS.
@@ -113,7 +114,8 @@ func BinarySet(members [][]byte) Value {
 	return set(KindBS, list)
 }
 
-// SetOf returns the SS, NS or BS whose members have these texts, as Value.Text gives them; ErrNumber for an NS of anything but numbers.
+// SetOf returns the SS, NS or BS whose members have these texts, in the form of Value.Text;
+// ErrNumber if a member of an NS is not a number.
 func SetOf(kind Kind, texts []string) (Value, error) {
 	switch kind {
 	case KindSS:
@@ -153,10 +155,10 @@ func sortAttributes(list []Attribute) []Attribute {
 // ErrSet is returned for a set that DynamoDB would not hold.
 var ErrSet = errors.New("a set that is empty or holds a member twice")
 
-// ErrText is returned for text that DynamoDB cannot hold and JSON cannot keep.
+// ErrText is returned for text that neither DynamoDB nor JSON can hold.
 var ErrText = errors.New("text that is not UTF-8")
 
-// CheckText refuses text that DynamoDB cannot hold, of a value or a name.
+// CheckText returns an error for text, in a value or a name, that DynamoDB cannot hold.
 func CheckText(text string) error {
 	if !utf8.ValidString(text) {
 		return ErrText
@@ -164,7 +166,7 @@ func CheckText(text string) error {
 	return nil
 }
 
-// CheckSet refuses sets that DynamoDB never holds; other values pass.
+// CheckSet returns an error for sets that DynamoDB never holds. It accepts all other values.
 func CheckSet(v Value) error {
 	if v.kind != KindSS && v.kind != KindNS && v.kind != KindBS {
 		return nil
@@ -215,8 +217,8 @@ func (v Value) Equal(o Value) bool {
 
 func (a Attribute) equal(o Attribute) bool { return a.Name == o.Name && a.Value.Equal(o.Value) }
 
-// AppendKey appends an unambiguous printable encoding of a scalar value (S, N, B), used where an item's key names something
-// of ours.
+// AppendKey appends an unambiguous printable encoding of a scalar value (S, N, B). It is used for
+// names that contain an item's key.
 func (v Value) AppendKey(b []byte) []byte {
 	b = append(b, v.kind.String()...)
 	b = append(b, ':')
@@ -227,13 +229,14 @@ func (v Value) AppendKey(b []byte) []byte {
 // attributes means that there is no item.
 type Item struct{ attributes []Attribute }
 
-// NewItem takes the slice over and sorts it by name.
+// NewItem returns the item with these attributes. It takes ownership of the slice and sorts it by
+// name.
 func NewItem(attributes []Attribute) Item { return Item{sortAttributes(attributes)} }
 
 // Exists reports whether there is an item.
 func (i Item) Exists() bool { return len(i.attributes) > 0 }
 
-// Attributes are sorted by name. They must not be changed.
+// Attributes returns the attributes sorted by name. They must not be changed.
 func (i Item) Attributes() []Attribute { return i.attributes }
 
 // Get returns the named attribute; false if it is absent.
@@ -242,8 +245,8 @@ func (i Item) Get(name string) (Value, bool) { return find(i.attributes, name) }
 // Member returns the named member of an M; false if it is absent or the value is not an M.
 func (v Value) Member(name string) (Value, bool) { return find(v.Members(), name) }
 
-// find searches attributes that are sorted by name. It is written out because slices.BinarySearchFunc would copy an attribute
-// for each comparison, which costs more than the comparison.
+// find searches attributes that are sorted by name. It does not use slices.BinarySearchFunc, which
+// would copy an attribute for each comparison; that costs more than the comparison.
 func find(attributes []Attribute, name string) (Value, bool) {
 	low, high := 0, len(attributes)
 	for low < high {
@@ -265,10 +268,11 @@ func (i Item) Equal(o Item) bool {
 	return slices.EqualFunc(i.attributes, o.attributes, Attribute.equal)
 }
 
-// Format prints a value's type and size whatever the verb, so that item data cannot reach a log or an error by accident.
+// Format prints only a value's type and size, regardless of the verb, so that item data cannot
+// reach a log or an error by accident.
 func (v Value) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%s(%d)", v.kind, len(v.text)+len(v.Elements())+len(v.Members()))
 }
 
-// Format prints how many attributes an item has whatever the verb, for the same reason.
+// Format prints only the number of attributes, regardless of the verb, for the same reason.
 func (i Item) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "item(%d attributes)", len(i.attributes)) }

@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// Wanted is what a chain of exports has to fit.
+// Wanted holds the requirements on a chain of exports.
 type Wanted struct {
-	// TableARN and TableID are those of the source table; "" is not compared. A table that was
-	// created anew, or restored, has another ID.
+	// TableARN and TableID identify the source table; "" is not compared. A table that was created
+	// again or restored has another ID.
 	TableARN, TableID string
-	// KeysAlone says that the rows and cells of an item follow from its key, so that windows without
-	// old images will do.
+	// KeysAlone says that an item's rows and cells follow from its key, so windows without old
+	// images are sufficient.
 	KeysAlone bool
-	// Windows says that the chain mends a gap: it consists of windows and has no full export.
+	// Windows says that the chain repairs a gap: it consists of windows, without a full export.
 	Windows bool
 }
 
-// Step is one export of a chain, with the time that its images and its removals carry as their
-// version: later steps outrank earlier ones.
+// Step is one export of a chain, with the time that is the version of its images and removals:
+// later steps outrank earlier ones.
 type Step struct {
 	*Export
 	Version time.Time
 }
 
-// Chain puts exports into the order in which they make one load: a full one and the windows behind
-// it, or windows alone. Windows follow one another without a hole and without an overlap, which
-// would hide an item that was inserted and deleted in it. The first may begin before the full export
-// was made: an item that it hides is in that, and is read again (checkpoint.Load.Doubted). The error is *Error. Chain keeps the given
-// slice as it is.
+// Chain orders exports so that they form one load: a full export and the windows after it, or only
+// windows. Windows must follow one another without a gap and without an overlap: an overlap would
+// hide an item that was inserted and deleted in it. The first window may begin before the time of
+// the full export: the full export contains an item that the overlap hides, and such items are read
+// again (checkpoint.Load.Doubted). The error is *Error. Chain does not change the given slice.
 func Chain(exports []*Export, want Wanted) ([]Step, error) {
 	ordered := slices.Clone(exports)
 	slices.SortStableFunc(ordered, func(a, b *Export) int {
@@ -49,8 +49,8 @@ func Chain(exports []*Export, want Wanted) ([]Step, error) {
 			}
 		}
 		for _, f := range e.Files {
-			// Names of data files are unique in the service; the folder is not compared, because one
-			// file may have been copied into two.
+			// The service gives data files unique names. The folder is not compared, because one
+			// file may have been copied into two folders.
 			name := f.Name[strings.LastIndexByte(f.Name, '/')+1:]
 			if other, twice := files[name]; twice && other != e.ARN {
 				return nil, &Error{Place: f.Name, What: "two exports list this file", Fix: again}
@@ -84,7 +84,7 @@ func order(a, b bool) int {
 
 func (e *Export) fault(what, fix string) error { return &Error{Place: e.Kind(), What: what, Fix: fix} }
 
-// fits refuses an export of another table, and one whose images do not say enough.
+// fits rejects an export of another table, and an export that lacks required images.
 func (e *Export) fits(want Wanted) error {
 	switch {
 	case want.TableARN != "" && e.TableARN != want.TableARN:
@@ -99,7 +99,7 @@ func (e *Export) fits(want Wanted) error {
 	return nil
 }
 
-// follows refuses an export that does not go on where the one before ends.
+// follows rejects an export that does not begin where the previous one ends.
 func follows(before, e *Export) error {
 	switch {
 	case before.ARN == e.ARN:
@@ -115,16 +115,16 @@ func follows(before, e *Export) error {
 			before.fill(e))
 	case before.Incremental && e.From.Before(before.At):
 		return e.fault("it overlaps "+before.Kind()+": no export shows items that were inserted and deleted within the overlap",
-			"in its place "+Request(before.At, latest(e.At, before.At.Add(leastWindow))))
+			"instead, "+Request(before.At, latest(e.At, before.At.Add(leastWindow))))
 	}
 	return nil
 }
 
-// fill says how to get the changes between two exports. Only before a first window another one may
-// overlap what is there: that is the full export.
+// fill says how to get the changes between two exports. Only a window directly after the full
+// export may overlap it.
 func (e *Export) fill(next *Export) string {
 	if e.Incremental && next.From.Sub(e.At) < leastWindow {
-		return "in its place " + Request(e.At, next.At)
+		return "instead, " + Request(e.At, next.At)
 	}
 	return Request(e.At, next.From) + ", and name it too"
 }

@@ -83,10 +83,10 @@ func TestAdvisedWindowsAreTaken(t *testing.T) {
 	}{
 		{whole("f", 0), chained("a", 900, 1800), "request an incremental export from 2023-11-14T22:13:20Z to 2023-11-14T22:28:20Z, and name it too"},
 		{whole("f", 0), chained("a", 60, 1800), "request an incremental export from 2023-11-14T21:59:20Z to 2023-11-14T22:14:20Z, and name it too"},
-		{chained("b", -900, 0), chained("a", 60, 1800), "in its place request an incremental export from 2023-11-14T22:13:20Z to 2023-11-14T22:43:20Z"},
-		{chained("b", -900, 0), chained("a", 60, 60+day), "in its place request 2 incremental exports that follow one another from 2023-11-14T22:13:20Z to 2023-11-15T22:14:20Z, of 15 minutes"},
+		{chained("b", -900, 0), chained("a", 60, 1800), "instead, request an incremental export from 2023-11-14T22:13:20Z to 2023-11-14T22:43:20Z"},
+		{chained("b", -900, 0), chained("a", 60, 60+day), "instead, request 2 incremental exports that follow one another from 2023-11-14T22:13:20Z to 2023-11-15T22:14:20Z, of 15 minutes"},
 		{chained("b", -900, 0), chained("a", 2*day+1, 3*day), "request 3 incremental exports that follow one another from 2023-11-14T22:13:20Z to 2023-11-16T22:13:21Z, of 15 minutes to 24 hours each, and name it too"},
-		{chained("b", -900, 0), chained("a", -1, 899), "in its place request an incremental export from 2023-11-14T22:13:20Z to 2023-11-14T22:28:20Z"},
+		{chained("b", -900, 0), chained("a", -1, 899), "instead, request an incremental export from 2023-11-14T22:13:20Z to 2023-11-14T22:28:20Z"},
 	} {
 		err := follows(c.before, c.next)
 		var told *Error
@@ -130,7 +130,7 @@ func TestH104_OverlapsAreRefused(t *testing.T) {
 	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
 	twice.Files = []File{{Name: "copied/elsewhere/data/a"}} // the name is the service's, whatever the folder
 	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
-	chainFails(t, Wanted{}, "in its place request an incremental export from 2023-11-14T22:28:20Z to 2023-11-14T22:43:20Z", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
+	chainFails(t, Wanted{}, "instead, request an incremental export from 2023-11-14T22:28:20Z to 2023-11-14T22:43:20Z", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
 }
 
 // TestForeignExportsAreRefused, and views that say too little.

@@ -1,15 +1,15 @@
 // Package exports reads exports of DynamoDB tables to S3. They are full or incremental, in DynamoDB
-// JSON, in a folder or a bucket. It knows nothing of loads: it says which files an export consists
-// of, whether several exports follow one another without a hole, and gives the records of a file
-// one after the other.
+// JSON, in a folder or a bucket. The package does not depend on loads: it determines which files an
+// export consists of, checks that several exports follow one another without a gap, and reads the
+// records of a file in order.
 //
-// What it holds to:
+// Rules:
 //
-//   - E1: the manifest alone decides which files an export has. Folders are never listed, because
+//   - E1: only the manifest decides which files an export has. Folders are never listed, because
 //     incremental exports share one.
-//   - E2: a reader ends with io.EOF only when the file's checksum and its number of records are
-//     those of the manifest.
-//   - E3: what an export holds is never part of an error, nor is a key.
+//   - E2: a reader ends with io.EOF only if the file's checksum and its number of records match
+//     the manifest.
+//   - E3: errors never contain item data of an export, nor a key.
 //   - E4: memory does not grow with a file. A line has at most MaxLine bytes.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// View is which images the records of an incremental export have.
+// View says which images the records of an incremental export have.
 type View string
 
 // The views.
@@ -29,43 +29,43 @@ const (
 	ViewNew       View = "NEW_IMAGE"
 	ViewNewAndOld View = "NEW_AND_OLD_IMAGES"
 
-	// viewNewDocumented is what the reference of the API calls ViewNew, which its clients send.
-	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_IncrementalExportSpecification.html
+	// viewNewDocumented is the name of ViewNew in the API reference; clients send ViewNew. Source:
+	// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_IncrementalExportSpecification.html
 	viewNewDocumented View = "NEW_IMAGES"
 )
 
-// Export is what the manifests of one export say. Times are on the service's clock.
+// Export is the content of the manifests of one export. Times are on the service's clock.
 type Export struct {
-	ARN      string // of the export
+	ARN      string // ARN of the export
 	TableARN string
 	TableID  string
-	// Incremental tells a window from a full export.
+	// Incremental says that the export is a window, not a full export.
 	Incremental bool
-	// At is the time that a full export shows, and the end of a window, which is not part of it.
+	// At is the time that a full export shows, or the exclusive end of a window.
 	At time.Time
-	// From is the beginning of a window, which is part of it; zero for a full export.
+	// From is the inclusive beginning of a window; zero for a full export.
 	From time.Time
-	// View is that of a window; "" for a full export.
+	// View is the view of a window; "" for a full export.
 	View View
-	// Items are the records of all files; Bytes is what they had unpacked, as it was billed.
+	// Items is the number of records in all files. Bytes is their uncompressed size, as billed.
 	Items, Bytes int64
 	Files        []File
 
 	store  Store
-	folder string // its own, below the store's root
+	folder string // the export's folder, below the store's root
 }
 
-// File is one data file, as the manifest describes it.
+// File is the manifest's description of one data file.
 type File struct {
-	Name  string // below the store's root
+	Name  string // name below the store's root
 	Items int64
-	MD5   [16]byte // of the packed file
+	MD5   [16]byte // MD5 of the compressed file
 }
 
 // ID returns the last part of the export's ARN, which its folder is named after.
 func (e *Export) ID() string { return e.ARN[strings.LastIndexByte(e.ARN, '/')+1:] }
 
-// Kind says for people which export it is.
+// Kind describes the export for messages.
 func (e *Export) Kind() string {
 	if e.Incremental {
 		return fmt.Sprintf("the window [%s, %s) of export %s", stamp(e.From), stamp(e.At), e.ID())
@@ -76,13 +76,13 @@ func (e *Export) Kind() string {
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.999Z") }
 
 // Error says what is wrong with an export, and where. Another read of the same files fails in the
-// same way; what a store fails with is no Error. It holds nothing of the items.
+// same way. Errors of a store are not of this type. It contains no item data.
 type Error struct {
-	Place string // the file or, for what concerns the whole, the export
+	Place string // the file, or the export if the error concerns it as a whole
 	Line  int64  // from 1; 0: the file as a whole
 	What  string
 	Fix   string
-	Err   error // what it comes from; may be nil
+	Err   error // the cause; may be nil
 }
 
 func (e *Error) Error() string {

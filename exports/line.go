@@ -16,17 +16,18 @@ import (
 
 // Record is one line of a data file.
 type Record struct {
-	// Keys are the key of a window's record; without attributes for one of a full export.
+	// Keys is the key of a window's record; without attributes in a full export.
 	Keys attribute.Item
-	// Old is the image before the window, if there was one and the view has it. New is the image at
-	// its end, or the item of a full export; without attributes if the item was deleted.
+	// Old is the image before the window, if the item existed and the view includes it. New is the
+	// image at the end of the window, or the item of a full export; without attributes if the item
+	// was deleted.
 	Old, New attribute.Item
 	// Written is when a window's item was last written, to the microsecond; zero in a full export.
 	Written time.Time
 }
 
-// ParseItem parses a line of a full export. Like an error of ParseChange, its error holds nothing of
-// the item.
+// ParseItem parses a line of a full export. Its error, like an error of ParseChange, contains no
+// item data.
 func ParseItem(line []byte) (Record, error) {
 	members, err := parse(line, "Item")
 	if err != nil {
@@ -71,11 +72,11 @@ func ParseChange(line []byte) (Record, error) {
 	return r, nil
 }
 
-// parse reads an object whose members have the form of items. One of another name is an error: a
-// form that is not known may mean something else.
+// parse reads an object whose members have the form of items. A member with another name is an
+// error, because an unknown form may have another meaning.
 func parse(line []byte, names ...string) (map[string]attribute.Item, error) {
 	members := make(map[string]attribute.Item, len(names))
-	s := attribute.NewScanner(string(line)) // a copy, which the items keep
+	s := attribute.NewScanner(string(line)) // a copy, because the items keep referring to it
 	read := s.Object(func(name string) bool {
 		_, twice := members[name]
 		item, ok := s.Item()
@@ -96,7 +97,8 @@ func parse(line []byte, names ...string) (map[string]attribute.Item, error) {
 	return members, nil
 }
 
-// parseStrictly reads what the fast way does not, or says what is wrong with it.
+// parseStrictly reads a line that the fast path does not accept, or returns an error that says what
+// is wrong.
 func parseStrictly(line []byte) (map[string]attribute.Item, error) {
 	raw := map[string]json.RawMessage{}
 	object := json.NewDecoder(bytes.NewReader(line))

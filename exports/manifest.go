@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Limits of manifests, far above those of any table: a file is a partition's.
+// Limits of manifests, far above the size for any table: there is one file per partition.
 const (
 	mostSummary  = 1 << 20
 	mostFileLine = 64 << 10
@@ -49,7 +49,7 @@ type summary struct {
 }
 
 // Read reads the manifests of the export in a folder of a store, and checks them against each
-// other. It fails with *Error if the export is not whole, or is of a kind that cannot be loaded.
+// other. The error is *Error if the export is incomplete, or of a kind that cannot be loaded.
 func Read(ctx context.Context, store Store, folder string) (*Export, error) {
 	e := &Export{store: store, folder: folder}
 	if err := e.readSummary(ctx); err != nil {
@@ -92,8 +92,8 @@ func (e *Export) readSummary(ctx context.Context) error {
 	return nil
 }
 
-// partial gives the member of a summary that shows a part of a table only; "" if there is none. An
-// export without a filter may have such members as null.
+// partial returns the member of a summary that limits the export to a part of the table; "" if
+// there is none. An export without a filter may have such members with the value null.
 func partial(members map[string]json.RawMessage) string {
 	for _, word := range []string{"filter", "projection", "keycondition"} {
 		for _, name := range sorted(members) {
@@ -105,7 +105,7 @@ func partial(members map[string]json.RawMessage) string {
 	return ""
 }
 
-// take takes over what a summary says, if it is of a kind that is known.
+// take copies the content of a summary, if its kind is known.
 func (e *Export) take(s summary) (err error) {
 	e.ARN, e.TableARN, e.TableID = s.ExportARN, s.TableARN, s.TableID
 	e.Items, e.Bytes = *s.ItemCount, s.Billed
@@ -196,7 +196,7 @@ func (e *Export) readFiles(ctx context.Context) error {
 	if items != e.Items {
 		return &Error{Place: name, What: fmt.Sprintf("the files have %d items together, but the summary counts %d", items, e.Items), Fix: again}
 	}
-	if len(e.Files) == 0 && !e.Incremental { // a table has a partition, but a window may have no change
+	if len(e.Files) == 0 && !e.Incremental { // a table has at least one partition, but a window may have no change
 		return &Error{Place: name, What: "it lists no files", Fix: again}
 	}
 	return nil
@@ -216,7 +216,7 @@ func (e *Export) file(text []byte) (f File, err error) {
 	return f, err
 }
 
-// small reads a manifest that is held in memory, and checks it.
+// small reads a manifest into memory, and checks it.
 func (e *Export) small(ctx context.Context, name string) ([]byte, error) {
 	content, err := e.whole(ctx, name)
 	if err != nil {
@@ -241,13 +241,13 @@ func (e *Export) whole(ctx context.Context, name string) ([]byte, error) {
 	return content, nil
 }
 
-// companion checks a manifest against the checksum file beside it, if it came along: .md5 in real
+// companion checks a manifest against its checksum file, if that was copied too: .md5 in real
 // exports, .checksum in their documentation.
 func (e *Export) companion(ctx context.Context, name string, sum [16]byte) error {
 	for _, ending := range []string{".md5", ".checksum"} {
 		beside := strings.TrimSuffix(name, ".json") + ending
 		content, err := e.whole(ctx, beside)
-		// S3 forbids what is not there to who must not list the bucket.
+		// S3 denies access to a missing object if the caller may not list the bucket.
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue
 		}
@@ -262,8 +262,8 @@ func (e *Export) companion(ctx context.Context, name string, sum [16]byte) error
 	return nil
 }
 
-// origin notes why reading from the store failed: decompression reports a broken connection and a
-// file that was cut short alike.
+// origin records why reading from the store failed, because decompression reports a broken
+// connection and a truncated file in the same way.
 type origin struct {
 	in  io.Reader
 	err error

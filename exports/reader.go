@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// MaxLine is how long a line may be, in bytes. An item has up to 400 KiB as DynamoDB counts; written
-// as JSON that may become eight times as much, and a window's line has two images and the key.
+// MaxLine is the maximum length of a line, in bytes. An item has up to 400 KiB as DynamoDB counts.
+// As JSON it may be eight times as long, and a window's line has two images and the key.
 const MaxLine = 16 << 20
 
-// Reader reads the records of one data file, one after the other. It is for one task.
+// Reader reads the records of one data file in order. It must not be used concurrently.
 type Reader struct {
 	name     string
 	file     File
@@ -28,12 +28,12 @@ type Reader struct {
 	packed   *bufio.Reader
 	lines    *bufio.Reader
 	long     []byte // a line that does not fit into the buffer of lines
-	n        int64  // lines that were read
-	unpacked int64  // bytes of them
-	err      error  // of the last read
+	n        int64  // number of lines read
+	unpacked int64  // their uncompressed size in bytes
+	err      error  // error of the last read
 }
 
-// Open begins to read a data file, an index into Files.
+// Open opens a data file; index is its index in Files.
 func (e *Export) Open(ctx context.Context, index int) (*Reader, error) {
 	f := e.Files[index]
 	in, err := e.store.Open(ctx, f.Name)
@@ -51,7 +51,7 @@ func (e *Export) Open(ctx context.Context, index int) (*Reader, error) {
 	unpacked, err := gzip.NewReader(r.packed)
 	switch {
 	case err == io.EOF && r.origin.err == nil && f.Items == 0:
-		r.lines = bufio.NewReader(strings.NewReader("")) // an empty partition may have a file of no bytes
+		r.lines = bufio.NewReader(strings.NewReader("")) // the file of an empty partition may have no bytes
 	case err != nil:
 		return nil, errors.Join(r.damaged(err), in.Close())
 	default:
@@ -60,17 +60,17 @@ func (e *Export) Open(ctx context.Context, index int) (*Reader, error) {
 	return r, nil
 }
 
-// Close ends the reading.
+// Close closes the file.
 func (r *Reader) Close() error { return r.in.Close() }
 
-// Line returns how many lines were read or passed over.
+// Line returns how many lines were read or skipped.
 func (r *Reader) Line() int64 { return r.n }
 
-// Unpacked returns how many bytes they had.
+// Unpacked returns the uncompressed size of these lines in bytes.
 func (r *Reader) Unpacked() int64 { return r.unpacked }
 
-// Next gives the next record. The error is io.EOF behind the last one of a file that is as its
-// manifest says, and *Error if the file is not (E2). After an error the Reader gives nothing more.
+// Next returns the next record. After the last record the error is io.EOF if the file matches its
+// manifest, and *Error if it does not (E2). After an error the Reader returns no further records.
 func (r *Reader) Next() (Record, error) {
 	line, err := r.line()
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *Reader) Next() (Record, error) {
 	return record, nil
 }
 
-// Skip passes over lines without parsing them. The error is io.EOF if the file has fewer.
+// Skip skips lines without parsing them. The error is io.EOF if the file has fewer lines.
 func (r *Reader) Skip(lines int64) error {
 	for ; lines > 0; lines-- {
 		if _, err := r.line(); err != nil {
@@ -94,7 +94,7 @@ func (r *Reader) Skip(lines int64) error {
 	return nil
 }
 
-// Verify passes over what is left of the file: nil means that the file is as its manifest says.
+// Verify reads the rest of the file. Nil means that the file matches its manifest.
 func (r *Reader) Verify() error {
 	for {
 		if _, err := r.line(); err == io.EOF {
@@ -105,7 +105,7 @@ func (r *Reader) Verify() error {
 	}
 }
 
-// line gives the next line without its end. It is valid until the next call.
+// line returns the next line without its line end. It is valid until the next call.
 func (r *Reader) line() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -148,7 +148,7 @@ func (r *Reader) whole() ([]byte, error) {
 	}
 }
 
-// end checks a file that was read to its end (E2).
+// end compares a file that was read to its end with the manifest (E2).
 func (r *Reader) end() error {
 	if _, err := io.Copy(io.Discard, r.packed); err != nil {
 		return r.damaged(err)
@@ -166,7 +166,8 @@ func (r *Reader) fault(format string, args ...any) error {
 	return &Error{Place: r.name, What: fmt.Sprintf(format, args...), Fix: again}
 }
 
-// damaged says why the file cannot be unpacked: because the store failed, or because of what the file holds.
+// damaged returns the reason why the file cannot be decompressed: the store failed, or the content
+// is invalid.
 func (r *Reader) damaged(err error) error {
 	if r.origin.err != nil {
 		return fmt.Errorf("read %s: %w", r.name, r.origin.err)

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Store gives the objects of a bucket, or the files of a folder. It may be used by many tasks at
+// Store opens the objects of a bucket, or the files of a folder. It may be used by many tasks at
 // once.
 type Store interface {
-	// Open reads an object from its beginning. Names are parts between slashes, none of which is
-	// "." or "..". The error is fs.ErrNotExist if there is no such object.
+	// Open reads an object from its beginning. A name consists of parts separated by slashes, none
+	// of which is "." or "..". The error is fs.ErrNotExist if there is no such object.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
@@ -36,20 +36,20 @@ func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 const (
 	summaryName = "manifest-summary.json"
 	filesName   = "manifest-files.json"
-	common      = "AWSDynamoDB/" // the folder that the service keeps exports in
+	common      = "AWSDynamoDB/" // the folder in which the service stores exports
 )
 
-// Split divides the place of an export, the name of its folder or of the manifest-summary.json in
-// it, into the root of its Store, up to and with the slash before the folder, and the folder below
-// that: a window's data lies beside its folder. A root is kept as it is: to a bucket, a//b, a/./b and
-// a/b are three keys.
+// Split splits the place of an export (its folder, or the manifest-summary.json in it) into the
+// root of its Store, which ends with the slash before the folder, and the folder below the root.
+// The root is outside the folder because a window's data is stored next to its folder. The root is
+// not normalized: in a bucket, a//b, a/./b and a/b are three different keys.
 func Split(place string) (root, folder string) {
 	return path.Split(strings.TrimRight(strings.TrimSuffix(place, summaryName), "/"))
 }
 
-// resolve gives the name below the store's root of an object that a manifest names. A manifest
-// names objects as they are called in the bucket of the export, and a copy may lie elsewhere:
-// what stands behind AWSDynamoDB/ is the same in both.
+// resolve returns the name, below the store's root, of an object that a manifest names. A manifest
+// has the names in the bucket of the export, and a copy may be stored elsewhere; the part after
+// AWSDynamoDB/ is the same in both.
 func (e *Export) resolve(key string) (string, error) {
 	i := strings.LastIndex(key, common)
 	if i < 0 || i > 0 && key[i-1] != '/' {

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// How long a window of an incremental export is.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.HowItWorks.html
+// The shortest and longest window of an incremental export. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.HowItWorks.html
 const (
 	leastWindow = 15 * time.Minute
 	mostWindow  = 24 * time.Hour
 )
 
-// NextEnd returns the end of the window that begins at from and is to show everything up to until,
-// or of the first of several, and how many there are.
+// NextEnd returns the end of the window from the time from to until. If that needs several windows,
+// it returns the end of the first one, and their number.
 func NextEnd(from, until time.Time) (end time.Time, windows int) {
 	span := max(until.Sub(from), leastWindow)
 	windows = int((span + mostWindow - 1) / mostWindow)
 	return from.Add((span / time.Duration(windows)).Truncate(time.Second)), windows
 }
 
-// Request says what to ask the service for, to get all changes between two times. If these are too
-// close for a window, it begins earlier.
+// Request returns advice on which exports to request for all changes between two times. If these
+// are too close for a window, the window begins earlier.
 func Request(from, to time.Time) string {
 	if earliest := to.Add(-leastWindow); from.After(earliest) {
 		from = earliest

@@ -8,14 +8,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// edit writes one place of an item: a value, or nothing to remove what is there.
+// edit changes one place of an item: it writes a value, or removes the place if the value is nil.
 type edit struct {
 	path  path
 	value *attribute.Value
 }
 
-// Apply returns the item as the update makes it; the item given is not changed. Every
-// operand sees the item as it was.
+// Apply returns the updated item. It does not change the given item, and every operand reads the
+// given item.
 func (u *Update) Apply(it attribute.Item) (attribute.Item, error) {
 	edits, err := u.edits(it)
 	if err != nil {
@@ -30,9 +30,9 @@ func (u *Update) Apply(it attribute.Item) (attribute.Item, error) {
 	return attribute.NewItem(members), nil
 }
 
-// edits works out all new values first, then orders the edits so that indexes keep
-// their meaning: elements beyond the end of a list are appended in the order of their
-// indexes, and elements are removed last, from the highest index down.
+// edits computes all new values first, then orders the edits so that indexes stay valid: elements
+// beyond the end of a list are appended in the order of their indexes, and elements are removed
+// last, from the highest index down.
 func (u *Update) edits(it attribute.Item) ([]edit, error) {
 	var writes, removals []edit
 	for _, a := range u.sets {
@@ -71,8 +71,8 @@ func (u *Update) edits(it attribute.Item) ([]edit, error) {
 	return append(writes, removals...), nil
 }
 
-// comparePaths orders paths by their indexes where they differ in one; elsewhere any
-// order would do.
+// comparePaths orders paths by the first index in which they differ; the order of other paths does
+// not matter.
 func comparePaths(p, q path) int {
 	return slices.CompareFunc(p, q, func(a, b step) int {
 		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.name, b.name))
@@ -156,7 +156,7 @@ func errPath() error {
 	return refuse("The document path provided in the update expression is invalid for update")
 }
 
-// added returns the value that an ADD leaves: a sum, or a union of sets.
+// added returns the result of an ADD: a sum, or a union of sets.
 func (a memberAction) added(it attribute.Item) (attribute.Value, error) {
 	old, found := a.path.lookup(it)
 	if !found {
@@ -186,8 +186,8 @@ func setOf(kind attribute.Kind, members []attribute.Value) (attribute.Value, err
 	return attribute.SetOf(kind, texts)
 }
 
-// deleted returns the set that a DELETE leaves, nil if none of its members is left, because
-// there are no empty sets; found reports whether there was a set.
+// deleted returns the set after a DELETE; nil if it has no members left, because sets are never
+// empty. Found reports whether there was a set.
 func (a memberAction) deleted(it attribute.Item) (rest *attribute.Value, found bool, err error) {
 	old, found := a.path.lookup(it)
 	if !found {

@@ -8,9 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Bindings are a request's ExpressionAttributeNames and ExpressionAttributeValues. All
-// expressions of a request share one, because each placeholder must be used by one of
-// them.
+// Bindings are a request's ExpressionAttributeNames and ExpressionAttributeValues. All expressions
+// of a request share one Bindings, because at least one of them must use each placeholder.
 type Bindings struct {
 	names      map[string]string
 	values     map[string]attribute.Value
@@ -18,7 +17,7 @@ type Bindings struct {
 	usedValues map[string]bool
 }
 
-// NewBindings validates the maps of a request, of which nil ones were absent.
+// NewBindings validates the maps of a request. A nil map means that the request did not have it.
 func NewBindings(names map[string]string, values map[string]attribute.Value) (*Bindings, error) {
 	if names != nil && len(names) == 0 {
 		return nil, refuse("ExpressionAttributeNames must not be empty")
@@ -44,8 +43,8 @@ func placeholder(text string, mark byte) bool {
 		span(text, 1, func(c byte) bool { return letter(c) || digit(c) }) == len(text)
 }
 
-// CheckUsed fails if a placeholder was given that no expression parsed so far uses;
-// call it after the last one.
+// CheckUsed returns an error if no parsed expression uses one of the placeholders. Call it after
+// the last expression was parsed.
 func (b *Bindings) CheckUsed() error {
 	if unused := missing(b.names, b.usedNames); unused != "" {
 		return refuse("Value provided in ExpressionAttributeNames unused in expressions: keys: {%s}", unused)
@@ -56,7 +55,7 @@ func (b *Bindings) CheckUsed() error {
 	return nil
 }
 
-// Empty reports whether the request had no placeholders at all.
+// Empty reports whether the request had no placeholders.
 func (b *Bindings) Empty() bool { return b.names == nil && b.values == nil }
 
 func missing[V any](given map[string]V, used map[string]bool) string {

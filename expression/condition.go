@@ -12,12 +12,12 @@ type Condition struct {
 	attributes []string
 }
 
-// Attributes returns the names of the top-level attributes that the condition looks at, each once,
-// in the order of their first use. They must not be changed.
+// Attributes returns the names of the top-level attributes that the condition uses, each once, in
+// the order of their first use. They must not be changed.
 func (c *Condition) Attributes() []string { return c.attributes }
 
-// Match reports whether the condition is true of the item. An item without attributes is one that
-// does not exist.
+// Match reports whether the condition holds for the item. An item without attributes does not
+// exist.
 func (c *Condition) Match(it attribute.Item) bool { return c.root.holds(it) }
 
 // predicate is a node of a condition.
@@ -25,7 +25,7 @@ type predicate interface {
 	holds(it attribute.Item) bool
 	// appendText appends the predicate as ParseWhen reads it.
 	appendText(b []byte) []byte
-	// binding is how strongly the predicate holds its parts together.
+	// binding returns the precedence of the predicate.
 	binding() binding
 }
 
@@ -52,7 +52,7 @@ const (
 	isAtLeast
 )
 
-// operators are the comparators as they are written.
+// operators are the comparators as expressions write them.
 var operators = [...]string{"=", "<>", "<", "<=", ">", ">="}
 
 func (o operator) String() string { return operators[o] }
@@ -68,8 +68,8 @@ func (p *comparison) holds(it attribute.Item) bool {
 	return p.operator.relates(&left, &right)
 }
 
-// relates reports whether the operator holds between two results. An attribute that is not there
-// differs from everything and is neither below nor above anything.
+// relates reports whether the operator holds between two results. A missing attribute differs from
+// every value, and is neither less nor greater than any value.
 func (o operator) relates(a, b *result) bool {
 	if !a.found || !b.found {
 		return o == isDifferent
@@ -117,7 +117,7 @@ func (p *in) holds(it attribute.Item) bool {
 	return false
 }
 
-// exists is attribute_exists, or attribute_not_exists if not wanted.
+// exists is attribute_exists, or attribute_not_exists if wanted is false.
 type exists struct {
 	path   path
 	wanted bool
@@ -159,7 +159,7 @@ func (p *contains) holds(it attribute.Item) bool {
 	case attribute.KindS, attribute.KindB:
 		return part.kind() == kind && strings.Contains(v.value.Text(), part.value.Text())
 	case attribute.KindSS, attribute.KindNS, attribute.KindBS, attribute.KindL:
-		// Members of a set are values of its member type, so that one comparison serves sets and lists.
+		// Members of a set are values of its member type, so sets and lists share this comparison.
 		for _, e := range v.value.Elements() {
 			if equal(&result{value: e}, &part) {
 				return true

@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// maxInList is how many values IN may list in a request ("Comparison operator and function
-// reference").
+// maxInList is the maximum number of values in the IN list of a request ("Comparison operator and
+// function reference").
 const maxInList = 100
 
 // ParseCondition parses a condition of a request; kind is the member that holds it, such as
@@ -110,8 +110,8 @@ func (p *parser) closing(i int) int {
 	return 0
 }
 
-// operandInParentheses reports whether the parenthesis that is next encloses an operand, as
-// in (a) = :v, and not a condition.
+// operandInParentheses reports whether the next parenthesis encloses an operand, as in (a) = :v,
+// not a condition.
 func (p *parser) operandInParentheses() bool {
 	end := p.closing(p.pos)
 	if end == 0 {
@@ -169,7 +169,7 @@ func (p *parser) comparisonOrList() (predicate, error) {
 	return &comparison{op, left, right}, nil
 }
 
-// distinct refuses a path that is compared with itself.
+// distinct rejects a path that is compared with itself.
 func (p *parser) distinct(at token, operator string, a, b operand) error {
 	if a.path != nil && a.size == b.size && slices.Equal(a.path, b.path) {
 		return p.fail(at, "", "The first operand must be distinct from the remaining operands for this operator or function; operator: %s, first operand: %s", operator, a.path)
@@ -177,8 +177,8 @@ func (p *parser) distinct(at token, operator string, a, b operand) error {
 	return nil
 }
 
-// checkKind refuses an operand of a type that the operator never takes, which
-// the service does before it looks at any item.
+// checkKind rejects an operand of a type that the operator never accepts. The service also does
+// this before it reads any item.
 func (p *parser) checkKind(at token, operator string, o operand, kinds ...attribute.Kind) error {
 	kind := o.staticKind()
 	if kind == attribute.KindNone || slices.Contains(kinds, kind) {
@@ -208,7 +208,7 @@ func (p *parser) rest(value operand) (predicate, error) {
 	}
 	if low.isLiteral() && high.isLiteral() {
 		order, comparable := compare(&result{value: low.literal}, &result{value: high.literal})
-		// The service quotes the values here; what this package returns must be fit for a log.
+		// The service quotes the values here, but errors of this package must be safe to log.
 		if !comparable {
 			return nil, p.fail(at, "", "The BETWEEN operator requires same data type for lower and upper bounds; lower bound operand: %s, upper bound operand: %s",
 				low.literal.Kind(), high.literal.Kind())

@@ -2,21 +2,24 @@ package expression
 
 import "fmt"
 
-// Error is an expression, or an update of an item, that DynamoDB refuses. Its text is for the message of a ValidationException,
-// in DynamoDB's words. It may quote the expression, never a value.
+// Error is the error for an expression, or an update of an item, that DynamoDB rejects. Its text is
+// the message of a ValidationException, in DynamoDB's words. It may quote the expression, but never
+// a value.
 type Error struct{ Message string }
 
 func (e *Error) Error() string { return e.Message }
 
 func refuse(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
-// SyntaxError is what ParseWhen finds wrong with a condition.
+// SyntaxError is a mistake that ParseWhen finds in a condition.
 type SyntaxError struct {
-	// Offset is the place in the text, in bytes from its beginning; the length of the text if something is missing at its end.
+	// Offset is the position in the text, in bytes; the length of the text if something is missing
+	// at its end.
 	Offset int
-	// Problem is what is wrong there, such as `found "==" where a value or an attribute is expected`.
+	// Problem describes the mistake, such as `found "==" where a value or an attribute is
+	// expected`.
 	Problem string
-	// Suggestion is what to write instead; it may be empty.
+	// Suggestion says what to write instead; it may be empty.
 	Suggestion string
 }
 

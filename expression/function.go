@@ -7,12 +7,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// functions are those of conditions, and how many operands each takes.
+// functions are the functions of conditions, with the number of operands of each.
 var functions = map[string]int{
 	"attribute_exists": 1, "attribute_not_exists": 1, "attribute_type": 2, "begins_with": 2, "contains": 2, "size": 1,
 }
 
-// arguments reads the operands of the function call that is next and checks their number.
+// arguments reads the operands of the next function call and checks their number.
 func (p *parser) arguments() (name token, args []operand, err error) {
 	name = p.next()
 	want, known := functions[name.text]
@@ -32,7 +32,7 @@ func (p *parser) arguments() (name token, args []operand, err error) {
 	return name, args, err
 }
 
-// nearest suggests the function whose name is most like the one given.
+// nearest suggests the function whose name is most similar to the given name.
 func (p *parser) nearest(name string) string {
 	if !p.literals {
 		return ""
@@ -49,7 +49,7 @@ func (p *parser) nearest(name string) string {
 	return "did you mean " + best + "?"
 }
 
-// size reads size(operand), the one function that is an operand.
+// size reads size(operand), the only function that is an operand.
 func (p *parser) size() (operand, error) {
 	if name := p.peek(); name.text != "size" {
 		if _, known := functions[name.text]; !known {
@@ -103,7 +103,7 @@ func (p *parser) function() (predicate, error) {
 	return call, nil
 }
 
-// wantPath refuses an operand of a function that is not a path.
+// wantPath rejects an operand of a function that is not a path.
 func (p *parser) wantPath(name token, o operand) error {
 	if o.isPath() {
 		return nil
@@ -111,7 +111,8 @@ func (p *parser) wantPath(name token, o operand) error {
 	return p.fail(name, "", "Operator or function requires a document path; operator or function: %s", name.text)
 }
 
-// typeFunction makes an attribute_type. Its first operand may be a value too, beside what the documentation says.
+// typeFunction makes an attribute_type. Unlike the documentation says, its first operand may also
+// be a value.
 func (p *parser) typeFunction(name token, args []operand) (predicate, error) {
 	if args[0].size {
 		return nil, p.wantPath(name, args[0])

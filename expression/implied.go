@@ -6,11 +6,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// What a condition implies: facts that hold of every item it matches, as far as its parts joined by AND tell them at its top. They
-// let a caller show that two conditions, or two keys, cannot meet.
+// This file derives facts that hold for every item that a condition matches, from the parts that
+// AND joins at its top level. With these facts a caller can show that two conditions, or two keys,
+// cannot overlap.
 
-// Fixed returns the one value that a top-level attribute has in every item that matches; false if
-// the condition does not say.
+// Fixed returns the only value that a top-level attribute has in every item that matches; false if
+// the condition does not fix it.
 func (c *Condition) Fixed(attr string) (v attribute.Value, ok bool) {
 	c.conjuncts(func(p predicate) {
 		if same, is := p.(*comparison); is && same.operator == isEqual {
@@ -24,8 +25,8 @@ func (c *Condition) Fixed(attr string) (v attribute.Value, ok bool) {
 	return v, ok
 }
 
-// Prefix returns what the text of a top-level attribute begins with in every item that matches;
-// false if the condition does not say.
+// Prefix returns the prefix that a top-level attribute's text has in every item that matches; false
+// if the condition requires none.
 func (c *Condition) Prefix(attr string) (prefix string, ok bool) {
 	c.conjuncts(func(p predicate) {
 		begins, is := p.(*beginsWith)
@@ -39,7 +40,7 @@ func (c *Condition) Prefix(attr string) (prefix string, ok bool) {
 	return prefix, ok
 }
 
-// Equal returns the top-level attributes that have the attribute's value in every item that
+// Equal returns the top-level attributes that have the same value as attr in every item that
 // matches.
 func (c *Condition) Equal(attr string) []string {
 	var names []string
@@ -57,7 +58,7 @@ func (c *Condition) Equal(attr string) []string {
 	return names
 }
 
-// is reports whether the operand is a top-level attribute itself.
+// is reports whether the operand is the top-level attribute.
 func (o *operand) is(attr string) bool {
 	return len(o.path) == 1 && !o.size && o.path[0].name == attr
 }

@@ -7,17 +7,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Implies reports whether every item that matches c matches other too, as far as it can be told
-// from their parts: true is certain, false is not. It sees through AND and OR, equal parts, values
-// that an attribute is equal to, longer beginnings, and that what is compared exists. Other is a
-// *Condition; of anything else nothing is known.
+// Implies reports whether every item that matches c certainly matches other too; false means that
+// this is not known. It understands AND and OR, equal parts, fixed values of an attribute, longer
+// prefixes, and that compared attributes exist. If other is not a *Condition, it returns false.
 func (c *Condition) Implies(other any) bool {
 	o, known := other.(*Condition)
 	return known && implication{}.follows(c.root, o.root)
 }
 
-// implication remembers the pairs of parts that were looked at, of which there are at most as many as operators on one side times those on
-// the other; the ways to them are many more.
+// implication caches the results for pairs of parts. The number of pairs is at most the product of
+// the operators on both sides; the number of paths that lead to them is much larger.
 type implication map[[2]predicate]bool
 
 func (known implication) follows(from, to predicate) bool {
@@ -46,7 +45,8 @@ func (known implication) reason(from, to predicate) bool {
 	return string(from.appendText(nil)) == string(to.appendText(nil)) || byValues(from, to) || byBeginning(from, to) || byPresence(from, to)
 }
 
-// byValues: the first part says that an attribute has one of some values, and the second, which looks at nothing else, holds of each.
+// byValues reports whether the first part limits an attribute to some values, and the second, which
+// uses only this attribute, holds for each of them.
 func byValues(from, to predicate) bool {
 	attr, values := fixing(from)
 	if len(values) == 0 || slices.ContainsFunc(comparedBy(to), func(o operand) bool { return o.path != nil && o.path[0].name != attr }) {
@@ -57,8 +57,8 @@ func byValues(from, to predicate) bool {
 	})
 }
 
-// fixing returns the scalars one of which a top-level attribute is equal to; none if the part says
-// no such thing.
+// fixing returns the scalars to which a part limits a top-level attribute; none if it does not
+// limit one.
 func fixing(p predicate) (attr string, values []attribute.Value) {
 	var value operand
 	var list []operand
@@ -85,7 +85,8 @@ func fixing(p predicate) (attr string, values []attribute.Value) {
 	return value.path[0].name, values
 }
 
-// byBeginning: what begins with a text begins with each beginning of it, and is of its type.
+// byBeginning uses that a value with a prefix also has every shorter prefix of it, and has its
+// type.
 func byBeginning(from, to predicate) bool {
 	begins, is := from.(*beginsWith)
 	if !is || begins.prefix.path != nil || begins.value.path == nil || begins.value.size {
@@ -102,7 +103,8 @@ func byBeginning(from, to predicate) bool {
 	return false
 }
 
-// byPresence: what holds of a value only holds of no item without it.
+// byPresence uses that a part which holds only for an existing value implies that the attribute
+// exists.
 func byPresence(from, to predicate) bool {
 	there, is := to.(*exists)
 	if !is || !there.wanted {
@@ -114,7 +116,7 @@ func byPresence(from, to predicate) bool {
 		if p.operator != isDifferent {
 			needed = []operand{p.left, p.right}
 		}
-	case *in: // one of the list suffices
+	case *in: // one value of the list suffices
 		needed = []operand{p.value}
 	case *between, *hasType, *beginsWith, *contains:
 		needed = comparedBy(from)

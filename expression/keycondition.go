@@ -6,11 +6,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// KeyCondition is what a KeyConditionExpression asks for: one partition key, and a range
-// of sort keys.
+// KeyCondition is a parsed KeyConditionExpression: one partition key, and a range of sort keys.
 type KeyCondition struct {
 	hash []attribute.Value
-	sort []predicate // none: all of the partition
+	sort []predicate // empty: the whole partition
 }
 
 // Hash returns the value of each attribute of the partition key.
@@ -44,9 +43,9 @@ func ParseKeyCondition(text string, hash, sort []string, b *Bindings) (*KeyCondi
 	return ofKeys(terms, hash, sort)
 }
 
-// ofKeys makes a key condition of terms by attribute, which it takes from the map. Each attribute
-// of the partition key needs an equality. Those of the sort key come from the first on without a
-// gap, and only the last of them may have another comparison.
+// ofKeys makes a key condition from the terms of each attribute, and removes them from the map.
+// Each attribute of the partition key needs an equality. Attributes of the sort key must be given
+// from the first on without a gap, and only the last of them may have another comparison.
 func ofKeys(terms map[string]predicate, hash, sort []string) (*KeyCondition, error) {
 	k := &KeyCondition{}
 	for _, name := range hash {
@@ -81,7 +80,7 @@ func ofKeys(terms map[string]predicate, hash, sort []string) (*KeyCondition, err
 	return k, nil
 }
 
-// equalTo returns what a term says that its attribute is equal to.
+// equalTo returns the value to which a term says that its attribute is equal.
 func equalTo(term predicate) (attribute.Value, bool) {
 	c, ok := term.(*comparison)
 	if !ok || c.operator != isEqual {
@@ -98,7 +97,7 @@ func conjuncts(p predicate) []predicate {
 	return []predicate{p}
 }
 
-// turned returns a comparison with its attribute on the left.
+// turned returns the comparison with the attribute on the left.
 func turned(term predicate) predicate {
 	c, ok := term.(*comparison)
 	if !ok || !c.left.isLiteral() || !c.right.isPath() {
@@ -146,7 +145,7 @@ func badKeyTerm(term predicate) error {
 	return refuse("Invalid operator used in KeyConditionExpression: %s", name)
 }
 
-// CheckTypes refuses values whose types are not those of the key attributes.
+// CheckTypes rejects values whose types differ from the types of the key attributes.
 func (k *KeyCondition) CheckTypes(hash, sort []attribute.Kind) error {
 	mismatch := refuse("One or more parameter values were invalid: Condition parameter type does not match schema type")
 	for i, v := range k.hash {
@@ -182,8 +181,8 @@ func operandsOf(term predicate) []operand {
 	return nil
 }
 
-// keyTerm returns the attribute that a term of a key condition is about; the term must
-// be of a kind that key conditions allow.
+// keyTerm returns the attribute that a term of a key condition restricts; false if key conditions
+// do not allow this kind of term.
 func keyTerm(term predicate) (name string, ok bool) {
 	operands := operandsOf(term)
 	if operands == nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// This file reads the parameters that expressions replaced: Expected, QueryFilter, ScanFilter, KeyConditions, AttributeUpdates and
-// AttributesToGet. They become the same trees, so that there is one evaluator.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LegacyConditionalParameters.html
+// This file reads the parameters that expressions replaced: Expected, QueryFilter, ScanFilter,
+// KeyConditions, AttributeUpdates and AttributesToGet. They become the same trees, so one evaluator
+// is enough. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LegacyConditionalParameters.html
 
 // LegacyTest is a condition on one attribute: a comparison operator such as "EQ" or "NOT_CONTAINS", and its operands.
 type LegacyTest struct {
@@ -17,14 +18,15 @@ type LegacyTest struct {
 	Operands []attribute.Value
 }
 
-// legacyOperators are how many operands each takes; -1 is one or more.
+// legacyOperators has the number of operands of each operator; -1 means one or more.
 var legacyOperators = map[string]int{
 	"EQ": 1, "NE": 1, "LE": 1, "LT": 1, "GE": 1, "GT": 1, "NOT_NULL": 0, "NULL": 0, "CONTAINS": 1, "NOT_CONTAINS": 1, "BEGINS_WITH": 1, "IN": -1, "BETWEEN": 2,
 }
 
 var legacyComparators = map[string]operator{"EQ": isEqual, "NE": isDifferent, "LE": isAtMost, "LT": isLess, "GE": isAtLeast, "GT": isGreater}
 
-// LegacyCondition makes a condition of tests by attribute, of which all must hold, or any.
+// LegacyCondition makes a condition from tests by attribute. All of them must hold or, if anyOf is
+// set, at least one.
 func LegacyCondition(tests map[string]LegacyTest, anyOf bool) (*Condition, error) {
 	c := &Condition{attributes: slices.Sorted(maps.Keys(tests))}
 	for _, name := range c.attributes {
@@ -60,7 +62,7 @@ func (t LegacyTest) predicate(name string) (predicate, error) {
 	case "CONTAINS":
 		return &contains{value, operands[0]}, nil
 	case "NOT_CONTAINS":
-		// An attribute that is not there does not contain the value, and is no match either.
+		// A missing attribute does not contain the value, but does not match either.
 		return &and{&exists{place, true}, &not{&contains{value, operands[0]}}}, nil
 	case "BEGINS_WITH":
 		return &beginsWith{value, operands[0]}, nil
@@ -72,7 +74,8 @@ func (t LegacyTest) predicate(name string) (predicate, error) {
 	return &comparison{legacyComparators[t.Operator], value, operands[0]}, nil
 }
 
-// legacyKinds are the types of operands that an operator takes; those that are not listed take all.
+// legacyKinds are the operand types that an operator accepts; operators that are not listed accept
+// all.
 var legacyKinds = map[string][]attribute.Kind{
 	"LE": {attribute.KindS, attribute.KindN, attribute.KindB}, "LT": {attribute.KindS, attribute.KindN, attribute.KindB}, "GE": {attribute.KindS, attribute.KindN, attribute.KindB}, "GT": {attribute.KindS, attribute.KindN, attribute.KindB},
 	"BETWEEN": {attribute.KindS, attribute.KindN, attribute.KindB}, "BEGINS_WITH": {attribute.KindS, attribute.KindB},
@@ -105,7 +108,8 @@ func (t LegacyTest) check() error {
 	return nil
 }
 
-// LegacyKeyCondition makes a key condition of tests of the key attributes; sort is empty if there is no sort key.
+// LegacyKeyCondition makes a key condition from tests of the key attributes; sort is empty if there
+// is no sort key.
 func LegacyKeyCondition(tests map[string]LegacyTest, hash, sort []string) (*KeyCondition, error) {
 	if len(tests) < 1 || len(tests) > max(2, len(hash)+len(sort)) {
 		return nil, refuse("Conditions can be of length 1 or 2 only")
@@ -136,13 +140,14 @@ func LegacyProjection(names []string) (*Projection, error) {
 	return p, nil
 }
 
-// LegacyChange is what AttributeUpdates does to one attribute: PUT, ADD or DELETE. A value of no type is one that was not given.
+// LegacyChange is the change of one attribute in AttributeUpdates: PUT, ADD or DELETE. The zero
+// Value means that no value was given.
 type LegacyChange struct {
 	Action string
 	Value  attribute.Value
 }
 
-// LegacyUpdate makes an update of changes by attribute.
+// LegacyUpdate makes an update from changes by attribute.
 func LegacyUpdate(changes map[string]LegacyChange) (*Update, error) {
 	u := &Update{}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {

@@ -6,7 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// maxLength bounds the expressions of a request ("Expression parameters", 4 KB), maxWhenLength those of a configuration.
+// maxLength bounds the expressions of a request ("Expression parameters", 4 KB), maxWhenLength the
+// conditions of a configuration.
 const (
 	maxLength     = 4096
 	maxWhenLength = 64 << 10
@@ -26,9 +27,9 @@ const (
 
 type token struct {
 	kind tokenKind
-	text string // as written; of a quoted name the name itself
-	at   int    // in bytes from the beginning of the expression
-	// value is that of a literal, and of digits where literals are allowed.
+	text string // as written; for a quoted name, the name without quotes
+	at   int    // position in the expression, in bytes
+	// value is the value of a literal, or of digits where literals are allowed.
 	value attribute.Value
 }
 
@@ -63,7 +64,7 @@ func lex(kind, text string) ([]token, error) {
 		case digit(c):
 			found, i = tokenDigits, span(text, i+1, digit)
 		default:
-			// A character that begins no operator is a token that nothing expects.
+			// A character that begins no operator becomes a token that the parser never expects.
 			found, i = tokenOp, i+max(operatorLength(text[i:], ".[](),=<>+-"), 1)
 		}
 		tokens = append(tokens, token{kind: found, text: text[start:i], at: start})
@@ -86,13 +87,13 @@ func span(text string, i int, in func(byte) bool) int {
 	return i
 }
 
-// word is where the letters and digits from i on end.
+// word returns the end of the letters and digits from i on.
 func word(text string, i int) int {
 	return span(text, i, func(c byte) bool { return letter(c) || digit(c) })
 }
 
-// operatorLength returns the length of the operator that the text begins with; those of one
-// character are listed.
+// operatorLength returns the length of the operator at the beginning of the text. Single lists the
+// operators of one character.
 func operatorLength(text, single string) int {
 	for _, two := range []string{"<>", "<=", ">="} {
 		if strings.HasPrefix(text, two) {
@@ -105,13 +106,13 @@ func operatorLength(text, single string) int {
 	return 0
 }
 
-// failure is "Invalid <kind>: <detail>".
+// failure returns the error "Invalid <kind>: <detail>".
 func failure(kind, format string, args ...any) error {
 	return refuse("Invalid "+kind+": "+format, args...)
 }
 
-// syntax returns the service's error for a token that is not expected. It shows the tokens beside
-// it too.
+// syntax returns the service's error for an unexpected token. It also shows the neighbouring
+// tokens.
 func (p *parser) syntax() error {
 	first, last := p.tokens[max(p.pos-1, 0)], p.following()
 	near := p.text[first.at:min(len(p.text), last.at+len(last.text))]

@@ -8,14 +8,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// operand is what a condition compares: a literal, the value at a path, or the size of either.
+// operand is an operand of a condition: a literal, the value at a path, or the size of either.
 type operand struct {
 	literal attribute.Value
-	path    path // nil of a literal
+	path    path // nil for a literal
 	size    bool
 }
 
-// result is the value of an operand for an item. A size stays an integer, so that no text has to be made of it.
+// result is the value of an operand for an item. A size stays an integer, to avoid formatting it as
+// text.
 type result struct {
 	value  attribute.Value
 	size   int
@@ -50,8 +51,8 @@ func sizeOf(v attribute.Value) (n int, measurable bool) {
 	return 0, false
 }
 
-// utf16Length returns the length of a string in UTF-16 units, as the service was seen to count: a
-// character beyond U+FFFF has two.
+// utf16Length returns the length of a string in UTF-16 units, as the real service counts
+// (observed): a character beyond U+FFFF has two.
 func utf16Length(s string) int {
 	n := 0
 	for _, r := range s {
@@ -69,7 +70,7 @@ func (r *result) kind() attribute.Kind {
 	return r.value.Kind()
 }
 
-// equal reports whether two results that were found are the same value.
+// equal reports whether two found results are the same value.
 func equal(a, b *result) bool {
 	if a.isSize || b.isSize {
 		order, comparable := compare(a, b)
@@ -106,7 +107,7 @@ func compareNumbers(a, b *result) int {
 	return attribute.CompareNumbers(a.value.Text(), b.value.Text())
 }
 
-// staticKind returns the type of the operand if it is the same for every item, else KindNone.
+// staticKind returns the type of the operand if it is the same for every item, otherwise KindNone.
 func (o *operand) staticKind() attribute.Kind {
 	if o.size {
 		return attribute.KindN
@@ -114,8 +115,8 @@ func (o *operand) staticKind() attribute.Kind {
 	return o.literal.Kind()
 }
 
-// isPath reports whether the operand is a path by itself.
+// isPath reports whether the operand is a path, not the size of one.
 func (o *operand) isPath() bool { return o.path != nil && !o.size }
 
-// isLiteral reports whether the operand is a value by itself.
+// isLiteral reports whether the operand is a literal, not the size of one.
 func (o *operand) isLiteral() bool { return o.path == nil && !o.size }

@@ -10,20 +10,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// parser reads one expression by recursive descent. There are two dialects with one grammar: expressions of requests, with
-// placeholders, and conditions of a configuration, with literals.
+// parser reads one expression by recursive descent. Two dialects share one grammar: expressions of
+// requests, with placeholders, and conditions of a configuration, with literals.
 type parser struct {
 	kind     string // the parameter of the request; empty in a configuration
 	text     string
 	tokens   []token
 	pos      int
 	bindings *Bindings
-	literals bool // a configuration: values are written as they are
+	literals bool // a configuration: values are literals
 	nesting  int
 	roots    []string // the top-level attributes of all paths read, each once
 }
 
-// maxNesting bounds parentheses, so that hostile input cannot exhaust the stack.
+// maxNesting bounds nested parentheses, so malicious input cannot exhaust the stack.
 const maxNesting = 300
 
 func newParser(kind, text string, b *Bindings) (*parser, error) {
@@ -47,7 +47,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// op takes the operator if it is next.
+// op consumes the operator if it is next.
 func (p *parser) op(text string) bool {
 	if t := p.peek(); t.kind == tokenOp && t.text == text {
 		p.pos++
@@ -56,7 +56,7 @@ func (p *parser) op(text string) bool {
 	return false
 }
 
-// word takes the keyword, in any case, if it is next.
+// word consumes the keyword, in any case, if it is next.
 func (p *parser) word(text string) bool {
 	if keyword(p.peek(), text) {
 		p.pos++
@@ -65,7 +65,7 @@ func (p *parser) word(text string) bool {
 	return false
 }
 
-// unexpected returns the error for the next token, where expected is wanted.
+// unexpected returns the error for the next token if it is not the expected one.
 func (p *parser) unexpected(expected string) error {
 	if p.literals {
 		return p.unexpectedIn(expected)
@@ -73,8 +73,8 @@ func (p *parser) unexpected(expected string) error {
 	return p.syntax()
 }
 
-// fail returns an error at a token: in a request in the service's words, in a configuration with a
-// suggestion.
+// fail returns an error at a token: in the service's words for a request, with a suggestion for a
+// configuration.
 func (p *parser) fail(at token, suggestion, format string, args ...any) error {
 	if !p.literals {
 		return failure(p.kind, format, args...)

@@ -10,7 +10,7 @@ import (
 // step is one part of a document path: a name, or an index of a list.
 type step struct {
 	name  string
-	index int // -1 in a step by name
+	index int // -1 if the step is a name
 }
 
 func (s step) isIndex() bool { return s.index >= 0 }
@@ -48,8 +48,8 @@ func (p path) lookup(it attribute.Item) (attribute.Value, bool) {
 	return v, found
 }
 
-// relation reports whether two paths of one expression exclude each other: one holds the
-// other (overlap), or they take one place for a map and for a list (conflict).
+// relation reports whether two paths of one expression exclude each other: one is a prefix of the
+// other (overlap), or they treat one place as a map and as a list (conflict).
 func relation(p, q path) (overlap, conflict bool) {
 	for i := range min(len(p), len(q)) {
 		if p[i] == q[i] {
@@ -60,7 +60,7 @@ func relation(p, q path) (overlap, conflict bool) {
 	return true, false
 }
 
-// checkPaths refuses paths that overlap or conflict.
+// checkPaths rejects paths that overlap or conflict.
 func checkPaths(kind string, paths []path) error {
 	for i, p := range paths {
 		for _, q := range paths[:i] {

@@ -6,7 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Projection is a choice of parts of an item.
+// Projection selects parts of an item.
 type Projection struct{ paths []path }
 
 // ParseProjection parses a ProjectionExpression.
@@ -33,8 +33,7 @@ func ParseProjection(text string, b *Bindings) (*Projection, error) {
 	return &Projection{paths}, checkPaths(kind, paths)
 }
 
-// Attributes returns the names of the top-level attributes that the projection chooses from, each
-// once.
+// Attributes returns the names of the top-level attributes that the projection uses, each once.
 func (p *Projection) Attributes() []string {
 	var names []string
 	for _, chosen := range p.paths {
@@ -45,18 +44,18 @@ func (p *Projection) Attributes() []string {
 	return names
 }
 
-// Written returns the projection on what the update writes to.
+// Written returns the projection on the paths that the update writes.
 func (u *Update) Written() *Projection { return &Projection{u.paths()} }
 
-// Of returns the chosen parts of the item that are there, in the structure around them;
-// of a list only the chosen elements, in order.
+// Of returns the selected parts that the item has, with the structure around them. Of a list it
+// returns only the selected elements, in order.
 func (p *Projection) Of(it attribute.Item) attribute.Item {
 	chosen, _ := chooseMembers(it.Attributes(), p.paths)
 	return attribute.NewItem(chosen)
 }
 
-// choose keeps of a value what the paths, relative to it, lead to. An empty path keeps
-// all of it.
+// choose returns the parts of a value at the paths, which are relative to it. An empty path selects
+// the whole value.
 func choose(v attribute.Value, paths []path) (attribute.Value, bool) {
 	if slices.ContainsFunc(paths, func(p path) bool { return len(p) == 0 }) {
 		return v, true
@@ -88,7 +87,7 @@ func chooseMembers(members []attribute.Attribute, paths []path) (chosen []attrib
 	return chosen, len(chosen) > 0
 }
 
-// following returns the rests of the paths whose first step qualifies.
+// following returns the paths whose first step qualifies, without that step.
 func following(paths []path, qualifies func(step) bool) []path {
 	var rests []path
 	for _, p := range paths {

@@ -10,10 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// escapes are what stands for a character after a backslash.
+// escapes are the characters after a backslash, and the characters that they mean.
 var escapes = map[byte]byte{'"': '"', '\'': '\'', '`': '`', '\\': '\\', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// quoted reads the string or name whose quote is at the position, and returns where it ends.
+// quoted reads the string or name that begins with a quote at the position. It also returns its
+// end.
 func (l *lexer) quoted(at int) (s string, end int, err error) {
 	quote := l.text[at]
 	var b strings.Builder
@@ -33,7 +34,7 @@ func (l *lexer) quoted(at int) (s string, end int, err error) {
 	return "", 0, &SyntaxError{Offset: at, Problem: "the quote is never closed", Suggestion: fmt.Sprintf("close it with %c; inside it is written \\%c", quote, quote)}
 }
 
-// escape reads the escape at a backslash and returns where it ends.
+// escape reads the escape at a backslash and returns its end.
 func (l *lexer) escape(b *strings.Builder, at int) (end int, err error) {
 	bad := &SyntaxError{Offset: at, Problem: "an unknown escape", Suggestion: `a backslash is written \\; the other escapes are \" \' \` + "`" + ` \n \r \t and \u0041`}
 	if at+1 == len(l.text) {
@@ -68,7 +69,7 @@ func (l *lexer) binary(at int) error {
 	return nil
 }
 
-// appendQuoted appends text between quotes, escaped where it must be.
+// appendQuoted appends text between quotes, with the necessary escapes.
 func appendQuoted(b []byte, text string, quote byte) []byte {
 	b = append(b, quote)
 	for i := range len(text) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// reservedWords are the words that an expression may not use as attribute names
-// ("Reserved words in DynamoDB"), one a line.
+// reservedWords are the words that an expression may not use as attribute names ("Reserved words in
+// DynamoDB"), one per line.
 //
 //go:embed reserved.txt
 var reservedWords string

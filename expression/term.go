@@ -6,9 +6,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// term yields a value of an item as it was before the update.
+// term computes a value from an item before the update.
 type term interface {
-	// eval returns the value, and false if it refers to an attribute that is not there.
+	// eval returns the value; false if it refers to a missing attribute.
 	eval(it attribute.Item) (attribute.Value, bool, error)
 }
 
@@ -69,7 +69,7 @@ func errOperandType() error {
 	return refuse("An operand in the update expression has an incorrect data type")
 }
 
-// arithmetic makes an operation on the texts of numbers one on values.
+// arithmetic turns an operation on the texts of numbers into an operation on values.
 func arithmetic(op func(a, b string) (attribute.Value, error)) func(a, b attribute.Value) (attribute.Value, error) {
 	return func(a, b attribute.Value) (attribute.Value, error) {
 		if a.Kind() != attribute.KindN || b.Kind() != attribute.KindN {
@@ -86,13 +86,14 @@ func listAppend(a, b attribute.Value) (attribute.Value, error) {
 	return attribute.List(slices.Concat(a.Elements(), b.Elements())), nil
 }
 
-// typeNames are the words by which the service calls the types in messages about ADD and DELETE.
+// typeNames are the service's names of the types in messages about ADD and DELETE.
 var typeNames = map[attribute.Kind]string{
 	attribute.KindS: "STRING", attribute.KindN: "NUMBER", attribute.KindB: "BINARY", attribute.KindBOOL: "BOOLEAN", attribute.KindNULL: "NULL",
 	attribute.KindSS: "STRING_SET", attribute.KindNS: "NUMBER_SET", attribute.KindBS: "BINARY_SET", attribute.KindL: "LIST", attribute.KindM: "MAP",
 }
 
-// checkTerm refuses a literal of a type that the operator never takes, which the service does before it looks at any item.
+// checkTerm rejects a literal of a type that the operator never accepts. The service also does this
+// before it reads any item.
 func (p *parser) checkTerm(operator string, t term, kinds ...attribute.Kind) error {
 	l, ok := t.(literal)
 	if !ok || slices.Contains(kinds, attribute.Value(l).Kind()) {

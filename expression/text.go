@@ -7,12 +7,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Text returns the condition in the language of ParseWhen, in one form for all spellings: keywords
-// in capitals, single spaces, no parentheses that are not needed. It holds the condition's values;
-// for a condition that came in a request these are item data.
+// Text returns the condition in the language of ParseWhen, in canonical form: keywords in capitals,
+// single spaces, no unnecessary parentheses. It contains the condition's values, which are item
+// data if the condition came in a request.
 func (c *Condition) Text() string { return string(c.root.appendText(nil)) }
 
-// binding is how strongly a predicate holds its parts together; a weaker one needs parentheses inside of a stronger one.
+// binding is the precedence of a predicate: one of lower precedence needs parentheses inside one of
+// higher precedence.
 type binding uint8
 
 const (
@@ -33,7 +34,7 @@ func (*hasType) binding() binding    { return bindsTight }
 func (*beginsWith) binding() binding { return bindsTight }
 func (*contains) binding() binding   { return bindsTight }
 
-// appendPart appends a part of a predicate that binds with the given strength.
+// appendPart appends a part of a predicate that has the precedence whole.
 func appendPart(b []byte, part predicate, whole binding) []byte {
 	if part.binding() >= whole {
 		return part.appendText(b)

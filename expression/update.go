@@ -99,8 +99,8 @@ func (u *Update) Attributes() []string {
 	return names
 }
 
-// Creates reports whether the update makes an item that does not exist. One that only removes
-// leaves it missing.
+// Creates reports whether the update creates a missing item. An update that only removes attributes
+// does not.
 func (u *Update) Creates() bool {
 	return len(u.sets) > 0 || len(u.adds) > 0 || len(u.removes) == 0 && len(u.deletes) == 0
 }
@@ -147,7 +147,7 @@ func (p *parser) sum() (term, error) {
 	return binary{left, right, arithmetic(apply)}, nil
 }
 
-// argument reads an operand of a function: no sum, and no list_append.
+// argument reads an operand of a function, which cannot be a sum or a list_append.
 func (p *parser) argument() (term, error) {
 	if p.isCall() && p.peek().text == "list_append" {
 		return nil, failure(p.kind, "The function is not allowed to be used this way in an expression; function: list_append")
@@ -155,7 +155,7 @@ func (p *parser) argument() (term, error) {
 	return p.primary(p.argument)
 }
 
-// primary reads a value, a path, a function call, or in parentheses what inside reads.
+// primary reads a value, a path, a function call, or, in parentheses, a term that inside reads.
 func (p *parser) primary(inside func() (term, error)) (term, error) {
 	if p.op("(") {
 		if err := p.enter(); err != nil {

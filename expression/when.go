@@ -9,23 +9,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// ParseWhen parses a condition in which values and names are written as they are, instead of placeholders:
+// ParseWhen parses a condition that contains values and names instead of placeholders:
 //
 //	begins_with(PK, "VIDEO#") AND SK = "META"
 //	total BETWEEN -1.5 AND 100 OR NOT currency IN ('EUR', "USD")
 //	address.lines[0] <> "" AND attribute_type(tags, "SS") AND size(tags) > 3
 //
-// The language is DynamoDB's condition expressions, with their precedence (NOT, AND, OR) and functions. Beside that:
+// The language is DynamoDB's condition expressions, with their precedence (NOT, AND, OR) and
+// functions. In addition:
 //
-//   - Strings stand in double or single quotes. In them \" \' \` \\ \n \r \t and \u with four hexadecimal digits are escapes.
+//   - Strings are in double or single quotes. The escapes are \" \' \` \\ \n \r \t and \u with four
+//     hexadecimal digits.
 //   - Numbers are plain, with up to 38 significant digits, a minus sign and an exponent: 42, -0.5, 1e-10.
-//   - true, false and null, in small letters, are values. Null is DynamoDB's NULL, which is not an attribute that is not there:
-//     that is attribute_not_exists(a).
+//   - true, false and null, in lower case, are values. Null is DynamoDB's NULL, not a missing
+//     attribute; for that, write attribute_not_exists(a).
 //   - Binaries are base64 with a b64 before the quotes: b64"AP8=".
 //   - Sets, lists and maps are written as in PartiQL for DynamoDB: <<"a", "b">>, [1, "x"], {"k": 1}.
-//   - An attribute's name may be written plainly if it consists of letters, digits and underscores and begins with a letter.
-//     DynamoDB's reserved words need no quotes, but for AND, OR, NOT, BETWEEN and IN, and the words of values. Any other
-//     name stands in backquotes, with the escapes of strings: `with.dot`.`in`[0].
+//   - An attribute's name needs no quotes if it consists of letters, digits and underscores and
+//     begins with a letter. DynamoDB's reserved words need none either, except AND, OR, NOT,
+//     BETWEEN, IN, true, false and null. Any other name is in backquotes, with the escapes of
+//     strings: `with.dot`.`in`[0].
 //
 // An error is a *SyntaxError.
 func ParseWhen(text string) (*Condition, error) {
@@ -37,7 +40,7 @@ func ParseWhen(text string) (*Condition, error) {
 	return p.condition()
 }
 
-// foreign are operators of other languages and what they are here.
+// foreign are operators of other languages, with the equivalent here.
 var foreign = []struct{ text, suggestion string }{
 	{"==", "equality is ="},
 	{"!=", "inequality is <>"},
@@ -62,7 +65,7 @@ func (p *parser) unexpectedIn(expected string) error {
 	return &SyntaxError{Offset: t.at, Problem: fmt.Sprintf("%s where %s is expected", found, expected), Suggestion: p.suggestion()}
 }
 
-// written returns the next token as it stands in the text.
+// written returns the next token as the text writes it.
 func (p *parser) written() string {
 	t := p.peek()
 	if t.kind == tokenEnd {
@@ -71,7 +74,7 @@ func (p *parser) written() string {
 	return strings.TrimRight(p.text[t.at:p.following().at], " \t\r\n")
 }
 
-// suggestion returns what may help where the next token is not expected.
+// suggestion returns advice for an unexpected next token.
 func (p *parser) suggestion() string {
 	t := p.peek()
 	var before token
@@ -138,7 +141,7 @@ func (l *lexer) add(kind tokenKind, text string, end int, v attribute.Value) {
 	l.at = end
 }
 
-// words are the values that are written as words.
+// words are the words that are values.
 var words = map[string]attribute.Value{"true": attribute.Bool(true), "false": attribute.Bool(false), "null": attribute.Null()}
 
 func (l *lexer) token() error {
@@ -180,7 +183,7 @@ func (l *lexer) token() error {
 	return l.operator()
 }
 
-// afterDot reports whether a name of a map's member is next, which may be any word.
+// afterDot reports whether the name of a map's member is next, which may be any word.
 func (l *lexer) afterDot() bool {
 	n := len(l.tokens)
 	return n > 0 && l.tokens[n-1].kind == tokenOp && l.tokens[n-1].text == "."
@@ -212,7 +215,7 @@ func (l *lexer) number() error {
 	}
 	whole := end
 	end = span(l.text, end, digit)
-	plain := whole == l.at // digits alone may be an index too
+	plain := whole == l.at // only digits: it may also be an index
 	if end < len(l.text) && l.text[end] == '.' {
 		end, plain = span(l.text, end+1, digit), false
 	}
@@ -223,7 +226,7 @@ func (l *lexer) number() error {
 		}
 		end = span(l.text, end, digit)
 	}
-	end = word(l.text, end) // what sticks to a number belongs to it, and spoils it
+	end = word(l.text, end) // letters directly after a number belong to it and make it invalid
 	text := l.text[l.at:end]
 	v, err := attribute.Number(text)
 	if err != nil {
@@ -237,7 +240,7 @@ func (l *lexer) number() error {
 	return nil
 }
 
-// clip shortens what an error quotes.
+// clip shortens text that an error quotes.
 func clip(text string) string {
 	if len(text) > 50 {
 		return text[:50] + "…"
@@ -245,7 +248,7 @@ func clip(text string) string {
 	return text
 }
 
-// collections begin the literals of more than one value.
+// collections are the openings of sets, lists and maps.
 var collections = []string{"<<", "[", "{"}
 
 // literal reads a value.
@@ -287,7 +290,7 @@ func (p *parser) elements(end string) ([]attribute.Value, error) {
 	return list, nil
 }
 
-// set makes a set of what stands between the brackets at a token.
+// set makes a set from the values in the brackets at a token.
 func (p *parser) set(at token, list []attribute.Value) (attribute.Value, error) {
 	var texts []string
 	var binaries [][]byte
@@ -338,10 +341,10 @@ func (p *parser) mapLiteral() (attribute.Value, error) {
 	return attribute.Map(members), nil
 }
 
-// simplified returns a name as people misremember it: without underscores and capitals.
+// simplified returns a name without underscores and capitals, which users often misremember.
 func simplified(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-// distance returns how many letters have to be added, removed or changed to make b of a.
+// distance returns how many letters must be added, removed or changed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

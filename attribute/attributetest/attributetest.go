@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Must takes the value of a call that cannot fail in a test.
+// Must returns the value of a call that cannot fail in a test.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -17,7 +17,7 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// EveryType returns an item with each of the ten types and the cases that are easily confused.
+// EveryType returns an item with each of the ten types and cases that are easily confused.
 func EveryType() attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{
 		{Name: "s", Value: attribute.String("<&>\"\\\n\u2028ü")}, {Name: "n", Value: Must(attribute.Number("1e39"))},
@@ -30,7 +30,8 @@ func EveryType() attribute.Item {
 	})
 }
 
-// NumberTexts draws text of numbers in every notation that DynamoDB takes, mostly within its range.
+// NumberTexts draws texts of numbers in every notation that DynamoDB accepts, mostly within its
+// range.
 func NumberTexts() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		whole := rapid.StringMatching(`0{0,3}[0-9]{0,20}`).Draw(t, "whole")
@@ -85,7 +86,7 @@ func attributes(least, depth int) *rapid.Generator[[]attribute.Attribute] {
 	})
 }
 
-// Items draws items of at least so many attributes.
+// Items draws items that have at least least attributes.
 func Items(least int) *rapid.Generator[attribute.Item] {
 	return rapid.Map(attributes(least, 3), attribute.NewItem)
 }

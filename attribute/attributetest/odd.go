@@ -2,7 +2,8 @@ package attributetest
 
 import "strings"
 
-// OddImages are texts of items at which decoders of DynamoDB JSON part ways, in order or not.
+// OddImages returns texts of items, valid or not, on which decoders of DynamoDB JSON tend to
+// disagree.
 func OddImages() []string {
 	return []string{
 		`{}`, `{"a":{"S":""}}`, `{"b":{"S":"1"},"a":{"S":"2"}}`, ` { "a" : { "S" : "x" } , "b" : { "L" : [ ] } } `,

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/exports"
 )
 
-// Scheme is where an export lies.
+// Scheme is the kind of storage of an export.
 type Scheme string
 
 // The schemes.
@@ -20,15 +20,15 @@ const (
 	CloudStorage Scheme = "gs"
 )
 
-// Place is where one export lies.
+// Place is the location of one export.
 type Place struct {
 	Scheme Scheme
 	Bucket string // "" for files
-	Root   string // of the store: a directory, or a prefix of keys, with the slash at its end; "" for a whole bucket
-	Folder string // of the export, below Root
+	Root   string // root of the store: a directory or key prefix that ends with a slash; "" for a whole bucket
+	Folder string // folder of the export, below Root
 }
 
-// Parse reads the address of an export: a directory, s3://bucket/key or gs://bucket/key of its
+// Parse parses the address of an export: the directory, s3://bucket/key or gs://bucket/key of its
 // folder, or of the manifest-summary.json in it.
 func Parse(address string) (Place, error) {
 	scheme, rest, remote := strings.Cut(address, "://")

@@ -15,14 +15,14 @@ import (
 	transport "google.golang.org/api/transport/http"
 )
 
-// CloudStore are the objects of a bucket of Cloud Storage below a prefix.
+// CloudStore is the store of a Cloud Storage bucket's objects below a prefix.
 type CloudStore struct {
 	objects      *storage.ObjectsService
 	bucket, root string
 }
 
-// NewCloudStorage gives the store that a place of scheme CloudStorage is in, with the credentials of
-// the environment unless an option says otherwise.
+// NewCloudStorage returns the store of a place with the scheme CloudStorage. It uses the
+// credentials of the environment, unless an option says otherwise.
 func NewCloudStorage(ctx context.Context, p Place, options ...option.ClientOption) (*CloudStore, error) {
 	options = append([]option.ClientOption{option.WithScopes(storage.DevstorageReadOnlyScope)}, options...)
 	authorized, err := transport.NewTransport(ctx, watchSilence(http.DefaultTransport.(*http.Transport).Clone()), options...)
@@ -37,8 +37,8 @@ func NewCloudStorage(ctx context.Context, p Place, options ...option.ClientOptio
 	return &CloudStore{service.Objects, p.Bucket, p.Root}, nil
 }
 
-// Open gets an object, whose reading goes on where its connection breaks. The error wraps
-// fs.ErrNotExist if there is none, and fs.ErrPermission if it must not be read.
+// Open opens an object. If the connection breaks, reading resumes at that byte. The error wraps
+// fs.ErrNotExist if there is no such object, and fs.ErrPermission if access is denied.
 func (s *CloudStore) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	name = s.root + name
 	call := func() *storage.ObjectsGetCall { return s.objects.Get(s.bucket, name) }
@@ -83,8 +83,8 @@ func (s *CloudStore) get(ctx context.Context, object string, call *storage.Objec
 	return nil, fmt.Errorf("gs://%s/%s: %w", s.bucket, object, err)
 }
 
-// asStored asks for objects as they are stored. Without the header, one that was uploaded as
-// "Content-Encoding: gzip" arrives unpacked, and its checksum is another.
+// asStored requests objects in their stored form. Without the header, an object that was uploaded
+// with "Content-Encoding: gzip" arrives decompressed, with another checksum.
 type asStored struct{ http.RoundTripper }
 
 func (s asStored) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -10,31 +10,32 @@ import (
 	"time"
 )
 
-// again are the pauses before an object is asked for again after its connection broke. Each byte that
-// arrives begins them anew.
+// again are the pauses before the retries of a request for an object whose connection broke. Each
+// byte that arrives resets them.
 var again = []time.Duration{0, time.Second, 4 * time.Second}
 
-// errReplaced: what is left of an object cannot be had, because another one lies there by now, or the
-// server gives whole objects alone. Whoever reads it begins anew.
+// errReplaced is returned if the rest of an object is not available, because the object was
+// replaced or the server returns only whole objects. The reader must start again from the
+// beginning.
 var errReplaced = errors.New("the object was replaced while it was read, or is not given in parts")
 
-// answer is what a server gives of an object.
+// answer is a server's answer to a request for an object.
 type answer struct {
 	body io.ReadCloser
-	size int64 // of the body; below 0 if it is not told
+	size int64 // of the body; negative if unknown
 }
 
-// object reads an object on from the byte at which its connection broke: a file of gigabytes would
-// begin anew with each break, and might never end.
+// object reads an object and resumes at the byte at which its connection broke. Otherwise a file of
+// gigabytes would restart after each break, and might never be read completely.
 type object struct {
 	ctx context.Context
-	// from asks for the object from a byte on, which is above 0.
+	// from requests the object from a byte on; at is above 0.
 	from func(ctx context.Context, at int64) (answer, error)
 
 	body   io.ReadCloser
 	at     int64
-	size   int64 // of the object; below 0 if it is not told
-	broken int   // how often in a row
+	size   int64 // of the object; negative if unknown
+	broken int   // consecutive breaks
 	pauses []time.Duration
 }
 
@@ -49,7 +50,7 @@ func (o *object) Read(b []byte) (int, error) {
 		switch {
 		case n > 0:
 			o.broken = 0
-			return n, nil // the body fails in the same way with the next read
+			return n, nil // the body returns the same error again at the next read
 		case err == nil:
 			return 0, nil
 		case o.size >= 0 && o.at >= o.size, o.size < 0 && err == io.EOF:
@@ -63,7 +64,7 @@ func (o *object) Read(b []byte) (int, error) {
 	}
 }
 
-// reopen asks for what is left, after the connection broke with an error.
+// reopen requests the rest of the object after the connection broke with an error.
 func (o *object) reopen(err error) error {
 	for ; o.broken < len(o.pauses) && o.at > 0 && o.ctx.Err() == nil; o.broken++ {
 		if !rest(o.ctx, o.pauses[o.broken]) {
@@ -86,7 +87,7 @@ func (o *object) reopen(err error) error {
 
 func (o *object) Close() error { return o.body.Close() }
 
-// rest waits, and reports whether the context is still alive then.
+// rest waits, and reports whether the context is still valid afterwards.
 func rest(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		return ctx.Err() == nil
@@ -101,11 +102,12 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// rangeFrom returns the header that asks for an object from a byte on, and begins what answers it.
+// rangeFrom returns the Range header for an object from a byte on. The Content-Range of the answer
+// begins with it.
 func rangeFrom(at int64) string { return fmt.Sprintf("bytes=%d-", at) }
 
-// answersRange reports whether a Content-Range begins at a byte. A server that knows no ranges gives
-// the whole object.
+// answersRange reports whether a Content-Range begins at a byte. A server that does not support
+// ranges returns the whole object.
 func answersRange(header string, at int64) bool {
 	return strings.HasPrefix(header, fmt.Sprintf("bytes %d-", at))
 }

@@ -15,26 +15,28 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// S3Store are the objects of a bucket of S3 below a prefix.
+// S3Store is the store of an S3 bucket's objects below a prefix.
 type S3Store struct {
 	client       *s3.Client
 	bucket, root string
 }
 
-// NewS3 gives the store that a place of scheme S3 is in. A bucket of another region than the
-// client's is found.
+// NewS3 returns the store of a place with the scheme S3. The bucket may be in another region than
+// the client's.
 func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
 	return &S3Store{s3.NewFromConfig(cfg, append([]func(*s3.Options){func(o *s3.Options) {
 		o.HTTPClient = &http.Client{Transport: watchSilence(transportOf(cfg))}
-		o.UsePathStyle = o.BaseEndpoint != nil // no server but Amazon's has a name for each bucket
+		o.UsePathStyle = o.BaseEndpoint != nil // only Amazon's servers have a host name for each bucket
 		o.RetryMaxAttempts = 1                 // the caller retries, and attempts would multiply
-		// Manifests have checksums of their own, and composite ones of S3 cannot be checked.
+		// Manifests have their own checksums, and the client cannot check composite checksums of
+		// S3.
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	}}, options...)...), p.Bucket, p.Root}
 }
 
 // transportOf returns the configuration's transport, which has the certificates of AWS_CA_BUNDLE or
-// of a profile's ca_bundle, but not its limit of time: it holds for requests that take seconds.
+// of a profile's ca_bundle. It leaves out the time limit, which is meant for requests of a few
+// seconds.
 func transportOf(cfg aws.Config) *http.Transport {
 	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		return client.GetTransport()
@@ -42,9 +44,9 @@ func transportOf(cfg aws.Config) *http.Transport {
 	return awshttp.NewBuildableClient().GetTransport()
 }
 
-// Open gets an object, whose reading goes on where its connection breaks. The error wraps
-// fs.ErrNotExist if there is none, and fs.ErrPermission if it must not be read, or may not exist: S3
-// answers so to who must not list the bucket.
+// Open opens an object. If the connection breaks, reading resumes at that byte. The error wraps
+// fs.ErrNotExist if there is no such object. It wraps fs.ErrPermission if access is denied; S3 also
+// denies access to a missing object if the caller may not list the bucket.
 func (s *S3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(s.root + name)}
 	out, err := s.get(ctx, in)
@@ -72,7 +74,7 @@ func answerOf(out *s3.GetObjectOutput) answer {
 	return answer{out.Body, *out.ContentLength}
 }
 
-// get asks for an object, in the region that the bucket is in.
+// get requests an object in the bucket's region.
 func (s *S3Store) get(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObjectOutput, error) {
 	out, err := s.client.GetObject(ctx, in)
 	if region := elsewhere(err); region != "" {
@@ -100,7 +102,7 @@ func (s *S3Store) get(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObject
 	return nil, fmt.Errorf("s3://%s/%s: %w", s.bucket, *in.Key, reason)
 }
 
-// elsewhere returns the region that a bucket is in, if S3 says that it is in another one.
+// elsewhere returns the bucket's region, if the error says that the bucket is in another one.
 func elsewhere(err error) string {
 	var answer *smithyhttp.ResponseError
 	if !errors.As(err, &answer) {
@@ -112,7 +114,7 @@ func elsewhere(err error) string {
 	return answer.Response.Header.Get("X-Amz-Bucket-Region")
 }
 
-// forbidden is S3's answer that an object must not be read.
+// forbidden is S3's answer that access to an object is denied.
 type forbidden struct {
 	error
 	said string

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// silence is for how long a connection may bring nothing: a file is read for minutes, so that the
-// time of a request as a whole is no bound.
+// silence is the longest time in which a connection may deliver no data. A file takes minutes to
+// read, so a limit on the whole request would not help.
 const silence = time.Minute
 
-// watchSilence lets connections of a transport fail when they bring nothing for long.
+// watchSilence makes connections of a transport fail if they deliver no data for this time.
 func watchSilence(t *http.Transport) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -1,4 +1,4 @@
-// Package exportstest writes exports as DynamoDB does, for tests.
+// Package exportstest writes exports in DynamoDB's format, for tests.
 package exportstest
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Objects are what lies below AWSDynamoDB/ in a bucket, by name. They are an exports.Store.
+// Objects holds the objects below AWSDynamoDB/ in a bucket, by name. It implements exports.Store.
 type Objects struct {
 	mu    sync.Mutex
 	known map[string][]byte
-	// Fail, if it is set, fails an opening.
+	// Fail, if set, is called at each opening, and can make it fail.
 	Fail func(name string) error
 }
 
@@ -54,7 +54,7 @@ func (o *Objects) Open(_ context.Context, name string) (io.ReadCloser, error) {
 // Table is a table as its exports describe it.
 type Table struct{ ARN, ID string }
 
-// Full writes a full export, whose folder is called as its id, with the given items in each file.
+// Full writes a full export with the given items in each file. Its folder has the name of its id.
 func (o *Objects) Full(t Table, id string, at time.Time, files ...[]attribute.Item) error {
 	lines := make([][]string, len(files))
 	for i, file := range files {
@@ -65,14 +65,15 @@ func (o *Objects) Full(t Table, id string, at time.Time, files ...[]attribute.It
 	return o.write(t, id, id+"/data/", lines, map[string]any{"version": "2020-06-30", "exportTime": at.UTC().Format(time.RFC3339Nano)})
 }
 
-// Change is what an item was before a window and is at its end, and when it was last written in it.
+// Change holds an item's image before a window, its image at the end, and the time of its last
+// write in the window.
 type Change struct {
 	Keys, Old, New attribute.Item
 	Written        time.Time
 }
 
-// Window writes an incremental export from a time up to another one, with the given changes in each
-// file. Of the view NEW_IMAGE, old images are left out.
+// Window writes an incremental export from one time to another, with the given changes in each
+// file. With the view NEW_IMAGE it leaves out old images.
 func (o *Objects) Window(t Table, id string, from, to time.Time, view string, files ...[]Change) error {
 	lines := make([][]string, len(files))
 	for i, file := range files {
@@ -91,7 +92,8 @@ func (o *Objects) Window(t Table, id string, from, to time.Time, view string, fi
 		"exportFromTime": from.UTC().Format(time.RFC3339Nano), "exportToTime": to.UTC().Format(time.RFC3339Nano)})
 }
 
-// write writes files and manifests, to which summary adds what is of the kind of export.
+// write writes files and manifests. Summary has the members of the summary that depend on the kind
+// of export.
 func (o *Objects) write(t Table, id, data string, files [][]string, summary map[string]any) error {
 	items, list := 0, []byte(nil)
 	for i, file := range files {
