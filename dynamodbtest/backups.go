@@ -2,7 +2,7 @@ package dynamodbtest
 
 import "time"
 
-// maxRecoveryDays is how long the service keeps backups at most, and by default.
+// maxRecoveryDays is the maximum and default time for which the service keeps backups.
 const maxRecoveryDays = 35
 
 type recoverySpecification struct {
@@ -46,8 +46,8 @@ func (s *Server) describeBackups(ref *tableRef) (any, error) {
 	return t.describeBackups(s.Now()), nil
 }
 
-// updateBackups turns point-in-time recovery on, which begins to keep every image of every item, or
-// off, which forgets them. Turned on again it begins anew.
+// updateBackups turns point-in-time recovery on or off. While it is on, every image of every item
+// is kept. Turning it off deletes the history, so turning it on again starts from nothing.
 func (s *Server) updateBackups(req *updateBackupsRequest) (any, error) {
 	spec := req.PointInTimeRecoverySpecification
 	if spec == nil || spec.PointInTimeRecoveryEnabled == nil {

@@ -26,7 +26,7 @@ type writeRequest struct {
 
 func (r *batchWriteRequest) subject() (string, string) { return onlyTable(r.RequestItems) }
 
-// onlyTable returns the table of a batch that names one; other batches have no subject.
+// onlyTable returns the table of a batch that names only one; other batches have no subject.
 func onlyTable[V any](items map[string]V) (string, string) {
 	if len(items) != 1 {
 		return "", ""
@@ -56,7 +56,8 @@ func (s *Server) batchWrite(req *batchWriteRequest) (any, error) {
 	for _, name := range sortedKeys(req.RequestItems) {
 		n := len(req.RequestItems[name])
 		if total += n; n == 0 || n > maxBatchWrites {
-			// The service shows all of the requests here; this server their number, as errors hold no item data.
+			// The service shows all requests here. This server shows only their number, because its
+			// errors contain no item data.
 			return nil, validation("1 validation error detected: Value '{%s=[%d requests]}' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: [Member must have length less than or equal to 25, Member must have length greater than or equal to 1]", name, n)
 		}
 	}
@@ -203,7 +204,7 @@ func (s *Server) batchGet(req *batchGetRequest) (any, error) {
 	if total > maxBatchGets {
 		return nil, validation("Too many items requested for the BatchGetItem call")
 	}
-	// Unprocessed is the part beyond 16 MB, which the client asks for again.
+	// Unprocessed is the part beyond 16 MB, which the client requests again.
 	answers, unprocessed := newResponse(), newResponse()
 	var meters []*meter
 	budget := maxBatchBytes
@@ -262,7 +263,7 @@ func (t *table) readKeys(items []item.Item) ([]primaryKey, error) {
 	return keys, nil
 }
 
-// getMany reads keys while the budget of bytes lasts and returns those left over.
+// getMany reads items until the budget of bytes is used up, and returns the remaining keys.
 func (t *table) getMany(keys []primaryKey, consistent bool, budget *int, m *meter) (found [][]byte, rest []primaryKey) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -291,7 +292,7 @@ func joinItems(items [][]byte) []byte {
 	return append(dst, ']')
 }
 
-// without returns the request for the keys that are left over, as UnprocessedKeys gives it.
+// without returns the request for the remaining keys, in the form of UnprocessedKeys.
 func (k *keysAndAttributes) without(rest []primaryKey) ([]byte, error) {
 	left := *k
 	left.Keys = nil

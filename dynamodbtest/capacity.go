@@ -12,13 +12,14 @@ const (
 	writeUnit = 1024
 )
 
-// meter adds up the capacity units that a request consumes of one table and its indexes.
+// meter adds up the capacity units that a request consumes on one table and its indexes.
 type meter struct {
 	returned      string // ReturnConsumedCapacity
 	table         string
-	units         float64 // of the table itself
+	units         float64 // units of the table itself
 	global, local map[string]float64
-	// kind is "Read" or "Write" for operations that tell it beside the sum, as transactions do.
+	// kind is "Read" or "Write" for operations that report the kind in addition to the sum, such as
+	// transactions.
 	kind string
 }
 
@@ -27,7 +28,7 @@ func newMeter(returned, table string) meter { return meter{returned: returned, t
 
 func (m *meter) wanted() bool { return m.returned == "TOTAL" || m.returned == "INDEXES" }
 
-// read counts a read of so many bytes of the table.
+// read counts a read of size bytes from the table.
 func (m *meter) read(size int, consistent bool) { m.units += readUnits(size, consistent) }
 
 // readIndex counts a read of an index.
@@ -35,7 +36,8 @@ func (m *meter) readIndex(x *secondaryIndex, size int, consistent bool) {
 	m.add(x, readUnits(size, consistent))
 }
 
-// write counts a write of the larger of the two images, and what it made the indexes write.
+// write counts a write to the table, where size is the larger of the two images, and the writes to
+// its indexes.
 func (m *meter) write(size int, indexes []indexWrite) {
 	m.units += writeUnits(size)
 	for _, w := range indexes {
@@ -54,7 +56,8 @@ func (m *meter) add(x *secondaryIndex, units float64) {
 	(*to)[x.name] += units
 }
 
-// readUnits returns a unit for each 4 KB, half if not consistent, and at least the smallest part.
+// readUnits returns the cost of a read: one unit for each started 4 KB, half of that if the read is
+// not consistent.
 func readUnits(size int, consistent bool) float64 {
 	units := float64(max(1, (size+readUnit-1)/readUnit))
 	if !consistent {
@@ -63,7 +66,7 @@ func readUnits(size int, consistent bool) float64 {
 	return units
 }
 
-// writeUnits returns a unit for each KB, at least one.
+// writeUnits returns the cost of a write: one unit for each started KB, at least one.
 func writeUnits(size int) float64 { return float64(max(1, (size+writeUnit-1)/writeUnit)) }
 
 // appendJSON appends the ConsumedCapacity structure.

@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// Shard describes a shard of a table's latest stream as it really is, whatever the
-// listing shows.
+// Shard describes the true state of a shard of a table's latest stream, which a listing may show
+// differently.
 type Shard struct {
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"`
-	// Open is whether the shard takes records.
+	// Open says that the shard accepts records.
 	Open bool `json:"open"`
-	// FirstHash and LastHash bound the hashes of partition keys it owns.
+	// FirstHash and LastHash bound the range of partition key hashes that it owns.
 	FirstHash uint64 `json:"first_hash,string"`
 	LastHash  uint64 `json:"last_hash,string"`
-	// Starting is at or below the first sequence number; Ending is above the last, and
-	// empty while the shard is open.
+	// Starting is less than or equal to the first sequence number. Ending is greater than the last
+	// one, and empty while the shard is open.
 	Starting string `json:"starting"`
 	Ending   string `json:"ending,omitempty"`
-	// Records counts those not trimmed, Trimmed those that were.
+	// Records counts the records that are kept, Trimmed the trimmed ones.
 	Records int   `json:"records"`
 	Trimmed int64 `json:"trimmed"`
 }
 
-// AdvanceClock moves the server's time by d, back if d is negative, on top of its Clock.
+// AdvanceClock shifts the server's time relative to its Clock by d, backwards if d is negative.
 func (s *Server) AdvanceClock(d time.Duration) { s.offset.Add(int64(d)) }
 
-// Fail makes calls to come fail.
+// Fail makes future calls fail.
 func (s *Server) Fail(f Fault) { s.faults.add(f) }
 
-// ClearFaults takes back every fault that Fail announced and that was not met yet.
+// ClearFaults removes every fault of Fail that has not occurred yet.
 func (s *Server) ClearFaults() { s.faults.clear() }
 
 // Calls returns how many calls of the operation, such as "GetRecords", arrived and could be
-// decoded, failed ones included.
+// decoded, including failed ones.
 func (s *Server) Calls(operation string) int { return s.faults.count(operation) }
 
-// withTable locks the named table and calls change. The errors of the controls are
-// those of the API.
+// withTable locks the named table and calls change. Its errors, like all errors of controls, are
+// errors of the API.
 func (s *Server) withTable(name string, change func(t *table, now time.Time) error) error {
 	t, err := s.findNamed(refTo(name))
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Server) withTable(name string, change func(t *table, now time.Time) err
 	return change(t, s.Now())
 }
 
-// withShard finds a shard in any stream of the table that may be read.
+// withShard calls change for a shard of any readable stream of the table.
 func (s *Server) withShard(tableName, shardID string, change func(st *stream, sh *shard, now time.Time) error) error {
 	return s.withTable(tableName, func(t *table, now time.Time) error {
 		for _, st := range t.streams {
@@ -63,7 +63,7 @@ func (s *Server) withShard(tableName, shardID string, change func(st *stream, sh
 	})
 }
 
-// Shards lists the shards of the table's latest stream by id, hidden ones included.
+// Shards lists the shards of the table's latest stream by id, including hidden ones.
 func (s *Server) Shards(tableName string) ([]Shard, error) {
 	var shards []Shard
 	err := s.withTable(tableName, func(t *table, now time.Time) error {
@@ -82,8 +82,8 @@ func (s *Server) Shards(tableName string) ([]Shard, error) {
 	return shards, err
 }
 
-// ShardOf returns the open shard that would take a change of the item with this partition
-// key, given as text: a string, the canonical decimal of a number, or raw bytes.
+// ShardOf returns the open shard to which a change of the item with this partition key would go.
+// The key is given as text: a string, the canonical decimal of a number, or raw bytes.
 func (s *Server) ShardOf(tableName, partitionKey string) (string, error) {
 	id := ""
 	err := s.withTable(tableName, func(t *table, _ time.Time) error {
@@ -127,8 +127,8 @@ func (s *Server) replaceShard(tableName, shardID string, n int) (children []stri
 	return children, err
 }
 
-// TrimTo removes at once all records of the table's streams that were written at the
-// time or before, and the closed shards that ended by then, as if they were 24 hours old.
+// TrimTo immediately removes all records of the table's streams that were written at or before the
+// time, and closed shards that ended by then, as if they were 24 hours old.
 func (s *Server) TrimTo(tableName string, until time.Time) error {
 	return s.withTable(tableName, func(t *table, now time.Time) error {
 		for _, st := range t.streams {
@@ -139,7 +139,7 @@ func (s *Server) TrimTo(tableName string, until time.Time) error {
 	})
 }
 
-// ExpireIterators makes every iterator given out so far for the table's streams expire.
+// ExpireIterators expires every iterator issued so far for the table's streams.
 func (s *Server) ExpireIterators(tableName string) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		for _, st := range t.streams {
@@ -149,8 +149,7 @@ func (s *Server) ExpireIterators(tableName string) error {
 	})
 }
 
-// HideShard keeps a shard out of DescribeStream until the time; it can be read all the
-// same.
+// HideShard omits a shard from DescribeStream until the given time. The shard can still be read.
 func (s *Server) HideShard(tableName, shardID string, until time.Time) error {
 	return s.withShard(tableName, shardID, func(_ *stream, sh *shard, _ time.Time) error {
 		sh.hiddenUntil = until
@@ -158,7 +157,8 @@ func (s *Server) HideShard(tableName, shardID string, until time.Time) error {
 	})
 }
 
-// ShowOpen lists a closed shard without its ending sequence number until the time.
+// ShowOpen makes DescribeStream list a closed shard without its ending sequence number until the
+// given time.
 func (s *Server) ShowOpen(tableName, shardID string, until time.Time) error {
 	return s.withShard(tableName, shardID, func(_ *stream, sh *shard, _ time.Time) error {
 		sh.shownOpenUntil = until
@@ -166,8 +166,8 @@ func (s *Server) ShowOpen(tableName, shardID string, until time.Time) error {
 	})
 }
 
-// DelayListing makes every shard born from now on listed only after children, and every
-// shard closed from now on shown open for closings.
+// DelayListing delays the listing of shards that are created from now on by the duration children.
+// Shards that are closed from now on are shown as open for the duration closings.
 func (s *Server) DelayListing(tableName string, children, closings time.Duration) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		t.childrenDelay, t.closingDelay = children, closings
@@ -175,7 +175,7 @@ func (s *Server) DelayListing(tableName string, children, closings time.Duration
 	})
 }
 
-// SetListingPage makes pages of DescribeStream end after n shards; 0 restores 100.
+// SetListingPage limits pages of DescribeStream to n shards; 0 restores the limit of 100.
 func (s *Server) SetListingPage(tableName string, n int) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		t.listingPage = max(n, 0)
@@ -183,8 +183,8 @@ func (s *Server) SetListingPage(tableName string, n int) error {
 	})
 }
 
-// RepeatPages makes the next n calls of DescribeStream that continue a listing give the
-// page before once more.
+// RepeatPages makes the next n calls of DescribeStream that continue a listing return the previous
+// page again.
 func (s *Server) RepeatPages(tableName string, n int) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		t.repeatPages = n
@@ -192,8 +192,8 @@ func (s *Server) RepeatPages(tableName string, n int) error {
 	})
 }
 
-// EmptyPages makes the next n pages of a shard's records empty. Each has a next
-// iterator, even where the shard is at its end.
+// EmptyPages makes the next n pages of a shard's records empty. Each has a next iterator, even at
+// the end of the shard.
 func (s *Server) EmptyPages(tableName, shardID string, n int) error {
 	return s.withShard(tableName, shardID, func(_ *stream, sh *shard, _ time.Time) error {
 		sh.emptyPages = n
@@ -201,8 +201,8 @@ func (s *Server) EmptyPages(tableName, shardID string, n int) error {
 	})
 }
 
-// SetRecordTimeOffset adds d to the approximate creation times of records to come; a
-// second back is what DynamoDB itself has been seen to do.
+// SetRecordTimeOffset adds d to the approximate creation times of future records. DynamoDB itself
+// has been observed to go back by a second.
 func (s *Server) SetRecordTimeOffset(tableName string, d time.Duration) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		t.timeOffset = d
@@ -210,8 +210,8 @@ func (s *Server) SetRecordTimeOffset(tableName string, d time.Duration) error {
 	})
 }
 
-// SetNextSequenceNumber makes the next record of an open shard take a number above n,
-// which must not be below the numbers given out already (S3).
+// SetNextSequenceNumber makes the next record of an open shard get a number greater than n, which
+// must not be less than the numbers already used (S3).
 func (s *Server) SetNextSequenceNumber(tableName, shardID, n string) error {
 	return s.withShard(tableName, shardID, func(_ *stream, sh *shard, _ time.Time) error {
 		if !sh.open() || !validSequence(n) || compareSequence(n, sh.last) < 0 {
@@ -222,8 +222,8 @@ func (s *Server) SetNextSequenceNumber(tableName, shardID, n string) error {
 	})
 }
 
-// RestartSequences decides whether children begin at the server's first sequence
-// number again, below their parents' numbers, instead of above them.
+// RestartSequences decides whether children begin at the server's first sequence number again,
+// which is less than their parents' numbers, instead of above these.
 func (s *Server) RestartSequences(tableName string, restart bool) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		t.restartSequences = restart
@@ -231,7 +231,8 @@ func (s *Server) RestartSequences(tableName string, restart bool) error {
 	})
 }
 
-// SetAutoRoll makes every open shard of this age roll when next touched; 0 stops it.
+// SetAutoRoll makes every open shard that has reached this age roll when it is next used; 0 turns
+// this off.
 func (s *Server) SetAutoRoll(tableName string, every time.Duration) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		t.autoRoll = every

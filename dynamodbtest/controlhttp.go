@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// controlPrefix is where the controls are mounted if Options.Control is set.
+// controlPrefix is the path of the controls if Options.Control is set.
 const controlPrefix = "/_control/"
 
-// control is the body of a POST to /_control/<name>: the parameters of the method of
-// that name, those it does not have left out.
+// control is the body of a POST to /_control/<name>: the parameters of the method of that name.
+// Other members are absent.
 type control struct {
 	Table string `json:"table"`
 	Shard string `json:"shard"`
-	// Until is a point in time, RFC 3339. After is an alternative: from now.
+	// Until is a point in time in RFC 3339. Alternatively, After is a duration from now.
 	Until    time.Time `json:"until"`
 	After    duration  `json:"after"`
 	Duration duration  `json:"duration"`

@@ -1,45 +1,44 @@
 // Package dynamodbtest is an embedded DynamoDB with streams. It serves tests and demonstrations. A
-// Server is an http.Handler that speaks the services' own protocol (AWS JSON 1.0), so that the AWS
-// SDKs, the AWS CLI and boto3 use it unchanged: point AWS_ENDPOINT_URL_DYNAMODB and
-// AWS_ENDPOINT_URL_DYNAMODB_STREAMS at it. Signatures are not verified and every account is the
-// same account.
+// Server is an http.Handler that speaks the services' own protocol (AWS JSON 1.0), so the AWS SDKs,
+// the AWS CLI and boto3 can use it unchanged: point AWS_ENDPOINT_URL_DYNAMODB and
+// AWS_ENDPOINT_URL_DYNAMODB_STREAMS at it. It does not verify signatures, and all accounts are one
+// account.
 //
-// # What it is for
+// # Purpose
 //
-// Programs that read streams meet their hazards rarely and never on demand:
-// shards that split and roll, children listed late, iterators that expire, records
-// trimmed after 24 hours, sequence numbers that grow a digit. Here each of them is
-// one call on the Server, and time is an injected Clock, so a test of them is
-// deterministic and takes no time.
+// Programs that read streams meet the hazards of streams rarely, and never on demand: shards that
+// split and roll, children listed late, iterators that expire, records trimmed after 24 hours,
+// sequence numbers that grow a digit. Here each of them is one call on the Server, and time is an
+// injected Clock, so a test of them is deterministic and takes no time.
 //
-// # What it promises
+// # Guarantees
 //
-// Where the AWS documentation leaves a choice, the server takes the one that is
-// harder on its client: sequence numbers have gaps, restart from shard to shard if
-// asked, and the numbers that bound a shard belong to no record. It has every operation on
-// items, with expressions or with the parameters that they replaced, secondary indexes,
-// transactions, time to live, tags, streams, point-in-time recovery and exports. What it does not
-// implement (PartiQL, restores, global tables, and more) it refuses with a ValidationException or
-// UnknownOperationException that names it; nothing is silently ignored. Given the
-// same clock readings, seed and order of requests it gives the same answers, including
-// shard ids, sequence numbers and the order of scans, which is that of the MD5 of the
-// partition key.
+// If the AWS documentation leaves a choice, the server takes the harder one for its client:
+// sequence numbers have gaps, restart from shard to shard on request, and the numbers that bound a
+// shard belong to no record. It has every operation on items, with expressions or with the
+// parameters that they replaced, secondary indexes, transactions, time to live, tags, streams,
+// point-in-time recovery and exports. It rejects features that it does not implement (PartiQL,
+// restores, global tables, and more) with a ValidationException or UnknownOperationException that
+// names the feature; it ignores nothing silently. With the same clock readings, seed and order of
+// requests it gives the same answers, including shard ids, sequence numbers and the order of scans,
+// which follows the MD5 of the partition key.
 //
-// It does not imitate throughput limits, propagation delays of tables, or eventual
-// consistency of reads: every read is consistent, and a table is active as soon as it
-// is created. Throttling is a Fault. Messages of errors are the service's own where they
-// are known, but never repeat values or keys.
+// It does not imitate throughput limits, propagation delays of tables, or eventual consistency of
+// reads: every read is consistent, and a table is active as soon as it is created. Throttling can
+// be injected as a Fault. Error messages are the service's own if they are known, but never repeat
+// values or keys.
 //
 // # Exports
 //
 // With point-in-time recovery a table's history is kept in memory, and ExportTableToPointInTime
 // writes full and incremental exports in the folders, manifests and files of the service (no Ion),
-// to a directory or to memory. They are read at the server's own address as from S3, in path style.
+// to a directory or to memory. Clients read them at the server's own address as from S3, in path
+// style.
 //
 // # Controls from another process
 //
-// With Options.Control, a POST to /_control/<name> does what the method of Server of
-// that name does, with its parameters as JSON; /_control/ alone answers with the names.
+// With Options.Control, a POST to /_control/<name> calls the method of Server with that name, with
+// its parameters as JSON. /_control/ without a name returns all names.
 //
 //	curl -X POST localhost:8000/_control/shards -d '{"table":"Orders"}'
 //	curl -X POST localhost:8000/_control/split -d '{"table":"Orders","shard":"shardId-…"}'
@@ -54,20 +53,20 @@
 //   - S2 A shard has at most one parent, and the parent was closed before the shard
 //     took its first record.
 //   - S3 Sequence numbers rise strictly inside a shard, as numbers.
-//   - S4 A write that leaves the item as it was makes no record.
-//   - S5 Only the end of a closed shard is answered without a next iterator.
-//   - S6 A record is readable until it is 24 hours old and not afterwards.
+//   - S4 A write that does not change the item makes no record.
+//   - S5 Only at the end of a closed shard does an answer have no next iterator.
+//   - S6 A record is readable until it is 24 hours old, and not later.
 //
 // # Files
 //
-// server.go, operations.go, error.go and response.go are the protocol; tableops.go and
-// table.go the tables, index.go and key.go how items lie in them, indexspec.go and
-// secondary.go their secondary indexes; write.go decides a write, and itemops.go, batch.go
-// and transaction.go are the operations that make them; source.go, page.go, scan.go and
-// query.go read; legacy.go reads the parameters that expressions replaced; capacity.go adds
-// up what all that consumes; stream.go, shard.go, sequence.go, iterator.go and streamops.go
-// are the streams; ttl.go expires items and tags.go keeps tags; history.go and
-// backups.go are point-in-time recovery, export.go writes exports, and objects.go serves them; fault.go, control.go and
-// controlhttp.go are for tests. Values are those of package cdc and their wire form is in
-// package item; expressions have a package of their own.
+// server.go, operations.go, error.go and response.go implement the protocol. tableops.go and
+// table.go implement tables, index.go and key.go the storage of items, indexspec.go and
+// secondary.go secondary indexes. write.go decides a write; itemops.go, batch.go and transaction.go
+// are the operations that write. source.go, page.go, scan.go and query.go read. legacy.go reads the
+// parameters that expressions replaced. capacity.go adds up consumed capacity. stream.go, shard.go,
+// sequence.go, iterator.go and streamops.go implement streams. ttl.go expires items, and tags.go
+// keeps tags. history.go and backups.go implement point-in-time recovery, export.go writes exports,
+// and objects.go serves them. fault.go, control.go and controlhttp.go are for tests. Values come
+// from package attribute, their wire form is in package item, and expressions are in package
+// expression.
 package dynamodbtest

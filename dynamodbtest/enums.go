@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// This file refuses members whose values are none of an enumeration. The service reports all of a request in one error.
+// This file rejects members whose values are not in their enumeration. Like the service, it reports
+// all violations of a request in one error.
 
-// returnValues are all that ReturnValues may be, in the order of the service's message.
+// returnValues are all values of ReturnValues, in the order of the service's message.
 var returnValues = []string{"ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"}
 
-// enum returns the constraint that a member, if given, has one of the values; empty if it is
-// satisfied.
+// enum returns the violated constraint if a member is given and has none of the values; otherwise
+// "".
 func enum(member, value string, values ...string) string {
 	if value == "" || slices.Contains(values, value) {
 		return ""
@@ -20,7 +21,7 @@ func enum(member, value string, values ...string) string {
 	return fmt.Sprintf("Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", value, member, strings.Join(values, ", "))
 }
 
-// constraints returns those of a request that are not satisfied, in one error.
+// constraints returns one error for all violated constraints of a request.
 func constraints(violations ...string) error {
 	violated := slices.DeleteFunc(violations, func(v string) bool { return v == "" })
 	switch len(violated) {
@@ -32,17 +33,18 @@ func constraints(violations ...string) error {
 	return validation("%d validation errors detected: %s", len(violated), strings.Join(violated, "; "))
 }
 
-// enumCapacity returns the constraint on ReturnConsumedCapacity; empty if it is satisfied.
+// enumCapacity returns the violated constraint on ReturnConsumedCapacity; "" if it is satisfied.
 func enumCapacity(value string) string {
 	return enum("returnConsumedCapacity", value, "INDEXES", "TOTAL", "NONE")
 }
 
-// enumMetrics returns the constraint on ReturnItemCollectionMetrics.
+// enumMetrics returns the violated constraint on ReturnItemCollectionMetrics; "" if it is
+// satisfied.
 func enumMetrics(value string) string {
 	return enum("returnItemCollectionMetrics", value, "SIZE", "NONE")
 }
 
-// checkEnums returns the check of Query and Scan.
+// checkEnums checks the enumerations of Query and Scan.
 func (o *readOptions) checkEnums() error {
 	return constraints(enumCapacity(o.ReturnConsumedCapacity), enum("select", o.Select, selects...), enum("conditionalOperator", o.ConditionalOperator, "OR", "AND"))
 }
@@ -93,7 +95,7 @@ func (req *updateTableRequest) checkEnums() error {
 	return constraints(append(violations, enumTable(req.BillingMode, req.StreamSpecification, req.TableClass)...)...)
 }
 
-// enumTable returns the constraints on what CreateTable and UpdateTable both have.
+// enumTable returns the violated constraints on the members that CreateTable and UpdateTable share.
 func enumTable(mode string, stream *streamSpecification, class string) []string {
 	violations := []string{enum("billingMode", mode, "PROVISIONED", "PAY_PER_REQUEST"), enum("tableClass", class, "STANDARD", "STANDARD_INFREQUENT_ACCESS")}
 	if stream != nil {
@@ -116,7 +118,7 @@ func enumKeys(member string, elements []keyElement) (violations []string) {
 	return violations
 }
 
-// enums returns the constraints on an index; member is where it stands in the request.
+// enums returns the violated constraints on an index; member is its place in the request.
 func (spec *indexSpecification) enums(member string) []string {
 	violations := enumKeys(member+".keySchema", spec.KeySchema)
 	if spec.Projection != nil {

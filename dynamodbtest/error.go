@@ -11,14 +11,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// Error is an error as the services answer it. The controls of Server return it too.
+// Error is an error answer of the services. The controls of Server return it too.
 type Error struct {
 	// Code is the error's type without its namespace, such as "ValidationException".
 	Code string
-	// Message holds no item data.
+	// Message contains no item data.
 	Message string
 
-	status int // HTTP
+	status int // HTTP status
 	kind   errorKind
 	// item is the existing item that ConditionalCheckFailedException may carry.
 	item []byte
@@ -26,7 +26,7 @@ type Error struct {
 	reasons []cancellation
 }
 
-// errorKind tells apart refusals of one code that operations treat differently.
+// errorKind distinguishes errors of one code that operations treat differently.
 type errorKind uint8
 
 const (
@@ -47,7 +47,7 @@ func kindOf(err error) errorKind {
 	return api.kind
 }
 
-// of marks an error.
+// of sets the kind of an error.
 func (e *Error) of(kind errorKind) *Error {
 	e.kind = kind
 	return e
@@ -55,8 +55,8 @@ func (e *Error) of(kind errorKind) *Error {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Namespaces of error types, as the services send them in __type. Clients look only
-// at what follows the '#'.
+// Namespaces of error types, as the services send them in __type. Clients use only the part after
+// the '#'.
 const (
 	namespaceDynamoDB = "com.amazonaws.dynamodb.v20120810#"
 	namespaceValidate = "com.amazon.coral.validate#"
@@ -74,8 +74,8 @@ var errorNamespaces = map[string]string{
 	"ServiceUnavailable":          namespaceService,
 }
 
-// newError makes an error of the named type with the HTTP status the service uses for
-// it: 500 for InternalServerError, 503 for ServiceUnavailable, else 400.
+// newError makes an error of the named type with the HTTP status the service uses for it: 500 for
+// InternalServerError, 503 for ServiceUnavailable, otherwise 400.
 func newError(code, message string) *Error {
 	status := http.StatusBadRequest
 	switch code {
@@ -91,7 +91,8 @@ func validation(format string, args ...any) *Error {
 	return newError("ValidationException", fmt.Sprintf(format, args...))
 }
 
-// unsupported refuses a request member that the service knows and this server does not.
+// unsupported returns the error for a request member that the service supports and this server does
+// not.
 func unsupported(member string) *Error {
 	return validation("%s is not supported by this server", member)
 }
@@ -100,7 +101,7 @@ func resourceNotFound(format string, args ...any) *Error {
 	return newError("ResourceNotFoundException", fmt.Sprintf(format, args...))
 }
 
-// asError turns any error of a handler into one with a type and a status.
+// asError turns any error of a handler into an *Error.
 func asError(err error) *Error {
 	var api *Error
 	if errors.As(err, &api) {
@@ -122,7 +123,7 @@ func asError(err error) *Error {
 	if errors.As(err, &wrongType) {
 		return newError("SerializationException", "Unexpected JSON type for member "+wrongType.Field)
 	}
-	// encoding/json has no type for this error, only its text.
+	// encoding/json has only a text for this error, no type.
 	if member, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
 		return unsupported("Request member " + strings.Trim(member, `"`))
 	}
@@ -136,8 +137,8 @@ type cancellation struct {
 	Item    json.RawMessage `json:"Item,omitempty"`
 }
 
-// body returns the JSON of the error. The word before the reasons in the type of a
-// cancelled transaction's member is "Message" with a capital, as the service has it.
+// body returns the JSON of the error. As in the service, the member with the text is "message" in
+// an error, but "Message" in a cancellation reason.
 func (e *Error) body() []byte {
 	namespace, ok := errorNamespaces[e.Code]
 	if !ok {

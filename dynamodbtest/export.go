@@ -21,7 +21,7 @@ const (
 	mostWindow  = 24 * time.Hour
 )
 
-// exportTokens is for how long a client token asks for the same export.
+// exportTokens is how long a client token identifies the same export.
 const exportTokens = 8 * time.Hour
 
 const (
@@ -52,19 +52,19 @@ type exportRequest struct {
 
 func (r *exportRequest) subject() (string, string) { return tableOfARN(r.TableArn), "" }
 
-// export is one that was asked for. The Server's mu guards it.
+// export is a requested export. The Server's mu guards it.
 type export struct {
 	table       *table
 	arn, id     string
-	token, asks string // the client's token, and what it asked for
+	token, asks string // the client's token, and its request as JSON
 	bucket      string
 	prefix      string
 	kind, view  string
-	filter      json.RawMessage // as it was asked for
-	selects     *selection      // by filter; nil: everything
-	from, to    time.Time       // of a full export, to is its time
+	filter      json.RawMessage // as requested
+	selects     *selection      // from filter; nil: everything
+	from, to    time.Time       // for a full export, to is its time
 	began, ends time.Time
-	manifest    string // once it is complete
+	manifest    string // set once the export is complete
 	failure     string
 	items       int
 	bytes       int
@@ -77,7 +77,7 @@ func timeOf(epoch *float64, otherwise time.Time) time.Time {
 	return time.UnixMicro(int64(*epoch * 1e6)).UTC()
 }
 
-// startExport accepts an export, which is complete after Options.ExportTakes.
+// startExport accepts an export. It is complete after Options.ExportTakes.
 func (s *Server) startExport(req *exportRequest) (any, error) {
 	e, err := s.checkExport(req)
 	if err != nil {
@@ -260,7 +260,7 @@ func (s *Server) listExports(req *listExportsRequest) (any, error) {
 	return out, nil
 }
 
-// finishExports writes what is due by now.
+// finishExports writes the exports that are due.
 func (s *Server) finishExports() {
 	now := s.Now()
 	s.mu.Lock()
@@ -279,13 +279,13 @@ func (s *Server) finishExports() {
 	}
 }
 
-// dataFile is one data file: its lines, and how many there are.
+// dataFile is one data file: its lines and the number of items.
 type dataFile struct {
 	lines bytes.Buffer
 	items int
 }
 
-// lines makes the content of so many data files.
+// lines makes the content of count data files.
 func (e *export) lines(count uint64) ([]dataFile, error) {
 	e.table.mu.RLock()
 	defer e.table.mu.RUnlock()
@@ -328,8 +328,8 @@ func (e *export) lines(count uint64) ([]dataFile, error) {
 	return files, nil
 }
 
-// write writes the folder of an export: data of a full one in its own folder, of incremental ones
-// in a folder that they share.
+// write writes the files of an export. Data of a full export goes to its own folder, data of
+// incremental exports to a folder that they share.
 func (e *export) write(to *objects, files []dataFile) error {
 	root := "AWSDynamoDB/"
 	if e.prefix != "" {
@@ -348,7 +348,7 @@ func (e *export) write(to *objects, files []dataFile) error {
 		var packed bytes.Buffer
 		z := gzip.NewWriter(&packed)
 		if files[i].items > 0 { // the service writes an empty partition as an empty archive
-			_, _ = z.Write(files[i].lines.Bytes()) // into memory
+			_, _ = z.Write(files[i].lines.Bytes()) // a write to memory cannot fail
 		}
 		if err := z.Close(); err != nil {
 			return err
@@ -428,7 +428,7 @@ func checksum(content []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// fileName is 26 characters, like the service's.
+// fileName returns a name of 26 characters, like the service's.
 func fileName(arn string, i int) string {
 	const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 	sum := md5.Sum(fmt.Appendf(nil, "%s/%d", arn, i))

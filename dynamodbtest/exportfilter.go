@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// exportFilter is what an export is to show of the table, FilterSpecification of the API.
+// exportFilter limits the export to a part of the table (FilterSpecification of the API).
 type exportFilter struct {
 	expressionParameters
 	FilterExpression       *string
@@ -13,7 +13,7 @@ type exportFilter struct {
 	ProjectionExpression   *string
 }
 
-// filterOf reads the filter of an export; nil shows everything.
+// filterOf parses the filter of an export; nil means no filter.
 func filterOf(text json.RawMessage, kind string) (*selection, error) {
 	var f *exportFilter
 	if len(text) > 0 {
@@ -39,7 +39,7 @@ func filterOf(text json.RawMessage, kind string) (*selection, error) {
 	return o.selection(b, nil)
 }
 
-// shown returns what an export has of an image; nil if it has nothing of it.
+// shown returns the part of an image that the export contains; nil if it contains none.
 func (e *export) shown(image *stored) ([]byte, error) {
 	if e.selects == nil {
 		return image.wire, nil

@@ -9,21 +9,21 @@ import (
 type Fault struct {
 	// Operation is the API name, such as "GetRecords"; empty means every operation.
 	Operation string `json:"operation"`
-	// Table and Shard narrow the fault to one table and to one shard (of the operations
-	// that name a shard); empty means all.
+	// Table and Shard limit the fault to one table and one shard (for operations that name a
+	// shard); empty means all.
 	Table string `json:"table"`
 	Shard string `json:"shard"`
 	// Error is the type of the error, such as "LimitExceededException"; default
-	// "InternalServerError", which is answered with HTTP status 500.
+	// "InternalServerError", which has HTTP status 500.
 	Error string `json:"error"`
-	// Message is the error's message; there is a default.
+	// Message is the error's message; if empty, a default is used.
 	Message string `json:"message"`
 	// Skip lets this many matching calls pass first.
 	Skip int `json:"skip"`
 	// Times is how many calls fail; 0 means one, a negative number means all.
 	Times int `json:"times"`
-	// AfterEffect lets the call take effect and fails only its answer: the outcome that
-	// a client cannot know.
+	// AfterEffect lets the call take effect and makes only its answer fail, so the client does not
+	// know the outcome.
 	AfterEffect bool `json:"after_effect"`
 }
 
@@ -41,7 +41,7 @@ func (f *Fault) matches(operation, table, shard string) bool {
 		(f.Shard == "" || f.Shard == shard)
 }
 
-// faultList holds the faults to come and counts the calls.
+// faultList holds the pending faults and counts the calls.
 type faultList struct {
 	mu     sync.Mutex
 	faults []*Fault
@@ -60,8 +60,8 @@ func (l *faultList) add(f Fault) {
 	l.faults = append(l.faults, &f)
 }
 
-// take counts the call and returns the fault that it meets, if any. Of several
-// matching faults the one added first goes first.
+// take counts the call and returns the fault that applies to it, if any. Of several matching
+// faults, the one that was added first applies.
 func (l *faultList) take(operation, table, shard string) *Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()

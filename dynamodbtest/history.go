@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
-// history is what point-in-time recovery keeps of a table: every image of every item since it was
+// history is the data of point-in-time recovery for a table: every image of every item since it was
 // turned on, or since the recovery period began. The table's mu guards it.
 type history struct {
 	since time.Time
@@ -22,13 +22,13 @@ type lifeline struct {
 	revisions []revision
 }
 
-// revision is what an item was from a time on; without an image it was none.
+// revision is the state of an item from a time on; a nil image means that it did not exist.
 type revision struct {
 	at    time.Time
 	image *stored
 }
 
-// remember begins a history with the items that are there.
+// remember starts a history with the existing items.
 func (t *table) remember(now time.Time, days int) error {
 	h := &history{since: now, days: days, items: map[string]*lifeline{}}
 	var failed error
@@ -49,7 +49,7 @@ func (t *table) remember(now time.Time, days int) error {
 	return failed
 }
 
-// add takes in a write, and forgets what lies before the recovery period.
+// add records a write, and drops images older than the recovery period.
 func (h *history) add(c change, now time.Time) {
 	l := h.items[c.key.order]
 	if l == nil {
@@ -66,7 +66,7 @@ func (h *history) add(c change, now time.Time) {
 	}
 }
 
-// first returns the earliest time of which the history knows.
+// first returns the earliest time that the history covers.
 func (h *history) first(now time.Time) time.Time {
 	if first := now.AddDate(0, 0, -h.days); first.After(h.since) {
 		return first
@@ -74,7 +74,7 @@ func (h *history) first(now time.Time) time.Time {
 	return h.since
 }
 
-// order has the history's items as a scan returns them.
+// order returns the history's items in the order of a scan.
 func (h *history) order() []*lifeline {
 	var all []*lifeline
 	for _, key := range slices.Sorted(maps.Keys(h.items)) {
@@ -83,7 +83,7 @@ func (h *history) order() []*lifeline {
 	return all
 }
 
-// at returns the item as of a time: what was written up to it.
+// at returns the item as it was at a time, after all writes up to that time.
 func (l *lifeline) at(when time.Time) *stored {
 	var image *stored
 	for _, r := range l.revisions {
@@ -95,8 +95,9 @@ func (l *lifeline) at(when time.Time) *stored {
 	return image
 }
 
-// within returns an item's images before a window and at its end, and the last write in it; none if
-// it was not written, or is there neither before nor after.
+// within returns an item's images before a window and at its end, and the time of its last write in
+// the window. Changed is false if the item was not written in the window, or exists neither before
+// nor after it.
 func (l *lifeline) within(from, to time.Time) (before, after *stored, last time.Time, changed bool) {
 	for _, r := range l.revisions {
 		switch {

@@ -5,22 +5,21 @@ import (
 	"strings"
 )
 
-// stored is an item at rest. It is never changed once made, so records, pages and
-// the table share it.
+// stored is a stored item. It never changes, so records, pages and the table share it.
 type stored struct {
 	wire []byte // canonical JSON of the attribute map
 	size int    // bytes, as DynamoDB counts them
 }
 
-// entry is an item in its place.
+// entry is an item with its key in the index.
 type entry struct {
 	key  string
 	item *stored
 }
 
-// index keeps the items of a table in the order of their keys: sorted chunks of
-// bounded length. Insertion moves at most one chunk's entries, and the list of chunks
-// once in maxChunk/2 insertions, which is ample for millions of items.
+// index keeps the items of a table in the order of their keys: sorted chunks of bounded length. An
+// insertion moves at most the entries of one chunk, and the list of chunks once in maxChunk/2
+// insertions. That is fast enough for millions of items.
 type index struct {
 	chunks [][]entry
 	count  int
@@ -29,7 +28,7 @@ type index struct {
 
 const maxChunk = 512
 
-// chunkFor returns the chunk in which the key is or belongs.
+// chunkFor returns the chunk that contains the key or would contain it.
 func (x *index) chunkFor(key string) int {
 	i, found := slices.BinarySearchFunc(x.chunks, key, func(c []entry, key string) int {
 		return strings.Compare(c[0].key, key)
@@ -107,8 +106,8 @@ func (x *index) delete(key string) *stored {
 	return old
 }
 
-// ascend calls visit for the entries from the first key ≥ from (> from if after), in
-// order, until it returns false.
+// ascend calls visit for the entries with keys ≥ from (> from if after is set), in order, until
+// visit returns false.
 func (x *index) ascend(from string, after bool, visit func(entry) bool) {
 	if len(x.chunks) == 0 {
 		return

@@ -14,7 +14,7 @@ import (
 const (
 	maxGlobalIndexes = 20
 	maxLocalIndexes  = 5
-	maxIncluded      = 100 // attributes of all INCLUDE projections of a table
+	maxIncluded      = 100 // attributes in all INCLUDE projections of a table
 	maxKeyAttributes = 4   // of a global index's partition key, and of its sort key
 )
 
@@ -23,7 +23,8 @@ type projectionSpecification struct {
 	NonKeyAttributes []string `json:",omitempty"`
 }
 
-// indexSpecification is an index as CreateTable and UpdateTable define it. Local indexes have no capacity.
+// indexSpecification is the definition of an index in CreateTable and UpdateTable. Local indexes
+// have no capacity.
 type indexSpecification struct {
 	IndexName             string
 	KeySchema             []keyElement
@@ -53,8 +54,8 @@ func definitionsOf(definitions []attributeDefinition) (map[string]attribute.Kind
 	return kinds, nil
 }
 
-// readKeys validates a key schema; member is where it stands in the request. Only a global index's key has more than one
-// attribute of a type.
+// readKeys validates a key schema; member is its place in the request. Only the key of a global
+// index may have more than one attribute of a type.
 func readKeys(elements []keyElement, kinds map[string]attribute.Kind, member string, global bool) (keySchema, error) {
 	if len(elements) == 0 {
 		return keySchema{}, missingMember(member)
@@ -101,8 +102,7 @@ func readKeys(elements []keyElement, kinds map[string]attribute.Kind, member str
 	return ks, nil
 }
 
-// undefinedKeys returns the error for keys without definitions, which the service words in two
-// ways.
+// undefinedKeys returns the error for keys without definitions. The service has two texts for it.
 func undefinedKeys(elements []keyElement, kinds map[string]attribute.Kind) error {
 	several := len(elements) > 2 || len(elements) == 2 && elements[0].KeyType == elements[1].KeyType
 	if !several && (len(elements) > 1 || len(kinds) == 0) {
@@ -158,7 +158,7 @@ func readIndexes(base keySchema, local, global []indexSpecification, kinds map[s
 	return list, nil
 }
 
-// read validates what kinds of indexes have in common.
+// read validates the parts that global and local indexes have in common.
 func (spec *indexSpecification) read(global bool, kinds map[string]attribute.Kind, member string) (*secondaryIndex, error) {
 	if err := checkName(spec.IndexName, member+".member.indexName", 3); err != nil {
 		return nil, err
@@ -202,7 +202,8 @@ func (spec *indexSpecification) readCapacity(x *secondaryIndex, table billing) e
 	return err
 }
 
-// addIndex adds an index to the others of its table, global ones first, in the order of their names.
+// addIndex adds an index to the list of its table, which has global indexes first and is sorted by
+// name.
 func addIndex(list []*secondaryIndex, x *secondaryIndex) ([]*secondaryIndex, error) {
 	same, included := 1, len(x.include)
 	for _, other := range list {
@@ -235,7 +236,7 @@ func addIndex(list []*secondaryIndex, x *secondaryIndex) ([]*secondaryIndex, err
 	return list, nil
 }
 
-// checkDefinitions refuses definitions of attributes that no key uses.
+// checkDefinitions rejects definitions of attributes that no key uses.
 func checkDefinitions(base keySchema, indexes []*secondaryIndex, kinds map[string]attribute.Kind) error {
 	var unused []string
 	for _, name := range sortedKeys(kinds) {
@@ -261,7 +262,7 @@ func usedKeys(base keySchema, indexes []*secondaryIndex) []string {
 	return sortedKeys(kinds)
 }
 
-// definitions returns those of all key attributes, by name.
+// definitions returns the definitions of all key attributes, sorted by name.
 func definitions(base keySchema, indexes []*secondaryIndex) []attributeDefinition {
 	schemas := []keySchema{base}
 	for _, x := range indexes {
@@ -279,7 +280,7 @@ func definitions(base keySchema, indexes []*secondaryIndex) []attributeDefinitio
 	return list
 }
 
-// indexDescription is an index as DescribeTable shows it.
+// indexDescription is the description of an index in DescribeTable.
 type indexDescription struct {
 	IndexName             string
 	KeySchema             []keyElement
@@ -318,7 +319,8 @@ type indexUpdate struct {
 	Delete *struct{ IndexName string }
 }
 
-// updateIndexList makes the changes of an UpdateTable to the global indexes. A new one is complete at once. The caller holds mu.
+// updateIndexList applies the changes of an UpdateTable to the global indexes. A new index is
+// complete at once. The caller holds mu.
 func (t *table) updateIndexList(updates []indexUpdate, defined []attributeDefinition, capacity billing) error {
 	kinds, err := definitionsOf(append(slices.Clone(defined), without(definitions(t.schema, t.indexes()), defined)...))
 	if err != nil {
@@ -351,7 +353,7 @@ func (t *table) updateIndexList(updates []indexUpdate, defined []attributeDefini
 	return nil
 }
 
-// without returns the definitions whose attributes the others do not define.
+// without returns the definitions of list whose attributes others does not define.
 func without(list, others []attributeDefinition) []attributeDefinition {
 	return slices.DeleteFunc(list, func(d attributeDefinition) bool {
 		return slices.ContainsFunc(others, func(o attributeDefinition) bool { return o.AttributeName == d.AttributeName })

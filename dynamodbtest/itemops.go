@@ -19,7 +19,7 @@ type writeOptions struct {
 	ReturnItemCollectionMetrics string
 }
 
-// check validates the options; allowed are the ReturnValues beside NONE.
+// check validates the options; allowed are the ReturnValues other than NONE.
 func (o *writeOptions) check(allowed ...string) (meter, error) {
 	if o.TableName == nil {
 		return meter{}, missingMember("tableName")
@@ -41,8 +41,8 @@ func (o *writeOptions) check(allowed ...string) (meter, error) {
 	return newMeter(o.ReturnConsumedCapacity, o.name()), nil
 }
 
-// answer returns the answer to a single write: the attributes that ReturnValues asks for, if
-// there are any, and the capacity.
+// answer returns the answer to a single write: the attributes that ReturnValues requests, if any,
+// and the capacity.
 func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) (wire, error) {
 	m.write(max(sizeOf(did.old), sizeOf(did.new)), did.indexes)
 	shown := did.old
@@ -73,8 +73,8 @@ func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) 
 	return r.close(), nil
 }
 
-// collections adds the ItemCollectionMetrics of operations on more than one item, if the request wants them and a table has
-// local indexes. Keys are those of the items that were written.
+// collections adds the ItemCollectionMetrics of operations on more than one item, if the request
+// wants them and a table has local indexes. Keys are the keys of the written items.
 func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 	if wanted != "SIZE" {
 		return
@@ -106,7 +106,7 @@ func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 }
 
 // collectionMetrics returns the ItemCollectionMetrics structure of the items that share the
-// partition key. This server does not estimate: no collection it holds reaches a gigabyte.
+// partition key. This server does not estimate the size: its collections do not reach a gigabyte.
 func (t *table) collectionMetrics(key primaryKey) []byte {
 	name := t.schema.hash[0].name
 	hash, _ := key.item.Get(name)
@@ -204,7 +204,7 @@ type updateItemRequest struct {
 
 func (s *Server) updateItem(req *updateItemRequest) (any, error) {
 	if violation := enum("returnValues", req.ReturnValues, returnValues...); violation != "" && checkName(req.name(), "tableName", 1) == nil {
-		return nil, constraints(violation) // of an update the service tells the first alone
+		return nil, constraints(violation) // for an update the service reports only this violation
 	}
 	m, err := req.check("ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW")
 	if err != nil {
@@ -229,8 +229,8 @@ func (s *Server) updateItem(req *updateItemRequest) (any, error) {
 	return req.answer(&m, did, w.update)
 }
 
-// planUpdate validates an update, given as text or as changes, which must leave the key alone. Without either
-// it makes sure that the item exists.
+// planUpdate validates an update, given as text or as changes, which must not change the key. An
+// update without either only creates a missing item.
 func (s *Server) planUpdate(ref tableRef, c *conditionParameters, key item.Item, text *string, changes *expression.Update) (write, error) {
 	w, err := s.planKeyed(ref, c, key, text)
 	if err != nil {
@@ -318,7 +318,7 @@ func parseProjection(text *string, names map[string]string, attributes []string)
 	return projection, b.CheckUsed()
 }
 
-// project applies a projection, nil being all, to an item's JSON.
+// project applies a projection to an item's JSON; nil selects everything.
 func project(wire []byte, projection *expression.Projection) ([]byte, error) {
 	if projection == nil {
 		return wire, nil

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// iteratorLife is how long an iterator may be used after it was given out
-// ("GetShardIterator").
+// iteratorLife is how long an iterator is valid after it was issued ("GetShardIterator").
 const iteratorLife = 15 * time.Minute
 
-// iterator is a position in a shard, as its opaque text carries it.
+// iterator is the content of an iterator's opaque text: a position in a shard.
 type iterator struct {
 	arn      string
 	shard    string
@@ -22,14 +21,14 @@ type iterator struct {
 	position int64 // records before it, counted from the shard's first; horizon: any
 }
 
-// horizon is the position of an iterator that begins at the oldest record there is when
-// it is used, however much was trimmed since it was given out.
+// horizon is the position of an iterator that begins at the oldest record at the time of its use,
+// regardless of records that were trimmed since it was issued.
 const horizon = -1
 
 const iteratorVersion = "|1|"
 
-// encode makes the iterator's text: the stream's ARN, as with DynamoDB, and a payload
-// with a checksum, so that a made-up or shortened iterator is noticed.
+// encode makes the iterator's text: the stream's ARN, as with DynamoDB, and a payload with a
+// checksum, so that an invented or truncated iterator is detected.
 func (it iterator) encode(seed uint64) string {
 	payload := make([]byte, 0, 96)
 	payload = binary.BigEndian.AppendUint64(payload, uint64(it.issued.UnixNano()))
@@ -76,7 +75,8 @@ func iteratorSum(arn string, payload []byte, seed uint64) []byte {
 	return h.Sum(nil)[:iteratorSumSize]
 }
 
-// shardOfIterator returns the shard that an iterator names, unverified; empty if it is none.
+// shardOfIterator returns the shard that an iterator names, without verification; "" if the text is
+// not an iterator.
 func shardOfIterator(text string) string {
 	_, encoded, _ := strings.Cut(text, iteratorVersion)
 	payload, err := base64.StdEncoding.DecodeString(encoded)

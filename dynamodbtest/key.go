@@ -23,7 +23,7 @@ type keyAttribute struct {
 }
 
 // keySchema is the primary key of a table, or the key of an index. A partition key has one
-// attribute and a sort key at most one, but for those of global indexes, which have up to four.
+// attribute and a sort key at most one, except in global indexes, which allow up to four.
 type keySchema struct {
 	hash, sort []keyAttribute
 }
@@ -52,18 +52,18 @@ func kindsOf(attributes []keyAttribute) (kinds []attribute.Kind) {
 	return kinds
 }
 
-// primaryKey is an item's key in the forms in which the table needs it.
+// primaryKey is an item's key in the forms that the table uses.
 type primaryKey struct {
-	// order sorts items as scans return them: by the hash of the partition key, then by
-	// the sort key. Equal keys, such as the numbers 1 and 1.0, have equal orders.
+	// order sorts items in the order of scans: by the hash of the partition key, then by the sort
+	// key. Equal keys, such as the numbers 1 and 1.0, have equal orders.
 	order string
-	// hash places the key in a shard's range: the leading 64 bits of the MD5 of the
+	// hash decides to which shard the key belongs: it is the leading 64 bits of the MD5 of the
 	// partition key. (DynamoDB's hash function is not public.)
 	hash uint64
 	item attribute.Item
 }
 
-// ofItem takes the key out of a whole item.
+// ofItem returns the key of a whole item.
 func (ks keySchema) ofItem(it attribute.Item) (primaryKey, error) {
 	return ks.build(it, func(a keyAttribute, v attribute.Value, found bool) error {
 		if !found {
@@ -136,7 +136,7 @@ func checkKeyValue(a keyAttribute, v attribute.Value) error {
 	return validation("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", emptyKind(v.Kind()), a.name)
 }
 
-// emptyKind is how the service calls the type of an empty key.
+// emptyKind returns the service's name for the type of an empty key.
 func emptyKind(kind attribute.Kind) string {
 	if kind == attribute.KindB {
 		return "binary"
@@ -144,7 +144,8 @@ func emptyKind(kind attribute.Kind) string {
 	return "string"
 }
 
-// checkKeySize refuses a partition key or sort key that is too long. The service's message lacks a space for partition keys.
+// checkKeySize rejects a partition key or sort key that is too long. The service's message lacks a
+// space for partition keys.
 func checkKeySize(hash bool, size int) error {
 	switch {
 	case hash && size > maxHashKeySize:
@@ -155,8 +156,8 @@ func checkKeySize(hash bool, size int) error {
 	return nil
 }
 
-// hashText returns the text of a partition key: that of its value, or of several each after its
-// length.
+// hashText returns the text of a partition key: the text of its value or, if it has several, each
+// text after its length.
 func hashText(values []attribute.Value) string {
 	if len(values) == 1 {
 		return values[0].Text()
@@ -168,8 +169,8 @@ func hashText(values []attribute.Value) string {
 	return string(text)
 }
 
-// hashPrefix returns the part of a key's order that all items of one partition key share,
-// and their hash. The value follows its MD5 so that a collision merges nothing.
+// hashPrefix returns the part of a key's order that all items of one partition key share, and their
+// hash. The value follows its MD5, so a collision does not merge partitions.
 func hashPrefix(text string) (prefix []byte, hash uint64) {
 	sum := md5.Sum([]byte(text))
 	prefix = append(make([]byte, 0, 64), sum[:]...)
@@ -178,8 +179,8 @@ func hashPrefix(text string) (prefix []byte, hash uint64) {
 	return prefix, binary.BigEndian.Uint64(sum[:])
 }
 
-// appendSortKey appends bytes that order sort keys as DynamoDB does: text by its UTF-8
-// bytes, binary by unsigned bytes, numbers by value.
+// appendSortKey appends bytes that sort in DynamoDB's order of sort keys: text by its UTF-8 bytes,
+// binary by unsigned bytes, numbers by value.
 func appendSortKey(order []byte, v attribute.Value) []byte {
 	if v.Kind() == attribute.KindN {
 		return append(order, item.NumberSortKey(v.Text())...)

@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// This file reads the parameters that expressions replaced. A request uses either these or expressions.
+// This file reads the parameters that expressions replaced. A request uses either these parameters
+// or expressions.
 
 // legacyTest is an entry of KeyConditions, QueryFilter and ScanFilter.
 type legacyTest struct {
@@ -35,7 +36,8 @@ func (tests legacyTests) all() map[string]expression.LegacyTest {
 	return all
 }
 
-// legacyExpectation is an entry of Expected: a test, or whether the attribute exists, with a value to be equal to.
+// legacyExpectation is an entry of Expected: a test, or whether the attribute exists and which
+// value it must have.
 type legacyExpectation struct {
 	legacyTest
 	Exists *bool
@@ -63,7 +65,7 @@ func (e *legacyExpectation) read(name string) (expression.LegacyTest, error) {
 	return expression.LegacyTest{Operator: "EQ", Operands: []attribute.Value{e.Value.Value}}, nil
 }
 
-// anyOf reads ConditionalOperator for so many tests.
+// anyOf parses ConditionalOperator for a request with this number of tests.
 func anyOf(operator string, tests int) (bool, error) {
 	switch {
 	case operator == "":
@@ -76,7 +78,7 @@ func anyOf(operator string, tests int) (bool, error) {
 	return operator == "OR", nil
 }
 
-// expected makes a condition of Expected; nil if the request has none.
+// expected makes a condition from Expected; nil if the request has none.
 func (c *conditionParameters) expected() (*expression.Condition, error) {
 	either, err := anyOf(c.ConditionalOperator, len(c.Expected))
 	if err != nil || len(c.Expected) == 0 {
@@ -92,7 +94,7 @@ func (c *conditionParameters) expected() (*expression.Condition, error) {
 	return expression.LegacyCondition(tests, either)
 }
 
-// filter makes a condition of QueryFilter or ScanFilter; nil if there is none.
+// filter makes a condition from QueryFilter or ScanFilter; nil if there is none.
 func (tests legacyTests) filter(operator string) (*expression.Condition, error) {
 	either, err := anyOf(operator, len(tests))
 	if err != nil || len(tests) == 0 {
@@ -107,7 +109,7 @@ type attributeUpdate struct {
 	Value  item.Value
 }
 
-// legacyUpdate makes an update of AttributeUpdates; nil if there are none.
+// legacyUpdate makes an update from AttributeUpdates; nil if there are none.
 func legacyUpdate(updates map[string]attributeUpdate) (*expression.Update, error) {
 	if updates == nil {
 		return nil, nil
@@ -119,14 +121,15 @@ func legacyUpdate(updates map[string]attributeUpdate) (*expression.Update, error
 	return expression.LegacyUpdate(changes)
 }
 
-// parameter is a member of a request that stands for one of the two ways.
+// parameter is a request member that belongs to expressions or to the parameters that they
+// replaced.
 type parameter struct {
 	name   string
 	given  bool
 	legacy bool
 }
 
-// exclusive refuses a request with parameters of both ways.
+// exclusive rejects a request with parameters of both kinds.
 func exclusive(parameters ...parameter) error {
 	named := func(legacy bool) string {
 		var names []string

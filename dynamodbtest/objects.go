@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// objects are the buckets that exports are written to: files of a directory, or memory.
+// objects stores the buckets to which exports are written, as files of a directory or in memory.
 type objects struct {
 	dir string
 
 	mu    sync.RWMutex
-	known map[string][]byte // by bucket/key; without a directory
+	known map[string][]byte // by bucket/key; used if there is no directory
 }
 
 func (o *objects) put(bucket, key string, content []byte) error {
@@ -43,7 +43,7 @@ func (o *objects) put(bucket, key string, content []byte) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// get gives an object by bucket/key; fs.ErrNotExist if there is none.
+// get returns an object by bucket/key; fs.ErrNotExist if there is none.
 func (o *objects) get(path string) ([]byte, error) {
 	if o.dir == "" {
 		o.mu.RLock()
@@ -60,7 +60,7 @@ func (o *objects) get(path string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(o.dir, name))
 }
 
-// list gives the keys of a bucket with a prefix, in order.
+// list returns the keys of a bucket with a prefix, in order.
 func (o *objects) list(bucket, prefix string) (keys []string, err error) {
 	if o.dir == "" {
 		o.mu.RLock()
@@ -89,8 +89,8 @@ func (o *objects) list(bucket, prefix string) (keys []string, err error) {
 	return keys, err
 }
 
-// serveObjects answers what S3 would, in its path style: GET and HEAD of an object, by ranges too,
-// and ListObjectsV2 of a bucket.
+// serveObjects answers like S3 in path style: GET and HEAD of an object, with ranges, and
+// ListObjectsV2 of a bucket.
 func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request) {
 	s.finishExports()
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")

@@ -6,7 +6,7 @@ const (
 	serviceStreams  = "DynamoDBStreams_20120810"
 )
 
-// operations is everything this server answers, by service and name.
+// operations holds the handlers of all supported operations, by service and name.
 var operations = map[string]map[string]handler{
 	serviceDynamoDB: {
 		"CreateTable":               operation((*Server).createTable),

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// maxPageBytes is how much one call of Scan or Query evaluates: 1 MB of items.
+// maxPageBytes is the maximum that one call of Scan or Query evaluates: 1 MB of items.
 const maxPageBytes = 1 << 20
 
 // readOptions are the parameters that Scan and Query share.
@@ -28,19 +28,20 @@ type readOptions struct {
 	ConditionalOperator    string
 }
 
-// selection is what a reading request wants to see of the items it evaluates.
+// selection is the part of the evaluated items that a read request returns.
 type selection struct {
 	filter     *expression.Condition
 	projection *expression.Projection
 	countOnly  bool
 	consistent bool
-	// whole makes a local index read the items behind its entries, because it does not hold all that is wanted.
+	// whole makes a local index read the items of its entries from the table, because the index
+	// does not have all requested attributes.
 	whole bool
 	meter meter
 }
 
-// selection validates the shared parameters, apart from the source. The placeholders must all be used when it
-// has parsed the filter and the projection.
+// selection validates the shared parameters except the source. After it has parsed the filter and
+// the projection, every placeholder must be used.
 func (o *readOptions) selection(b *expression.Bindings, filter legacyTests) (*selection, error) {
 	m := newMeter(o.ReturnConsumedCapacity, o.name())
 	sel := &selection{consistent: o.ConsistentRead, meter: m}
@@ -91,7 +92,8 @@ func (o *readOptions) checkSelect(sel *selection) error {
 	return nil
 }
 
-// checkIndex refuses what a global index does not hold, and makes a local one read it in the table.
+// checkIndex rejects attributes that a global index does not have. For a local index it makes the
+// request read them from the table.
 func (o *readOptions) checkIndex(sel *selection, src *source) error {
 	x := src.index
 	if x == nil || x.project == projectAll {
@@ -119,12 +121,12 @@ func (o *readOptions) checkIndex(sel *selection, src *source) error {
 	return nil
 }
 
-// page is what one call evaluates.
+// page holds the items that one call evaluates.
 type page struct {
 	limit *int
 	items []*stored
 	bytes int
-	more  bool // there may be items after the last
+	more  bool // there may be items after the last one
 }
 
 // take adds an item and reports whether there is room for another.
@@ -136,8 +138,7 @@ func (p *page) take(it *stored) bool {
 	p.items = append(p.items, it)
 	p.bytes += it.size
 	if p.limit != nil && len(p.items) == *p.limit {
-		// As with DynamoDB, a page that fills its limit has a last key even when nothing
-		// follows.
+		// As in DynamoDB, a page that reaches its limit has a last key even if nothing follows.
 		p.more = true
 		return false
 	}
@@ -189,7 +190,7 @@ func (src *source) answerPage(p *page, sel *selection) (wire, error) {
 	return r.close(), nil
 }
 
-// show returns the JSON of what is to be seen of an item; nil if the filter drops it.
+// show returns the JSON of the selected part of an item; nil if the filter excludes it.
 func (sel *selection) show(src *source, it *stored) ([]byte, error) {
 	if sel.filter == nil && sel.projection == nil && !sel.whole {
 		return it.wire, nil
@@ -213,7 +214,8 @@ func (sel *selection) show(src *source, it *stored) ([]byte, error) {
 	return attribute.AppendItem(nil, sel.projection.Of(parsed)), nil
 }
 
-// fetch reads the item behind an entry of a local index, which is billed as a read of the table.
+// fetch reads the item of a local index's entry from the table, which is billed as a read of the
+// table.
 func (sel *selection) fetch(src *source, entry *stored, it attribute.Item) (*stored, attribute.Item, error) {
 	whole := src.whole(it, entry)
 	sel.meter.read(whole.size, sel.consistent)

@@ -75,7 +75,8 @@ func (s *Server) query(req *queryRequest) (any, error) {
 	return src.answerPage(p, sel)
 }
 
-// check refuses what the service words differently for Query than for Scan, and a mixture of both ways to ask.
+// check makes the checks that have other messages for Query than for Scan, and rejects a mixture of
+// expressions and the parameters that they replaced.
 func (req *queryRequest) check() error {
 	if req.Limit != nil && *req.Limit < 1 {
 		return validation("1 validation error detected: Value at 'Limit' failed to satisfy constraint: Member must have value greater than or equal to 1")
@@ -83,7 +84,7 @@ func (req *queryRequest) check() error {
 	if req.Select == "SPECIFIC_ATTRIBUTES" && req.ProjectionExpression == nil && req.AttributesToGet == nil {
 		return validation("1 validation error detected: Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
 	}
-	// KeyConditions stand beside other expressions than the one that replaced them.
+	// KeyConditions may be combined with all expressions except KeyConditionExpression.
 	return exclusive(parameter{"KeyConditions", req.KeyConditions != nil && req.KeyConditionExpression != nil, true}, parameter{"QueryFilter", req.QueryFilter != nil, true},
 		parameter{"AttributesToGet", req.AttributesToGet != nil, true}, parameter{"ConditionalOperator", req.ConditionalOperator != "", true},
 		parameter{"KeyConditionExpression", req.KeyConditionExpression != nil, false}, parameter{"FilterExpression", req.FilterExpression != nil, false},
@@ -114,8 +115,8 @@ func (req *queryRequest) keyCondition(src *source, b *expression.Bindings) (*exp
 	return condition, nil
 }
 
-// queryPage takes the items of a partition that are within the key condition and come
-// after the key from, if it is not empty, in the order of the query.
+// queryPage returns the items of a partition that match the key condition, in the order of the
+// query. If from is not empty, it begins after that key.
 func (src *source) queryPage(condition *expression.KeyCondition, prefix, from string, backward bool, limit *int) (*page, error) {
 	p := &page{limit: limit}
 	var failed error
@@ -147,7 +148,8 @@ func (src *source) queryPage(condition *expression.KeyCondition, prefix, from st
 	return p, failed
 }
 
-// partition lists the entries of a partition, up to the key before unless it is empty.
+// partition returns the entries of a partition; if before is not empty, only entries up to that
+// key.
 func (src *source) partition(prefix, before string) []entry {
 	src.table.mu.RLock()
 	defer src.table.mu.RUnlock()

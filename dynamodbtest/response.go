@@ -2,8 +2,8 @@ package dynamodbtest
 
 import "github.com/dynamodb-bigtable/replicator/attribute"
 
-// response builds the JSON object of an answer member by member. It exists for the
-// operations that carry items, whose JSON is at hand already.
+// response builds the JSON object of an answer member by member. It is for operations that return
+// items, which are already stored as JSON.
 type response struct {
 	json []byte
 }

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// maxSegments is the most segments of a parallel scan (API reference, Scan).
+// maxSegments is the maximum number of segments of a parallel scan (API reference, Scan).
 const maxSegments = 1000000
 
 type scanRequest struct {
@@ -14,7 +14,7 @@ type scanRequest struct {
 	Segment, TotalSegments *int
 }
 
-// segment is a share of the hashes, total of them being equal parts in order.
+// segment is one of total equal, ordered parts of the hash space.
 type segment struct{ number, total int }
 
 // of returns the number of the segment to which a hash belongs.
@@ -23,7 +23,7 @@ func (g segment) of(hash uint64) int {
 	return int(high)
 }
 
-// start returns a key order at or below all of the segment's and above all before it.
+// start returns the lowest order of a key in the segment.
 func (g segment) start() string {
 	// The least hash h with h·total ≥ number·2^64.
 	low, remainder := bits.Div64(uint64(g.number), 0, uint64(g.total))

@@ -22,7 +22,7 @@ type secondaryIndex struct {
 	global   bool
 	keys     keySchema
 	project  string
-	include  []string // of projectInclude, as it was given
+	include  []string // for projectInclude, as given
 	capacity billing
 	entries  index
 }
@@ -32,7 +32,7 @@ func (x *secondaryIndex) projects(base keySchema, name string) bool {
 	return x.project == projectAll || x.keys.contains(name) || base.contains(name) || slices.Contains(x.include, name)
 }
 
-// projected returns what an entry holds of an item.
+// projected returns the part of an item that an entry holds.
 func (x *secondaryIndex) projected(base keySchema, it attribute.Item, whole *stored) *stored {
 	if x.project == projectAll {
 		return whole
@@ -47,9 +47,9 @@ func (x *secondaryIndex) projected(base keySchema, it attribute.Item, whole *sto
 	return &stored{wire: attribute.AppendItem(nil, view), size: item.Size(view)}
 }
 
-// order returns the place of an item among the entries: by the hash of the index's partition key,
-// its sort key attribute by attribute, and the item's own order in the table, since any number of
-// items may have the same index key. It is false if the item is not in the index.
+// order returns the order of an item among the entries: the hash of the index's partition key, the
+// sort key attribute by attribute, and the item's own order in the table, because many items may
+// have the same index key. It is false if the item is not in the index.
 func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bool) {
 	hash, fit := keyValues(it, x.keys.hash, maxHashKeySize)
 	if !fit {
@@ -66,8 +66,8 @@ func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bo
 	return string(append(order, tableOrder...)), true
 }
 
-// keyValues returns an item's values of key attributes; false if they are no key, because one is
-// missing, of another type or empty, or they are too long together.
+// keyValues returns an item's values of key attributes; false if they do not form a key, because
+// one is missing, empty or of another type, or because together they are too long.
 func keyValues(it attribute.Item, attributes []keyAttribute, limit int) ([]attribute.Value, bool) {
 	values := make([]attribute.Value, 0, len(attributes))
 	size := 0
@@ -82,7 +82,8 @@ func keyValues(it attribute.Item, attributes []keyAttribute, limit int) ([]attri
 	return values, size <= limit
 }
 
-// appendTerminated appends bytes so that what is appended afterwards does not disturb their order.
+// appendTerminated appends bytes with a terminator, so that bytes appended later do not change
+// their order.
 func appendTerminated(dst, text []byte) []byte {
 	for _, c := range text {
 		if dst = append(dst, c); c == 0 {
@@ -92,14 +93,15 @@ func appendTerminated(dst, text []byte) []byte {
 	return append(dst, 0, 0)
 }
 
-// indexWrite is what a write cost an index.
+// indexWrite is the cost of a write for an index.
 type indexWrite struct {
 	index *secondaryIndex
 	units float64
 }
 
-// update replaces the entry of an item, of which either image may be missing, and returns the capacity units it took: one write
-// for a new, changed or removed entry, two if the entry moves, none if nothing changes of what the index holds.
+// update replaces the entry of an item, of which either image may be missing, and returns the
+// capacity units it took: one write for a new, changed or removed entry, two if the entry moves,
+// none if the entry does not change.
 func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after image) float64 {
 	from, was := before.order(x, tableOrder)
 	to, is := after.order(x, tableOrder)
@@ -114,7 +116,7 @@ func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after
 	switch {
 	case was && is && from == to && bytes.Equal(old.wire, entry.wire):
 		if entry == after.stored {
-			x.entries.set(to, entry) // the same bytes, but those that the table holds
+			x.entries.set(to, entry) // equal bytes, but shared with the table
 		}
 		return 0
 	case was && is && from == to:
@@ -133,7 +135,7 @@ func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after
 	return units
 }
 
-// image is an item with its attributes; the zero image is none.
+// image is an item with its attributes; the zero image means that there is no item.
 type image struct {
 	stored *stored
 	item   attribute.Item
@@ -154,7 +156,7 @@ func (i image) order(x *secondaryIndex, tableOrder string) (string, bool) {
 	return x.order(i.item, tableOrder)
 }
 
-// updateIndexes brings all indexes to the new image of an item. The caller holds mu.
+// updateIndexes updates all indexes to the new image of an item. The caller holds mu.
 func (t *table) updateIndexes(key primaryKey, old, updated *stored) []indexWrite {
 	indexes := t.indexes()
 	if len(indexes) == 0 {
@@ -174,8 +176,8 @@ func (t *table) updateIndexes(key primaryKey, old, updated *stored) []indexWrite
 	return writes
 }
 
-// fill adds the entries of all items to a new index. Items whose key attributes do not fit stay outside, as with DynamoDB. The caller
-// holds mu.
+// fill adds the entries of all items to a new index. As in DynamoDB, items whose key attributes do
+// not fit are left out. The caller holds mu.
 func (t *table) fill(x *secondaryIndex) error {
 	var failed error
 	t.items.ascend("", false, func(e entry) bool {
@@ -191,7 +193,7 @@ func (t *table) fill(x *secondaryIndex) error {
 }
 
 // indexes returns the table's secondary indexes, the global ones first. The list is replaced as a
-// whole, so that a request may be validated before the table is locked.
+// whole, so a request can be validated before the table is locked.
 func (t *table) indexes() []*secondaryIndex {
 	if list := t.secondary.Load(); list != nil {
 		return *list
@@ -213,10 +215,11 @@ func (t *table) hasLocalIndex() bool {
 	return slices.ContainsFunc(t.indexes(), func(x *secondaryIndex) bool { return !x.global })
 }
 
-// checkIndexKeys refuses an item whose attributes have types that the keys of indexes do not take.
+// checkIndexKeys rejects an item whose attributes have types that the keys of indexes do not
+// accept.
 func (t *table) checkIndexKeys(it attribute.Item) error {
 	for _, x := range t.indexes() {
-		sizes := map[bool]int{} // of the partition key, and of the sort key
+		sizes := map[bool]int{} // the sizes of the partition key and the sort key
 		for i, a := range x.keys.attributes() {
 			v, found := it.Get(a.name)
 			if !found || t.schema.contains(a.name) {

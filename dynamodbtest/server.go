@@ -14,45 +14,45 @@ import (
 	"time"
 )
 
-// Clock tells the server the time. It is called from many goroutines.
+// Clock returns the server's time. It is called from many goroutines.
 type Clock func() time.Time
 
 // Options configure a Server. The zero value is usable.
 type Options struct {
 	// Clock is the source of all times; default time.Now.
 	Clock Clock
-	// Seed decides shard ids, first sequence numbers and request ids.
+	// Seed determines shard ids, first sequence numbers and request ids.
 	Seed uint64
 	// Region appears in ARNs and records; default "us-east-1".
 	Region string
 	// AccountID appears in ARNs; default "000000000000".
 	AccountID string
-	// InitialShards is how many shards a new stream begins with; default 1.
+	// InitialShards is the number of shards of a new stream; default 1.
 	InitialShards int
-	// FirstSequenceNumber is the decimal number at which the first shards of every
-	// stream begin; default a number of 21 digits. Begin just below a power of ten to
-	// see the numbers grow a digit.
+	// FirstSequenceNumber is the decimal number at which the first shards of every stream begin;
+	// default a number of 21 digits. Use a number just below a power of ten to let the numbers grow
+	// by a digit.
 	FirstSequenceNumber string
-	// AutoRoll closes every open shard of this age and gives it one child, as DynamoDB
+	// AutoRoll closes every open shard that reaches this age and gives it one child, as DynamoDB
 	// does about every four hours; 0 means never.
 	AutoRoll time.Duration
-	// ExportsTo is a directory that exports are written to, as <bucket>/<key>; empty keeps
-	// them in memory. Either way they are read at this server's address as from S3, in path
-	// style: GET /<bucket>/<key>.
+	// ExportsTo is the directory to which exports are written, as <bucket>/<key>; if empty, they
+	// are kept in memory. In both cases clients read them at this server's address as from S3, in
+	// path style: GET /<bucket>/<key>.
 	ExportsTo string
-	// ExportTakes is how long an export takes, by Clock; it is complete when it is next
-	// asked for after that.
+	// ExportTakes is how long an export takes, by Clock. It is completed by the first request about
+	// exports after that time.
 	ExportTakes time.Duration
-	// ExportFiles is how many data files an export has, as if the table had so many
+	// ExportFiles is the number of data files of an export, as if the table had this many
 	// partitions; default 4.
 	ExportFiles int
-	// Control mounts the HTTP endpoint /_control/, through which another process can
-	// do what the methods of Server do.
+	// Control mounts the HTTP endpoint /_control/, through which another process can call the
+	// methods of Server.
 	Control bool
 }
 
-// Server is the embedded DynamoDB and DynamoDB Streams. Make one with New. All its
-// methods may be called at any time from any goroutine.
+// Server is the embedded DynamoDB and DynamoDB Streams. Create it with New. Its methods may be
+// called at any time from any goroutine.
 type Server struct {
 	opts     Options
 	requests atomic.Uint64
@@ -62,10 +62,10 @@ type Server struct {
 
 	mu      sync.RWMutex // guards the maps, not what they point to
 	tables  map[string]*table
-	streams map[string]*stream // by ARN; also of deleted tables
-	created uint64             // tables ever created, so that each draws its own numbers
+	streams map[string]*stream // by ARN, including streams of deleted tables
+	created uint64             // number of tables ever created, so that each table draws its own random numbers
 	tokens  map[string]transactToken
-	exports []*export // in the order in which they were asked for
+	exports []*export // in the order of their requests
 
 	objects *objects
 }
@@ -117,7 +117,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodGet {
-		// The services answer a plain GET in this way; load balancers ask it.
+		// The services answer a plain GET in this way, for the health checks of load balancers.
 		w.Header().Set("Date", s.date())
 		_, _ = io.WriteString(w, "healthy: dynamodb."+s.opts.Region+".amazonaws.com ")
 		return
@@ -132,13 +132,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, http.StatusOK, answer)
 }
 
-// waitForSender holds a large answer to the AWS SDK for Go back for a moment. The SDK
-// (smithy-go 1.28) closes its request's body as soon as the answer's headers arrive. If
-// net/http has sent the body by then, but not yet looked for its end, it takes the closed
-// body for a failure and closes the connection, and what of the answer exceeds its
-// buffer of 4 KB is lost: "use of closed network connection". An answer over a network is
-// never that fast; from this server one in ten of 1 MB was lost. See
-// https://github.com/aws/aws-sdk-go-v2/issues/2737.
+// waitForSender briefly delays a large answer to the AWS SDK for Go. The SDK (smithy-go 1.28)
+// closes its request's body as soon as the answer's headers arrive. If net/http has then sent the
+// body but not yet read its end, it takes the closed body for a failure and closes the connection.
+// The part of the answer beyond its buffer of 4 KB is lost: "use of closed network connection". An
+// answer over a network is never that fast; from this server one in ten answers of 1 MB was lost.
+// See https://github.com/aws/aws-sdk-go-v2/issues/2737.
 func waitForSender(r *http.Request, size int) {
 	const buffered, pause = 3 << 10, 2 * time.Millisecond
 	if size > buffered && strings.HasPrefix(r.UserAgent(), "aws-sdk-go-v2/") {
@@ -161,7 +160,8 @@ func (s *Server) serveOperation(r *http.Request) ([]byte, error) {
 	return op(s, name, buf.Bytes())
 }
 
-// readBody reads a request's body, which may be compressed with gzip. The limit is on what is sent, and on what it becomes.
+// readBody reads a request's body, which may be compressed with gzip. The limit applies to the
+// compressed and to the decompressed size.
 func readBody(buf *bytes.Buffer, r *http.Request) error {
 	body := http.MaxBytesReader(nil, r.Body, maxBody)
 	if strings.EqualFold(r.Header.Get("Content-Encoding"), "gzip") {
@@ -194,7 +194,7 @@ func (s *Server) respond(w http.ResponseWriter, status int, body []byte) {
 	h["Date"] = []string{s.date()}
 	h["Server"] = []string{"Server"}
 	w.WriteHeader(status)
-	// A failed write means the client is gone; there is nobody to tell.
+	// A failed write means that the client is gone, so the error cannot be reported.
 	_, _ = w.Write(body)
 }
 
@@ -223,17 +223,17 @@ func mix(x uint64) uint64 {
 	return x ^ (x >> 31)
 }
 
-// handler answers an operation, given its name and the request's body, with the
-// response's body.
+// handler executes an operation. It gets the operation's name and the request's body, and returns
+// the response's body.
 type handler func(s *Server, name string, body []byte) ([]byte, error)
 
-// request is what every operation's parameters can tell about themselves, for faults
-// that are aimed at one table or shard. Either may be empty.
+// request is implemented by the parameters of every operation. Its subject is the table and shard
+// of the request, for faults that are limited to one of them. Either may be empty.
 type request interface {
 	subject() (table, shard string)
 }
 
-// wire is a response that is JSON already.
+// wire is a response that is already JSON.
 type wire []byte
 
 // operation adapts a method of Server to a handler: strict decoding, then faults, then

@@ -18,21 +18,21 @@ const retention = 24 * time.Hour
 // shard is an append-only run of records for a range of hashes.
 type shard struct {
 	id, parent string
-	low, high  uint64 // the hashes it owns, both ends included
+	low, high  uint64 // the hashes that it owns, both ends inclusive
 	created    time.Time
 	closedAt   time.Time // zero while open
 
-	starting string // at or below every record's number
-	last     string // the highest number given out
-	ending   string // once closed: above every record's number
+	starting string // less than or equal to every record's number
+	last     string // the highest number used
+	ending   string // once closed: greater than every record's number
 
 	records     []record
-	trimmed     int64  // records that were removed from the front
-	lastTrimmed string // the number of the last of them
+	trimmed     int64  // number of records removed from the front
+	lastTrimmed string // the sequence number of the last trimmed record
 
-	hiddenUntil    time.Time // not listed before
-	shownOpenUntil time.Time // listed without an ending number before
-	emptyPages     int       // pages to come that are empty
+	hiddenUntil    time.Time // not listed before this time
+	shownOpenUntil time.Time // listed without an ending number before this time
+	emptyPages     int       // number of future pages that are empty
 }
 
 // record is one change in a stream.
@@ -42,7 +42,7 @@ type record struct {
 	second   int64     // ApproximateCreationDateTime, Unix seconds
 	keys     []byte    // JSON
 	size     int       // SizeBytes: keys and the images of the view
-	old, new *stored   // nil where the item did not exist
+	old, new *stored   // nil if the item did not exist
 	expired  bool
 }
 
@@ -61,8 +61,8 @@ func (sh *shard) open() bool { return sh.closedAt.IsZero() }
 // end returns the position after the last record, counted from the shard's first.
 func (sh *shard) end() int64 { return sh.trimmed + int64(len(sh.records)) }
 
-// seek returns the position of the first record for which at or above tells true; it
-// must rise along the shard.
+// seek returns the position of the first record for which reached returns true. Once reached
+// returns true, it must do so for all later records.
 func (sh *shard) seek(reached func(*record) bool) int64 {
 	i := sort.Search(len(sh.records), func(i int) bool { return reached(&sh.records[i]) })
 	return sh.trimmed + int64(i)
@@ -79,17 +79,17 @@ func (sh *shard) trim(horizon time.Time) {
 	}
 	sh.lastTrimmed = sh.records[n-1].sequence
 	sh.trimmed += int64(n)
-	clear(sh.records[:n]) // so that the images can be freed
+	clear(sh.records[:n]) // lets the images be freed
 	sh.records = sh.records[n:]
 }
 
-// vanished reports whether a trimmed shard is gone altogether.
+// vanished reports whether a trimmed shard no longer exists.
 func (sh *shard) vanished(horizon time.Time) bool {
 	return !sh.open() && len(sh.records) == 0 && !sh.closedAt.After(horizon)
 }
 
-// nextSequence gives out a number above all before it. The gaps vary: nothing promises
-// consecutive numbers.
+// nextSequence returns a number greater than all previous ones. The gaps vary, because the service
+// does not promise consecutive numbers.
 func (st *stream) nextSequence(sh *shard) string {
 	sh.last = addSequence(sh.last, fmt.Sprint(1+st.table.random.Uint64N(3)))
 	return sh.last
@@ -146,7 +146,7 @@ func (st *stream) newShard(parent *shard, low, high uint64, now time.Time) *shar
 		sh.parent = parent.id
 		sh.hiddenUntil = now.Add(st.table.childrenDelay)
 		if !st.table.restartSequences {
-			// Numbers of later shards are far higher, and in time a digit longer.
+			// Numbers of later shards are far higher, and eventually a digit longer.
 			jump := fmt.Sprint(1+st.table.random.Uint64N(9)) + "00000000000000000000"
 			sh.starting = addSequence(parent.ending, jump)
 		}
@@ -157,8 +157,8 @@ func (st *stream) newShard(parent *shard, low, high uint64, now time.Time) *shar
 	return sh
 }
 
-// closeShard ends a shard. Its ending number belongs to no record, so that a client
-// that waits for a record of that number waits for ever.
+// closeShard ends a shard. Its ending number belongs to no record, so a client that waits for a
+// record of that number would wait forever.
 func (st *stream) closeShard(sh *shard, now time.Time) {
 	sh.ending = st.nextSequence(sh)
 	sh.closedAt = now
@@ -184,7 +184,7 @@ func (st *stream) replace(sh *shard, now time.Time, n int) []*shard {
 	return children
 }
 
-// appendRecord appends a record's JSON as GetRecords gives it.
+// appendRecord appends a record's JSON in the form of GetRecords.
 func (st *stream) appendRecord(dst []byte, sh *shard, r *record) []byte {
 	dst = append(dst, `{"awsRegion":`...)
 	dst = attribute.AppendString(dst, st.table.server.opts.Region)

@@ -11,7 +11,7 @@ type source struct {
 	index *secondaryIndex // nil for the table itself
 }
 
-// source finds what the request reads.
+// source returns the table or index that the request reads.
 func (o *readOptions) source(s *Server) (source, error) {
 	t, err := s.find(o.tableRef)
 	if err != nil {
@@ -38,10 +38,10 @@ func (src *source) entries() *index {
 	return &src.table.items
 }
 
-// place is where a start key lies in a source.
+// place is the position of a start key in a source.
 type place struct {
 	order string
-	hash  uint64 // of the source's partition key
+	hash  uint64 // hash of the source's partition key
 }
 
 // startKey reads an ExclusiveStartKey: the keys of the item, and for an index also the index's keys.
@@ -71,7 +71,7 @@ func (src *source) startKey(key attribute.Item) (place, error) {
 	return place{order, hashOf(hashText(hash))}, nil
 }
 
-// lastKey returns the LastEvaluatedKey after an item: what startKey reads.
+// lastKey returns the LastEvaluatedKey after an item, which startKey reads.
 func (src *source) lastKey(it attribute.Item) []byte {
 	var attributes []attribute.Attribute
 	for _, a := range it.Attributes() {
@@ -82,8 +82,8 @@ func (src *source) lastKey(it attribute.Item) []byte {
 	return attribute.AppendItem(nil, attribute.NewItem(attributes))
 }
 
-// whole returns the item behind an entry of an index. The caller holds no lock; the item may be
-// gone meanwhile, and then it is what the index holds.
+// whole returns the table's item for an entry of an index. The caller holds no lock. If the item
+// was deleted meanwhile, it returns the entry.
 func (src *source) whole(it attribute.Item, entry *stored) *stored {
 	key, err := src.table.schema.ofItem(it)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// stream is one stream of a table, of which a table has had several if its stream was
-// switched off and on. It is guarded by the table's mu, but for the fields that never
-// change.
+// stream is one stream of a table. A table has several if its stream was disabled and enabled
+// again. The table's mu guards it, except the fields that never change.
 type stream struct {
 	table   *table
 	arn     string
@@ -21,9 +20,9 @@ type stream struct {
 
 	enabled    bool
 	disabledAt time.Time
-	shards     []*shard // those that may be read, by id
-	open       []*shard // by range
-	epoch      uint64   // raised to expire every iterator given out
+	shards     []*shard // the readable shards, by id
+	open       []*shard // sorted by range
+	epoch      uint64   // raised to expire every issued iterator
 }
 
 // View types, as StreamSpecification names them.
@@ -47,7 +46,7 @@ func (t *table) enableStream(view string, now time.Time) {
 	at := now.UTC()
 	arn := t.arn() + "/stream/" + at.Format(labelFormat)
 	for t.server.streams[arn] != nil {
-		// The clock stood still; a label is never used twice.
+		// The clock did not advance, and a label is never used twice.
 		at = at.Add(time.Millisecond)
 		arn = t.arn() + "/stream/" + at.Format(labelFormat)
 	}
@@ -66,8 +65,8 @@ func (t *table) enableStream(view string, now time.Time) {
 	t.server.streams[arn] = st
 }
 
-// disable closes all shards; they stay readable for the time of retention. The caller
-// holds the table's mu.
+// disable closes all shards; they stay readable for the retention time. The caller holds the
+// table's mu.
 func (st *stream) disable(now time.Time) {
 	st.enabled = false
 	st.disabledAt = now
@@ -84,13 +83,13 @@ func (st *stream) status() string {
 	return "DISABLED"
 }
 
-// gone reports whether a disabled stream is past its retention.
+// gone reports whether a disabled stream is older than its retention.
 func (st *stream) gone(now time.Time) bool {
 	return !st.enabled && now.Sub(st.disabledAt) >= retention
 }
 
-// tend does what time does to a stream: rolls what is due and trims what is old. The
-// caller holds the table's mu.
+// tend applies the effects of time to a stream: it rolls shards that are due and trims old records.
+// The caller holds the table's mu.
 func (st *stream) tend(now time.Time) {
 	for _, sh := range slices.Clone(st.open) {
 		if st.rollDue(sh, now) {
@@ -100,8 +99,8 @@ func (st *stream) tend(now time.Time) {
 	st.trim(now.Add(-retention))
 }
 
-// trim removes records written at the horizon or before, and closed shards that ended
-// then and have none left.
+// trim removes records written at or before the horizon, and closed shards that ended by then and
+// have no records left.
 func (st *stream) trim(horizon time.Time) {
 	for _, sh := range st.shards {
 		sh.trim(horizon)
@@ -109,7 +108,7 @@ func (st *stream) trim(horizon time.Time) {
 	st.shards = slices.DeleteFunc(st.shards, func(sh *shard) bool { return sh.vanished(horizon) })
 }
 
-// shard finds a shard that may be read, listed or not; nil if there is none.
+// shard returns a readable shard, listed or not; nil if there is none.
 func (st *stream) shard(id string) *shard {
 	i, found := slices.BinarySearchFunc(st.shards, id, func(s *shard, id string) int { return strings.Compare(s.id, id) })
 	if !found {
@@ -118,7 +117,7 @@ func (st *stream) shard(id string) *shard {
 	return st.shards[i]
 }
 
-// appendEventID appends 32 hexadecimal digits that belong to this record alone.
+// appendEventID appends 32 hexadecimal digits that are unique to this record.
 func (st *stream) appendEventID(dst []byte, sh *shard, r *record) []byte {
 	sum := md5.Sum([]byte(st.arn + "|" + sh.id + "|" + r.sequence))
 	return hex.AppendEncode(dst, sum[:])

@@ -10,14 +10,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Limits of the Streams API reference: DescribeStream and ListStreams, GetRecords.
+// Limits from the Streams API reference: DescribeStream and ListStreams, GetRecords.
 const (
 	maxListed      = 100
 	maxRecords     = 1000
 	maxRecordBytes = 1 << 20
 )
 
-// seconds is a time as AWS JSON has it: Unix seconds with milliseconds.
+// seconds is a time in the form of AWS JSON: Unix seconds with milliseconds.
 type seconds time.Time
 
 func (t seconds) MarshalJSON() ([]byte, error) {
@@ -25,8 +25,8 @@ func (t seconds) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", ms/1000, ms%1000), nil
 }
 
-// tableOfARN returns the table's name in the ARN of a table, stream or iterator; empty if it
-// is none.
+// tableOfARN returns the table's name in the ARN of a table, stream or iterator; "" if it is not
+// such an ARN.
 func tableOfARN(arn string) string {
 	_, resource, found := strings.Cut(arn, ":table/")
 	if !found {
@@ -36,7 +36,7 @@ func tableOfARN(arn string) string {
 	return name
 }
 
-// withStream calls read with the stream, tended, while its table is locked.
+// withStream locks the table, tends the stream and calls read with it.
 func (s *Server) withStream(arn string, read func(*stream, time.Time) error) error {
 	if tableOfARN(arn) == "" || !strings.Contains(arn, "/stream/") {
 		return validation("Invalid StreamArn")
@@ -60,7 +60,7 @@ func (s *Server) withStream(arn string, read func(*stream, time.Time) error) err
 	return missing
 }
 
-// forget lets go of a stream whose retention is over.
+// forget removes a stream whose retention has ended.
 func (s *Server) forget(st *stream) {
 	s.mu.Lock()
 	delete(s.streams, st.arn)
@@ -191,8 +191,8 @@ func (s *Server) describeStream(req *describeStreamRequest) (any, error) {
 	return struct{ StreamDescription streamDescription }{d}, nil
 }
 
-// listing returns one page of the stream's shards after a shard id, with the faults that a
-// test asked for; parent restricts it to the children of one shard.
+// listing returns one page of the stream's shards after a shard id, with the faults that a test has
+// set. Parent restricts it to the children of one shard.
 func (st *stream) listing(now time.Time, parent, after string, limit int) (page []listedShard, last string) {
 	if n := st.table.listingPage; n > 0 {
 		limit = min(limit, n)
@@ -258,7 +258,7 @@ func shardNotFound(st *stream, id string) error {
 	return resourceNotFound("Requested resource not found: Shard: %s in Stream: %s not found", id, st.arn)
 }
 
-// locate returns the position that a request for an iterator asks for.
+// locate returns the position that a request for an iterator names.
 func (sh *shard) locate(req *getShardIteratorRequest, now time.Time) (int64, error) {
 	kind := req.ShardIteratorType
 	numbered := kind == "AT_SEQUENCE_NUMBER" || kind == "AFTER_SEQUENCE_NUMBER"
@@ -281,10 +281,10 @@ func (sh *shard) locate(req *getShardIteratorRequest, now time.Time) (int64, err
 	return 0, validation("Unknown ShardIteratorType")
 }
 
-// locateTime finds the first record at or after a time in Unix seconds. Where record
-// times went back, it is the earliest record that qualifies.
+// locateTime finds the first record at or after a time in Unix seconds. If record times went back,
+// it returns the earliest record that qualifies.
 func (sh *shard) locateTime(at float64, now time.Time) (int64, error) {
-	ms := math.Round(at * 1000) // the service's precision, and free of binary fractions
+	ms := math.Round(at * 1000) // the service's precision, without binary fractions
 	if ms > float64(now.UnixMilli()) {
 		return 0, validation("Timestamp must not lie in the future")
 	}
@@ -298,8 +298,8 @@ func (sh *shard) locateTime(at float64, now time.Time) (int64, error) {
 	return sh.trimmed + int64(i), nil
 }
 
-// locateSequence finds a sequence number, or the record after it. A number that this
-// shard never gave out is refused: it is some other shard's.
+// locateSequence finds a sequence number, or the record after it. It rejects a number that this
+// shard never used, because it belongs to another shard.
 func (sh *shard) locateSequence(number string, after bool) (int64, error) {
 	if !validSequence(number) {
 		return 0, validation("SequenceNumber must be a decimal number of at most 40 digits")
@@ -361,8 +361,8 @@ func (s *Server) getRecords(req *getRecordsRequest) (any, error) {
 	return page.encode(s.opts.Seed), nil
 }
 
-// recordPage is what a call of GetRecords read; it stays valid without the lock,
-// because records never change.
+// recordPage is the result of a GetRecords call. It stays valid without the lock, because records
+// never change.
 type recordPage struct {
 	stream  *stream
 	shard   *shard
@@ -370,8 +370,8 @@ type recordPage struct {
 	next    *iterator
 }
 
-// read takes a page at the iterator's position, and sets the next iterator unless the
-// end of a closed shard is reached (S5).
+// read reads a page at the iterator's position. It sets the next iterator, except at the end of a
+// closed shard (S5).
 func (st *stream) read(sh *shard, it iterator, limit int, now time.Time) recordPage {
 	if it.position == horizon {
 		it.position = sh.trimmed

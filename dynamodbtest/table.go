@@ -14,8 +14,8 @@ import (
 // maxItemSize is 400 KB, names and values together ("Item size").
 const maxItemSize = 400 << 10
 
-// table is one table with its items and the stream that takes its changes. Everything
-// below mu is guarded by it, the table's streams and shards included.
+// table is one table with its items and the stream that records its changes. The field mu guards
+// the fields below it, including the table's streams and shards.
 type table struct {
 	server  *Server
 	name    string
@@ -34,22 +34,22 @@ type table struct {
 	onDemand           *onDemandThroughput
 	encryption         *encryption
 	ttlAttribute       string
-	history            *history  // nil without point-in-time recovery
-	stream             *stream   // the latest one; nil until one was enabled
-	streams            []*stream // all that may still be read
+	history            *history  // nil if point-in-time recovery is off
+	stream             *stream   // the latest stream; nil until one was enabled
+	streams            []*stream // all readable streams
 	random             *rand.Rand
 
-	// What tests ask of the streams, present and future.
+	// Settings of tests for present and future streams.
 	timeOffset       time.Duration // added to the times of new records
-	restartSequences bool          // children begin at the first sequence number again
+	restartSequences bool          // children restart at the first sequence number
 	autoRoll         time.Duration
-	childrenDelay    time.Duration // new children are listed this much later
-	closingDelay     time.Duration // closed shards are shown open for so long
-	listingPage      int           // most shards in a page of DescribeStream; 0 means 100
-	repeatPages      int           // pages to come that repeat the one before
+	childrenDelay    time.Duration // new children are listed after this delay
+	closingDelay     time.Duration // closed shards are shown as open for this time
+	listingPage      int           // maximum number of shards in a page of DescribeStream; 0 means 100
+	repeatPages      int           // number of future pages that repeat the previous one
 }
 
-// billing is what CreateTable and UpdateTable said about capacity.
+// billing holds the capacity settings of CreateTable and UpdateTable.
 type billing struct {
 	onDemand    bool
 	changed     time.Time
@@ -92,7 +92,7 @@ func (t *table) newImage(it attribute.Item) (change, error) {
 	return change{key: key, image: &stored{wire: attribute.AppendItem(nil, it), size: size}}, nil
 }
 
-// checkNames refuses empty attribute names and those beyond 64 KB.
+// checkNames rejects attribute names that are empty or longer than 64 KB.
 func checkNames(it attribute.Item) error {
 	for _, a := range it.Attributes() {
 		if a.Name == "" {
@@ -105,8 +105,8 @@ func checkNames(it attribute.Item) error {
 	return nil
 }
 
-// apply makes the write, in the table, its indexes and its stream, and returns the item's former image or
-// nil, and what it cost the indexes. The caller holds mu.
+// apply makes the write in the table, its indexes and its stream. It returns the item's former
+// image, nil if there was none, and the cost for the indexes. The caller holds mu.
 func (t *table) apply(c change, now time.Time) (old *stored, indexes []indexWrite) {
 	if c.image == nil {
 		old = t.items.delete(c.key.order)

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// validName is the characters of names of tables and indexes ("Naming rules").
+// validName matches names of tables and indexes ("Naming rules").
 var validName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
-// tableRef is a table's name, or its ARN, which the service takes in its place.
+// tableRef is a table's name or ARN; the service accepts both.
 type tableRef struct{ TableName *string }
 
 func refTo(name string) tableRef { return tableRef{&name} }
@@ -34,7 +34,7 @@ func (r *tableRef) name() string {
 	return *r.TableName
 }
 
-// find returns the table, or the error that reads and writes of items have for one that does not exist.
+// find returns the table. If it does not exist, the error is the one of operations on items.
 func (s *Server) find(ref tableRef) (*table, error) {
 	if ref.TableName == nil {
 		return nil, missingMember("tableName")
@@ -52,7 +52,7 @@ func (s *Server) find(ref tableRef) (*table, error) {
 	return t, nil
 }
 
-// findNamed is find for the operations on tables, which name the table that does not exist.
+// findNamed is like find, but for operations on tables, whose error names the missing table.
 func (s *Server) findNamed(ref tableRef) (*table, error) {
 	t, err := s.find(ref)
 	if api := (*Error)(nil); errors.As(err, &api) && api.Code == "ResourceNotFoundException" {
@@ -61,7 +61,7 @@ func (s *Server) findNamed(ref tableRef) (*table, error) {
 	return t, err
 }
 
-// checkName refuses what no table or index can be called; member is where it stands in the request.
+// checkName rejects an invalid name of a table or index; member is its place in the request.
 func checkName(name, member string, least int) error {
 	what := ""
 	switch {
@@ -77,7 +77,7 @@ func checkName(name, member string, least int) error {
 	return validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: %s", name, member, what)
 }
 
-// lock locks the table for writing, unless it was deleted since it was found.
+// lock locks the table for writing. It fails if the table was deleted since it was found.
 func (t *table) lock() error {
 	t.mu.Lock()
 	if t.deleted {
@@ -123,7 +123,8 @@ type createTableRequest struct {
 	DeletionProtectionEnabled bool
 }
 
-// encryption is a table's SSESpecification. Nothing is encrypted here; it is described as the service describes it.
+// encryption is a table's SSESpecification. This server encrypts nothing, but describes the setting
+// as the service does.
 type encryption struct {
 	Enabled        bool
 	SSEType        string
@@ -136,7 +137,7 @@ type encryptionDescription struct {
 	KMSMasterKeyArn string
 }
 
-// describe returns what DescribeTable shows; nil for the keys that the service has by default.
+// describe returns the description in DescribeTable; nil for the service's default keys.
 func (e *encryption) describe(t *table) *encryptionDescription {
 	if e == nil || !e.Enabled {
 		return nil
@@ -286,8 +287,8 @@ type tableDescription struct {
 	DeletionProtectionEnabled bool
 }
 
-// describe returns the table as DescribeTable shows it. The caller holds mu, or the table
-// is not yet known to anyone.
+// describe returns the description in DescribeTable. The caller holds mu, or no other goroutine has
+// the table yet.
 func (t *table) describe(status string) tableDescription {
 	d := tableDescription{
 		AttributeDefinitions: definitions(t.schema, t.indexes()), TableName: t.name, KeySchema: t.schema.elements(),
@@ -304,7 +305,7 @@ func (t *table) describe(status string) tableDescription {
 		d.TableClassSummary = &tableClassSummary{t.tableClass}
 	}
 	if t.stream != nil {
-		// The label and ARN of the latest stream stay after it was disabled.
+		// The label and ARN of the latest stream remain after it is disabled.
 		d.LatestStreamArn, d.LatestStreamLabel = t.stream.arn, t.stream.label
 		if t.stream.enabled {
 			d.StreamSpecification = &streamSpecification{true, t.stream.view}
@@ -413,7 +414,7 @@ func (s *Server) updateTable(req *updateTableRequest) (any, error) {
 	return struct{ TableDescription tableDescription }{t.describe("UPDATING")}, nil
 }
 
-// switchStream enables a stream of the view type, or disables the one there is.
+// switchStream enables a stream of the view type or, if view is empty, disables the current one.
 func (t *table) switchStream(view string, now time.Time) error {
 	enabled := t.stream != nil && t.stream.enabled
 	switch {
@@ -464,13 +465,14 @@ type noParameters struct{}
 
 func (*noParameters) subject() (string, string) { return "", "" }
 
-// describeLimits gives the initial quotas of an account; nothing enforces them here.
+// describeLimits returns the initial quotas of an account. This server does not enforce them.
 func (s *Server) describeLimits(*noParameters) (any, error) {
 	return json.RawMessage(`{"AccountMaxReadCapacityUnits":80000,"AccountMaxWriteCapacityUnits":80000,` +
 		`"TableMaxReadCapacityUnits":40000,"TableMaxWriteCapacityUnits":40000}`), nil
 }
 
-// describeEndpoints names this server. Clients that discover endpoints would use it for so many minutes.
+// describeEndpoints names this server. Clients that discover endpoints would use it for
+// CachePeriodInMinutes.
 func (s *Server) describeEndpoints(*noParameters) (any, error) {
 	return json.RawMessage(`{"Endpoints":[{"Address":"dynamodb.` + s.opts.Region + `.amazonaws.com","CachePeriodInMinutes":1440}]}`), nil
 }

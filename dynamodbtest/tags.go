@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxTags is how many tags a resource may have ("Tagging restrictions").
+// maxTags is the maximum number of tags of a resource ("Tagging restrictions").
 const maxTags = 50
 
 type resourceRef struct {
@@ -16,7 +16,8 @@ type resourceRef struct {
 
 func (r *resourceRef) subject() (string, string) { return tableOfARN(r.ResourceArn), "" }
 
-// resource finds the table of an ARN. What does not exist is not accessible, as the service has it.
+// resource finds the table of an ARN. Like the service, it reports a missing table as not
+// accessible.
 func (s *Server) resource(arn string) (*table, error) {
 	if !strings.HasPrefix(arn, "arn:") || tableOfARN(arn) == "" {
 		return nil, validation("Invalid TableArn: Invalid ResourceArn provided as input %s", arn)

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// Limits of transactions (API reference, TransactWriteItems): actions, bytes of items, and
-// how long a client's token is remembered.
+// Limits of transactions (API reference, TransactWriteItems): number of actions, bytes of items,
+// and how long a client's token is kept.
 const (
 	maxTransactItems = 100
 	maxTransactBytes = 4 << 20
@@ -20,7 +20,7 @@ const (
 	maxToken         = 36 // characters
 )
 
-// transactTarget is what all actions of a transaction have in common.
+// transactTarget holds the members that all actions of a transaction share.
 type transactTarget struct {
 	tableRef
 	conditionParameters
@@ -55,8 +55,8 @@ type transactWriteRequest struct {
 
 func (r *transactWriteRequest) subject() (string, string) { return "", "" }
 
-// checkTransactSize refuses transactions without actions or with too many. The service shows the actions; this server their
-// number, as errors hold no item data.
+// checkTransactSize rejects transactions without actions or with too many. The service shows the
+// actions. This server shows only their number, because its errors contain no item data.
 func checkTransactSize(n int) error {
 	switch {
 	case n == 0:
@@ -116,7 +116,7 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 	for i := range req.TransactItems {
 		w, err := s.planTransact(&req.TransactItems[i])
 		if kind := kindOf(err); w.table != nil && (kind == keyMismatch || kind == indexMismatch) {
-			// The service finds out when it carries out the transaction, and cancels it.
+			// The service detects this only when it executes the transaction, and then cancels it.
 			w.refused = err
 			writes[i] = w
 			continue
@@ -138,7 +138,7 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 		return nil, err
 	}
 	if done {
-		// A request that was carried out before costs the reads of its items.
+		// A request that was already executed costs the reads of its items.
 		reads := make([]transactRead, len(writes))
 		for i := range writes {
 			reads[i] = transactRead{table: writes[i].table, key: writes[i].key}
@@ -156,7 +156,7 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 	return answerTransact(req, writes, meters), nil
 }
 
-// transactMeters makes one meter for each table.
+// transactMeters returns a meter for each table.
 func transactMeters[A interface{ of() *table }](actions []A, kind, returned string) map[*table]*meter {
 	meters := map[*table]*meter{}
 	for i := range actions {
@@ -185,8 +185,7 @@ func answerTransact(req *transactWriteRequest, writes []write, meters map[*table
 	return r.close()
 }
 
-// sortedTables returns the tables of a map by name, which is the order in which they are
-// locked.
+// sortedTables returns the tables of a map sorted by name, the order in which they are locked.
 func sortedTables[V any](m map[*table]V) []*table {
 	var tables []*table
 	for t := range m {
@@ -196,7 +195,7 @@ func sortedTables[V any](m map[*table]V) []*table {
 	return tables
 }
 
-// commitAll decides all writes, and makes them if every one of them may be made.
+// commitAll checks all writes, and makes them if none is rejected.
 func commitAll(writes []write, meters map[*table]*meter) error {
 	for _, t := range sortedTables(meters) {
 		if err := t.lock(); err != nil {
@@ -235,7 +234,7 @@ func commitAll(writes []write, meters map[*table]*meter) error {
 		if w.changes() {
 			_, indexes = w.table.apply(changes[i], now)
 		}
-		// A transaction writes everything twice: it prepares and commits.
+		// A transaction writes each item twice, to prepare and to commit.
 		for range 2 {
 			meters[w.table].write(max(sizeOf(old), sizeOf(changes[i].image)), indexes)
 		}
@@ -265,15 +264,15 @@ func cancelledError(reasons []cancellation) error {
 	return e
 }
 
-// transactToken is a request that is under way or was carried out.
+// transactToken is a request that is in progress or was executed.
 type transactToken struct {
 	sum  [sha256.Size]byte
 	at   time.Time
 	done bool
 }
 
-// claim reports whether the request was carried out before, by its token. If not, it is now
-// under way, until settle.
+// claim reports whether a request with this token was already executed. If not, the request is in
+// progress until settle.
 func (s *Server) claim(req *transactWriteRequest) (done bool, err error) {
 	if req.ClientRequestToken == "" {
 		return false, nil
@@ -303,7 +302,7 @@ func (s *Server) claim(req *transactWriteRequest) (done bool, err error) {
 	return true, nil
 }
 
-// settle ends what claim began: a request that failed may be sent again.
+// settle ends the progress that claim began. A request that failed may be sent again.
 func (s *Server) settle(req *transactWriteRequest, done bool) {
 	if req.ClientRequestToken == "" {
 		return
@@ -319,7 +318,7 @@ func (s *Server) settle(req *transactWriteRequest, done bool) {
 	s.tokens[req.ClientRequestToken] = token
 }
 
-// sum identifies what the request asks for, apart from its token.
+// sum returns a digest of the request without its token.
 func (r *transactWriteRequest) sum() ([sha256.Size]byte, error) {
 	encoded, err := json.Marshal(r.TransactItems)
 	return sha256.Sum256(encoded), err
@@ -346,7 +345,7 @@ type transactRead struct {
 	table      *table
 	key        primaryKey
 	projection *expression.Projection
-	refused    error // why the item cannot be read
+	refused    error // the reason why the item cannot be read
 }
 
 func (r transactRead) of() *table { return r.table }
@@ -419,7 +418,8 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 	return r.close(), nil
 }
 
-// refusedReads cancels a transaction with reads of keys that do not match the schema.
+// refusedReads returns the cancellation of a transaction that has keys which do not match the
+// schema.
 func refusedReads(reads []transactRead) error {
 	reasons := make([]cancellation, len(reads))
 	cancelled := false
@@ -436,7 +436,7 @@ func refusedReads(reads []transactRead) error {
 	return cancelledError(reasons)
 }
 
-// readAll reads all items at one moment.
+// readAll reads all items as of one moment.
 func readAll(reads []transactRead, meters map[*table]*meter) []*stored {
 	for _, t := range sortedTables(meters) {
 		t.mu.RLock()

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
-// maxExpiryAge is how far in the past an expiry may lie: older ones are taken for
-// mistakes and never expire ("Using time to live", five years).
+// maxExpiryAge is the maximum age of an expiry: the service regards older values as mistakes, and
+// never expires their items ("Using time to live", five years).
 const maxExpiryAge = 5 * 365 * 24 * time.Hour
 
 type timeToLiveSpecification struct {
@@ -68,8 +68,8 @@ func (s *Server) describeTTL(ref *tableRef) (any, error) {
 	return struct{ TimeToLiveDescription description }{d}, nil
 }
 
-// sweep deletes the items whose expiry has passed, in the order of their keys, and
-// returns how many. The caller holds mu.
+// sweep deletes the items whose expiry has passed, in the order of their keys, and returns their
+// number. The caller holds mu.
 func (t *table) sweep(now time.Time) (int, error) {
 	if t.ttlAttribute == "" {
 		return 0, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// write is one validated write of one item, to be decided when the table is locked: a
-// put if image is set, an update if update is set, a deletion if delete is, else a mere
+// write is one validated write of one item, which is decided when the table is locked. It is a put
+// if image is set, an update if update is set, a deletion if delete is set, and otherwise only a
 // check of the condition.
 type write struct {
 	table     *table
@@ -18,8 +18,8 @@ type write struct {
 	image     *stored
 	update    *expression.Update
 	delete    bool
-	refused   error // why the write cannot be made, if that is known before
-	// showOld makes a failed condition return the item.
+	refused   error // the reason why the write cannot be made, if already known
+	// showOld says that a failed condition returns the item.
 	showOld bool
 }
 
@@ -31,7 +31,7 @@ type expressionParameters struct {
 	ExpressionAttributeValues item.Values
 }
 
-// bind prepares the placeholders; given reports whether the request has any expression.
+// bind prepares the placeholders. Given says that the request has an expression.
 func (e *expressionParameters) bind(given bool) (*expression.Bindings, error) {
 	b, err := expression.NewBindings(e.ExpressionAttributeNames, e.ExpressionAttributeValues)
 	if err != nil {
@@ -86,8 +86,8 @@ func (c *conditionParameters) parse(update *string) (write, error) {
 // changes reports whether the write is more than a check.
 func (w *write) changes() bool { return w.image != nil || w.update != nil || w.delete }
 
-// decide checks the condition against the item as it is and works out the change. The
-// caller holds the table's mu.
+// decide checks the condition against the current item and computes the change. The caller holds
+// the table's mu.
 func (w *write) decide() (change, error) {
 	if w.refused != nil {
 		return change{}, w.refused
@@ -116,7 +116,7 @@ func (w *write) decide() (change, error) {
 	}
 	if !current.Exists() {
 		if !w.update.Creates() {
-			return c, nil // nothing to remove, whatever the paths
+			return c, nil // nothing to remove, regardless of the paths
 		}
 		current = w.key.item
 	}
@@ -141,11 +141,11 @@ func (w *write) decide() (change, error) {
 	return updatedImage, err
 }
 
-// outcome is what a write did.
+// outcome is the result of a write.
 type outcome struct {
 	table    *table
 	key      primaryKey
-	old, new *stored // images; nil where there is none
+	old, new *stored // images; nil if there is none
 	indexes  []indexWrite
 }
 

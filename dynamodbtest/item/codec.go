@@ -6,18 +6,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// maxDepth is how deeply lists and maps may nest ("Nested attribute depth", 32
-// levels).
+// maxDepth is the maximum nesting of lists and maps ("Nested attribute depth", 32 levels).
 const maxDepth = 32
 
-// ValidationError is a value that DynamoDB refuses. Its text is for the response's
-// message and holds no item data.
+// ValidationError is the error for a value that DynamoDB rejects. Its text is the response's
+// message, without item data.
 type ValidationError struct{ Message string }
 
 func (e *ValidationError) Error() string { return e.Message }
 
-// SyntaxError is a request body whose JSON does not have the form of an attribute
-// value, such as a number where a string belongs.
+// SyntaxError is the error for a request body whose JSON does not have the form of an attribute
+// value, for example a number in place of a string.
 type SyntaxError struct{ Message string }
 
 func (e *SyntaxError) Error() string { return e.Message }
@@ -29,12 +28,12 @@ func malformed(message string) error { return &SyntaxError{Message: message} }
 // Item is an item as a member of a request.
 type Item struct {
 	attribute.Item
-	// Given tells an empty item from one that the request does not have.
+	// Given says that the request has the item, which may be empty.
 	Given bool
 }
 
-// UnmarshalJSON reads {"name":{"TYPE":value},…} and validates every value. Errors
-// are *ValidationError or *SyntaxError. JSON null is an item that is not given.
+// UnmarshalJSON reads {"name":{"TYPE":value},…} and validates every value. Errors are
+// *ValidationError or *SyntaxError. JSON null means that the item is not given.
 func (it *Item) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*it = Item{}
@@ -45,10 +44,10 @@ func (it *Item) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON gives the canonical wire form of the item.
+// MarshalJSON returns the canonical wire form of the item.
 func (it Item) MarshalJSON() ([]byte, error) { return attribute.AppendItem(nil, it.Item), nil }
 
-// Value is a value as a member of a request, of no type if it is not given.
+// Value is a value as a member of a request. It has no type if it is not given.
 type Value struct{ attribute.Value }
 
 // UnmarshalJSON reads {"TYPE":value} under the rules of Item.UnmarshalJSON.
@@ -61,7 +60,8 @@ func (v *Value) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// Values are the named values of a request, such as its ExpressionAttributeValues. They are nil if it has none.
+// Values are the named values of a request, such as its ExpressionAttributeValues. It is nil if the
+// request has none.
 type Values map[string]attribute.Value
 
 // UnmarshalJSON reads values under the rules of Item.UnmarshalJSON.
@@ -90,7 +90,7 @@ func (vs Values) MarshalJSON() ([]byte, error) {
 	return attribute.AppendItem(nil, attribute.NewItem(attributes)), nil
 }
 
-// Parse reads an item of a request, or one that attribute.AppendItem wrote. Its errors are
+// Parse parses an item of a request, or the result of attribute.AppendItem. Its errors are
 // *ValidationError or *SyntaxError.
 func Parse(wire []byte) (attribute.Item, error) {
 	it, err := decoder.Item(wire)
@@ -109,7 +109,7 @@ func ParseValue(wire []byte) (attribute.Value, error) {
 	return v, refusal(err)
 }
 
-// decoder takes the last of two members of one name, as with any JSON object.
+// decoder uses the last of two members with one name, as in any JSON object.
 var decoder = attribute.Decoder{LastNameCounts: true}
 
 // Messages are DynamoDB's own words.
@@ -126,7 +126,7 @@ var emptySet = map[attribute.Kind]string{
 	attribute.KindBS: msgInvalid + "Binary sets should not be empty",
 }
 
-// refusal puts what the decoder refused into DynamoDB's words.
+// refusal turns an error of the decoder into DynamoDB's words.
 func refusal(err error) error {
 	fault, ok := errors.AsType[*attribute.JSONError](err)
 	if !ok {

@@ -1,13 +1,12 @@
-// Package item is the wire form of DynamoDB's items. The values themselves are those of package
-// cdc.
+// Package item is the wire form of DynamoDB's items. The values themselves come from package
+// attribute.
 //
-// The JSON is canonical: attributes and members of sets are sorted, numbers have one text, so that equal items have equal
-// bytes. The server relies on that to see that a write changed nothing.
+// The JSON is canonical: attributes and members of sets are sorted, numbers have one text, so equal
+// items have equal bytes. The server relies on this to detect a write that changes nothing.
 //
-// Limits and rules are those of the developer guide, "Service, account, and
-// table quotas", "Naming rules and data types" and "Item sizes and formats"
+// Limits and rules come from the developer guide, "Service, account, and table quotas", "Naming
+// rules and data types" and "Item sizes and formats"
 // (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/).
 //
-// Error messages never contain attribute values or keys; attribute names and
-// types only.
+// Error messages never contain attribute values or keys, only attribute names and types.
 package item

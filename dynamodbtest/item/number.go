@@ -15,7 +15,7 @@ const (
 	msgUnderflow  = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
 )
 
-// invalidNumber puts the refusal of an N into DynamoDB's words.
+// invalidNumber turns the error of an N into DynamoDB's words.
 func invalidNumber(err error) error {
 	switch {
 	case errors.Is(err, attribute.ErrNumberDigits):

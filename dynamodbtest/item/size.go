@@ -46,9 +46,9 @@ func ValueSize(v attribute.Value) int {
 }
 
 // numberSize returns the stored size of a canonical number in bytes: one, one for two significant
-// digits before the point and one for two behind it, and one for a minus sign. "Item sizes and
-// formats" calls its own rule approximate; this one is what others measured of the service to the
-// byte (github.com/nubo-db/dynamodb-conformance, limits).
+// digits before the point and one for two after it, and one for a minus sign. "Item sizes and
+// formats" calls its own rule approximate; this rule was measured at the service, to the byte
+// (github.com/nubo-db/dynamodb-conformance, limits).
 func numberSize(text string) int {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
@@ -66,8 +66,8 @@ func numberSize(text string) int {
 	return size
 }
 
-// CheckDepth refuses an item whose lists and maps nest deeper than 32 levels, which an
-// update can build from values that each are within the limit.
+// CheckDepth rejects an item whose lists and maps nest deeper than 32 levels. An update can build
+// such an item from values that are each within the limit.
 func CheckDepth(it attribute.Item) error {
 	for _, a := range it.Attributes() {
 		if depth(a.Value) > maxDepth {
@@ -77,7 +77,7 @@ func CheckDepth(it attribute.Item) error {
 	return nil
 }
 
-// depth returns how many lists and maps are nested in the value, itself included.
+// depth returns the number of nested lists and maps in the value, including itself.
 func depth(v attribute.Value) int {
 	if v.Kind() != attribute.KindL && v.Kind() != attribute.KindM {
 		return 0
