@@ -1,5 +1,5 @@
-// Package expression evaluates DynamoDB's expressions: conditions and filters, key conditions,
-// projections and updates. It has one evaluator and two syntaxes for conditions:
+// Package expression evaluates DynamoDB's expressions. These are conditions and filters, key
+// conditions, projections and updates. It has one evaluator and two syntaxes for conditions:
 //
 //   - the syntax of requests to DynamoDB, with placeholders for values and unusual names
 //     (ParseCondition), and

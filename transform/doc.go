@@ -1,4 +1,4 @@
-// Package transform maps items to rows. It does no input or output, reads no clock and starts no
+// Package transform maps items to rows, without input or output. It reads no clock and starts no
 // goroutine.
 //
 // A Mapping computes an item's row (Row) and cells (Cells). Fold turns a page of a stream's

@@ -33,10 +33,10 @@ in sync again.`,
 	return c
 }
 
-// steering is an operator at this machine, once his flags are read.
+// steering holds the operator's flags of a command that controls loads.
 type steering struct{ loads.Operator }
 
-// flags adds those of a command that changes loads.
+// flags adds the flags of a command that changes loads.
 func (s *steering) flags(c *cobra.Command, begins bool) {
 	f := c.Flags()
 	f.SortFlags = false
@@ -74,7 +74,7 @@ func newBackfillStart(p *program) *cobra.Command {
 	r := loads.Request{Action: loads.ActionStart}
 	c := &cobra.Command{
 		Use:   "start [flags]",
-		Short: "Ask for a load",
+		Short: "Request a load",
 		Long: `Start the load of tables that were not copied, or that need another load after a gap. Workers plan
 it within seconds.
 
@@ -206,7 +206,7 @@ func newBackfillCancel(p *program) *cobra.Command {
 	var s steering
 	c := &cobra.Command{
 		Use:   "cancel --table TABLE [flags]",
-		Short: "End a load that cannot complete, such as of a damaged export",
+		Short: "End a load, for example if its export is damaged",
 		Long: `End the load of a table, for example if a file of its export is damaged or it copies the wrong
 export.
 

@@ -104,7 +104,7 @@ The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: keep the source for a fallback (required)")
 	f.BoolVar(&r.Rehearse, "dry-run", false, "rehearse: neither stop nor switch the application")
 	f.BoolVar(&r.Yes, "yes", false, "do not ask, and do not wait for approval")
-	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` though it is not ready: lag, verify, parked, headroom or fence")
+	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` although it is not ready: lag, verify, parked, headroom or fence")
 	f.StringVar(&r.Reason, "reason", "", "`TEXT` that says why a gate is passed")
 	f.BoolVar(&r.WhenReady, "when-ready", false, "begin once all gates are ready")
 	f.StringVar(&r.Between, "between", "", "with --when-ready: only within these `HOURS` of the day in UTC, such as 02:00-04:00")
@@ -114,7 +114,7 @@ The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 	return c
 }
 
-// newCutoverStep makes a command that does something to the attempt under way.
+// newCutoverStep makes a command that controls the attempt in progress.
 func newCutoverStep(p *program, c *cobra.Command, read func(args []string) (switchover.Step, error)) *cobra.Command {
 	var allowed config.Allowed
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -273,7 +273,7 @@ removed while a worker runs.`,
 	}
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be removed")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
-	c.Flags().IntVar(&f.StraysSeen, "strays-seen", 0, "how many changes of DynamoDB after the freeze you have looked at; without it finalize refuses while there are any")
+	c.Flags().IntVar(&f.StraysSeen, "strays-seen", 0, "`NUMBER` of DynamoDB changes after the freeze that you have checked; finalize refuses if there are others")
 	c.Flags().BoolVar(&f.KeepView, "keep-view", false, "leave the view: the application reads through it")
 	allowFlags(c, &allowed)
 	return c

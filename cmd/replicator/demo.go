@@ -76,8 +76,8 @@ lost on exit.`,
 	return c
 }
 
-// newDemoApplication returns the process of demo --dual-writes that writes both stores; it speaks
-// to emulators alone.
+// newDemoApplication returns the hidden command that demo --dual-writes starts to write both
+// stores. It talks only to emulators.
 func newDemoApplication(p *program) *cobra.Command {
 	a, instance := &demo.Application{}, ""
 	c := &cobra.Command{
@@ -106,7 +106,7 @@ func newDemoApplication(p *program) *cobra.Command {
 	return c
 }
 
-// longestDemo bounds the live workload: everything it writes stays in memory.
+// longestDemo bounds the live workload, because everything that it writes stays in memory.
 const longestDemo = 24 * time.Hour
 
 func (p *program) demo(ctx context.Context, o demo.Options) error {

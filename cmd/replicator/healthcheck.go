@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// healthcheckTime bounds the question: container engines count what takes longer as a failure.
+// healthcheckTime bounds the request: container engines count a longer one as a failure.
 const healthcheckTime = 5 * time.Second
 
 func newHealthcheck(p *program) *cobra.Command {
@@ -45,8 +45,7 @@ answer within 5 seconds.`,
 	return c
 }
 
-// healthPath returns the path of the health check that the arguments, of which there is at most
-// one, name.
+// healthPath returns the path of the health check that the arguments (at most one) name.
 func healthPath(args []string) (string, error) {
 	const fix = "write replicator healthcheck live, or replicator healthcheck ready"
 	if len(args) == 0 {
@@ -61,7 +60,7 @@ func healthPath(args []string) (string, error) {
 	return "", diag.BadUsage(fmt.Sprintf("%q is not a health check", args[0]), fix)
 }
 
-// healthcheck asks for a path, and prints what the process says.
+// healthcheck requests a path, and prints the process's answer.
 func (p *program) healthcheck(ctx context.Context, address, path string) error {
 	if address == "" {
 		address = "127.0.0.1:8080"
@@ -70,7 +69,7 @@ func (p *program) healthcheck(ctx context.Context, address, path string) error {
 	if err != nil {
 		return diag.BadUsage("the address "+address+" has no port", "give one as 127.0.0.1:8080")
 	}
-	if host == "" { // all of the machine's own
+	if host == "" { // the process listens on all addresses of the machine
 		host = "127.0.0.1"
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthcheckTime)

@@ -13,18 +13,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// errorCode is how a code of an error is asked for.
+// errorCode matches the code of an error as an argument of help.
 var errorCode = regexp.MustCompile(`^[Rr]\d{4}$`)
 
-// helpOfCommands lets help explain the codes of errors, and refuse what is no command, as the command
-// line does.
+// helpOfCommands extends the help command: it explains codes of errors, and rejects unknown
+// commands like the command line does.
 func helpOfCommands(p *program, root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
 			c.Use = "help [command | code]"
 			c.Example = "  replicator help run\n  replicator help R1101"
-			c.Long = "Show what a command does and how it is called, or explain the code of an error such as R1101."
+			c.Long = "Show what a command does and how to call it, or explain the code of an error such as R1101."
 			ofCommand := c.Run
 			c.Run = nil
 			c.RunE = func(c *cobra.Command, args []string) error {
@@ -70,11 +70,11 @@ func helpOfCode(p *program, code string) error {
 	return err
 }
 
-// helpWidth is how wide the help is where no terminal says it.
+// helpWidth is the width of the help if stdout is not a terminal.
 const helpWidth = 80
 
-// writeHelp writes the help of a command: a summary, how it is called, what is below it, examples, its flags, and what else there is to know.
-// Lines of text are at most so wide; 0 is helpWidth.
+// writeHelp writes the help of a command: summary, usage, subcommands, examples, flags and further
+// text. Lines of text have at most width columns; 0 means helpWidth.
 func writeHelp(w io.Writer, c *cobra.Command, width int) {
 	if width <= 0 {
 		width = helpWidth

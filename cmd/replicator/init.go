@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/starter"
 )
 
-// initFlags are what init is asked to do.
+// initFlags are the flags of init.
 type initFlags struct {
 	from                  []string
 	minimal, write, force bool
@@ -46,7 +46,7 @@ you name every table.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.from, "from", nil, "source `TABLES`: names, or patterns with * (default all of the region)")
-	flags.BoolVar(&f.minimal, "minimal", false, "only required keys: no rules, no comments")
+	flags.BoolVar(&f.minimal, "minimal", false, "write only required keys: no rules, no comments")
 	flags.BoolVar(&f.write, "write", false, "write the file of -c instead of stdout (default ./replicator.yaml)")
 	flags.BoolVar(&f.force, "force", false, "with --write, replace a file that exists")
 	return c

@@ -44,14 +44,14 @@ type lintReport struct {
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 	Findings diag.List `json:"findings"`
-	// DualWrites is the way of dual writes of each table; null without dual_writes, or if the file
+	// DualWrites is the mode of dual writes of each table; null without dual_writes, or if the file
 	// does not load.
 	DualWrites []config.DualWay `json:"dual_writes"`
 	// NotChecked are checks that only plan can do, because they need DynamoDB or Bigtable.
 	NotChecked []string `json:"not_checked"`
 }
 
-// notChecked is the part of the rules that the key schemas of the tables decide about.
+// notChecked lists the checks that need the key schemas of the tables or the clouds.
 var notChecked = []string{"key collisions", "rules that move items between rows", "permissions, streams and tables"}
 
 func (p *program) lint(allowed config.Allowed) error {

@@ -1,7 +1,7 @@
-// Command replicator is the command line: flags, help, exit codes. It
-// reads flags and configuration, builds the vendors' clients at the edge, and hands them to the packages that do the work.
-// Each command is one file. Data goes to stdout; progress, logs and errors go to stderr; what a number of exit means is
-// decided in internal/diag alone.
+// Command replicator is the command line: flags, help, exit codes. It reads flags and
+// configuration, builds the vendors' clients at the edge, and hands them to the packages that do
+// the work. Each command is one file. Data goes to stdout; progress, logs and errors go to stderr.
+// Only internal/diag defines the meaning of exit codes.
 package main
 
 import "os"

@@ -50,7 +50,7 @@ func newParkedList(p *program) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&s.Table, "table", "", "only this source `TABLE`")
-	c.Flags().StringVar(&s.Reason, "reason", "", "only those whose reason contains `TEXT`")
+	c.Flags().StringVar(&s.Reason, "reason", "", "only items whose reason contains `TEXT`")
 	allowEmulatorOfReader(c)
 	return c
 }
@@ -89,7 +89,7 @@ The output is item data.`,
 	return c
 }
 
-// withParking loads the configuration for a command about parked items.
+// withParking runs a command about parked items with the configuration.
 func (p *program) withParking(ctx context.Context, f func(ctx context.Context, cfg *config.Config) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()

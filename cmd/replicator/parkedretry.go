@@ -42,18 +42,18 @@ running. Retrying twice does no harm.
 	return c
 }
 
-// selectFlags returns the flags of commands that change something about the selected records.
+// selectFlags adds the flags of commands that change the selected records.
 func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed) {
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&s.All, "all", false, "every parked item, of --table if that is given")
-	flags.StringVar(&s.Table, "table", "", "only of this source `TABLE`")
+	flags.BoolVar(&s.All, "all", false, "every parked item, or every one of --table")
+	flags.StringVar(&s.Table, "table", "", "only this source `TABLE`")
 	flags.StringVar(&s.Key, "key", "", preflight.KeyHelp)
 	flags.StringVar(&s.Reason, "reason", "", "every parked item whose reason contains `TEXT`")
 	allowFlags(c, allowed)
 }
 
-// decide selects the records and carries out the decision of a command.
+// decide selects the records and applies the decision of a command to them.
 func (p *program) decide(ctx context.Context, command string, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
 	return p.withParking(ctx, func(ctx context.Context, cfg *config.Config) error {
 		log, err := p.logger(cfg, p.Stderr)

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/lever"
 )
 
-// pull runs a lever of one table.
+// pull runs pause or resume for one table.
 func (p *program) pull(ctx context.Context, o lever.Operator, do func(*lever.Operator, context.Context) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()

@@ -72,7 +72,7 @@ for Google Cloud. Stderr lists what other commands and customer managed keys als
 	return c
 }
 
-// largestSample bounds --sample: more is a copy, not a sample.
+// largestSample bounds --sample: more would be a copy, not a sample.
 const largestSample = 100_000
 
 func (p *program) plan(ctx context.Context, f planFlags) error {
@@ -133,12 +133,12 @@ func loadPrices(path string) (cost.Prices, error) {
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: the file cannot be read", Err: err, Fix: "name a file of unit prices"}
+		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: the file cannot be read", Err: err, Fix: "give a file of unit prices"}
 	}
 	prices, err := cost.Override(content)
 	if err != nil {
 		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: " + path + "  is not a file of unit prices", Err: err,
-			Fix: "write it as internal/cost/prices.yaml of the source code is"}
+			Fix: "use the format of internal/cost/prices.yaml in the source code"}
 	}
 	return prices, nil
 }

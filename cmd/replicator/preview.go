@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// previewFlags are what preview is asked to show.
+// previewFlags are the flags of preview.
 type previewFlags struct {
 	inspect.Choice
 	table, as string
@@ -57,7 +57,7 @@ that item.`,
 	flags.StringVar(&f.Key, "key", "", preflight.KeyHelp)
 	flags.StringVar(&f.File, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
 	flags.IntVar(&f.Sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item; at most 1000")
-	flags.StringVar(&f.PrimaryKey, "primary-key", "", "`NAMES` of partition key and sort key, with a comma; for --item offline")
+	flags.StringVar(&f.PrimaryKey, "primary-key", "", "`NAMES` of partition key and sort key, separated by a comma; for --item offline")
 	flags.StringVar(&f.as, "as", "text", "`FORM` of rows: text, cbt (as `cbt read` prints them) or json")
 	allowEmulatorOfReader(c)
 	return c
@@ -78,7 +78,7 @@ func (f *previewFlags) check() error {
 	return nil
 }
 
-// chosenTable returns the table that was named, or the only one of the configuration.
+// chosenTable returns the named table, or the only table of the configuration.
 func chosenTable(cfg *config.Config, name string) (config.Table, error) {
 	if name == "" && cfg.HasPatterns() {
 		return config.Table{}, diag.BadUsage("the configuration has a pattern of tables", "name one of the tables with --table")

@@ -31,20 +31,21 @@ type program struct {
 	timeout    time.Duration
 	service    bool // the command's stderr is a log
 
-	bounded context.Context               // by --timeout: that of the command, once it asked for it
-	plain   io.Writer                     // stderr, where it is the log that stderr stands for; see inRecords
+	bounded context.Context               // the command's context with --timeout, once it called within
+	plain   io.Writer                     // the real stderr, if Stderr writes log records; see inRecords
 	records *slog.Logger                  // the log, once its format is known to be JSON
-	said    *slog.Logger                  // the same at level info, for what is written whatever the level
-	rereads atomic.Pointer[chan struct{}] // asks a worker to read its configuration again; nil: SIGHUP ends the command
-	quiet   bool                          // the user knows already that the command was stopped
+	said    *slog.Logger                  // the same at level info, for text that ignores the configured level
+	rereads atomic.Pointer[chan struct{}] // makes a worker reload its configuration; nil: SIGHUP ends the command
+	quiet   bool                          // the user already knows that the command was stopped
 }
 
-// process returns the program in the process it runs in.
+// process returns the program with the streams and the environment of this process.
 func process() *program {
 	return &program{Console: terminal.Console{Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv}}
 }
 
-// execute runs one command line to its end and returns the exit status. Errors are told on stderr, once.
+// execute runs one command line to its end and returns the exit status. It reports an error on
+// stderr once.
 func execute(args []string, p *program) int {
 	ctx, stop := interruptible(context.Background(), p.hangup)
 	defer stop()
@@ -61,16 +62,16 @@ func execute(args []string, p *program) int {
 	return code
 }
 
-// reported carries the exit status of an error that the user has been told already.
+// reported has the exit status of an error that was already reported to the user.
 type reported struct{ error }
 
 func (r *reported) Unwrap() error { return r.error }
 
-// oneRequest is the time within which signals are one request: timeout(1) sends its signal to the process and to its group, so
-// that it comes twice.
+// oneRequest is the time within which several signals count as one request: timeout(1) sends its
+// signal to the process and to its group, so it arrives twice.
 const oneRequest = 500 * time.Millisecond
 
-// hangup answers SIGHUP where that does not end the command.
+// hangup handles SIGHUP. It reports whether the command continues.
 func (p *program) hangup() bool {
 	rereads := p.rereads.Load()
 	if rereads == nil {
@@ -78,18 +79,20 @@ func (p *program) hangup() bool {
 	}
 	select {
 	case *rereads <- struct{}{}:
-	default: // it is asked already
+	default: // a reload is already requested
 	}
 	return true
 }
 
-// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, its cause being a signalled. The second signal
-// ends the process at once: a clean stop waits for the network, and whoever asks twice does not want to. A SIGHUP may be answered otherwise.
+// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP; its cause is
+// a signalled. The second signal ends the process at once: a clean stop waits for the network, and
+// an operator who sends two signals does not want to wait. If hangup returns true, SIGHUP does not
+// end the context.
 func interruptible(parent context.Context, hangup func() bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) has it ignored, so that the command outlives its terminal
+	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) ignores it, so that the command outlives its terminal
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	done := make(chan struct{})
@@ -118,7 +121,7 @@ func interruptible(parent context.Context, hangup func() bool) (context.Context,
 	}
 }
 
-// within bounds a command by --timeout.
+// within bounds a command's context by --timeout.
 func (p *program) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	cancel := func() {}
 	if p.timeout > 0 {
@@ -129,12 +132,12 @@ func (p *program) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, cancel
 }
 
-// concluded returns the error of a command whose context may have ended, by a signal or by
-// --timeout. Whatever it was about then fails for want of an answer, in the words of a client that
-// was interrupted; what the user asked for is the reason. What was found out stays.
+// concluded returns the error of a command whose context may have ended by a signal or --timeout.
+// The command's own error is then only the text of an interrupted client, so the signal or the
+// timeout is reported as the reason. An error with a result of the command is kept.
 func (p *program) concluded(err error) error {
 	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {
-		return err // it goes on, or ended with its command
+		return err // the context has not ended, or ended with its command
 	}
 	for _, finding := range diag.Findings(err) {
 		if !unanswered(finding) {
@@ -144,8 +147,8 @@ func (p *program) concluded(err error) error {
 	return terminal.Ended(p.bounded)
 }
 
-// unanswered reports whether an error says no more than that something did not answer, or was cut
-// short.
+// unanswered reports whether an error says only that a service did not answer, or that a call was
+// interrupted.
 func unanswered(e *diag.Error) bool {
 	switch e.Code {
 	case diag.SourceUnreachable, diag.TargetUnreachable, diag.Internal:
@@ -163,7 +166,7 @@ func (p *program) load(flags ...config.Flag) (*config.Config, error) {
 	return cfg, err
 }
 
-// read finds, reads and checks it, and does nothing besides.
+// read finds, reads and checks the configuration, without further effects.
 func (p *program) read(flags ...config.Flag) (*config.Config, error) {
 	path, err := config.Find(p.configPath, p.Env)
 	if err != nil {
@@ -184,7 +187,7 @@ func (p *program) logFlags() []config.Flag {
 	return flags
 }
 
-// checkGlobals refuses global flags that mean nothing, whether or not the command would use them.
+// checkGlobals rejects invalid global flags, whether or not the command uses them.
 func (p *program) checkGlobals() error {
 	for _, f := range []struct {
 		name, value string
@@ -221,7 +224,7 @@ func oneOf(flag, value string, allowed []string) error {
 	return diag.BadUsage(fmt.Sprintf("%s cannot be %q", flag, value), fix)
 }
 
-// flagError turns what the flag parser says into an error with a suggestion.
+// flagError turns an error of the flag parser into an error with a suggestion.
 func flagError(c *cobra.Command, err error) error {
 	fix := "see `" + c.CommandPath() + " --help`"
 	var unknown *pflag.NotExistError
@@ -244,16 +247,17 @@ func flagError(c *cobra.Command, err error) error {
 	return &diag.Error{Code: diag.Usage, What: c.CommandPath() + ": " + err.Error(), Fix: fix, Cause: "the command line cannot be understood"}
 }
 
-// isVersion reports whether an unknown flag is that by which most programs tell their version.
+// isVersion reports whether an unknown flag is the flag with which most programs print their
+// version.
 func isVersion(name string, unknown *pflag.NotExistError) bool {
 	short := unknown.GetSpecifiedShortnames() != ""
 	return !short && name == "version" || short && strings.EqualFold(name, "v")
 }
 
-// none refuses arguments.
+// none rejects all arguments.
 func none(c *cobra.Command, args []string) error { return atMost(0)(c, args) }
 
-// atMost refuses more than n arguments.
+// atMost rejects more than n arguments.
 func atMost(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) <= n {
@@ -263,7 +267,8 @@ func atMost(n int) cobra.PositionalArgs {
 	}
 }
 
-// group makes a command that only holds others: it prints its help, and refuses words that are none of them.
+// group makes a command that only has subcommands: it prints its help, and rejects unknown
+// subcommands.
 func group(c *cobra.Command) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The groups of commands, in the order in which a migration meets them.
+// The groups of commands, in the order in which a migration uses them.
 const (
 	groupTry     = "try"
 	groupPrepare = "prepare"

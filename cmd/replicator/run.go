@@ -21,12 +21,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/worker"
 )
 
-// runFlags are what run can be told besides the configuration.
+// runFlags are the flags of run and relay.
 type runFlags struct {
 	once, dryRun, noBackfill, acceptMapping, acceptMode, adoptRows, pprof bool
-	publish                                                               bool // by relay
-	noWrite                                                               bool // and without its --apply
-	loads                                                                 bool // and what loads read
+	publish                                                               bool // set by relay
+	noWrite                                                               bool // set by relay without --apply
+	loads                                                                 bool // publish items of loads too
 	from                                                                  string
 
 	allowed config.Allowed
@@ -109,9 +109,9 @@ func (f *runFlags) bind(c *cobra.Command) {
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/, only to this machine; they have no item data")
 }
 
-// served returns the outcome of a service that a service manager asked to end, which it did: for
-// systemd and its like only 0 is that. It need not have got going. A run that should have come to
-// an end by itself was cut short.
+// served returns the error of a run that a signal ended. A service that a service manager has
+// stopped succeeded, even if it had not started its work yet: service managers such as systemd
+// accept only status 0. A run that should have ended by itself was interrupted, which is an error.
 func (f *runFlags) served(err error) error {
 	var s terminal.Signalled
 	if errors.As(err, &s) && s.Signal != os.Interrupt && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {
@@ -120,10 +120,10 @@ func (f *runFlags) served(err error) error {
 	return err
 }
 
-// fromPubSub is what --from may be.
+// fromPubSub is the only value of --from.
 const fromPubSub = "pubsub"
 
-// check refuses flags that say nothing together.
+// check rejects flags that do not make sense together.
 func (f *runFlags) check(idleSet bool) error {
 	switch {
 	case f.idle <= 0:
@@ -152,7 +152,7 @@ func (f *runFlags) check(idleSet bool) error {
 	return nil
 }
 
-// off reports whether the HTTP endpoints were switched off.
+// off reports whether the HTTP endpoints are turned off.
 func (f *runFlags) off() bool { return f.listenSet && (f.listen == "" || f.listen == "off") }
 
 func (p *program) run(ctx context.Context, f runFlags) error {
@@ -168,7 +168,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 		return err
 	}
 	if !f.dryRun {
-		signal.Ignore(syscall.SIGPIPE) // who reads the log may go: that ends no service
+		signal.Ignore(syscall.SIGPIPE) // a service continues if the reader of its log ends
 	}
 	lines := backfill.NewRenderer(p.Stderr, p.Width())
 	if p.said != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// statusFlags are what status can be told.
+// statusFlags are the flags of status.
 type statusFlags struct {
 	table    string
 	shards   bool
@@ -84,7 +84,7 @@ ends with 4.`,
 	flags.StringVar(&f.table, "table", "", "only this source `TABLE`")
 	flags.BoolVar(&f.shards, "shards", false, "also show every shard and every worker")
 	flags.BoolVar(&f.watch, "watch", false, "repeat until interrupted")
-	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between updates of --watch, or looks of --wait")
+	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between updates of --watch, or checks of --wait")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 unless in sync or done")
 	flags.StringVar(&f.wait, "wait", "", "wait until in `STATE`: in_sync, copied or done")
 	flags.BoolVar(&f.schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
@@ -92,19 +92,20 @@ ends with 4.`,
 	return c
 }
 
-// allowFlags adds the flags by which a command that writes accepts endpoints besides those of the clouds.
+// allowFlags adds the flags with which a command that writes accepts endpoints other than the
+// clouds'.
 func allowFlags(c *cobra.Command, allowed *config.Allowed) {
 	c.Flags().BoolVar(&allowed.Emulator, "allow-emulator", false, "allow the Bigtable emulator, and AWS endpoints that are plain http or not Amazon's")
 	c.Flags().BoolVar(&allowed.Insecure, "allow-insecure-endpoint", false, "allow an AWS endpoint that is plain http on another host")
 }
 
-// allowEmulatorOfReader adds a flag that commands which only read accept, so that a script can pass it to all of them, but do
-// not demand: they say EMULATOR where it matters.
+// allowEmulatorOfReader adds --allow-emulator to commands that only read, so that a script can pass
+// it to all commands. These commands do not require it: they print EMULATOR where it matters.
 func allowEmulatorOfReader(c *cobra.Command) {
 	c.Flags().Bool("allow-emulator", false, "no effect: commands that only read allow emulators, and name them")
 }
 
-// check refuses flags that exclude each other, and states that nobody waits for.
+// check rejects flags that exclude each other, and states that --wait does not support.
 func (f *statusFlags) check() error {
 	if f.watch && (f.exitCode || f.wait != "") {
 		return diag.BadUsage("--watch excludes --wait and --exit-code", "remove --watch")
@@ -161,10 +162,10 @@ func (p *program) showStatus(d *status.Document, shards bool) error {
 	return p.Show(p.Stdout, func(w io.Writer) error { return d.Render(w, shards) })
 }
 
-// minInterval is the shortest time between two readings of --watch.
+// minInterval is the shortest time between two reads of --watch.
 const minInterval = 100 * time.Millisecond
 
-// checkInterval refuses a watch that would read without a pause.
+// checkInterval rejects a watch that would read without a pause.
 func checkInterval(interval time.Duration) error {
 	if interval < minInterval {
 		return diag.BadUsage("--interval is less than "+minInterval.String(), "every update reads the whole ledger; the default is 2s")
@@ -172,8 +173,8 @@ func checkInterval(interval time.Duration) error {
 	return nil
 }
 
-// withConfig returns the flags with which a next step finds the configuration that this command was
-// given.
+// withConfig returns the flags that make the command of a next step use this command's
+// configuration.
 func (p *program) withConfig() string {
 	if p.configPath == "" {
 		return ""
@@ -185,5 +186,5 @@ func (p *program) withConfig() string {
 	return " -c " + path
 }
 
-// plainInShell are the characters that no shell takes for anything else.
+// plainInShell are the characters that have no special meaning in any shell.
 const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%"

@@ -15,10 +15,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// service is the annotation of commands whose stderr is a log that others collect: they run until they are stopped.
+// service is the annotation of commands that run until they are stopped. Their stderr is a log that
+// other programs collect.
 const service = "service"
 
-// foresee sets from the command line and the environment what errors look like that are met before flags and configuration are read.
+// foresee reads the command line and the environment, to choose the form of errors that occur
+// before flags and configuration are read.
 func (p *program) foresee(root *cobra.Command, args []string) {
 	if given(args, "--output", "-o") == "json" {
 		p.Output = "json"
@@ -26,18 +28,18 @@ func (p *program) foresee(root *cobra.Command, args []string) {
 	if c, _, err := root.Find(args); err == nil {
 		p.service = c.Annotations[service] != ""
 	}
-	_ = p.write(p.format(given(args, "--log-format", "")), "info") // which is a level
+	_ = p.write(p.format(given(args, "--log-format", "")), "info") // cannot fail: info is a level
 }
 
-// format returns the format of the log that was asked for, as far as that is known without a
-// configuration.
+// format returns the requested format of the log, if known without the configuration.
 func (p *program) format(flag string) string {
 	variable, _ := p.Env("REPLICATOR_LOG_FORMAT")
 	return cmp.Or(flag, variable)
 }
 
-// write makes stderr what a format of the log asks for: text, or lines of JSON alone. For people is, where nothing is asked for, a terminal,
-// where they may be asked themselves, and elsewhere what is neither the log of a service nor beside a document on stdout.
+// write sets stderr to a format of the log: text, or only lines of JSON. Without a requested
+// format, stderr is text on a terminal, where the user may be asked for confirmation. Elsewhere it
+// is text, unless the command is a service or writes a JSON document to stdout.
 func (p *program) write(format, level string) error {
 	if admin.LogFormat(format, p.onTerminal() || !p.service && !p.AsJSON()) == "json" {
 		return p.inRecords(level)
@@ -48,8 +50,8 @@ func (p *program) write(format, level string) error {
 	return nil
 }
 
-// given returns the value of a flag among arguments that were not parsed yet; "" if it is not
-// there.
+// given returns the value of a flag in arguments that are not parsed yet; "" if the flag is
+// missing.
 func given(args []string, long, short string) string {
 	for i, arg := range args {
 		if value, ok := strings.CutPrefix(arg, long+"="); ok {
@@ -65,7 +67,8 @@ func given(args []string, long, short string) string {
 	return ""
 }
 
-// inRecords makes stderr a log in JSON, of which every line is a record: those of the level or above, and what else is written for people.
+// inRecords makes stderr a log in JSON. Every line is a record: log records of at least the level,
+// and text for people as records.
 func (p *program) inRecords(level string) error {
 	if p.plain == nil {
 		p.plain = p.Stderr
@@ -83,7 +86,7 @@ func (p *program) inRecords(level string) error {
 	return nil
 }
 
-// onTerminal reports whether stderr is a terminal, whatever is made of it.
+// onTerminal reports whether the real stderr is a terminal, regardless of its format.
 func (p *program) onTerminal() bool {
 	shown := terminal.Console{Stderr: cmp.Or(p.plain, p.Stderr)}
 	return shown.Width() != nil
@@ -97,12 +100,12 @@ func (p *program) logger(cfg *config.Config, out io.Writer) (*slog.Logger, error
 	return newLog(admin.Log{Format: "text", Level: cfg.Log.Level, Terminal: p.onTerminal()}, out)
 }
 
-// newLog returns a log that may be read on a terminal in either form.
+// newLog returns a log that is safe to show on a terminal in either format.
 func newLog(l admin.Log, out io.Writer) (*slog.Logger, error) {
 	return l.New(diag.PrintableJSON(out))
 }
 
-// tell says what is wrong on stderr, in the form that was asked for.
+// tell reports an error on stderr in the requested form.
 func (p *program) tell(err error) error {
 	found := diag.Findings(err)
 	if !p.AsJSON() {
@@ -115,7 +118,7 @@ func (p *program) tell(err error) error {
 	return report.Documents(to, found.WithFlags(p.withConfig()))
 }
 
-// findings writes them as text or, where stderr is a log in JSON, as its records.
+// findings writes findings as text or, if stderr is a log in JSON, as records.
 func (p *program) findings(found diag.List) error {
 	found = found.WithFlags(p.withConfig())
 	if p.records == nil {

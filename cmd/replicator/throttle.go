@@ -37,7 +37,7 @@ emulators, never stops them. The value none removes a limit.`,
 			case err != nil:
 				return err
 			case reset == (asked != loads.Asked{}):
-				return diag.BadUsage("replicator throttle needs limits, or --reset", "give one of --max-rows-per-second, --max-read-capacity and --pause-above-target-cpu, or --reset alone")
+				return diag.BadUsage("replicator throttle needs limits, or --reset", "give one of --max-rows-per-second, --max-read-capacity and --pause-above-target-cpu, or only --reset")
 			}
 			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
 				return o.Steer(ctx, loads.Request{Action: loads.ActionThrottle, Limits: limits, Reset: reset})
@@ -46,8 +46,8 @@ emulators, never stops them. The value none removes a limit.`,
 	}
 	s.flags(c, false)
 	f := c.Flags()
-	f.StringVar(&asked.MaxRowsPerSecond, "max-rows-per-second", "", "`NUMBER` of rows that each process copies in a second at most")
-	f.StringVar(&asked.MaxReadCapacity, "max-read-capacity", "", "`LIMIT` of reads: a share of provisioned capacity, as 25%, or read units a second")
+	f.StringVar(&asked.MaxRowsPerSecond, "max-rows-per-second", "", "maximum `NUMBER` of rows that each process copies in a second")
+	f.StringVar(&asked.MaxReadCapacity, "max-read-capacity", "", "`LIMIT` of reads: a share of provisioned capacity, such as 25%, or read units a second")
 	f.StringVar(&asked.PauseAboveTargetCPU, "pause-above-target-cpu", "", "`PERCENTAGE` of the target's CPU above which loads wait")
 	f.BoolVar(&reset, "reset", false, "return to the limits of the config")
 	return c

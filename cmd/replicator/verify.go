@@ -11,14 +11,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
 )
 
-// verifying is an operator at this machine, once his flags are read.
+// verifying holds the operator's flags of a verify.
 type verifying struct {
 	comparison.Operator
 	full           bool
 	sample, change string
 }
 
-// scope reads what is to be compared.
+// scope parses the flags that choose what is compared.
 func (v *verifying) scope() error {
 	given := 0
 	for _, one := range []bool{v.full, v.sample != "", v.change != ""} {
@@ -43,7 +43,7 @@ func (v *verifying) scope() error {
 	return nil
 }
 
-// checkRepair refuses flags that say nothing together.
+// checkRepair rejects flags that do not make sense together.
 func (v *verifying) checkRepair() error {
 	switch {
 	case v.RemoveForeign && !v.Repair:
@@ -56,8 +56,8 @@ func (v *verifying) checkRepair() error {
 	return nil
 }
 
-// memoryOfVerify is what the command should get by with: sums of both sides, and pages that live for
-// a moment, are about half of it.
+// memoryOfVerify is the memory that the command should not exceed. Sums of both sides and
+// short-lived pages take about half of it.
 const memoryOfVerify = 176 << 20
 
 // verify runs a command with the configuration.
@@ -133,7 +133,7 @@ passes first. status and verify status show the last result.`,
 	f.BoolVar(&v.Repair, "repair", false, "fix differences")
 	f.BoolVar(&v.RemoveForeign, "remove-foreign", false, "with --repair: also remove extra rows not written by this migration")
 	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: show what it would do, and write nothing")
-	f.StringVar(&v.Report, "report", "", "write a JSON line for each difference to `FILE`, and a .html page beside it")
+	f.StringVar(&v.Report, "report", "", "write a JSON line for each difference to `FILE`, and an HTML page next to it")
 	f.BoolVar(&v.ShowValues, "show-values", false, "show keys and values of what differs, which is item data")
 	f.BoolVar(&v.Waits, "wait", true, "work on the verify and wait for its end")
 	allowFlags(c, &v.Allowed)
@@ -170,7 +170,7 @@ read. --schema prints the JSON Schema of the document that every verify command 
 	return c
 }
 
-// newVerifyStep makes a command that steers verifies which are under way.
+// newVerifyStep makes a command that controls verifies in progress.
 func newVerifyStep(p *program, step, short, long, example string) *cobra.Command {
 	var v verifying
 	c := &cobra.Command{

@@ -9,11 +9,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/build"
 )
 
-// version, revision and date are set by builds with -ldflags "-X main.version=v1.2.3 -X main.revision=0123abc
-// -X main.date=2026-11-25T10:00:00Z": make, the images and releases do.
+// version, revision and date are set by builds with -ldflags "-X main.version=v1.2.3 -X
+// main.revision=0123abc -X main.date=2026-11-25T10:00:00Z": make, the images and the releases do
+// this.
 var version, revision, date string
 
-// thisBuild reads what the linker and the toolchain have recorded.
+// thisBuild returns the build data that the linker and the toolchain recorded.
 func thisBuild() build.Info {
 	info, _ := debug.ReadBuildInfo()
 	return build.Identify(version, revision, date, info)

@@ -51,7 +51,7 @@ var batchCases = []Case{
 		c.is("BatchWriteItem", `"RequestItems":{"$pair":[`+repeated(25, element)+`]}`, `"UnprocessedItems":{}`)
 		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[`+repeated(26, element)+`]}`, validation)
 	}},
-	{"batch/writes that cannot be", batchWrite, func(c *run) {
+	{"batch/invalid writes are rejected", batchWrite, func(c *run) {
 		one := `{"PutRequest":{"Item":` + pairItem("a", "") + `}}`
 		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[`+one+`,`+one+`]}`, validation, "Provided list of item keys contains duplicates")
 		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[`+one+`,{"DeleteRequest":{"Key":`+sortKey("a")+`}}]}`, validation, "Provided list of item keys contains duplicates")
@@ -63,11 +63,11 @@ var batchCases = []Case{
 		c.fails("BatchWriteItem", `"RequestItems":{"$no-such-table":[`+one+`]}`, notFound)
 		c.pairHas("a", "")
 	}},
-	{"batch/one request that is invalid stops all", batchWrite, func(c *run) {
+	{"batch/one invalid request rejects the batch", batchWrite, func(c *run) {
 		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[{"PutRequest":{"Item":`+pairItem("a", "")+`}},{"PutRequest":{"Item":{`+partition+`}}}]}`, validation)
 		c.pairHas("a", "")
 	}},
-	{"batch/gets what is there", batchGet, func(c *run) {
+	{"batch/gets existing items", batchGet, func(c *run) {
 		c.is("PutItem", put("pair", `"sk":{"S":"a"},"n":{"N":"1"},"m":{"N":"2"}`), "")
 		c.is("BatchGetItem", `"RequestItems":{"$pair":{"ConsistentRead":true,"ProjectionExpression":"n","Keys":[`+sortKey("a")+`,`+sortKey("none")+`]}}`,
 			`"Responses":{"$pair":[{"n":{"N":"1"}}]},"UnprocessedKeys":{}`)
@@ -78,14 +78,14 @@ var batchCases = []Case{
 		c.is("BatchGetItem", `"RequestItems":{"$pair":{"Keys":[`+keys(100)+`]}}`, `"Responses":{"$pair":[]},"UnprocessedKeys":{}`)
 		c.fails("BatchGetItem", `"RequestItems":{"$pair":{"Keys":[`+keys(101)+`]}}`, validation)
 	}},
-	{"batch/gets that cannot be", batchGet, func(c *run) {
+	{"batch/invalid gets are rejected", batchGet, func(c *run) {
 		c.fails("BatchGetItem", `"RequestItems":{"$pair":{"Keys":[`+sortKey("a")+`,`+sortKey("a")+`]}}`, validation, "Provided list of item keys contains duplicates")
 		c.fails("BatchGetItem", `"RequestItems":{"$pair":{"Keys":[]}}`, validation)
 		c.fails("BatchGetItem", `"RequestItems":{}`, validation)
 		c.fails("BatchGetItem", `"RequestItems":{"$pair":{"Keys":[{`+partition+`}]}}`, validation)
 		c.fails("BatchGetItem", `"RequestItems":{"$no-such-table":{"Keys":[`+sortKey("a")+`]}}`, notFound)
 	}},
-	{"batch/gets up to 16 MB, and says what is left", batchGet, func(c *run) {
+	{"batch/gets up to 16 MB, and returns the unprocessed keys", batchGet, func(c *run) {
 		keys := ""
 		for i := range 44 {
 			sort := fmt.Sprintf("big %d", i)
@@ -151,12 +151,12 @@ var transactionCases = []Case{
 			}
 		}
 	}},
-	{"transaction/an update that cannot be is a reason", transactWrite, func(c *run) {
+	{"transaction/an invalid update is a cancellation reason", transactWrite, func(c *run) {
 		c.is("PutItem", put("pair", `"sk":{"S":"text"},"n":{"S":"x"}`), "")
 		c.canceled(`"TransactItems":[`+add("other")+`,`+add("text")+`]`, "None", "ValidationError")
 		c.pairHas("other", "")
 	}},
-	{"transaction/no item twice", transactWrite, func(c *run) {
+	{"transaction/an item may occur only once", transactWrite, func(c *run) {
 		c.fails("TransactWriteItems", `"TransactItems":[`+add("a")+`,`+add("a")+`]`, validation, "Transaction request cannot include multiple operations on one item")
 		c.pairHas("a", "")
 	}},
@@ -165,12 +165,12 @@ var transactionCases = []Case{
 		c.fails("TransactWriteItems", `"TransactItems":[]`, validation)
 		c.is("TransactWriteItems", `"TransactItems":[`+repeated(100, func(i int) string { return add(fmt.Sprint(i)) })+`]`, "")
 	}},
-	{"transaction/operations that cannot be", transactWrite, func(c *run) {
+	{"transaction/invalid operations are rejected", transactWrite, func(c *run) {
 		c.fails("TransactWriteItems", `"TransactItems":[{}]`, validation)
 		c.fails("TransactWriteItems", `"TransactItems":[{"ConditionCheck":{"TableName":"$pair","Key":`+sortKey("a")+`}}]`, validation)
 		c.fails("TransactWriteItems", `"TransactItems":[{"Put":{"TableName":"$no-such-table","Item":{`+partition+`}}}]`, notFound)
 	}},
-	{"transaction/a token makes a repetition harmless", transactions, func(c *run) {
+	{"transaction/a client token makes a retry harmless", transactions, func(c *run) {
 		token := `,"ClientRequestToken":"` + c.suite.prefix + `0123"`
 		c.is("TransactWriteItems", `"TransactItems":[`+add("a")+`]`+token, "")
 		c.is("TransactWriteItems", `"TransactItems":[`+add("a")+`]`+token, "")
@@ -185,14 +185,14 @@ var transactionCases = []Case{
 		c.is("TransactGetItems", `"TransactItems":[`+get("none", "")+`,`+get("a", `"ProjectionExpression":"n"`)+`]`, `"Responses":[{},{"Item":{"n":{"N":"1"}}}]`)
 		c.fails("TransactGetItems", `"TransactItems":[]`, validation)
 	}},
-	{"transaction/a get without its key cancels", transactGet, func(c *run) {
+	{"transaction/a get without its key cancels the transaction", transactGet, func(c *run) {
 		a := c.fails("TransactGetItems", `"TransactItems":[{"Get":{"TableName":"$pair","Key":`+sortKey("a")+`}},{"Get":{"TableName":"$pair","Key":{}}}]`,
 			"TransactionCanceledException", "[None, ValidationError]")
 		if reasons := list(a.document, "CancellationReasons"); len(reasons) != 2 || at(reasons[1], "Code") != "ValidationError" {
 			c.differ("TransactGetItems gives the reasons %s", brief(reasons))
 		}
 	}},
-	{"transaction/removals leave an absent item absent", transactWrite, func(c *run) {
+	{"transaction/a removal does not create a missing item", transactWrite, func(c *run) {
 		c.is("TransactWriteItems", `"TransactItems":[{"Update":{"TableName":"$pair","Key":`+sortKey("none")+`,"UpdateExpression":"REMOVE a"}}]`, "")
 		c.pairHas("none", "")
 	}},

@@ -76,10 +76,10 @@ var conditionCases = []Case{
 	{"condition/equality of other types", conditions, func(c *run) {
 		c.truth("t = :true", "u = :null", "ss = :xy", "l[2] = :list", "!t = :null", "ss <> :x")
 	}},
-	{"condition/equality of sets, lists and maps is that of what they hold", conditions, func(c *run) {
+	{"condition/sets, lists and maps are equal if their contents are", conditions, func(c *run) {
 		c.truth("ns = :numbers", "!ns = :fewer", "ns <> :fewer", "m = :map", "!m = :mapless", "!l[2] = :longer")
 	}},
-	{"condition/other types are never equal and in no order", conditions, func(c *run) {
+	{"condition/values of different types are never equal and have no order", conditions, func(c *run) {
 		c.truth("!n = :fiveText", "n <> :fiveText", "!n < :fiveText", "!n >= :fiveText", "!s < :five")
 	}},
 	{"condition/nested attributes", conditions, func(c *run) {
@@ -119,7 +119,7 @@ var conditionCases = []Case{
 			"n BETWEEN :one", "n IN ()", "attribute_exists(:one)", "attribute_exists(n, s)", "begins_with(s)", "Size(s) = :three", "n == :five", "n != :four")
 		c.invalid("The expression can not be empty", "")
 	}},
-	{"condition/operands that cannot be", conditions, func(c *run) {
+	{"condition/invalid operands are rejected", conditions, func(c *run) {
 		c.invalid("upper bound to be greater than or equal to lower bound", "n BETWEEN :ten AND :one")
 		c.invalid("", "n BETWEEN :one AND :abc")
 		c.invalid("Incorrect operand type for operator or function", "n < :true", "n > :null", "n >= :list")
@@ -157,10 +157,10 @@ var projectionCases = []Case{
 		}
 		c.fails("GetItem", on("simple", "", `"ProjectionExpression":""`), validation, "The expression can not be empty")
 	}},
-	{"projection/not both ways", getItem, func(c *run) {
+	{"projection/ProjectionExpression excludes AttributesToGet", getItem, func(c *run) {
 		c.fails("GetItem", on("simple", "", `"ProjectionExpression":"a","AttributesToGet":["a"]`), validation)
 	}},
-	{"projection/placeholders that are not used", names, func(c *run) {
+	{"projection/unused placeholders are rejected", names, func(c *run) {
 		c.fails("GetItem", on("simple", "", `"ProjectionExpression":"a"`, called(`"#x":"x"`)), validation, "unused in expressions: keys: {#x}")
 		c.fails("GetItem", on("simple", "", called(`"#x":"x"`)), validation, "ExpressionAttributeNames can only be specified when using expressions")
 	}},

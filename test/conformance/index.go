@@ -66,26 +66,26 @@ var indexCases = []Case{
 		c.indexShows(indexQuery("by-owner", `"Limit":2`), `"Count":2,"LastEvaluatedKey":`+key)
 		c.indexShows(indexQuery("by-owner", `"ProjectionExpression":"sk","ExclusiveStartKey":`+key), `"Items":[{"sk":{"S":"0"}}]`)
 	}},
-	{"index/a global one is never consistent", gsi, func(c *run) {
+	{"index/a global index rejects consistent reads", gsi, func(c *run) {
 		c.fails("Query", indexQuery("by-owner", consistent), validation, "Consistent reads are not supported on global secondary indexes")
 	}},
-	{"index/a global one gives what it projects", gsi, func(c *run) {
+	{"index/a global index returns only projected attributes", gsi, func(c *run) {
 		c.fails("Query", indexQuery("owners", `"ProjectionExpression":"b"`), validation)
 		c.fails("Query", indexQuery("owners", `"Select":"ALL_ATTRIBUTES"`), validation)
 	}},
-	{"index/local", lsi, func(c *run) {
+	{"index/a local index", lsi, func(c *run) {
 		c.indexed(3)
 		request := `"TableName":"$indexed","IndexName":"by-local","ConsistentRead":true,"ProjectionExpression":"sk","KeyConditionExpression":"pk = :pk AND #l >= :v",` +
 			called(`"#l":"local"`) + "," + values(`":pk":{"S":"$k"},":v":{"N":"-1"}`)
 		c.is("Query", request, `"Items":[{"sk":{"S":"1"}},{"sk":{"S":"0"}}],"Count":2,"ScannedCount":2`)
 	}},
-	{"index/key attributes have their type", gsi, func(c *run) {
+	{"index/key attributes must have their type", gsi, func(c *run) {
 		c.fails("PutItem", put("indexed", `"sk":{"S":"0"},"owner":{"N":"1"}`), validation, "Type mismatch for Index Key owner")
 		c.fails("PutItem", put("indexed", `"sk":{"S":"0"},"local":{"S":"1"}`), validation, "Type mismatch for Index Key local")
 		c.fails("UpdateItem", on("indexed", `"sk":{"S":"0"}`, `"UpdateExpression":"SET #o = :o"`, called(`"#o":"owner"`), values(`":o":{"BOOL":true}`)), validation)
 		c.fails("PutItem", put("indexed", `"sk":{"S":"0"},"owner":{"S":""}`), validation)
 	}},
-	{"index/of several attributes", "GSI.DesignPattern.MultiAttributeKeys", func(c *run) {
+	{"index/keys of several attributes", "GSI.DesignPattern.MultiAttributeKeys", func(c *run) {
 		c.is("PutItem", put("several", `"tenant":{"S":"$k"},"region":{"S":"eu"},"day":{"S":"mon"},"seq":{"N":"10"}`), "")
 		query := func(condition, more string) string {
 			return with(`"TableName":"$several","IndexName":"by-parts","KeyConditionExpression":"tenant = :t AND #r = :r`+condition+`"`, called(`"#r":"region","#d":"day"`),
@@ -96,11 +96,11 @@ var indexCases = []Case{
 		c.fails("Query", query(" AND #d > :d AND seq = :n", `":n":{"N":"9"}`), validation)
 		c.fails("Query", strings.Replace(query(" AND #d = :d", ""), "tenant = :t AND #r = :r", "tenant = :t", 1), validation)
 	}},
-	{"index/one that is not there", queries, func(c *run) {
+	{"index/a missing index", queries, func(c *run) {
 		c.fails("Query", indexQuery("none"), validation, "The table does not have the specified index")
 		c.fails("Scan", `"TableName":"$indexed","IndexName":"none"`, validation, "The table does not have the specified index")
 	}},
-	{"index/scan", scans, func(c *run) {
+	{"index/scan of an index", scans, func(c *run) {
 		c.indexed(2)
 		request := `"TableName":"$indexed","IndexName":"owners","FilterExpression":"#o = :o",` + called(`"#o":"owner"`) + "," + values(`":o":{"S":"$k"}`)
 		if c.ok("Scan", request).code != "" {
@@ -110,7 +110,7 @@ var indexCases = []Case{
 			return mismatch(c.wanted(`"Count":2,"Items":[{"pk":"*","sk":"*","owner":"*"},{"pk":"*","sk":"*","owner":"*"}]`), c.call("Scan", request).document, true)
 		})
 	}},
-	{"index/capacity of each", "API_ConsumedCapacity", func(c *run) {
+	{"index/capacity of each index", "API_ConsumedCapacity", func(c *run) {
 		c.has("PutItem", put("indexed", `"sk":{"S":"a"},"owner":{"S":"$k"},"rank":{"N":"1"},"local":{"N":"1"}`, `"ReturnConsumedCapacity":"INDEXES"`),
 			`"ConsumedCapacity":{"TableName":"$indexed","CapacityUnits":5,"Table":{"CapacityUnits":1},"LocalSecondaryIndexes":{"by-local":{"CapacityUnits":1}},
 			"GlobalSecondaryIndexes":{"by-owner":{"CapacityUnits":1},"owners":{"CapacityUnits":1},"some":{"CapacityUnits":1}}}`)

@@ -83,7 +83,7 @@ const (
 )
 
 var itemCases = []Case{
-	{"put/new", putItem, func(c *run) {
+	{"put/a new item", putItem, func(c *run) {
 		c.is("PutItem", put("simple", `"a":{"N":"1"}`), "")
 		c.stored(`"a":{"N":"1"}`)
 	}},
@@ -92,11 +92,11 @@ var itemCases = []Case{
 		c.given(`"c":{"BOOL":false}`)
 		c.stored(`"c":{"BOOL":false}`)
 	}},
-	{"put/ALL_OLD gives the item as it was", putItem, func(c *run) {
+	{"put/ALL_OLD returns the former item", putItem, func(c *run) {
 		c.is("PutItem", put("simple", `"a":{"N":"1"}`, `"ReturnValues":"ALL_OLD"`), "")
 		c.is("PutItem", put("simple", `"a":{"N":"2"}`, `"ReturnValues":"ALL_OLD"`), `"Attributes":{`+partition+`,"a":{"N":"1"}}`)
 	}},
-	{"put/no other ReturnValues than ALL_OLD", putItem, func(c *run) {
+	{"put/ReturnValues other than NONE and ALL_OLD are rejected", putItem, func(c *run) {
 		for _, v := range []string{"ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"} {
 			c.fails("PutItem", put("simple", "", `"ReturnValues":"`+v+`"`), validation)
 		}
@@ -113,7 +113,7 @@ var itemCases = []Case{
 		c.given(`"s":{"S":""},"b":{"B":""},"l":{"L":[{"S":""},{"B":""}]},"ss":{"SS":["","a"]}`)
 		c.stored(`"s":{"S":""},"b":{"B":""},"l":{"L":[{"S":""},{"B":""}]},"ss":{"SS":["","a"]}`)
 	}},
-	{"put/an item of keys alone", putItem, func(c *run) {
+	{"put/an item with only its keys", putItem, func(c *run) {
 		c.given("")
 		c.stored("")
 	}},
@@ -148,7 +148,7 @@ var itemCases = []Case{
 		c.fails("PutItem", put("simple", `"n":{"N":"-1E126"}`), validation, "magnitude larger than supported range")
 		c.fails("PutItem", put("simple", `"n":{"N":"1E-131"}`), validation, "magnitude smaller than supported range")
 	}},
-	{"put/what is no number", attributes, func(c *run) {
+	{"put/invalid numbers are rejected", attributes, func(c *run) {
 		for _, n := range []string{"", "abc", "1e", "0x10", "NaN", "Infinity", "1 2", "--1"} {
 			c.fails("PutItem", put("simple", `"n":{"N":"`+n+`"}`), validation)
 		}
@@ -158,19 +158,19 @@ var itemCases = []Case{
 			c.fails("PutItem", put("simple", `"s":`+set), validation, "empty")
 		}
 	}},
-	{"put/a set's members are different", dataTypes, func(c *run) {
+	{"put/members of a set must be distinct", dataTypes, func(c *run) {
 		for _, set := range []string{`{"SS":["a","b","a"]}`, `{"NS":["1","1.0"]}`, `{"BS":["AA==","AA=="]}`} {
 			c.fails("PutItem", put("simple", `"s":`+set), validation, "contains duplicates")
 		}
 	}},
-	{"put/NULL is true", attributes, func(c *run) {
+	{"put/NULL must be true", attributes, func(c *run) {
 		c.fails("PutItem", put("simple", `"u":{"NULL":false}`), validation)
 	}},
-	{"put/a value has one type", attributes, func(c *run) {
+	{"put/a value must have exactly one type", attributes, func(c *run) {
 		c.fails("PutItem", put("simple", `"a":{"S":"x","N":"1"}`), validation, "must contain exactly one of the supported datatypes")
 		c.fails("PutItem", put("simple", `"a":{}`), validation, "must contain exactly one of the supported datatypes")
 	}},
-	{"put/binaries are base64", attributes, func(c *run) {
+	{"put/binaries must be base64", attributes, func(c *run) {
 		c.fails("PutItem", put("simple", `"a":{"B":"*"}`), "SerializationException")
 	}},
 	{"put/without a key", putItem, func(c *run) {
@@ -185,7 +185,7 @@ var itemCases = []Case{
 		c.fails("PutItem", `"TableName":"$simple","Item":{"pk":{"S":""}}`, validation, "cannot contain an empty string value. Key: pk")
 		c.fails("PutItem", put("bytes", `"sk":{"B":""}`), validation, "cannot contain an empty binary value. Key: sk")
 	}},
-	{"put/into no table", putItem, func(c *run) {
+	{"put/into a missing table", putItem, func(c *run) {
 		c.fails("PutItem", `"TableName":"$no-such-table","Item":{"pk":{"S":"a"}}`, notFound, "Requested resource not found")
 	}},
 	{"put/condition on an absent item", putItem, func(c *run) {
@@ -210,14 +210,14 @@ var itemCases = []Case{
 		c.has("PutItem", put("simple", large, `"ReturnConsumedCapacity":"TOTAL"`), `"ConsumedCapacity":{"CapacityUnits":3}`)
 		c.has("DeleteItem", on("simple", "", `"ReturnConsumedCapacity":"TOTAL"`), `"ConsumedCapacity":{"CapacityUnits":3}`)
 	}},
-	{"get/absent", getItem, func(c *run) { c.absent() }},
+	{"get/a missing item", getItem, func(c *run) { c.absent() }},
 	{"get/capacity", capacity, func(c *run) {
 		c.is("GetItem", on("simple", "", `"ReturnConsumedCapacity":"TOTAL"`), `"ConsumedCapacity":{"TableName":"$simple","CapacityUnits":0.5}`)
 		c.given(`"a":{"S":"` + strings.Repeat("x", 5000) + `"}`)
 		c.has("GetItem", on("simple", "", consistent, `"ReturnConsumedCapacity":"TOTAL"`), `"ConsumedCapacity":{"TableName":"$simple","CapacityUnits":2}`)
 		c.has("GetItem", on("simple", "", `"ReturnConsumedCapacity":"TOTAL"`), `"ConsumedCapacity":{"TableName":"$simple","CapacityUnits":1}`)
 	}},
-	{"get/the key has all key attributes and no other", getItem, func(c *run) {
+	{"get/the key must have exactly the key attributes", getItem, func(c *run) {
 		for _, operation := range []string{"GetItem", "DeleteItem", "UpdateItem"} {
 			c.fails(operation, on("pair", ""), validation)
 			c.fails(operation, on("simple", `"x":{"S":"1"}`), validation)
@@ -230,16 +230,16 @@ var itemCases = []Case{
 		c.is("PutItem", put("numbers", `"sk":{"N":"1.50"},"a":{"S":"x"}`), "")
 		c.is("GetItem", on("numbers", `"sk":{"N":"15e-1"}`, consistent), `"Item":{`+partition+`,"sk":{"N":"1.5"},"a":{"S":"x"}}`)
 	}},
-	{"delete/gives the item as it was", deleteItem, func(c *run) {
+	{"delete/ALL_OLD returns the former item", deleteItem, func(c *run) {
 		c.given(`"a":{"N":"1"}`)
 		c.is("DeleteItem", on("simple", "", `"ReturnValues":"ALL_OLD"`), `"Attributes":{`+partition+`,"a":{"N":"1"}}`)
 		c.absent()
 	}},
-	{"delete/again is no error", deleteItem, func(c *run) {
+	{"delete/a second delete is not an error", deleteItem, func(c *run) {
 		c.is("DeleteItem", on("simple", ""), "")
 		c.is("DeleteItem", on("simple", "", `"ReturnValues":"ALL_OLD"`), "")
 	}},
-	{"delete/on a condition", deleteItem, func(c *run) {
+	{"delete/with a condition", deleteItem, func(c *run) {
 		c.fails("DeleteItem", on("simple", "", condition("attribute_exists(pk)")), failed)
 		c.given(`"a":{"N":"1"}`)
 		c.fails("DeleteItem", on("simple", "", condition("a = :v"), values(`":v":{"N":"2"}`)), failed)
@@ -247,7 +247,7 @@ var itemCases = []Case{
 		c.is("DeleteItem", on("simple", "", condition("a = :v"), values(`":v":{"N":"1.0"}`)), "")
 		c.absent()
 	}},
-	{"delete/no other ReturnValues than ALL_OLD", deleteItem, func(c *run) {
+	{"delete/ReturnValues other than NONE and ALL_OLD are rejected", deleteItem, func(c *run) {
 		c.fails("DeleteItem", on("simple", "", `"ReturnValues":"ALL_NEW"`), validation)
 	}},
 }

@@ -58,15 +58,15 @@ func (c *run) found(request string, want ...string) answer {
 }
 
 var queryCases = []Case{
-	{"query/sort keys that are strings are in the order of their bytes", keyQueries, func(c *run) {
+	{"query/string sort keys sort by bytes", keyQueries, func(c *run) {
 		c.sorts("pair", `{"S":"b"}`, `{"S":"a"}`, `{"S":"é"}`, `{"S":"Z"}`, `{"S":"ab"}`, `{"S":"10"}`, `{"S":"9"}`)
 		c.found(query("pair", ""), `{"S":"10"}`, `{"S":"9"}`, `{"S":"Z"}`, `{"S":"a"}`, `{"S":"ab"}`, `{"S":"b"}`, `{"S":"é"}`)
 	}},
-	{"query/sort keys that are numbers are in their order", keyQueries, func(c *run) {
+	{"query/number sort keys sort by value", keyQueries, func(c *run) {
 		c.sorts("numbers", `{"N":"10"}`, `{"N":"9"}`, `{"N":"-1.5"}`, `{"N":"0"}`, `{"N":"-20"}`, `{"N":"1E20"}`, `{"N":"0.001"}`)
 		c.found(query("numbers", ""), `{"N":"-20"}`, `{"N":"-1.5"}`, `{"N":"0"}`, `{"N":"0.001"}`, `{"N":"9"}`, `{"N":"10"}`, `{"N":"100000000000000000000"}`)
 	}},
-	{"query/sort keys that are binaries are in the order of their unsigned bytes", keyQueries, func(c *run) {
+	{"query/binary sort keys sort by unsigned bytes", keyQueries, func(c *run) {
 		c.sorts("bytes", `{"B":"/w=="}`, `{"B":"AA=="}`, `{"B":"fw=="}`, `{"B":"gA=="}`, `{"B":"AAA="}`)
 		c.found(query("bytes", ""), `{"B":"AA=="}`, `{"B":"AAA="}`, `{"B":"fw=="}`, `{"B":"gA=="}`, `{"B":"/w=="}`)
 	}},
@@ -103,7 +103,7 @@ var queryCases = []Case{
 		}
 		c.found(query("numbers", "", `"ScanIndexForward":false,"ExclusiveStartKey":{`+partition+`,"sk":{"N":"2.5"}}`), `{"N":"2"}`, `{"N":"1"}`)
 	}},
-	{"query/a page that Limit ended has a LastEvaluatedKey", queryPages, func(c *run) {
+	{"query/a page that Limit ends has a LastEvaluatedKey", queryPages, func(c *run) {
 		c.sorts("numbers", `{"N":"1"}`, `{"N":"2"}`)
 		a := c.found(query("numbers", "", `"Limit":2`), `{"N":"1"}`, `{"N":"2"}`)
 		if at(a.document, "LastEvaluatedKey") == nil {
@@ -126,10 +126,10 @@ var queryCases = []Case{
 			c.differ("Query: %s", what)
 		}
 	}},
-	{"query/a filter names no key attribute", filters, func(c *run) {
+	{"query/a filter must not name key attributes", filters, func(c *run) {
 		c.fails("Query", query("numbers", "", `"FilterExpression":"sk >= :two"`), validation, "Filter Expression can only contain non-primary key attributes")
 	}},
-	{"query/KeyConditions beside a filter and a projection", queries, func(c *run) {
+	{"query/KeyConditions with a filter and a projection", queries, func(c *run) {
 		c.sorts("pair", `{"S":"a"}`, `{"S":"b"}`)
 		key := `"TableName":"$pair","ConsistentRead":true,"KeyConditions":{"pk":{"ComparisonOperator":"EQ","AttributeValueList":[{"S":"$k"}]}}`
 		c.has("Query", with(key, `"FilterExpression":"n > :n","ProjectionExpression":"sk"`, values(`":n":{"N":"0"}`)), `"Items":[{"sk":{"S":"b"}}],"Count":1,"ScannedCount":2`)
@@ -149,7 +149,7 @@ var queryCases = []Case{
 	{"query/nothing found", queries, func(c *run) {
 		c.is("Query", query("numbers", ""), `"Items":[],"Count":0,"ScannedCount":0`)
 	}},
-	{"query/conditions that cannot be", keyQueries, func(c *run) {
+	{"query/invalid key conditions are rejected", keyQueries, func(c *run) {
 		for _, expression := range []string{
 			"sk <> :two", "sk IN (:two)", "attribute_exists(sk)", "n = :two", "sk = :two AND sk > :two", "sk = :two OR sk = :three", "NOT sk = :two",
 			"contains(sk, :two)", "sk BETWEEN :three AND :two", "sk = :abc", "sk > size(n)",
@@ -162,10 +162,10 @@ var queryCases = []Case{
 		c.fails("Query", `"TableName":"$numbers","KeyConditionExpression":"pk > :x"`+`,`+operandsOf(":x"), validation, "Query key condition not supported")
 		c.fails("Query", `"TableName":"$numbers"`, validation)
 	}},
-	{"query/Limit is positive", queries, func(c *run) {
+	{"query/Limit must be positive", queries, func(c *run) {
 		c.fails("Query", query("numbers", "", `"Limit":0`), validation)
 	}},
-	{"query/a start key that is none", queries, func(c *run) {
+	{"query/an invalid start key is rejected", queries, func(c *run) {
 		c.fails("Query", query("numbers", "", `"ExclusiveStartKey":{`+partition+`}`), validation)
 		c.fails("Query", query("numbers", "", `"ExclusiveStartKey":{`+partition+`,"sk":{"S":"1"}}`), validation)
 		c.fails("Query", query("numbers", "", `"ExclusiveStartKey":{"pk":{"S":"other"},"sk":{"N":"1"}}`), validation)
@@ -218,7 +218,7 @@ func (c *run) once(seen map[string]int) {
 }
 
 var scanCases = []Case{
-	{"scan/pages give every item once", scans, func(c *run) {
+	{"scan/pages return every item once", scans, func(c *run) {
 		c.fill()
 		for _, limit := range []string{"", `"Limit":1`, `"Limit":7`} {
 			seen := map[string]int{}
@@ -226,7 +226,7 @@ var scanCases = []Case{
 			c.once(seen)
 		}
 	}},
-	{"scan/segments give every item once", parallel, func(c *run) {
+	{"scan/segments return every item once", parallel, func(c *run) {
 		c.fill()
 		for _, total := range []int{1, 3, 50} {
 			seen := map[string]int{}
@@ -256,11 +256,11 @@ var scanCases = []Case{
 		c.has("Scan", `"TableName":"$scanned","ConsistentRead":true,"FilterExpression":"pk = :v","ProjectionExpression":"n",`+values(`":v":{"S":"item 3"}`),
 			`"Items":[{"n":{"N":"3"}}]`)
 	}},
-	{"scan/COUNT gives no items", scans, func(c *run) {
+	{"scan/COUNT returns no items", scans, func(c *run) {
 		c.fill()
 		c.is("Scan", `"TableName":"$scanned","ConsistentRead":true,"Select":"COUNT"`, fmt.Sprintf(`"Count":%d,"ScannedCount":%[1]d`, scannedItems))
 	}},
-	{"scan/segments that cannot be", scans, func(c *run) {
+	{"scan/invalid segments are rejected", scans, func(c *run) {
 		for _, parameters := range []string{
 			`"Segment":3,"TotalSegments":3`, `"Segment":0`, `"TotalSegments":2`, `"Segment":-1,"TotalSegments":2`, `"Segment":0,"TotalSegments":0`,
 			`"Segment":0,"TotalSegments":1000001`,
@@ -268,7 +268,7 @@ var scanCases = []Case{
 			c.fails("Scan", `"TableName":"$scanned",`+parameters, validation)
 		}
 	}},
-	{"scan/a start key that is none", scans, func(c *run) {
+	{"scan/an invalid start key is rejected", scans, func(c *run) {
 		c.fails("Scan", `"TableName":"$scanned","ExclusiveStartKey":{"other":{"S":"x"}}`, validation)
 		c.fails("Scan", `"TableName":"$scanned","ExclusiveStartKey":{"pk":{"N":"1"}}`, validation)
 		c.fails("Scan", `"TableName":"$scanned","Limit":0`, validation)

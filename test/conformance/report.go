@@ -59,7 +59,7 @@ func Report(outcomes []Outcome) string {
 	b.WriteString(preamble)
 	for _, o := range outcomes {
 		differ := Differing(o.Results)
-		fmt.Fprintf(&b, "- **%s** (%s): %d of %d cases as documented, %d otherwise.\n", o.Service, o.Version, len(o.Results)-differ, len(o.Results), differ)
+		fmt.Fprintf(&b, "- **%s** (%s): %d of %d cases behave as documented, %d differ.\n", o.Service, o.Version, len(o.Results)-differ, len(o.Results), differ)
 	}
 	b.WriteString("\n## Differences\n")
 	for i, c := range Cases() {
@@ -91,7 +91,7 @@ func Report(outcomes []Outcome) string {
 		}
 		note := ""
 		if len(otherwise) > 0 {
-			note = "; otherwise: " + strings.Join(otherwise, ", ")
+			note = "; differs: " + strings.Join(otherwise, ", ")
 		}
 		fmt.Fprintf(&b, "- %s ([%s](%s))%s\n", name, c.Source, c.page(), note)
 	}
@@ -109,19 +109,19 @@ func writeDifference(b *strings.Builder, service string, r Result) {
 		fmt.Fprintf(b, "    … and %d more\n", n)
 	}
 	if v, judged := verdicts[service][r.Name]; judged {
-		fmt.Fprintf(b, "\nRight is %s. %s\n", v.right, v.why)
+		fmt.Fprintf(b, "\nCorrect: %s. %s\n", v.right, v.why)
 	}
 }
 
 const preamble = `# Conformance
 
-What AWS documents of DynamoDB and DynamoDB Streams, as cases that run against anything that speaks the services' protocol
+AWS's documentation of DynamoDB and DynamoDB Streams, as test cases for any server of the services' protocol
 (` + "`test/conformance`" + `). ` + "`make conformance`" + ` runs them against the embedded DynamoDB (` + "`dynamodbtest`" + `) and against
-[dynoxide](https://crates.io/crates/dynoxide-rs), an independent one, and fails if this file no longer says what they answer;
-` + "`make conformance WRITE=1`" + ` writes it again. Texts of errors are on no page of the documentation: those that are looked for are the ones that
-AWS is known to give, and only their characteristic part is compared. What AWS itself answers was not looked at here;
-CONTRIBUTING.md says how to run the suite against it.
+[dynoxide](https://crates.io/crates/dynoxide-rs), an independent implementation, and fails if this file no longer
+matches their answers; ` + "`make conformance WRITE=1`" + ` updates it. The documentation does not contain the texts of errors.
+The cases compare only a characteristic part of the texts that AWS is known to return. They have not been run against
+AWS itself here; CONTRIBUTING.md says how to do this.
 
-In the answers, $ is the tables of the run, and … is a number that differs each time.
+In the answers, $ stands for the prefix of the run's table names, and … for a number that differs in each run.
 
 `

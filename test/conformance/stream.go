@@ -160,7 +160,7 @@ var streamCases = []Case{
 		c.is("UpdateItem", on("both-images", `"sk":{"S":"last"}`), "")
 		c.eventsAre("both-images", "INSERT last")
 	}},
-	{"stream/a write to what was removed is an insert again", recordEvent, func(c *run) {
+	{"stream/a write to a removed item is an insert", recordEvent, func(c *run) {
 		for range 2 {
 			c.is("PutItem", put("both-images", `"sk":{"S":"a"}`), "")
 			c.is("DeleteItem", on("both-images", `"sk":{"S":"a"}`), "")
@@ -175,7 +175,7 @@ var streamCases = []Case{
 			c.differ("%d records, want 3", len(found))
 		}
 	}},
-	{"stream/images hold every type", record, func(c *run) {
+	{"stream/images contain every type", record, func(c *run) {
 		item := pairItem("a", `"n":{"N":"12345678901234567890123456789012345678"},"b":{"B":"AP8="},"u":{"NULL":true},"t":{"BOOL":false},"e":{"S":""},"ss":{"SS":["x","é"]},
 			"ns":{"NS":["1.5","-2"]},"bs":{"BS":["AA==","AQ=="]},"l":{"L":[{"M":{}},{"L":[]}]},"m":{"M":{"a.b":{"N":"0"}}}`)
 		c.is("PutItem", `"TableName":"$both-images","Item":`+item, "")
@@ -224,7 +224,7 @@ var streamCases = []Case{
 		c.has("ListStreams", `"TableName":"$both-images"`, `"Streams":[{"StreamArn":"*","StreamLabel":"*","TableName":"$both-images"}]`)
 		c.has("ListStreams", `"TableName":"$simple"`, `"Streams":[]`)
 	}},
-	{"stream/what is not there", describe, func(c *run) {
+	{"stream/missing streams and shards", describe, func(c *run) {
 		arn := c.arn("both-images")
 		gone := arn[:max(0, len(arn)-len("2006-01-02T15:04:05.000"))] + "2001-01-01T00:00:00.000"
 		c.fails("DescribeStream", fmt.Sprintf(`"StreamArn":%q`, gone), notFound)
@@ -239,7 +239,7 @@ var streamCases = []Case{
 		}
 	}},
 	{"iterator/all kinds", shardIterator, iteratorKinds},
-	{"iterator/reading takes nothing away", records, func(c *run) {
+	{"iterator/reading does not remove records", records, func(c *run) {
 		c.is("PutItem", put("iterated", `"sk":{"S":"a"}`), "")
 		c.history("iterated", 1)
 		arn := c.arn("iterated")
@@ -266,7 +266,7 @@ var streamCases = []Case{
 			c.fails("GetRecords", fmt.Sprintf(`"ShardIterator":%q,"Limit":1001`, it), validation)
 		}
 	}},
-	{"iterator/an open shard always gives the next one", records, func(c *run) {
+	{"iterator/an open shard always returns a next iterator", records, func(c *run) {
 		arn := c.arn("iterated")
 		for _, shard := range c.shards(arn) {
 			it := c.iterator(arn, shard, "LATEST")
@@ -279,7 +279,7 @@ var streamCases = []Case{
 			}
 		}
 	}},
-	{"iterator/that cannot be", shardIterator, func(c *run) {
+	{"iterator/invalid iterators are rejected", shardIterator, func(c *run) {
 		arn := c.arn("iterated")
 		for _, shard := range c.shards(arn) {
 			head := fmt.Sprintf(`"StreamArn":%q,"ShardId":%s`, arn, text(at(shard, "ShardId")))
@@ -289,8 +289,8 @@ var streamCases = []Case{
 		}
 		c.fails("GetRecords", `"ShardIterator":"nonsense"`, validation)
 	}},
-	{"stream/disabled: its shards end, its records stay", streams, streamDisabled},
-	{"stream/of a table that was deleted", "API_DeleteTable", streamOfDeleted},
+	{"stream/a disabled stream ends its shards and keeps its records", streams, streamDisabled},
+	{"stream/the stream of a deleted table stays readable", "API_DeleteTable", streamOfDeleted},
 }
 
 // iteratorKinds reads three records from each kind of iterator.

@@ -19,14 +19,14 @@ var tableCases = []Case{
 		c.has("DescribeTable", `"TableName":"$new-images"`, `"Table":{"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_IMAGE"},
 			"LatestStreamArn":"*","LatestStreamLabel":"*"}`)
 	}},
-	{"table/one that is not there", describeTable, func(c *run) {
+	{"table/a missing table", describeTable, func(c *run) {
 		for _, operation := range []string{"DescribeTable", "DeleteTable", "DescribeTimeToLive"} {
 			c.fails(operation, `"TableName":"$no-such-table"`, notFound)
 		}
 		c.fails("Scan", `"TableName":"$no-such-table"`, notFound)
 		c.fails("GetItem", `"TableName":"$no-such-table","Key":{"pk":{"S":"a"}}`, notFound)
 	}},
-	{"table/one that is there", createTable, func(c *run) {
+	{"table/an existing table", createTable, func(c *run) {
 		c.fails("CreateTable", `"TableName":"$simple","BillingMode":"PAY_PER_REQUEST",`+keys("pk", "S"), "ResourceInUseException")
 	}},
 	{"table/names", dataTypes, func(c *run) {
@@ -35,7 +35,7 @@ var tableCases = []Case{
 		}
 		c.fails("CreateTable", `"BillingMode":"PAY_PER_REQUEST",`+keys("pk", "S"), validation)
 	}},
-	{"table/schemas that cannot be", createTable, func(c *run) {
+	{"table/invalid schemas are rejected", createTable, func(c *run) {
 		for _, t := range []struct{ what, parameters string }{
 			{"a definition that no key uses", `"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"x","AttributeType":"S"}],
 				"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`},
@@ -68,7 +68,7 @@ var tableCases = []Case{
 		c.fails("ListTables", `"Limit":0`, validation)
 		c.fails("ListTables", `"Limit":101`, validation)
 	}},
-	{"table/a stream is enabled once", "API_UpdateTable", func(c *run) {
+	{"table/a stream cannot be enabled twice", "API_UpdateTable", func(c *run) {
 		enabled := `"TableName":"$keys-only","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"KEYS_ONLY"}`
 		if a := c.call("UpdateTable", enabled); a.code == "" {
 			c.differ("UpdateTable enables a stream where there is one") // the page has two codes for it

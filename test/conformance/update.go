@@ -3,15 +3,15 @@ package conformance
 import "strings"
 
 var updateCases = []Case{
-	{"update/makes an item that is absent", updateItem, func(c *run) {
+	{"update/creates a missing item", updateItem, func(c *run) {
 		c.is("UpdateItem", update("SET a = :v", values(`":v":{"N":"1"}`)), "")
 		c.stored(`"a":{"N":"1"}`)
 	}},
-	{"update/without an expression makes an item of keys alone", updateItem, func(c *run) {
+	{"update/without an expression creates an item with only its keys", updateItem, func(c *run) {
 		c.is("UpdateItem", on("simple", ""), "")
 		c.stored("")
 	}},
-	{"update/removals leave an absent item absent", updateItem, func(c *run) {
+	{"update/a removal does not create a missing item", updateItem, func(c *run) {
 		tags := values(`":v":{"SS":["x"]}`)
 		for _, request := range []string{update("REMOVE a"), update("REMOVE x.y, l[0]"), update("DELETE s :v", tags), update("REMOVE a DELETE s :v", tags),
 			on("simple", "", `"AttributeUpdates":{"a":{"Action":"DELETE"}}`)} {
@@ -54,14 +54,14 @@ var updateCases = []Case{
 		c.is("UpdateItem", update("SET l[7] = :v", values(`":v":{"N":"2"}`)), "")
 		c.stored(`"l":{"L":[{"N":"1"},{"N":"2"}]}`)
 	}},
-	{"update/SET below what is absent", updates, func(c *run) {
+	{"update/SET below a missing attribute", updates, func(c *run) {
 		c.given(`"s":{"S":"x"}`)
 		for _, path := range []string{"m.x", "s.x", "l[0]"} {
 			c.fails("UpdateItem", update("SET "+path+" = :v", values(`":v":{"N":"2"}`)), validation, "document path provided in the update expression is invalid for update")
 		}
 		c.stored(`"s":{"S":"x"}`)
 	}},
-	{"update/REMOVE of what is absent is no error", updates, func(c *run) {
+	{"update/REMOVE of a missing attribute is not an error", updates, func(c *run) {
 		c.given(`"a":{"N":"1"},"l":{"L":[]}`)
 		c.is("UpdateItem", update("REMOVE b, l[3]"), "")
 		c.stored(`"a":{"N":"1"},"l":{"L":[]}`)
@@ -90,13 +90,13 @@ var updateCases = []Case{
 		c.fails("UpdateItem", update("DELETE n :v", values(`":v":{"SS":["1"]}`)), validation, "incorrect data type")
 		c.fails("UpdateItem", update("SET n = s + :v", values(`":v":{"N":"1"}`)), validation, "incorrect data type")
 	}},
-	{"update/an operand that is absent", updates, func(c *run) {
+	{"update/a missing operand", updates, func(c *run) {
 		c.given("")
 		c.fails("UpdateItem", update("SET a = b"), validation, "refers to an attribute that does not exist in the item")
 		c.fails("UpdateItem", update("SET a = b + :v", values(`":v":{"N":"1"}`)), validation, "refers to an attribute that does not exist in the item")
 		c.stored("")
 	}},
-	{"update/the key stays", updateItem, func(c *run) {
+	{"update/the key cannot change", updateItem, func(c *run) {
 		c.fails("UpdateItem", update("SET pk = :v", values(`":v":{"S":"x"}`)), validation, "Cannot update attribute pk. This attribute is part of the key")
 		c.fails("UpdateItem", update("REMOVE pk"), validation, "Cannot update attribute pk. This attribute is part of the key")
 	}},
@@ -112,13 +112,13 @@ var updateCases = []Case{
 			c.is("UpdateItem", update("SET a = a + :v, m.x = m.x + :v", values(`":v":{"N":"1"}`), `"ReturnValues":"`+step.returned+`"`), step.want)
 		}
 	}},
-	{"update/ReturnValues of what was removed or made", updateItem, func(c *run) {
+	{"update/ReturnValues of removed and created attributes", updateItem, func(c *run) {
 		c.is("UpdateItem", update("SET a = :v", values(`":v":{"N":"1"}`), `"ReturnValues":"ALL_OLD"`), "")
 		c.is("UpdateItem", update("SET b = :v", values(`":v":{"N":"1"}`), `"ReturnValues":"UPDATED_OLD"`), "")
 		c.is("UpdateItem", update("REMOVE a", `"ReturnValues":"UPDATED_OLD"`), `"Attributes":{"a":{"N":"1"}}`)
 		c.is("UpdateItem", update("REMOVE b", `"ReturnValues":"UPDATED_NEW"`), "")
 	}},
-	{"update/on a condition", updateItem, func(c *run) {
+	{"update/with a condition", updateItem, func(c *run) {
 		request := update("SET a = :v", values(`":v":{"N":"1"}`), condition("attribute_exists(pk)"))
 		c.fails("UpdateItem", request, failed)
 		c.absent()
@@ -142,7 +142,7 @@ var updateCases = []Case{
 			}
 		}
 	}},
-	{"update/values that cannot be", attributes, func(c *run) {
+	{"update/invalid values are rejected", attributes, func(c *run) {
 		c.given("")
 		for _, v := range []string{`{"SS":[]}`, `{"NS":["1","1.0"]}`, `{"N":"x"}`, `{"NULL":false}`, `{}`, `{"S":"a","N":"1"}`} {
 			c.about(v)
@@ -169,7 +169,7 @@ var updateCases = []Case{
 		c.about("")
 		c.fails("UpdateItem", update(""), validation, "Invalid UpdateExpression: The expression can not be empty")
 	}},
-	{"update/operands that functions do not take", updates, func(c *run) {
+	{"update/invalid operands of functions are rejected", updates, func(c *run) {
 		c.given(`"l":{"L":[]}`)
 		numbers, lists := values(`":a":{"N":"1"},":b":{"N":"2"}`), values(`":a":{"L":[]},":b":{"L":[]}`)
 		c.fails("UpdateItem", update("SET n = if_not_exists(n, :a + :b)", numbers), validation, "Syntax error")
@@ -177,7 +177,7 @@ var updateCases = []Case{
 		c.is("UpdateItem", update("SET n = if_not_exists(n, :a) + :b", numbers), "")
 		c.is("UpdateItem", update("SET l = list_append(if_not_exists(l, :a), :b)", lists), "")
 	}},
-	{"update/names begin with a letter", names, func(c *run) {
+	{"update/names must begin with a letter", names, func(c *run) {
 		c.fails("UpdateItem", update("SET _a = :v", values(`":v":{"N":"1"}`)), validation, "Syntax error")
 		c.is("UpdateItem", update("SET #_a = :_v", called(`"#_a":"_a"`), values(`":_v":{"N":"1"}`)), "")
 		c.stored(`"_a":{"N":"1"}`)
@@ -194,12 +194,12 @@ var updateCases = []Case{
 		c.is("UpdateItem", update("SET #n = :v", called(`"#n":"name"`), values(`":v":{"N":"1"}`)), "")
 		c.stored(`"name":{"N":"1"}`)
 	}},
-	{"update/placeholders that are not defined", names, func(c *run) {
+	{"update/undefined placeholders are rejected", names, func(c *run) {
 		c.fails("UpdateItem", update("SET a = :w", values(`":v":{"N":"1"}`)), validation, "An expression attribute value used in expression is not defined; attribute value: :w")
 		c.fails("UpdateItem", update("SET #b = :v", called(`"#a":"a"`), values(`":v":{"N":"1"}`)), validation,
 			"An expression attribute name used in the document path is not defined; attribute name: #b")
 	}},
-	{"update/placeholders that are not used", names, func(c *run) {
+	{"update/unused placeholders are rejected", names, func(c *run) {
 		c.fails("UpdateItem", update("SET a = :v", values(`":v":{"N":"1"},":w":{"N":"1"}`)), validation,
 			"Value provided in ExpressionAttributeValues unused in expressions: keys: {:w}")
 		c.fails("UpdateItem", update("SET a = :v", called(`"#a":"a"`), values(`":v":{"N":"1"}`)), validation,
@@ -209,7 +209,7 @@ var updateCases = []Case{
 		c.fails("UpdateItem", on("simple", "", values(`":v":{"N":"1"}`)), validation, "ExpressionAttributeValues can only be specified when using expressions")
 		c.fails("UpdateItem", on("simple", "", called(`"#a":"a"`)), validation, "ExpressionAttributeNames can only be specified when using expressions")
 	}},
-	{"update/functions where they do not belong", updates, func(c *run) {
+	{"update/misplaced functions are rejected", updates, func(c *run) {
 		c.given(`"a":{"N":"1"}`)
 		c.fails("UpdateItem", update("SET a = size(a)"), validation)
 		c.fails("UpdateItem", update("SET a = nothing(a)"), validation)
