@@ -122,6 +122,6 @@ matches their answers; ` + "`make conformance WRITE=1`" + ` updates it. The docu
 The cases compare only a characteristic part of the texts that AWS is known to return. They have not been run against
 AWS itself here; CONTRIBUTING.md says how to do this.
 
-In the answers, $ stands for the prefix of the run's table names, and … for a number that differs in each run.
+In the answers, $ is the prefix of the run's table names, and … is a number that differs in each run.
 
 `
