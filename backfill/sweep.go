@@ -259,8 +259,8 @@ type KeySampler interface {
 	SampleKeys(ctx context.Context, table string) ([]string, error)
 }
 
-// SweepRanges divides what a sweep has to look at into at most so many ranges, and never more than
-// 64. They are to be kept for the whole pass.
+// SweepRanges divides the rows that a sweep checks into ranges: at most the given number, and never
+// more than maxSweepRanges. The ranges must not change during a pass.
 func SweepRanges(ctx context.Context, target KeySampler, s sink.Sweeping, most int) ([]sink.Range, error) {
 	samples, err := target.SampleKeys(ctx, s.Table)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Most of what a worker reads is answers of GetRecords. Their bodies are decoded here in one pass,
-// directly into Changes, for a tenth of the cost of the client's decoder and the conversion of its
-// types. The client still does the rest of the call.
+// Answers of GetRecords are most of the data that a worker reads. Their bodies are decoded here in
+// one pass, directly into Changes, for a tenth of the cost of the client's decoder and the
+// conversion of its types. The client still does the rest of the call.
 //
 // This decoder accepts only well-formed answers. Anything else is left to the client's decoder,
 // whose result counts: so the client reports errors, and FuzzDecodePage checks that both decoders

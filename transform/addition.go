@@ -18,7 +18,7 @@ func (c *compiler) ordinaryFamily() string {
 	return "FAMILY"
 }
 
-// yamlPlain are the names that YAML reads as text without quotes, whatever its version.
+// yamlPlain are the names that YAML reads as text without quotes, in every version of YAML.
 var yamlPlain = regexp.MustCompile(`^[A-Za-z_][-_.A-Za-z0-9]*$`)
 
 // yamlName returns the name of a family as YAML writes it.

@@ -46,7 +46,7 @@ func (c *Comparison) looks(ctx context.Context, places []Place, visit func(look 
 	})
 }
 
-// pages reads the rows of places in order, most at a time, or fewer if they are long.
+// pages reads the rows of places in order, up to most rows at a time, or fewer if they are long.
 func (c *Comparison) pages(ctx context.Context, places []Place, most int, visit func(places []Place, rows []sink.Row) error) error {
 	for len(places) > 0 {
 		page := places[:min(most, len(places))]

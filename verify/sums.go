@@ -102,8 +102,8 @@ func (s *Sums) Differing(addresses bool) *Picked {
 // entryBytes is the size of a bucket in a piece: three bytes for its number, and the sums.
 const entryBytes = 3 + 16 + 16
 
-// Pieces returns the stored form of the sums, in pieces of at most most bytes; none if all sums are
-// zero.
+// Pieces returns the stored form of the sums, in pieces of at most the given number of bytes; none
+// if all sums are zero.
 func (s *Sums) Pieces(most int) [][]byte {
 	var pieces [][]byte
 	s.each(func(n uint32, b *bucket) {

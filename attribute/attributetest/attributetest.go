@@ -86,7 +86,7 @@ func attributes(least, depth int) *rapid.Generator[[]attribute.Attribute] {
 	})
 }
 
-// Items draws items that have at least least attributes.
+// Items draws items with at least the given number of attributes.
 func Items(least int) *rapid.Generator[attribute.Item] {
 	return rapid.Map(attributes(least, 3), attribute.NewItem)
 }
