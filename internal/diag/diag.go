@@ -5,9 +5,9 @@
 //	  fix    allow dynamodb:GetRecords on the stream to the identity shown above
 //	  more   https://github.com/dynamodb-bigtable/replicator/blob/main/docs/errors.md#R1204
 //
-// Every code is registered in codes.go together with its explanation, its general remedy and the exit status it leads to;
-// docs/errors.md is generated from there. Codes are never reused and never change their meaning, because runbooks and
-// alert rules refer to them.
+// Every code is registered in codes.go with its explanation, its general remedy and its exit
+// status; docs/errors.md is generated from there. Codes are never reused and never change their
+// meaning, because runbooks and alert rules refer to them.
 //
 // No text in an Error may contain item data (attribute values or keys): errors end up in logs and tickets.
 package diag
@@ -21,8 +21,9 @@ import (
 	"strings"
 )
 
-// Exit statuses of the program. Local configuration or environment is ExitUsage; what a remote end refuses is ExitFailed,
-// and so are missing credentials: they may come later, and a service manager starts nothing again that ended with ExitUsage.
+// Exit statuses of the program. Errors of the local configuration or environment are ExitUsage.
+// Refusals by remote ends are ExitFailed. So are missing credentials: they may arrive later, and a
+// service manager does not restart a process that ended with ExitUsage.
 const (
 	ExitDone        = 0
 	ExitFailed      = 1
@@ -32,14 +33,15 @@ const (
 	ExitInterrupted = 130 // 128 + SIGINT, as shells report it
 )
 
-// Position is a place in a configuration source. Line and Column count from 1, columns in characters; both are 0 where
-// the source has no lines (an environment variable or a flag), and then File names that source.
+// Position is a place in a configuration source. Line and Column count from 1, columns in
+// characters; both are 0 if the source has no lines (an environment variable or a flag). File then
+// names that source.
 type Position struct {
 	File         string
 	Line, Column int
 }
 
-// String returns file:line:column, or the file alone when there is no line.
+// String returns file:line:column, or only the file if there is no line.
 func (p Position) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -47,16 +49,16 @@ func (p Position) String() string {
 	return p.File + ":" + strconv.Itoa(p.Line) + ":" + strconv.Itoa(p.Column)
 }
 
-// Error is one finding for the operator. Only Code and What are required: an empty Fix, a zero Exit, and an empty Cause
-// with a nil Err are filled from the registry entry of the code when they are read.
+// Error is one finding for the operator. Only Code and What are required: for an empty Fix, a zero
+// Exit, or an empty Cause with a nil Err, readers get the registry entry of the code.
 type Error struct {
 	Code  string   // "R1204"; one of the constants of this package
-	Pos   Position // place in the configuration; zero when the error is about none
+	Pos   Position // place in the configuration, or zero
 	What  string   // what failed, in one line, without the cause
 	Cause string   // why, as verbatim as possible; Err's text when empty
-	Fix   string   // what the operator should do, with the exact command where there is one
-	Exit  int      // exit status; 0 means the one registered for the code
-	Err   error    // what errors.Is and errors.As shall find; may be nil
+	Fix   string   // what the operator should do, with the exact command if there is one
+	Exit  int      // exit status; 0 means the status registered for the code
+	Err   error    // found by errors.Is and errors.As; may be nil
 
 	// Warning marks a finding that does not stop the program.
 	Warning bool
@@ -74,7 +76,8 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error, or nil.
 func (e *Error) Unwrap() error { return e.Err }
 
-// exitStatus returns the exit status the error leads to: its own, else the registered one; 0 for a warning.
+// exitStatus returns the error's own exit status, else the status registered for its code; 0 for a
+// warning.
 func (e *Error) exitStatus() int {
 	if e.Warning {
 		return ExitDone
@@ -88,9 +91,9 @@ func (e *Error) exitStatus() int {
 	return ExitFailed
 }
 
-// render writes the four lines, newline included. Further lines of a cause or a fix are indented below the first.
-// Their own indentation stays, since a fix may be YAML. Characters that a terminal would act upon are escaped, since causes
-// come from remote ends.
+// render writes the four lines, each with a newline. Further lines of a cause or a fix are indented
+// below the first. Their own indentation stays, because a fix may be YAML. Characters that a
+// terminal would act upon are escaped, because causes come from remote ends.
 func (e *Error) render(w io.Writer) error {
 	word := "error"
 	if e.Warning {
@@ -105,7 +108,7 @@ func (e *Error) render(w io.Writer) error {
 	return err
 }
 
-// Facts are what an Error says, for programs.
+// Facts holds the parts of an Error, for programs.
 type Facts struct {
 	Severity string `json:"severity"`
 	Code     string `json:"code"`
@@ -118,7 +121,7 @@ type Facts struct {
 	More     string `json:"more"`
 }
 
-// Facts returns them, what is registered for the code included.
+// Facts returns the parts of the error. Empty ones are filled from the registry.
 func (e *Error) Facts() Facts {
 	severity := "error"
 	if e.Warning {
@@ -127,16 +130,16 @@ func (e *Error) Facts() Facts {
 	return Facts{severity, e.Code, e.Pos.File, e.Pos.Line, e.Pos.Column, withoutPasswords(e.What), e.reason(), e.remedy(), More(e.Code)}
 }
 
-// MarshalJSON gives the same facts to programs, for `-o json`.
+// MarshalJSON returns Facts as JSON, for `-o json`.
 func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Facts()) }
 
-// More returns where the documentation explains the code.
+// More returns the address of the code's explanation.
 func More(code string) string { return page + "#" + code }
 
 // page is the address of the documentation of all codes.
 const page = "https://github.com/dynamodb-bigtable/replicator/blob/main/docs/errors.md"
 
-// BadUsage is an error in the command line itself.
+// BadUsage returns an error in the command line itself.
 func BadUsage(what, fix string) error { return &Error{Code: Usage, What: what, Fix: fix} }
 
 func (e *Error) headline() string {
@@ -164,8 +167,8 @@ func (e *Error) remedy() string {
 // List carries several findings at once, in the order in which they were found.
 type List []*Error
 
-// Err returns the list as an error, or nil when it holds nothing but warnings: an empty List in an error variable would
-// not compare equal to nil.
+// Err returns the list as an error, or nil if it holds only warnings. An empty List in an error
+// variable would not equal nil.
 func (l List) Err() error {
 	for _, e := range l {
 		if !e.Warning {
@@ -193,10 +196,12 @@ func (l List) Unwrap() []error {
 	return errs
 }
 
-// mostRendered is how many findings are written at once: the first ones scroll out of sight behind more of them.
+// mostRendered bounds the findings that are written at once. With more, the first would scroll out
+// of sight.
 const mostRendered = 50
 
-// Few returns the findings to write, in their order, and what to say of the rest; "" if there is none. Errors go before warnings.
+// Few returns the findings to write, in their order, and a line that counts the rest, or "". If not
+// all fit, errors take precedence over warnings.
 func (l List) Few() (few List, rest string) {
 	if len(l) <= mostRendered {
 		return l, ""
@@ -224,7 +229,8 @@ func (l List) Few() (few List, rest string) {
 	return few, fmt.Sprintf("and %d more errors and %d more warnings", len(l)-len(few)-warnings, warnings)
 }
 
-// Render writes the findings one after the other, separated by an empty line; of very many it writes the first ones, and counts the rest.
+// Render writes the findings, separated by empty lines. If there are very many, it writes the first
+// and counts the rest.
 func (l List) Render(w io.Writer) error {
 	few, rest := l.Few()
 	if rest != "" {
@@ -255,7 +261,8 @@ func (l List) render(w io.Writer) error {
 // as an unexpected internal error. A nil err writes nothing.
 func Render(w io.Writer, err error) error { return Findings(err).Render(w) }
 
-// Findings are the Errors in the tree of err, then what is none of them, as unexpected internal errors.
+// Findings returns the Errors in the tree of err, then all other errors in it as unexpected
+// internal errors.
 func Findings(err error) List {
 	findings, foreign := collect(err)
 	for _, plain := range foreign {
@@ -264,9 +271,10 @@ func Findings(err error) List {
 	return findings
 }
 
-// ExitCode returns the exit status for err: 0 for nil, 1 for an error that carries no Error. When err carries several, an
-// interruption goes first, then bad usage, failure, timeout, and last the answer "no", so that a script never takes a
-// run that could not answer for an answer. Rows that differ are an answer, whatever was not compared in time.
+// ExitCode returns the exit status for err: 0 for nil, 1 for an error that carries no Error. If err
+// carries several, the order of precedence is: interruption, bad usage, failure, timeout, the
+// answer "no". So a script never mistakes a run without an answer for an answer. Rows that differ
+// are an answer even if a timeout ended the comparison.
 func ExitCode(err error) int {
 	findings, foreign := collect(err)
 	seen, differs := map[int]bool{}, false
@@ -288,7 +296,7 @@ func ExitCode(err error) int {
 	}
 	delete(seen, ExitDone)
 	if len(seen) > 0 {
-		return ExitFailed // a status outside the documented set is a mistake of ours, but not a success
+		return ExitFailed // a status outside the documented set is a bug, but not a success
 	}
 	return ExitDone
 }
@@ -304,8 +312,9 @@ func Has(err error, code string) bool {
 	return false
 }
 
-// collect gathers the Errors in the tree of err in depth-first order, and the branches of it that hold none. It does not
-// look below an Error: what that wraps is its cause, not a second finding.
+// collect gathers the Errors in the tree of err in depth-first order, and the branches that hold no
+// Error. It does not look below an Error: an error that it wraps is its cause, not a second
+// finding.
 func collect(err error) (found List, foreign []error) {
 	if err == nil {
 		return nil, nil

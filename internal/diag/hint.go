@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// command is one of this program's commands that read a configuration, in a text: between backquotes, or as the whole text.
+// command matches those commands of this program that read a configuration. In a text, a command is
+// between backquotes or is the whole text.
 var command = regexp.MustCompile("`replicator (?:lint|plan|preview|test|run|status|explain|parked)[^`\n]*`|^replicator (?:lint|plan|preview|test|run|status|explain|parked)(?: [^,;\n]*)?$")
 
-// withFlags returns a text with the flags added to the commands in it, but to those that name a configuration or ask for help.
+// withFlags returns a text with the flags added to each command in it, except commands that name a
+// configuration or ask for help.
 func withFlags(text, flags string) string {
 	if flags == "" {
 		return text

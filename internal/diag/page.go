@@ -25,17 +25,9 @@ func document() string {
 
 <!-- Generated from internal/diag/codes.go by "go generate ./internal/diag". Do not edit. -->
 
-Every error has a code. It is printed in four lines: what failed, the cause as the other end gave it, what to do, and where
-to read more. Codes never change their meaning.
-
-| Exit status | Meaning |
-|---|---|
-| 0 | done |
-| 1 | failed |
-| 2 | wrong usage, configuration or environment |
-| 3 | the answer is no: differences, parked items, a table that needs a load |
-| 4 | timed out waiting |
-| 130 | interrupted |
+Every error has a code. It is printed in four lines: what failed, the cause in the words of its origin, what to do, and
+where to read more. Codes never change their meaning. The meaning of an exit status is in
+[exit statuses](reference/exit-codes.md).
 `)
 	for _, area := range areas {
 		fmt.Fprintf(&b, "\n## %s\n", area.title)
@@ -51,7 +43,8 @@ to read more. Codes never change their meaning.
 	return b.String()
 }
 
-// escapeMarkdown keeps underscores, stars and angle brackets outside of code spans from being taken for markup.
+// escapeMarkdown escapes underscores, stars, dollar signs and "<" outside of code spans, so they
+// are not markup.
 func escapeMarkdown(s string) string {
 	parts := strings.Split(s, "`")
 	for i := 0; i < len(parts); i += 2 {

@@ -2,9 +2,9 @@ package diag
 
 import "regexp"
 
-// userinfo is what a URL in a text has before its host: a user and a password, or a token.
+// userinfo matches the part before the host of a URL: a user and a password, or a token.
 var userinfo = regexp.MustCompile(`://(?:[^\s"/:@]*:[^\s"]*|[^\s"/@]+)@`)
 
-// withoutPasswords is a text without the users and passwords of its URLs: causes quote addresses of
-// endpoints and proxies as they were set.
+// withoutPasswords removes users and passwords from the URLs of a text. Causes quote the addresses
+// of endpoints and proxies as they were set.
 func withoutPasswords(text string) string { return userinfo.ReplaceAllString(text, "://xxxxx@") }

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is text of others, such as names, reasons and answers of remote ends, for one line of a
-// terminal or of a log: what a terminal would act upon is escaped, such as control characters,
-// escape sequences, direction marks and line ends, and so are bytes that are not UTF-8.
+// Printable prepares foreign text (names, reasons, answers of remote ends) for one line of a
+// terminal or a log. It escapes everything that a terminal would act upon: control characters,
+// escape sequences, direction marks and line ends. It also escapes bytes that are not UTF-8.
 func Printable(s string) string { return escaped(s, "") }
 
-// PrintableLines is the same for text of several lines: its line ends and tabs stay.
+// PrintableLines does the same for text of several lines. Line ends and tabs stay.
 func PrintableLines(s string) string { return escaped(s, "\n\t") }
 
-// Quoted is a key, a column or a value as people see it: as it is if all of it can be printed,
+// Quoted returns a key, a column or a value for display: unchanged if all of it can be printed,
 // otherwise quoted.
 func Quoted(s string) string {
 	if s == "" || Printable(s) != s {
@@ -27,7 +27,7 @@ func Quoted(s string) string {
 	return s
 }
 
-// escaped escapes what cannot be printed and is not among the characters to keep.
+// escaped escapes all characters that cannot be printed, except those in keep.
 func escaped(s, keep string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -47,8 +47,8 @@ func escaped(s, keep string) string {
 	return b.String()
 }
 
-// PrintableJSON gives a writer of JSON documents, one or more in each Write, that escapes in their
-// strings what Printable escapes. JSON itself leaves most of it as it is. The documents stay equal.
+// PrintableJSON returns a writer of JSON documents, one or more in each Write. In their strings it
+// escapes what Printable escapes and JSON would not. The decoded documents stay equal.
 func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
 
 type printableJSON struct{ w io.Writer }
@@ -62,7 +62,7 @@ func (p printableJSON) Write(text []byte) (int, error) {
 }
 
 func escapedJSON(text []byte) []byte {
-	// Outside of strings JSON is ASCII, and there are no control characters but line ends.
+	// Outside of strings, JSON is ASCII, and its only control characters are line ends.
 	actedUpon := func(r rune) bool { return !strconv.IsPrint(r) && r != '\n' && r != '\t' && r != '\r' }
 	if bytes.IndexFunc(text, actedUpon) < 0 {
 		return text

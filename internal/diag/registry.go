@@ -1,11 +1,11 @@
 package diag
 
-// Entry is what is registered for a code.
+// Entry holds the registered texts and exit status of a code.
 type Entry struct {
 	Code    string
 	Title   string // what went wrong in general, lower case, no full stop
 	Explain string // when it appears and why it matters; Markdown
-	Fix     string // the general remedy, used where the error itself has none more exact
+	Fix     string // the general remedy, used if the error has no more exact one
 	Exit    int    // exit status
 }
 
@@ -22,7 +22,8 @@ func Lookup(code string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// registered returns the entry of a code, or the one of an internal error: an unregistered code must still render.
+// registered returns the entry of a code, or the entry of an internal error, because an
+// unregistered code must still render.
 func registered(code string) Entry {
 	if entry, ok := Lookup(code); ok {
 		return entry

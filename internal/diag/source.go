@@ -2,13 +2,13 @@ package diag
 
 import "fmt"
 
-// enableStreamCommand returns the AWS CLI command that gives a table without a stream the stream this program needs.
+// enableStreamCommand returns the AWS CLI command that enables the stream this program needs.
 func enableStreamCommand(table string) string {
 	return "aws dynamodb update-table --table-name " + table +
 		" --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
 }
 
-// StreamDisabledError says that the table has no enabled stream.
+// StreamDisabledError returns the error for a table without an enabled stream.
 func StreamDisabledError(table string) *Error {
 	return &Error{
 		Code:  StreamDisabled,
@@ -18,8 +18,8 @@ func StreamDisabledError(table string) *Error {
 	}
 }
 
-// StreamViewError says that the stream's view type lacks the images this program needs. The reason tells why; when empty it
-// is the general one for the view.
+// StreamViewError returns the error for a stream whose view type lacks needed images. An empty
+// reason stands for the general reason of the view type.
 //
 // The remedy has two commands because DynamoDB refuses to change the view type of a stream that is enabled
 // (UpdateTable, StreamSpecification: "You receive a ValidationException if you try to enable a stream on a table that

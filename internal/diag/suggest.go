@@ -2,10 +2,11 @@ package diag
 
 import "strings"
 
-// Suggest returns the candidate that word was probably meant to be, or "" when none is near. Case, '-' and '_' do not
-// count, so appProfile finds app_profile. Otherwise a candidate is near within two edits (a swap of neighbours is one), as
-// long as that leaves at least one letter in place, or when one of the two begins the other and both have three letters or
-// more. The fewest edits win; among equals, the earlier candidate.
+// Suggest returns the candidate that the user probably meant by word, or "" if none is near. It
+// ignores case, '-' and '_', so appProfile finds app_profile. A candidate is near within two edits
+// if at least one letter stays in place; a swap of neighbours is one edit. It is also near if one
+// of the two words begins the other and both have at least three letters. The fewest edits win;
+// among equals, the earlier candidate wins.
 func Suggest(word string, candidates []string) string {
 	const maxEdits = 2
 	folded := fold(word)
@@ -32,9 +33,9 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// distance is the optimal string alignment distance in bytes: insertions, deletions, substitutions and swaps of neighbours
-// count one each. Words so long that no configuration key resembles them are not compared: a hostile file must not cost
-// quadratic time.
+// distance is the optimal string alignment distance in bytes: insertions, deletions, substitutions
+// and swaps of neighbours count one each. Words longer than any configuration key are not compared,
+// so that a hostile file cannot cost quadratic time.
 func distance(a, b string) int {
 	const longest = 64
 	if len(a) > longest || len(b) > longest {

@@ -8,22 +8,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// AppliedSlack is by how much the source's clock may be ahead of what was heard of it.
+// AppliedSlack bounds how far the source's clock may be ahead of its last known time.
 const AppliedSlack = 2 * time.Second
 
 // endless is after every change of a stream that has ended.
 var endless = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// AppliedTo is the time up to which everything that was committed is applied, by the table's shards;
-// zero if nothing says so. In mode topic that is what appliers have applied without a hole, not what
-// is published.
+// AppliedTo returns the time up to which all committed changes of the table's shards are applied,
+// or zero if it is unknown. In mode topic it is the time up to which appliers have applied every
+// message, not the time up to which changes are published.
 func (c *Common) AppliedTo(ctx context.Context) (time.Time, error) {
 	state, _, err := c.Ledger.Table(ctx, c.Source)
 	if err != nil {
 		return time.Time{}, err
 	}
 	if state.StreamEnded {
-		return endless, nil // nothing more comes
+		return endless, nil // no more changes follow
 	}
 	listings, err := c.Ledger.Listings(ctx, c.Source, state.Label)
 	if err != nil {

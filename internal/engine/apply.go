@@ -11,17 +11,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Applier makes durable what followers and the loader read.
+// Applier makes the batches of followers and the loader durable.
 type Applier struct {
 	*Retrier
 	writer *sink.Writer
-	// sample, if not nil, looks at a batch before it is written, which empties the batch. What it
-	// returns is called when the rows are durable.
+	// sample, if not nil, sees a batch before the write empties it. The function it returns is
+	// called when the rows are durable.
 	sample func(*transform.Batch) (durable func())
 }
 
-// Write makes a batch durable, however long it takes, unless its page slot is wanted and it gets no
-// further.
+// Write makes a batch durable, however long it takes. It gives up if it makes no progress while
+// other shards wait for its page slot.
 func (a Applier) Write(life Lifecycle, right *Right, batch *transform.Batch, changes []cdc.Change, slot *PageSlot) error {
 	durable := func() {}
 	if a.sample != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Common is what all parts of a table's work share.
+// Common holds the state that all loops of one table share.
 type Common struct {
 	*Retrier
 	Ledger      *checkpoint.Ledger
@@ -21,9 +21,9 @@ type Common struct {
 	halt        context.CancelCauseFunc // begins a clean stop of the process
 }
 
-// End passes on what ends the process. An error after which a clean stop is safe becomes its cause,
-// so that leases are released and another worker may take over at once; after any other nothing
-// more is written.
+// End reports an error that ends the process. If a clean stop is safe after it, the error becomes
+// the cause of the stop: leases are released, so that another worker can acquire them at once.
+// After any other error the process writes nothing more.
 func (c *Common) End(err error) error {
 	switch {
 	case Orderly(err):
@@ -35,16 +35,16 @@ func (c *Common) End(err error) error {
 	return nil
 }
 
-// View is the ledger as it was read in one pass.
+// View is the result of one pass over the ledger.
 type View struct {
 	State  checkpoint.TableState
 	Shards []checkpoint.Shard
-	Listed time.Time            // Once: when the last whole listing was of, where it matters; see listed
-	Merged []checkpoint.Applied // mode topic: what is known to be applied
-	Over   bool                 // what the tracker said of the end of the table's stream, before the rest was read
+	Listed time.Time            // Once: the time of the last complete listing, if needed; see listed
+	Merged []checkpoint.Applied // mode topic: the changes known to be applied
+	Over   bool                 // whether the tracker saw the table's stream end, before the rest was read
 }
 
-// Record reads the table's record, and makes sure that it is still of the ledger and the mapping this
+// Record reads the table's record. It fails if the ledger or the mapping is not the one this
 // process was started with.
 func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
 	if err := c.Ledger.Check(ctx); err != nil {
@@ -55,7 +55,7 @@ func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
 		return checkpoint.TableState{}, err
 	}
 	if state.MappingHash != c.MappingHash {
-		// A ledger that was lost since it was checked has no record, and no mapping of anybody.
+		// A ledger that was lost since the last check has neither the record nor a mapping.
 		return checkpoint.TableState{}, cmp.Or(c.Ledger.Check(ctx), checkpoint.ErrMappingChanged)
 	}
 	if err := state.Admits(c.Mode, false); err != nil {
@@ -71,7 +71,7 @@ func (c *Common) Look(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	// Before the shards: what is published of them later is not applied yet.
+	// Read before the shards: changes that are published later are not applied yet.
 	var merged []checkpoint.Applied
 	if c.Mode == checkpoint.Topic {
 		if merged, err = c.Ledger.Merged(ctx, c.Source); err != nil {
@@ -82,9 +82,8 @@ func (c *Common) Look(ctx context.Context) (View, error) {
 	return View{State: state, Shards: shards, Merged: merged}, err
 }
 
-// Raise declares a gap and raises the generation, and reports it. It fails with
-// checkpoint.ErrRaised if another gap was declared meanwhile and change was not made with it:
-// the caller looks again.
+// Raise declares a gap, raises the generation and reports it. It fails with checkpoint.ErrRaised if
+// another gap was declared meanwhile without change. The caller then reads the record again.
 func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, change func(*checkpoint.TableState)) error {
 	var overtaken error
 	err := c.Retry(life.Finishing(), "raise the generation", func(ctx context.Context) error {
@@ -104,8 +103,7 @@ func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, 
 	return cmp.Or(err, overtaken)
 }
 
-// ReportLag reports how far behind this worker is with the shards that it tracks, or that it reads
-// none.
+// ReportLag reports the lag of the shards that this worker tracks, or that it reads none.
 func (c *Common) ReportLag(ctx context.Context, b *ShardTracker) {
 	served := c.Ledger.ServiceTime(ctx)
 	now := served

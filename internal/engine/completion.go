@@ -8,26 +8,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Completion is what ends a run with Once: all tables are drained at the same time. One that was
-// drained before the others is followed until they are, or what is written to it meanwhile would be
-// left out by a run that says that everything is applied.
+// Completion ends a run with Once when all tables are drained at the same time. A table that drains
+// early is followed until the others drain too. Otherwise the run would claim that everything is
+// applied, although later changes of that table are not.
 type Completion struct {
 	mu     sync.Mutex
 	Tables map[string]*draining
 	over   bool
 }
 
-// draining is what is known of one table.
+// draining is the known state of one table.
 type draining struct {
-	Done  bool        // when it was last looked at
-	still func() bool // whether what was found then holds now; nil: it does
+	Done  bool        // as of the last check
+	still func() bool // reports whether that result is still true; nil: it is
 	wake  *task.Wakeup
 }
 
-// Await lets the run wait for a table, or for whatever else goes by that name.
+// Await makes the run wait for a table, or for another condition under that name.
 func (c *Completion) Await(name string, wake *task.Wakeup) {
 	if c == nil {
-		return // nothing is waited for
+		return // the run waits for nothing
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,10 +37,10 @@ func (c *Completion) Await(name string, wake *task.Wakeup) {
 	c.Tables[name] = &draining{wake: wake}
 }
 
-// Report notes whether a table is drained now, and reports whether the run is over. It is over for
-// all as soon as it is for one. What was found of the others may be older than an outage: each of
-// them is looked at when its own turn comes, and the waits after failures differ. So all are asked,
-// before the run ends, whether that holds still.
+// Report records whether a table is drained, and reports whether the run is over. The run ends for
+// all tables at once. A result for another table may predate an outage, because each table is
+// checked in its own turn and waits after failures differ. So before the run ends, it asks all
+// tables whether their result is still true.
 func (c *Completion) Report(name string, done bool, still func() bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *Completion) Report(name string, done bool, still func() bool) bool {
 	}
 	for _, name := range names {
 		if t := c.Tables[name]; t.still != nil && !t.still() {
-			t.Done = false // until it is looked at again
+			t.Done = false // until the next check
 			return false
 		}
 	}

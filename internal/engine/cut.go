@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// CutOf is what the changes of a shard's lineage are dropped before.
+// CutOf returns the time before which changes of a shard's lineage are dropped.
 func CutOf(shard checkpoint.Shard, state checkpoint.TableState) time.Time {
 	if shard.Cut.After(state.Cut) {
 		return shard.Cut
@@ -15,9 +15,9 @@ func CutOf(shard checkpoint.Shard, state checkpoint.TableState) time.Time {
 	return state.Cut
 }
 
-// Keep drops the changes from before the cut, as long as the shard's lineage has had nothing else:
-// an unbroken prefix. Times may run backwards, so that a later change may be dated before the cut
-// too; it is kept (H84).
+// Keep drops the changes that predate the cut, as long as it dropped every earlier change of the
+// shard's lineage. Change times may run backwards. So a change after the first kept one is kept
+// even if it predates the cut (H84).
 func Keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Change {
 	if !at.Dropping {
 		return changes

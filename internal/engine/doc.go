@@ -1,6 +1,5 @@
-// Package engine holds what every loop of a worker shares: retries, fencing. A Worker is what the
-// tables of a process share, a Table what the loops that work on one table share, and a Spec the
-// configuration of that table. A Lifecycle says how long a loop runs, and the Retrier is the
-// only place that backs off. All waiting and concurrency goes through internal/task, so that the
-// simulation runs these very loops.
+// Package engine holds what every loop of a worker shares: retries, fencing. The tables of a
+// process share a Worker, and the loops of one table share a Table. A Spec is the configuration of
+// a table. A Lifecycle determines how long a loop runs. Only the Retrier backs off. All waiting and
+// concurrency goes through internal/task, so the simulation runs these same loops.
 package engine

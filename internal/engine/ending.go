@@ -8,14 +8,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Fatal reports whether an error ends the process: neither a retry nor another worker helps.
+// Fatal reports whether an error ends the process because neither a retry nor another worker helps.
 func Fatal(err error) bool {
 	var source *SourceError
 	return Orderly(err) || errors.As(err, &source) || IsAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
 }
 
-// Orderly reports whether an error ends the process with a clean stop: ledger and target are still
-// ours to write.
+// Orderly reports whether an error ends the process with a clean stop: it may still write to ledger
+// and target.
 func Orderly(err error) bool {
 	var bad *sink.BadItem
 	var stream *StreamError
@@ -34,10 +34,10 @@ func IsAny(err error, targets ...error) bool {
 	return false
 }
 
-// ErrHalted ends the work on a table, or an attempt to apply a message; it passes if the cutover is
-// cancelled, or the table resumed.
+// ErrHalted ends the work on a table, or an attempt to apply a message. Work continues once the
+// cutover is cancelled or the table is resumed.
 var ErrHalted = errors.New("a cutover halted the table, or an operator paused it")
 
-// ErrTimeless is why something waits for another answer: coverage rests on the service's clock
-// alone (H64).
+// ErrTimeless makes a step wait for an answer with a time: coverage relies only on the service's
+// clock (H64).
 var ErrTimeless = &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("the answer has no Date header; check whether a proxy removes it")}

@@ -7,59 +7,60 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Events are what the pipeline tells of itself: logs, metrics and the demo's narration hang on
-// them. Every field may be nil. They are called from many tasks, must return soon, and never carry
-// item data.
+// Events are the callbacks through which the pipeline reports: logs, metrics and the demo's
+// narration use them. Every field may be nil. Many tasks call them at once. They must return soon
+// and never carry item data.
 type Events struct {
-	// CoordinatorTaken: this worker now keeps the table (lists shards, beats the witness, loads).
+	// CoordinatorTaken: this worker became coordinator of the table (it lists shards, renews the
+	// witness, loads).
 	CoordinatorTaken func(table string, epoch uint64)
-	// CoordinatorLeft: it no longer does; err is why, nil after a clean stop.
+	// CoordinatorLeft: it stopped being coordinator. Err is the reason, nil after a clean stop.
 	CoordinatorLeft func(table string, err error)
-	// Waits: at its first look this worker finds leases that others hold: of the table's coordinator
-	// lease, or of shards. One that is not renewed within wait it takes over, so that a worker
-	// which follows one that was killed waits so long.
+	// Waits: in its first pass this worker found leases of other workers: the table's coordinator
+	// lease, or leases of shards. It acquires each lease that is not renewed within wait. So a
+	// worker that replaces a killed one waits that long.
 	Waits func(table string, of Leases, leases int, wait time.Duration)
-	// ShardTaken and ShardLeft frame the time for which this worker reads a shard. Err is why it
-	// left: nil when the shard is done or was released.
+	// ShardTaken and ShardLeft mark the time for which this worker reads a shard. Err is the reason
+	// why it stopped: nil if the shard is done or was released.
 	ShardTaken func(table, shard string, epoch uint64)
 	ShardLeft  func(table, shard string, err error)
 	ShardDone  func(table, shard string)
-	// Ledger is what the ledger holds of a table, at every look: its record and its shards by
-	// state; nil while the table is halted or paused, when nobody lists its stream.
+	// Ledger reports the table's record and its number of shards by state, in every pass. The map
+	// is nil while the table is halted or paused, because then no coordinator lists its stream.
 	Ledger func(state checkpoint.TableState, shards map[checkpoint.State]int)
 	// PageRead: a read of a shard succeeded; its page may be empty.
 	PageRead func(table string, changes Tally)
-	// PageDone: what was read with a page is durable, or it was empty. A page that could not be
-	// written is read again, and is no progress.
+	// PageDone: all changes of a page are durable, or the page was empty. A page that could not be
+	// written is read again and does not count as progress.
 	PageDone func(table string)
-	// Applied: changes are durable; rows is how many rows they were folded into.
+	// Applied: changes are durable. They were folded into the given number of rows.
 	Applied func(table string, changes Tally, rows int)
 	// Published: messages are durable in the topic, or a failure blocked their keys for a while.
 	Published func(table string, done relay.Published)
-	// Ignored: a rule of the mapping says not to copy this many items, of changes or of the copy;
-	// "" is a rule without a name.
+	// Ignored: a rule of the mapping excludes this many items of a page or of the copy. "" is a
+	// rule without a name.
 	Ignored func(table, rule string, items int)
-	// Lag is the table's worst shard here: the age of the last applied change while there are more,
-	// otherwise the time since the last empty page. Headroom is what is left of the stream's 24
-	// hours.
+	// Lag is the lag of the table's worst shard on this worker: the age of the last applied change
+	// while more changes wait, otherwise the time since the last empty page. Headroom is the time
+	// left of the stream's 24 hours.
 	Lag func(table string, lag, headroom time.Duration)
-	// NotReading: this worker reads no shard of the table, nor gave one up that nobody has taken
-	// since, so that it knows no lag. Like Lag it is told at every look, whether that succeeds or
-	// not, and when a shard was left.
+	// NotReading: this worker reads no shard of the table and has released none that is still free,
+	// so it knows no lag. Like Lag it is called in every pass, even in one that fails, and after a
+	// shard was left.
 	NotReading func(table string)
-	// Joined: a table of a pattern was found, and this worker takes part in it from now on.
+	// Joined: a table of a pattern was found, and this worker now takes part in it.
 	Joined func(table string)
-	// Discovered: tables of patterns were looked for; err is why some, or all, could not be looked
-	// at, which is repeated.
+	// Discovered: the search for tables of patterns ended. Err is the reason why some or all tables
+	// could not be checked; the search is repeated.
 	Discovered func(err error)
-	// Suspended: a table of a pattern cannot be followed, for a reason in fixed words; the others
-	// go on.
+	// Suspended: a table of a pattern cannot be followed. The reason has fixed words. The other
+	// tables continue.
 	Suspended func(table, reason string)
 	// Gap: changes are lost; the table needs a load.
 	Gap func(table, shard, reason string)
 	// Raised: the table's generation rose.
 	Raised func(table string, generation uint32, reason string)
-	// Compared: so many rows were compared with their items.
+	// Compared: this many rows were compared with their items.
 	Compared func(table string, rows int64)
 	// Retry: a step failed and is repeated after wait.
 	Retry func(table, step string, wait time.Duration, err error)
@@ -68,29 +69,27 @@ type Events struct {
 	CopyStarted func(table string, estimate, done int64)
 	Copied      func(table string, items int64)
 	CopyDone    func(table string, items int64)
-	// Exporting: DynamoDB has taken the request for an export of the table; failed is why there will
-	// be none, "" while it is under way.
+	// Exporting: DynamoDB accepted the request to export the table. Failed is the reason why the
+	// export failed, "" while it is in progress.
 	Exporting func(table, arn, failed string)
-	// CopyLeft: this worker copies no longer, whether that is done, is gone on with by another
-	// coordinator, or has become needless by a gap. It follows each CopyStarted.
+	// CopyLeft: this worker no longer copies, because the copy is done, another coordinator
+	// continues it, or a gap made it useless. It follows each CopyStarted.
 	CopyLeft func(table string)
-	// Throttled: the table's work waited for a limit: one of the program's, or one that a service
-	// set.
+	// Throttled: the table's work waited for a limit of the program or of a service.
 	Throttled func(table, reason string, waited time.Duration)
-	// Tick: the loops of this process turn.
+	// Tick: a loop of this process made a turn.
 	Tick func()
 }
 
-// Leases are what leases are of.
+// Leases names a kind of lease.
 type Leases string
 
-// The kinds of leases.
 const (
 	OfCoordinator Leases = "coordinating the table"
 	OfShards      Leases = "reading its shards"
 )
 
-// OrSilent fills what is nil, so that callers need not look.
+// OrSilent replaces nil callbacks, so that callers need no nil checks.
 func (e Events) OrSilent() Events {
 	if e.CoordinatorTaken == nil {
 		e.CoordinatorTaken = func(table string, epoch uint64) {}

@@ -14,22 +14,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Fencing is the fence of the tables that one source table is copied to.
+// Fencing manages the fence of all target tables of one source table.
 type Fencing struct {
 	*Common
 	fence.Fence
 	Mapping *transform.Mapping
 	Formers *Formers
-	// prepare makes what is missing of a target table; nil: nobody here may.
+	// prepare creates the missing parts of a target table; nil: this process may not.
 	prepare func(ctx context.Context, table string) (made bool, err error)
 
 	mu     sync.Mutex
-	marks  map[string]sink.Mark // as the assigner read them last
-	looked time.Duration        // when the families themselves were last looked at; 0: not since the coordinator lease was taken
+	marks  map[string]sink.Mark // from the assigner's last read
+	looked time.Duration        // when the families were last checked; 0: not under this coordinator lease
 }
 
-// Read reads the marks of all targets, and keeps them for those that write: who was proved under
-// others proves his right again, before the old ones are dropped.
+// Read reads the marks of all targets and keeps them for writers. A writer whose right was proved
+// under older marks proves it again before those are dropped.
 func (f *Fencing) Read(ctx context.Context) error {
 	marks, read := map[string]sink.Mark{}, fence.Marks(f.Common.Ledger)
 	for _, table := range f.Mapping.Tables() {
@@ -45,19 +45,19 @@ func (f *Fencing) Read(ctx context.Context) error {
 	return nil
 }
 
-// outdated reports whether stamps are of other marks than were read last.
+// outdated reports whether stamps belong to other marks than the last ones read.
 func (f *Fencing) outdated(stamps sink.Stamps) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return stamps.Below(f.marks)
 }
 
-// lookEvery is how often a coordinator looks whether the families of published numbers are there. They
-// are, unless the ledger or a target was set back.
+// lookEvery is how often a coordinator checks that the families of published numbers exist. They
+// are missing only if the ledger or a target was restored to an earlier state.
 const lookEvery = 10 * time.Minute
 
-// OpenFence gives targets their first number: until then nobody writes to them. One that does not exist
-// is made anew first.
+// OpenFence publishes the first number of each target; until then no worker writes to it. It first
+// recreates a target that does not exist.
 func (f *Fencing) OpenFence(ctx context.Context) error {
 	for _, table := range f.Mapping.Tables() {
 		if err := f.Open(ctx, table); err != nil && !f.vanished(ctx, table) {
@@ -67,8 +67,8 @@ func (f *Fencing) OpenFence(ctx context.Context) error {
 	return nil
 }
 
-// Keep gives targets their first number, and another one where the family of the published number
-// is gone.
+// Keep publishes the first number of each target, and another number if the family of the published
+// one is gone.
 func (f *Fencing) Keep(ctx context.Context) error {
 	now, last := task.Mono(ctx), f.seen()
 	whole := last == 0 || now-last >= lookEvery
@@ -89,7 +89,7 @@ func (f *Fencing) Keep(ctx context.Context) error {
 	return nil
 }
 
-// seen is when the families were last looked at under this lease; 0: not yet.
+// seen returns when the families were last checked under this lease; 0: not yet.
 func (f *Fencing) seen() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,8 +102,9 @@ func (f *Fencing) See(at time.Duration) {
 	f.looked = at
 }
 
-// RaiseAll publishes new numbers, before a load of a new generation begins, also in tables that
-// former mappings wrote. What an earlier generation still has under way can be dropped from then on.
+// RaiseAll publishes new numbers before a load of a new generation begins, also in tables that
+// former mappings wrote. After that, writes of an earlier generation that are still in flight can
+// be rejected by dropping their families.
 func (f *Fencing) RaiseAll(ctx context.Context, former ...string) error {
 	for _, table := range slices.Concat(f.Mapping.Tables(), former) {
 		if _, err := f.Fence.Raise(ctx, table); err != nil {
@@ -113,7 +114,7 @@ func (f *Fencing) RaiseAll(ctx context.Context, former ...string) error {
 	return nil
 }
 
-// ClearAll drops what former numbers left in the targets.
+// ClearAll drops the families of former numbers from the targets.
 func (f *Fencing) ClearAll(ctx context.Context) error {
 	for _, table := range f.Mapping.Tables() {
 		if err := f.Clear(ctx, table); err != nil {
@@ -123,9 +124,8 @@ func (f *Fencing) ClearAll(ctx context.Context) error {
 	return nil
 }
 
-// renewed makes a target that was lost, or that was written under another ledger, one to write to:
-// after the generation was raised and before the witness is claimed. Nobody but the coordinator does
-// that (H108).
+// renewed makes a target writable that was lost or was written under another ledger. The caller has
+// raised the generation and claims the witness afterwards. Only the coordinator may do this (H108).
 func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 	made := false
 	if f.prepare != nil {
@@ -145,8 +145,8 @@ func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 	return err
 }
 
-// Former are the earlier mappings whose rows a generation may meet. The record may be older than
-// the lease that the generation is of.
+// Former returns the earlier mappings whose rows may still exist in the generation. The record may
+// be older than the lease that owns the generation.
 func (f *Fencing) Former(life Lifecycle, state checkpoint.TableState, generation uint32) (all []sink.Former, err error) {
 	err = f.Retry(life, "read the former mappings (ReadRows)", func(ctx context.Context) (err error) {
 		if state.Generation < generation {
@@ -160,7 +160,7 @@ func (f *Fencing) Former(life Lifecycle, state checkpoint.TableState, generation
 	return all, err
 }
 
-// vanished reports whether a target table does not exist at all, and may be made here.
+// vanished reports whether a target table does not exist and this process may create it.
 func (f *Fencing) vanished(ctx context.Context, table string) bool {
 	if f.prepare == nil || f.Families == nil {
 		return false
@@ -170,23 +170,23 @@ func (f *Fencing) vanished(ctx context.Context, table string) bool {
 	return errors.As(err, &e) && e.Code == "NotFound"
 }
 
-// Right is the right to write rows of one generation, which a lease gives, with the stamps under
-// which it was last proved.
+// Right is the right of a lease to write rows of one generation, with the stamps under which it was
+// last proved.
 type Right struct {
 	*Fencing
 	Renew      func(ctx context.Context) error // writes the lease's row
 	Generation uint32
-	Former     []sink.Former // of which rows and columns may still be there
-	Tables     []string      // that are written; nil: the mapping's
+	Former     []sink.Former // whose rows and columns may still exist
+	Tables     []string      // to write to; nil: the mapping's
 
 	mu     sync.Mutex
 	Stamps sink.Stamps
 	Proved bool
 }
 
-// Write makes one attempt to make a batch durable, or two, if the fence was raised since the right
-// was last proved. Whoever has lost the right gives the batch up: he may have slept for days, and a
-// sleeper that merely stamps again undoes the fence (H35).
+// Write makes one attempt to make a batch durable, or two if the fence was raised since the right
+// was last proved. A writer that has lost the right drops the batch. It may have slept for days,
+// and if it only took new stamps, the fence would be useless (H35).
 func (r *Right) Write(ctx context.Context, writer *sink.Writer, batch *transform.Batch) error {
 	for again := false; ; again = true {
 		stamps, err := r.Current(ctx)
@@ -212,7 +212,7 @@ func (r *Right) Write(ctx context.Context, writer *sink.Writer, batch *transform
 	}
 }
 
-// Current gives the stamps, after a proof if need be.
+// Current returns the stamps. It first proves the right if necessary.
 func (r *Right) Current(ctx context.Context) (sink.Stamps, error) {
 	r.mu.Lock()
 	stamps, proved := r.Stamps, r.Proved

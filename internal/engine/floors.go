@@ -4,14 +4,14 @@ import (
 	"sync"
 )
 
-// Floors are the generations of the source tables as this process last read them. Its Floor is for
-// sink.Options: what is older need not be sent.
+// Floors holds the generations of the source tables, from this process's last read. Floor is for
+// sink.Options: older images need not be sent.
 type Floors struct {
 	mu          sync.Mutex
 	generations map[string]uint32
 }
 
-// Floor is the generation of a source table, 0 if it is not known.
+// Floor returns the generation of a source table, 0 if it is unknown.
 func (f *Floors) Floor(source string) uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

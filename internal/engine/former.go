@@ -13,33 +13,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Formers are the mappings of a table before the present one, for as long as something that they
-// wrote may be there (H102): what the ledger keeps of them is made into mappings again, without
-// what their target tables do not have any more.
+// Formers holds the earlier mappings of a table for as long as rows or columns of them may exist
+// (H102). It rebuilds them from the ledger, without the families that their target tables no longer
+// have.
 type Formers struct {
 	Source   string
 	Ledger   *checkpoint.Ledger
 	Mapping  *transform.Mapping // the present one
-	Families sink.Families      // lists the families of target tables; nil: nobody here can
+	Families sink.Families      // lists the families of target tables; nil: this process cannot
 	Restore  func(text string) (*transform.Mapping, error)
 
 	mu     sync.Mutex
-	made   map[string]*transform.Mapping // by text; nil: it cannot be made
+	made   map[string]*transform.Mapping // by text; nil: it cannot be rebuilt
 	listed map[string][]string           // by target table
 	whole  bool                          // every table could be listed
-	looked time.Duration                 // when; 0: never
-	over   uint32                        // no mapping is left in this generation
+	looked time.Duration                 // when it was last listed; 0: never
+	over   uint32                        // generation in which no former mapping is left
 }
 
-// MappingOf is what the ledger keeps of a mapping.
+// MappingOf returns the form of a mapping that the ledger keeps.
 func MappingOf(m *transform.Mapping, hash string) checkpoint.Mapping {
 	return checkpoint.Mapping{Hash: hash, Text: m.Describe(), Tables: m.Tables()}
 }
 
-// relist is how long what target tables have is taken to be as it was.
+// relist is how long a listing of the families is trusted.
 const relist = time.Minute
 
-// See takes note of a record of the table.
+// See records a record of the table.
 func (f *Formers) See(state checkpoint.TableState) {
 	if len(state.Former) > 0 {
 		return
@@ -55,8 +55,8 @@ func (f *Formers) isOver(generation uint32) bool {
 	return f.over >= generation
 }
 
-// Of are the former mappings by a record of the table, the oldest first. One that cannot be made is
-// noted in the ledger: what it wrote nobody finds.
+// Of returns the former mappings in a record of the table, the oldest first. If one cannot be
+// rebuilt, the ledger notes it, because its rows cannot be found.
 func (f *Formers) Of(ctx context.Context, state checkpoint.TableState) ([]sink.Former, error) {
 	var all []sink.Former
 	for _, kept := range state.Former {
@@ -104,8 +104,8 @@ func (f *Formers) note(ctx context.Context, change func(*checkpoint.TableState))
 	return err
 }
 
-// list are the families of all target tables, the present ones included; none of a table that does
-// not exist. Nil: they are unknown.
+// list returns the families of all target tables, including the present ones. A table that does not
+// exist has none. Nil: they are unknown.
 func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[string][]string, error) {
 	if f.Families == nil {
 		return nil, nil
@@ -146,8 +146,8 @@ func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[s
 	return listed, nil
 }
 
-// Inherit has a batch of a generation delete what former mappings left in its rows. What must be
-// left there is noted in the ledger before the batch is written.
+// Inherit makes a batch of a generation delete the cells that former mappings left in its rows.
+// Cells that must stay are noted in the ledger before the batch is written.
 func (f *Formers) Inherit(ctx context.Context, all []sink.Former, generation uint32, b *transform.Batch) error {
 	if len(all) == 0 || f.isOver(generation) {
 		return nil
@@ -165,8 +165,7 @@ func (f *Formers) Inherit(ctx context.Context, all []sink.Former, generation uin
 	})
 }
 
-// Lighten leaves out of a batch what target tables do not have any more, after the target refused
-// it.
+// Lighten removes deletions in missing families from a batch, after the target rejected it.
 func (f *Formers) Lighten(ctx context.Context, all []sink.Former, b *transform.Batch) {
 	if len(all) == 0 {
 		return
@@ -176,8 +175,8 @@ func (f *Formers) Lighten(ctx context.Context, all []sink.Former, b *transform.B
 	}
 }
 
-// Tables are the target tables of former mappings alone that still exist, in order. Those that do
-// not are noted: there is nothing to clean.
+// Tables returns, in order, the existing target tables that only former mappings name. Missing ones
+// are noted: they need no cleanup.
 func (f *Formers) Tables(ctx context.Context, all []sink.Former) ([]string, error) {
 	var tables []string
 	for _, former := range all {
@@ -198,7 +197,7 @@ func (f *Formers) Tables(ctx context.Context, all []sink.Former) ([]string, erro
 	return tables, nil
 }
 
-// missing reports whether a target table does not exist, as far as that is known.
+// missing reports whether a target table is known not to exist.
 func (f *Formers) missing(ctx context.Context, table string) bool {
 	if f.Families == nil {
 		return false
@@ -207,7 +206,7 @@ func (f *Formers) missing(ctx context.Context, table string) bool {
 	return Coded(err, "NotFound")
 }
 
-// Vanishing is a former target table while it is swept: one that was deleted holds nothing.
+// Vanishing is a former target table during its sweep. If it was deleted, it reads as empty.
 type Vanishing struct{ sink.MarkReader }
 
 func (v Vanishing) ReadMarks(ctx context.Context, table string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error {

@@ -11,18 +11,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// GoneReason is why a table is suspended that does not exist any more.
+// GoneReason is the reason for the suspension of a table that no longer exists.
 const GoneReason = standing.Gone
 
-// LookedAfter is for how long a table that was dropped is looked after still: its stream can be
-// read for half of that, and clocks differ.
+// LookedAfter is how long workers keep handling a dropped table: its stream can be read for half of
+// that time, and clocks differ.
 const LookedAfter = 2 * cdc.Retention
 
-// Suspend notes in the ledger that a table cannot be followed, once for each reason.
+// Suspend records in the ledger that a table cannot be followed, once for each reason.
 func Suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
 	now := ledger.ServiceTime(ctx)
 	if now.IsZero() {
-		now = task.Now(ctx).UTC() // no answer came yet; it is for people then
+		now = task.Now(ctx).UTC() // no answer came yet; this time only informs people
 	}
 	told := true
 	_, err := ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
@@ -40,7 +40,8 @@ func Suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, sour
 
 var ErrGone = errors.New("the table no longer exists")
 
-// Gone tells from a description, or the lack of it, whether a table was dropped or is about to be.
+// Gone reports whether a table was dropped or is about to be, from its description or the lack of
+// one.
 func Gone(d backfill.Description, err error) bool {
 	return cdc.Is(err, cdc.NotFound) || err == nil && d.Status == "DELETING"
 }

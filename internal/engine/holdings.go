@@ -7,12 +7,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Holdings are what this worker holds leases of, each with a task that works under its lease.
+// Holdings holds the leases of this worker, each with a task that works under it.
 type Holdings struct {
 	Life  Lifecycle // of the tasks
 	Tasks *task.Group
 	Names NameSet
-	left  func() // called when one has ended
+	left  func() // called when a task has ended
 }
 
 func NewHoldings(life Lifecycle, left func()) *Holdings {
@@ -20,8 +20,8 @@ func NewHoldings(life Lifecycle, left func()) *Holdings {
 	return &Holdings{Life: life.Within(tasks.Context()), Tasks: tasks, Names: NameSet{Names: map[string]bool{}}, left: left}
 }
 
-// Begin takes a lease and starts a task with what take returned, unless one of that name is under
-// way still. It fails as take does.
+// Begin acquires a lease and starts a task with the function that take returned, unless a task of
+// that name still runs. It fails if take fails.
 func (h *Holdings) Begin(name string, take func(ctx context.Context) (hold func(life Lifecycle) error, err error)) error {
 	if !h.Names.Add(name) {
 		return nil
@@ -40,7 +40,7 @@ func (h *Holdings) Begin(name string, take func(ctx context.Context) (hold func(
 }
 
 // NameSet is a set of names that several tasks use: the shards of a table that this worker holds or
-// is about to, or the tables that joined.
+// is about to acquire, or the tables that joined.
 type NameSet struct {
 	mu    sync.Mutex
 	Names map[string]bool

@@ -8,31 +8,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Lifecycle says how long a task runs, and what becomes of the steps that it repeats.
+// Lifecycle determines how long a task runs, and when its retries end.
 type Lifecycle struct {
 	Drain context.Context // ends when no new work should begin
-	Work  context.Context // ends when what is under way must end
-	// Yield, if not 0, is how long the source may leave a step unanswered before it ends with
+	Work  context.Context // ends when all work must end
+	// Yield, if not 0, is how long the source may fail to answer a step before the step ends with
 	// ErrYield.
 	Yield time.Duration
-	// Note, if not nil, gets the trouble of a step that fails, and the zero value when the step
-	// ends.
+	// Note, if not nil, gets the failure of a step while it is retried, and the zero value when the
+	// step ends.
 	Note func(checkpoint.Trouble)
 }
 
-// Until is a lifecycle that one context ends at once.
+// Until returns a lifecycle whose drain and work both end with ctx.
 func Until(ctx context.Context) Lifecycle { return Lifecycle{Drain: ctx, Work: ctx} }
 
-// Draining says whether no new work should begin.
+// Draining reports whether no new work should begin.
 func (l Lifecycle) Draining() bool { return l.Drain.Err() != nil }
 
-// Within is the same lifecycle with another end of work: that of a lease, or of a group of tasks.
+// Within returns the same lifecycle with another end of work: the end of a lease, or of a group of
+// tasks.
 func (l Lifecycle) Within(work context.Context) Lifecycle {
 	l.Work = work
 	return l
 }
 
-// Finishing is for steps that a drain must not leave undone: only the end of work ends them.
+// Finishing returns a lifecycle for steps that a drain must not interrupt: only the end of work
+// ends them.
 func (l Lifecycle) Finishing() Lifecycle {
 	l.Drain = l.Work
 	return l

@@ -9,44 +9,45 @@ import (
 )
 
 // pageSlots is how many pages the shards that are behind hold at once, over all tables of the
-// process. A full page with both images, mapped, takes about 5 MB, so that they take 120 MB however
-// many shards one worker is left with after an outage. More would not be faster: the writer has no
-// more requests under way than a fraction of one page.
+// process. A full page with both images, mapped, takes about 5 MB, so they take 120 MB regardless
+// of how many shards one worker has after an outage. More would not be faster, because all requests
+// that the writer has in flight are a fraction of one page.
 const pageSlots = 24
 
-// Patience is how long a page that cannot be written is kept while other shards wait for its place.
+// Patience is how long a page that cannot be written keeps its slot while other shards wait for
+// one.
 const Patience = 5 * time.Second
 
-// ErrPutBack ends the repetition of a page that gives its place to another shard's. It is read
+// ErrPutBack ends the retries of a page that releases its slot to another shard. The page is read
 // again.
 var ErrPutBack = errors.New("the page released its slot for waiting shards")
 
 const (
-	// SettleBytes is how much the pages and messages that wait to be settled may take, over all tables
-	// of a process.
+	// SettleBytes is the most memory that pages and messages waiting to be settled take, over all
+	// tables of a process.
 	SettleBytes = 128 << 20
-	// PageBytes is about what a page or a message takes beside its batch.
+	// PageBytes is the approximate size of a page or a message without its batch.
 	PageBytes = 1 << 10
 )
 
-// PageSlot holds the page of one shard. A shard that found nothing the last time is about to read
-// what came since, and takes no place: thousands are asked every second. Any other may get a full
-// page, and waits for a place before it asks. Who holds one waits for nothing that another place
-// gives, and what fails gives it back: a read at once, a write when others wait.
+// PageSlot holds the page of one shard. A shard whose last page was empty takes no slot, because
+// its next page is small, and thousands of such shards are read every second. Any other shard may
+// get a full page, so it waits for a slot before it reads. A holder of a slot never waits for
+// another slot. On failure it releases the slot: a read at once, a write when others wait.
 type PageSlot struct {
-	slots  *task.Limit // nil: no bound
+	slots  *task.Limit // nil: unlimited
 	calls  *Reads
 	behind bool // the next page may be a full one
 	Held   bool
 }
 
-// NewPageSlot is for a shard of which nothing is known: what the ledger says of it may be hours
-// old.
+// NewPageSlot returns the slot of a shard about which nothing is known yet: its ledger row may be
+// hours old.
 func NewPageSlot(places *task.Limit, calls *Reads) *PageSlot {
 	return &PageSlot{slots: places, calls: calls, behind: true}
 }
 
-// take waits for a place, if the next page needs one, until a stop ends that.
+// take waits for a slot if the next page needs one, until a stop.
 func (h *PageSlot) take(ctx context.Context) error {
 	if h.slots == nil || !h.behind || h.Held {
 		return nil
@@ -58,7 +59,7 @@ func (h *PageSlot) take(ctx context.Context) error {
 	return err
 }
 
-// Drop gives the place back, and says whether the next page may be a full one.
+// Drop releases the slot, and records whether the next page may be a full one.
 func (h *PageSlot) Drop(behind bool) {
 	if h.Held {
 		h.slots.Release(1)
@@ -66,9 +67,9 @@ func (h *PageSlot) Drop(behind bool) {
 	h.Held, h.behind = false, behind
 }
 
-// wanted reports whether a page that has been in vain since a moment should give its place up.
-// Without that, a target table that is missing would take all places for as long as it is, and the
-// shards of other tables would stand.
+// wanted reports whether a page that has failed since a given moment should release its slot.
+// Otherwise a missing target table would take all slots, and shards of other tables would wait for
+// as long as it is missing.
 func (h *PageSlot) wanted(inVain time.Duration) bool {
 	return h.slots != nil && inVain >= Patience && h.slots.Awaited()
 }

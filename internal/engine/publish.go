@@ -17,15 +17,15 @@ import (
 type Publisher struct {
 	*Common
 	topic relay.Topic
-	loads bool // what loads read is published, too
+	loads bool // also publish what loads read
 }
 
-// Publish makes the messages of a page durable in the topic, however long it takes, unless the
-// page's slot is wanted and it gets no further. Changes are numbered from what the shard's progress
-// counts, so that whoever reads the page again gives them the same numbers. The first dropped ones
-// are from before the cut. Written are the changes that whoever reads them writes as well: all that
-// were not dropped, or, where appliers write, those that do not fit a message. A mode that publishes
-// nothing makes it do nothing.
+// Publish makes the messages of a page durable in the topic, however long it takes. It gives up if
+// it makes no progress while other shards wait for the page's slot. Changes are numbered from the
+// count in the shard's progress, so another reader of the page gives them the same numbers. The
+// first dropped changes predate the cut. Written are the changes that the reader also writes: all
+// that were not dropped, or, where appliers write, those that do not fit into a message. In a mode
+// that publishes nothing, Publish does nothing.
 func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint.Progress, changes []cdc.Change, dropped int, slot *PageSlot) (written []cdc.Change, err error) {
 	if !p.Mode.Publishes() || len(changes) == 0 {
 		return changes[dropped:], nil
@@ -60,8 +60,8 @@ func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint
 }
 
 // Announce makes sure that the next reader of the shard numbers its changes as this page does, or
-// sees that it cannot: before a shard's first checkpoint only the row can tell. It returns the
-// progress that the page's numbers follow.
+// sees that it cannot. Before a shard's first checkpoint, only its row records the numbers.
+// Announce returns the progress from which the page's numbers continue.
 func (p Publisher) Announce(life Lifecycle, lease *checkpoint.Lease, at checkpoint.Progress, changes []cdc.Change) (checkpoint.Progress, error) {
 	if !p.Mode.Publishes() || len(changes) == 0 {
 		return at, nil
@@ -73,9 +73,9 @@ func (p Publisher) Announce(life Lifecycle, lease *checkpoint.Lease, at checkpoi
 	return at, err
 }
 
-// PublishLoad does the same for items that a load has read, or the changes of a window, if loads are
-// published. They are not numbered: a page that is read again need not hold the same items. Nobody
-// waits to apply them, so that nothing counts them.
+// PublishLoad publishes the items that a load has read, or the changes of a window, if loads are
+// published. They have no numbers, because a page that is read again may hold other items. No
+// process waits for their application, so nothing counts them.
 func (p Publisher) PublishLoad(life Lifecycle, state checkpoint.TableState, part checkpoint.Part, m *transform.Mapping, items []attribute.Item, changes []cdc.Change, readAt time.Time) error {
 	if !p.loads || len(items)+len(changes) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (p Publisher) PublishLoad(life Lifecycle, state checkpoint.TableState, part
 	})
 }
 
-// attempt publishes what is open of a page, once, and returns how many messages became durable.
+// attempt publishes the unpublished messages of a page, once, and returns how many became durable.
 func (p Publisher) attempt(ctx context.Context, page *relay.Page) (int, error) {
 	limited, cancel := task.WithTimeout(ctx, publishTime)
 	defer cancel()
@@ -112,6 +112,6 @@ func (p Publisher) attempt(ctx context.Context, page *relay.Page) (int, error) {
 	return done.Messages, err
 }
 
-// publishTime bounds one attempt. The client repeats by itself what may be repeated, so that it is
-// longer than a request takes.
+// publishTime bounds one attempt. It is longer than a request takes, because the client itself
+// retries safe requests.
 const publishTime = time.Minute

@@ -13,17 +13,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Reads are the calls to the source that are under way. A clean stop finishes what is being written
-// and committed, but it does not wait for answers that would only bring more to write: it ends
-// these calls. Calls that begin later are let through, because something that the stop does finish
-// may need them.
+// Reads tracks the calls to the source that are in progress. A clean stop finishes writes and
+// commits, but it ends these calls, because their answers would only bring more to write. Calls
+// that begin later are allowed, because a step that the stop finishes may need them.
 type Reads struct {
 	mu      sync.Mutex
 	last    uint64
 	cancels map[uint64]context.CancelCauseFunc
 }
 
-// begin gives the context for one call; end is called when it has returned.
+// begin returns the context for one call; the caller calls end when the call has returned.
 func (r *Reads) begin(ctx context.Context) (reading context.Context, end func()) {
 	reading, cancel := context.WithCancelCause(ctx)
 	r.mu.Lock()
@@ -42,7 +41,7 @@ func (r *Reads) begin(ctx context.Context) (reading context.Context, end func())
 	}
 }
 
-// Cancel ends the calls that are under way.
+// Cancel ends the calls in progress.
 func (r *Reads) Cancel(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,8 +50,8 @@ func (r *Reads) Cancel(cause error) {
 	}
 }
 
-// stoppableSource is a stream whose calls a stop ends.
-// What its answers say of the time is the ledger's to know.
+// stoppableSource is a stream whose calls a stop ends. It passes the times in its answers to the
+// ledger.
 type stoppableSource struct {
 	cdc.Source
 	reads    *Reads
@@ -85,8 +84,8 @@ func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, e
 	return page, err
 }
 
-// StoppableDiscover looks for tables until a stop ends that, which may be many calls; nil if
-// discover is.
+// StoppableDiscover wraps discover, which may make many calls, so that a stop ends it. It returns
+// nil if discover is nil.
 func StoppableDiscover(discover func(context.Context, func(string) bool) (Discovery, error), calls *Reads) func(context.Context, func(string) bool) (Discovery, error) {
 	if discover == nil {
 		return nil
@@ -98,8 +97,7 @@ func StoppableDiscover(discover func(context.Context, func(string) bool) (Discov
 	}
 }
 
-// stoppableDatabase is a database whose calls a stop ends.
-// It shows no canaries of a cutover.
+// stoppableDatabase is a database whose calls a stop ends. It hides the canaries of a cutover.
 type stoppableDatabase struct {
 	Database
 	reads    *Reads
@@ -133,8 +131,8 @@ func (d stoppableDatabase) Get(ctx context.Context, table string, key attribute.
 	return d.Database.Get(ctx, table, key)
 }
 
-// Read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not
-// found) is returned.
+// Read returns the next page, and when it was requested. Errors that no retry fixes (trimmed, not
+// found) are returned.
 func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, slot *PageSlot) (page cdc.Page, sent time.Time, err error) {
 	err = r.Retry(life, "read a shard (GetRecords)", func(ctx context.Context) (err error) {
 		if err = slot.take(ctx); err != nil {
@@ -153,8 +151,8 @@ func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, sl
 	return page, sent, err
 }
 
-// TimeOf is the time of a moment of the monotonic clock: on the service's clock if an answer has shown
-// it, so that a clock of this host that jumps makes no read younger or older than it is.
+// TimeOf converts a moment of the monotonic clock to a time, by the service's clock if an answer
+// has shown it. So a jump of this host's clock does not change the age of a read.
 func (r *Retrier) TimeOf(ctx context.Context, moment time.Duration) time.Time {
 	now := task.Now
 	if r.now != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// StreamError says that a table has no stream from which its rows could be kept equal to its items.
+// StreamError says that a table has no stream that can keep its rows equal to its items.
 type StreamError struct {
 	Table string
 	// View is the stream's view type; "" if the table has no enabled stream.
@@ -24,9 +24,9 @@ func (e *StreamError) Error() string {
 	return fmt.Sprintf("the stream of table %s has view type %s, which does not give every row and its removal", e.Table, e.View)
 }
 
-// CheckStream tells whether the table's stream is enabled and carries what the mapping needs (H62).
-// New images alone do when every address depends on the primary key alone, for then the old image
-// tells nothing of where the item was. Under dual writes the old image is needed too: it tells what
+// CheckStream reports whether the table's stream is enabled and carries what the mapping needs
+// (H62). New images are enough if every address depends only on the primary key: then old images
+// add nothing about where the item was. Dual writes need the old image too, because it shows what
 // may be deleted.
 func CheckStream(d backfill.Description, keyOnly bool) error {
 	switch {
@@ -38,16 +38,16 @@ func CheckStream(d backfill.Description, keyOnly bool) error {
 	return &StreamError{Table: d.Name, View: d.ViewType}
 }
 
-// KeyError says that the table of this name has another primary key than the mapping was made for:
-// it was created anew. By the former key items of the new one would be taken for each other.
+// KeyError says that the table was recreated with another primary key than the mapping was made
+// for. The former key would mix up items of the new table.
 type KeyError struct{ Table string }
 
 func (e *KeyError) Error() string {
 	return fmt.Sprintf("the primary key of table %s has changed since this process started", e.Table)
 }
 
-// CheckKey fails with a *KeyError if a mapping was made for another key than that of the table that
-// was described.
+// CheckKey fails with a *KeyError if the described table has another key than the mapping was made
+// for.
 func CheckKey(d backfill.Description, m *transform.Mapping) error {
 	if len(d.PrimaryKey) == 0 || slices.Equal(d.PrimaryKey, m.PrimaryKey) {
 		return nil
@@ -55,9 +55,9 @@ func CheckKey(d backfill.Description, m *transform.Mapping) error {
 	return &KeyError{d.Name}
 }
 
-// SourceError says that the table of this name is not the one that is followed: it is in another
-// account or region. Its stream would be taken for a new one of the same table, and its items would
-// be written over those of the other.
+// SourceError says that the table of this name is in another account or region than the followed
+// one. Its stream would be taken for a new stream of the same table, and its items would overwrite
+// the rows of the followed table.
 type SourceError struct {
 	Table string
 	// Followed and Found are the ARNs of both streams.
@@ -68,9 +68,8 @@ func (e *SourceError) Error() string {
 	return fmt.Sprintf("table %s is in another account or region: its stream is %s, but replicator follows %s", e.Table, e.Found, e.Followed)
 }
 
-// CheckSource fails with a *SourceError if the table that was described is in another partition,
-// region or account than the stream that is followed. A stream that is not known, and an ARN of
-// another form, are passed over.
+// CheckSource fails with a *SourceError if the described table is in another partition, region or
+// account than the followed stream. It skips a stream that is unknown and ARNs of another form.
 func CheckSource(d backfill.Description, followed string) error {
 	was, is := owner(followed), owner(d.StreamARN)
 	if was == "" || is == "" || was == is {
@@ -79,22 +78,21 @@ func CheckSource(d backfill.Description, followed string) error {
 	return &SourceError{Table: d.Name, Followed: followed, Found: d.StreamARN}
 }
 
-// RenewedError says that the table of this name, in the right account and region, is not the one
-// that is followed, or has another stream: it was created anew, or its stream was enabled again,
-// and no worker has noted that yet.
+// RenewedError says that the table, in the right account and region, was recreated or its stream
+// was enabled again, and no worker has recorded that yet.
 type RenewedError struct {
 	Table           string
-	Followed, Found string // streams, or else ids of tables
+	Followed, Found string // ARNs of streams, or ids of tables
 }
 
 func (e *RenewedError) Error() string {
-	return fmt.Sprintf("table %s was created anew, or its stream was enabled again: found is %s, but replicator follows %s", e.Table, e.Found, e.Followed)
+	return fmt.Sprintf("table %s was recreated, or its stream was enabled again: found %s, but replicator follows %s", e.Table, e.Found, e.Followed)
 }
 
-// CheckFollowed fails with a *SourceError as CheckSource, and with a *RenewedError if the table
-// that was described has another stream or another id than the one that is followed. A worker goes
-// on with such a table in a new generation. Who compares before that, or loads, would take its
-// items for those of the former one. What is not known is passed over.
+// CheckFollowed fails with a *SourceError as CheckSource does, and with a *RenewedError if the
+// described table has another stream or id than the followed one. A worker continues with such a
+// table in a new generation. A command that compares or loads before that would take its items for
+// those of the former table. Unknown values are skipped.
 func CheckFollowed(d backfill.Description, s checkpoint.TableState) error {
 	differ := func(was, is string) bool { return was != "" && is != "" && was != is }
 	switch load := s.Load; {
@@ -108,8 +106,8 @@ func CheckFollowed(d backfill.Description, s checkpoint.TableState) error {
 	return nil
 }
 
-// owner is partition, service, region and account of an ARN, "" if it is none.
-// Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
+// owner returns partition, service, region and account of an ARN, "" if it is not an ARN. Source:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
 func owner(arn string) string {
 	fields := strings.SplitN(arn, ":", 6)
 	if len(fields) < 6 || fields[0] != "arn" {
@@ -119,20 +117,20 @@ func owner(arn string) string {
 }
 
 // RowsError says that the first generation of a source table would be written into a target table
-// with rows of which nobody knows whose they are.
+// with rows of unknown origin.
 type RowsError struct{ Table, Target string }
 
 func (e *RowsError) Error() string {
 	return fmt.Sprintf("target table %s has rows, and nothing shows that they come from table %s", e.Target, e.Table)
 }
 
-// StrangerError says that another migration writes a target table of the source table, which does
-// not say that it is shared: what removes rows would take those of the other for ours.
+// StrangerError says that another migration also writes a target table that is not declared shared.
+// A sweep would remove rows of the other migration.
 type StrangerError struct {
 	Table string
 	Other checkpoint.Stranger
 }
 
 func (e *StrangerError) Error() string {
-	return fmt.Sprintf("table %s is copied there too, and its rows could be removed for orphans: %s", e.Table, e.Other)
+	return fmt.Sprintf("table %s is copied there too, and its rows could be removed as orphans: %s", e.Table, e.Other)
 }

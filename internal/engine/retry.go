@@ -14,15 +14,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// The waits between attempts. There is no last attempt: an outage of hours ends with the first
-// attempt after it, and what it cost is told by the lag and the headroom, which alarm long before
-// anything is lost.
+// The waits between attempts. There is no last attempt: after an outage of hours the next attempt
+// succeeds. Lag and headroom show the effect of the outage and alarm long before changes are lost.
 const (
 	firstWait = 100 * time.Millisecond
 	longWait  = 30 * time.Second
 )
 
-// Retrier repeats the steps of a table's work.
+// Retrier retries the steps of a table's work.
 type Retrier struct {
 	Source string // the table
 	Events Events
@@ -30,11 +29,11 @@ type Retrier struct {
 	now    func(ctx context.Context) time.Time // the service's clock; nil: this process's
 }
 
-// Retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no repeat
-// mends. It is the one place that backs off: the packages below return typed errors and try once,
-// and the AWS SDK is set to one attempt, so that attempts do not multiply. Once a drain has begun a
-// failure is final; a step that must be done all the same is life.finishing's. A wait ends with
-// either: who has lost a lease looks for the next one at once.
+// Retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no retry
+// fixes. It is the only place that backs off: the packages below return typed errors and try once,
+// and the AWS SDK makes one attempt, so attempts do not multiply. Once a drain has begun, a failure
+// is final, except for steps that run under life.Finishing. The end of drain or work also ends a
+// wait, because a worker that lost a lease looks for the next one at once.
 func (r *Retrier) Retry(life Lifecycle, step string, f func(ctx context.Context) error) error {
 	ctx := life.Work
 	var policy *backoff.ExponentialBackOff
@@ -52,8 +51,8 @@ func (r *Retrier) Retry(life Lifecycle, step string, f func(ctx context.Context)
 		if policy == nil {
 			policy = newPolicy(ctx)
 		}
-		// Half to one and a half times the policy's wait: workers that failed together do not come
-		// back together.
+		// Half to one and a half times the policy's wait, so that workers that failed together do
+		// not retry together.
 		wait := time.Duration(float64(policy.NextBackOff()) * (0.5 + task.Rand(ctx)))
 		r.Events.Retry(r.Source, step, wait, err)
 		note.write(ctx, err)
@@ -66,7 +65,7 @@ func (r *Retrier) Retry(life Lifecycle, step string, f func(ctx context.Context)
 	}
 }
 
-// newPolicy is an exponential policy on the runtime's clock and without randomness of its own.
+// newPolicy returns an exponential policy on the runtime's clock, without randomness of its own.
 func newPolicy(ctx context.Context) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstWait),
@@ -88,16 +87,16 @@ func Repeatable(err error) bool {
 	}
 	var read *cdc.Error
 	if errors.As(err, &read) {
-		// What is trimmed or gone stays so. Everything else may pass, denied credentials and a
-		// malformed record included: somebody mends the first, a newer version reads the second,
-		// and skipping it would lose it.
+		// Trimmed or missing changes stay so. All other errors may pass, including denied
+		// credentials and a malformed record: an operator fixes the first, a newer version reads
+		// the second, and to skip the record would lose it.
 		return read.Reason != cdc.Trimmed && read.Reason != cdc.NotFound
 	}
 	var write *sink.Error
 	if errors.As(err, &write) {
-		// What the target refuses as a whole it takes again once somebody has made the table or
-		// family anew; until then the lease tells why nothing gets on, which one that is given up
-		// and taken again does not (H50).
+		// The target accepts a rejected request once an operator has recreated the table or family.
+		// Until then the lease shows why the work makes no progress. A lease that is released and
+		// acquired again would not show it (H50).
 		return write.Reason != sink.Rejected
 	}
 	return true

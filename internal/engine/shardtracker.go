@@ -14,7 +14,7 @@ type Tally struct {
 	Inserts, Modifies, Removes int
 }
 
-// Changes is how many there are.
+// Changes returns the total.
 func (t Tally) Changes() int { return t.Inserts + t.Modifies + t.Removes }
 
 // Count tallies changes.
@@ -33,23 +33,24 @@ func Count(changes []cdc.Change) Tally {
 	return t
 }
 
-// ShardTracker is what this worker knows of the shards it reads, for the lag and for --once.
+// ShardTracker is this worker's memory of the shards that it reads. Lag and --once are computed
+// from it.
 type ShardTracker struct {
 	mu        sync.Mutex
 	shards    map[string]*reading
 	others    map[string]*seen // shards that other workers read, for --once
-	suspended bool             // the coordinator here found that the table cannot be followed
-	over      bool             // and that it was dropped, and that all its shards are known
+	suspended bool             // this worker's coordinator found that the table cannot be followed
+	over      bool             // it found that the table was dropped and all its shards are known
 }
 
-// seen is what the ledger showed of a shard that another worker reads, since it was caught up and
-// nothing was applied.
+// seen is the ledger's view of a shard that another worker reads, since it caught up and no change
+// was applied.
 type seen struct {
 	epoch    uint64
 	position cdc.SequenceNumber
-	since    time.Time     // when it was read for the first of these, on its reader's clock
-	readAt   time.Time     // and for the last
-	at       time.Duration // when it was seen to be read again
+	since    time.Time     // time of the first empty read, on its reader's clock
+	readAt   time.Time     // time of the last one
+	at       time.Duration // when this worker last saw readAt move
 }
 
 func (b *ShardTracker) SetSuspended(suspended bool) {
@@ -64,8 +65,8 @@ func (b *ShardTracker) IsSuspended() bool {
 	return b.suspended
 }
 
-// SetOver notes whether the table was dropped a while ago, and all shards of its stream that were
-// listed since have rows: there will be no more.
+// SetOver records whether the table was dropped a while ago and all shards listed since then have
+// rows: no more shards will come.
 func (b *ShardTracker) SetOver(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,24 +80,24 @@ func (b *ShardTracker) IsOver() bool {
 }
 
 type reading struct {
-	left       bool          // it was given up because the source did not answer
+	left       bool          // released because the source did not answer
 	event      time.Time     // of the last applied change
 	reached    time.Time     // checkpoint.Shard.PositionTime; zero if it is not known
 	caughtUp   bool          // the last page was empty
 	emptyPages int           // in a row
-	emptySince time.Duration // when the first of them was given
-	emptyAt    time.Duration // when the last of them was given
-	settling   uint64        // changes that were applied for the first of two times
-	ended      bool          // its last page was: what is left is to settle them
+	emptySince time.Duration // when the first of them arrived
+	emptyAt    time.Duration // when the last of them arrived
+	settling   uint64        // changes asserted once that wait for the second assertion
+	ended      bool          // its last page was read: only settling is left
 }
 
 func newShardTracker() ShardTracker {
 	return ShardTracker{shards: map[string]*reading{}, others: map[string]*seen{}}
 }
 
-// Take notes a shard that is about to be read, as far behind as its record tells: until its first
-// page is durable nothing else is known of it, which may take hours. Of one that was never read it
-// is what it goes on from; of a root nothing is known.
+// Take records a shard that is about to be read. Until its first page is durable, which may take
+// hours, its lag is the lag in its ledger row. For a shard that was never read, it is the lag of
+// the position where it starts; for a root it is unknown.
 func (b *ShardTracker) Take(s checkpoint.Shard) {
 	upTo := s.EventTime
 	switch {
@@ -116,7 +117,7 @@ func (b *ShardTracker) Take(s checkpoint.Shard) {
 	b.shards[s.ID] = &reading{event: upTo, reached: s.PositionTime()}
 }
 
-// Reach notes the time of a shard's position.
+// Reach records the time of a shard's position.
 func (b *ShardTracker) Reach(shard string, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,9 +126,8 @@ func (b *ShardTracker) Reach(shard string, at time.Time) {
 	}
 }
 
-// headroom is what the stream leaves of the shard that is nearest to losing changes, at the
-// service's time now, and at most what the lag leaves: of a shard whose position has no time yet
-// nothing else is known.
+// headroom returns the time that the stream leaves to the shard nearest to losing changes, at the
+// service's time now. It is at most what the lag leaves, because a position may have no time yet.
 func (b *ShardTracker) headroom(now time.Time, lag time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +140,7 @@ func (b *ShardTracker) headroom(now time.Time, lag time.Duration) time.Duration 
 	return least
 }
 
-// Read notes a page, and tells how many in a row were empty.
+// Read records a page, and returns how many pages in a row were empty.
 func (b *ShardTracker) Read(shard string, at checkpoint.Progress, now time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,7 +162,7 @@ func (b *ShardTracker) Read(shard string, at checkpoint.Progress, now time.Durat
 	return r.emptyPages
 }
 
-// Settling notes how many changes of a shard are still to be settled.
+// Settling records how many changes of a shard are still to be settled.
 func (b *ShardTracker) Settling(shard string, changes uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,7 +171,7 @@ func (b *ShardTracker) Settling(shard string, changes uint64) {
 	}
 }
 
-// End is settling for a shard that was read to its end: it is not behind any more.
+// End is Settling for a shard that was read to its end: it is no longer behind.
 func (b *ShardTracker) End(shard string, changes uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,8 +184,8 @@ func (b *ShardTracker) Forget(shard string) {
 	delete(b.shards, shard)
 }
 
-// Leave notes that a shard was given up because the source did not answer. For now it counts as
-// before: perhaps nobody else takes it, and this worker takes it back.
+// Leave records that a shard was released because the source did not answer. It still counts as
+// before, because this worker acquires it again if no other worker does.
 func (b *ShardTracker) Leave(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,8 +194,8 @@ func (b *ShardTracker) Leave(shard string) {
 	}
 }
 
-// Settle forgets the shards that were given up and that are somebody else's business by now, or
-// nobody's, as the ledger's rows show: all but those that still wait.
+// Settle forgets released shards that another worker acquired or that no longer need a reader, by
+// the ledger's rows. It keeps those that still wait.
 func (b *ShardTracker) Settle(shards []checkpoint.Shard) {
 	waiting := map[string]bool{}
 	for _, s := range shards {
@@ -208,12 +208,12 @@ func (b *ShardTracker) Settle(shards []checkpoint.Shard) {
 	maps.DeleteFunc(b.shards, func(id string, r *reading) bool { return r.left && !waiting[id] })
 }
 
-// pageTime is how long a page may be on its way before what was read before it counts no more.
+// pageTime is how long a page may be in transit before earlier reads no longer count.
 const pageTime = 5 * time.Second
 
-// Idle reports whether the shard has given as many empty pages in a row as Once asks for, over as
-// long, and the last of them just now: what was found before a pause, or while the service has not
-// answered since, says nothing of what came after.
+// Idle reports whether the shard has returned as many empty pages in a row as Once requires, over
+// the required time, the last of them just now. Pages from before a pause, or from before the
+// service stopped answering, prove nothing about later changes.
 func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,10 +221,10 @@ func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
 	return r != nil && !r.left && r.settling == 0 && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
-// IdleElsewhere is idle for a shard that another worker reads, as far as the ledger says: it went
-// on reading for as long, by its own clock, found nothing, and did so until just now. What it tells
-// before its first read is older than a gap, after which it was reopened. Renew is how often it
-// tells at the least.
+// IdleElsewhere is Idle for a shard that another worker reads, according to the ledger: for the
+// required time, by that worker's clock, it kept reading and found nothing, until just now. Its
+// reports from before its first read may predate a gap, after which the shard was reopened. Renew
+// is the longest time between two reports.
 func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -243,9 +243,9 @@ func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now ti
 	return o.readAt.Sub(o.since) >= t.Idle && now-o.at <= renew+t.Poll+t.Pass+pageTime
 }
 
-// lag is that of the worst shard read here: the age of the last applied change while there are
-// more; otherwise the time since the last empty page, which is an estimate, since an empty page
-// proves nothing. False if no shard is read here.
+// lag returns the lag of the worst shard read here: the age of the last applied change while more
+// changes wait, otherwise the time since the last empty page. The second is an estimate, because an
+// empty page proves nothing. False if no shard is read here.
 func (b *ShardTracker) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

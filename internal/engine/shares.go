@@ -9,27 +9,27 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Shares are what the workers of the pipeline hold, over all tables, as this process last saw it.
-// The tasks of all tables use them together.
+// Shares records what each worker of the pipeline holds, over all tables, as this process last saw
+// it. The tasks of all tables use it together.
 type Shares struct {
 	mu     sync.Mutex
 	Tables map[string]map[string]int // shards by worker, by table
 	rows   map[string]int            // of shards in the ledger, by table
-	uneven time.Duration             // since when, on the monotonic clock, this process holds too few; 0: it does not
-	taken  time.Duration             // when it last took a shard over
+	uneven time.Duration             // since when this process holds too few, on the monotonic clock; 0: it does not
+	taken  time.Duration             // when it last took over a shard
 }
 
-// See notes how many leases of a table each worker holds.
+// See records how many leases of a table each worker holds.
 func (s *Shares) See(table string, held map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.Tables == nil {
 		s.Tables = map[string]map[string]int{}
 	}
-	s.Tables[table] = maps.Clone(held) // the caller goes on counting, and other tables look
+	s.Tables[table] = maps.Clone(held) // the caller continues to count, and other tables read this map
 }
 
-// Forget leaves out a table that this process does not work on any more.
+// Forget removes a table that this process no longer works on.
 func (s *Shares) Forget(table string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +37,7 @@ func (s *Shares) Forget(table string) {
 	delete(s.rows, table)
 }
 
-// workers is how many workers hold shards of a table, this one included.
+// workers returns how many workers hold shards of a table, including this one.
 func (s *Shares) workers(table, me string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +48,8 @@ func (s *Shares) workers(table, me string) int {
 	return n
 }
 
-// Looks notes how many rows of shards a look at the table reads, and gives how many the looks at all
-// tables read, and how many workers look.
+// Looks records how many shard rows a pass over the table reads. It returns how many rows the
+// passes over all tables read, and how many workers make passes.
 func (s *Shares) Looks(table, me string, rows int) (all, workers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,17 +69,17 @@ func (s *Shares) Looks(table, me string, rows int) (all, workers int) {
 	return all, len(seen)
 }
 
-// Followed is how many tables this process works on.
+// Followed returns how many tables this process works on.
 func (s *Shares) Followed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.Tables)
 }
 
-// Busiest is the worker of which me should take over one of the table's shards now; "" if of none.
-// There is one at a time: the numbers must have been uneven for a lease, because a shard that ends
-// is followed by its children soon, and who is gone holds its shards for so long; and then one
-// shard in a pass is taken over, so that all see what came of it.
+// Busiest returns the worker from which me should now take over one of the table's shards, "" if
+// from none. The numbers must have been uneven for a lease: the children of an ended shard follow
+// soon, and a dead worker keeps its shards for that long. Then at most one shard is taken over in a
+// pass, so that all workers see the result first.
 func (s *Shares) Busiest(table, me string, now, lease, pass time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +100,8 @@ func (s *Shares) Busiest(table, me string, now, lease, pass time.Duration) strin
 	return ""
 }
 
-// Tried notes that a shard of the table is being taken over. Whether that succeeds is seen in the
-// next pass.
+// Tried records that a shard of the table is being taken over. The next pass shows whether that
+// succeeded.
 func (s *Shares) Tried(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Database is what the pipeline needs of DynamoDB besides the stream; *backfill.Tables is one.
+// Database is the part of DynamoDB, besides the stream, that the pipeline needs; *backfill.Tables
+// is one.
 type Database interface {
 	backfill.ScanSource
 	backfill.ItemSource
@@ -21,49 +22,50 @@ type Database interface {
 type Spec struct {
 	Mapping     *transform.Mapping
 	MappingHash string
-	// AcceptMapping lets a changed mapping raise the generation instead of being refused.
+	// AcceptMapping makes a changed mapping raise the generation. Otherwise it is refused.
 	AcceptMapping bool
-	// AdoptRows lets the first generation go into targets that hold rows.
+	// AdoptRows lets the first generation write to targets that already have rows.
 	AdoptRows bool
-	// Shared says that other migrations write the target tables too: the mapping names the origin of
-	// every row.
+	// Shared says that other migrations also write the target tables: the mapping stores the origin
+	// of every row.
 	Shared bool
-	// FromNow drops what is older than the first start, unless the table is copied. Of one that is
-	// neither copied nor followed from now on, all that the stream still holds is applied.
+	// FromNow drops changes that predate the first start, unless the table is copied. A table that
+	// is neither copied nor FromNow gets all changes that the stream still holds.
 	FromNow bool
-	// Young tells that the table was created after the first start. FromNow drops nothing of it
-	// then, and what may have been trimmed of its stream before anybody read it is a gap.
+	// Young says that the table was created after the first start. FromNow then drops nothing of
+	// it, and changes that may have been trimmed before the first read are a gap.
 	Young bool
-	// Copy loads the existing items; LoadAgain does so after each gap, too, without being asked.
+	// Copy loads the existing items. LoadAgain also loads them after each gap, without an operator.
 	Copy, LoadAgain bool
-	// From is what the first load copies in place of a scan; zero: it scans.
+	// From is what the first load copies instead of scanning; zero: it scans.
 	From source.Named
 	// Segments is how many parts of a load this worker works on at once.
 	Segments int
-	// Limits bound loads as configured. An operator's, in the ledger, are put over them.
+	// Limits are the configured bounds of loads. Limits that an operator sets in the ledger
+	// override them.
 	Limits checkpoint.Limits
-	// LiveLimits gives them where they may change while loads run; nil: Limits are those.
+	// LiveLimits returns the bounds if they may change while loads run; nil: Limits apply.
 	LiveLimits func() checkpoint.Limits
-	// Rows, if not nil, is a bound on rows a second that several tables share, in place of that of
-	// Limits.
+	// Rows, if not nil, bounds the rows a second of several tables together. It replaces the bound
+	// in Limits.
 	Rows *backfill.Throttle
-	// SkipExpired leaves items out of loads that are past their time to live. Owned says that every
-	// row of the target tables is of this program.
+	// SkipExpired excludes items past their time to live from loads. Owned says that this program
+	// writes every row of the target tables.
 	SkipExpired, Owned bool
-	// Settle is how long after a change is applied a verify looks at its row again.
+	// Settle is how long after the application of a change a verify reads its row again.
 	Settle time.Duration
-	// Late is how long after its change in the source the application may still write the target by
-	// itself; 0: it does not. Images are asserted a second time then.
+	// Late is how long after its change in the source the application itself may still write the
+	// target; 0: it does not write it. With Late, images are asserted twice.
 	Late time.Duration
-	// LagBound is how far behind a shard may be so that it counts as caught up; default 5 s. How long
-	// it has been is a gate of a cutover.
+	// LagBound is the lag up to which a shard counts as caught up; default 5 s. A gate of a cutover
+	// requires this state for some time.
 	LagBound time.Duration
-	// Sample is the share of the items of which rows are compared that were just applied, every
-	// SampleEvery; 0: none are.
+	// Sample is the share of just applied items whose rows are compared, every SampleEvery; 0:
+	// none.
 	Sample      float64
 	SampleEvery time.Duration
-	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
-	// the others go on.
+	// Joined: the table was found by a pattern. An obstacle suspends only this table, and the
+	// others continue.
 	Joined bool
 }
 
@@ -76,7 +78,7 @@ func (t Spec) Throttle() *backfill.Throttle {
 	return backfill.NewThrottle(rows)
 }
 
-// Bounds gives those of the configuration, at any time.
+// Bounds returns a function that reads the configured bounds.
 func (t Spec) Bounds() func() checkpoint.Limits {
 	if t.LiveLimits != nil {
 		return t.LiveLimits
@@ -84,18 +86,19 @@ func (t Spec) Bounds() func() checkpoint.Limits {
 	return func() checkpoint.Limits { return t.Limits }
 }
 
-// Discovery is what was found of the tables that patterns stand for.
+// Discovery is the result of a search for the tables of patterns.
 type Discovery struct {
-	// Tables can be replicated. Those that are followed already are passed over.
+	// Tables can be replicated. Tables that are already followed are skipped.
 	Tables []Spec
-	// Refused cannot be, for the reasons given.
+	// Refused tables cannot be replicated, for the reasons given.
 	Refused []Refusal
 }
 
-// Refusal is a table that was found and that the mapping, say, does not fit.
+// Refusal is a table that was found but cannot be followed, for example because the mapping does
+// not fit.
 type Refusal struct{ Table, Reason string }
 
-// Exporter asks DynamoDB for exports of tables; *backfill.Exporter is one.
+// Exporter requests exports of tables from DynamoDB; *backfill.Exporter is one.
 type Exporter interface {
 	Request(ctx context.Context, order backfill.ExportOrder) (backfill.ExportReport, error)
 	Report(ctx context.Context, arn string) (backfill.ExportReport, error)
@@ -108,8 +111,8 @@ func keyNames(m *transform.Mapping) (names []string) {
 	return names
 }
 
-// Loading tells whether a load runs, or is about to without anybody's decision. None begins without
-// a stream that would follow its images.
+// Loading reports whether a load runs, or is about to start without an operator. No load starts
+// without a stream that will bring the later changes.
 func (t Spec) Loading(state checkpoint.TableState) bool {
 	if state.StreamEnded {
 		return false

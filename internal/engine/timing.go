@@ -4,24 +4,24 @@ import (
 	"time"
 )
 
-// Timing are the periods of the loops. The zero value of each field means its default.
+// Timing holds the periods of the loops. A zero field means its default.
 type Timing struct {
 	Poll      time.Duration // wait after an empty page of an idle shard; default 1 s
-	Soon      time.Duration // and after the first empty pages, from where it grows to Poll; default Poll
-	Pass      time.Duration // between two looks at the ledger; default a third of the lease, at most 2 s
+	Soon      time.Duration // wait after the first empty pages, from where it grows to Poll; default Poll
+	Pass      time.Duration // between two passes over the ledger; default a third of the lease, at most 2 s
 	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
-	Commit    time.Duration // at most one checkpoint a shard in this time; default 1 s
-	Grace     time.Duration // how long a clean stop may finish what it has read; default 20 s
-	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
-	IdlePages int           // Once: and how many; default 10
-	Yield     time.Duration // how long the source may not answer before a shard, or the coordinator lease, is left to another worker; default four leases
+	Commit    time.Duration // at most one checkpoint of a shard in this time; default 1 s
+	Grace     time.Duration // how long a clean stop may take to finish pages that were read; default 20 s
+	Idle      time.Duration // Once: for how long an open shard must return empty pages; default 10 s
+	IdlePages int           // Once: how many empty pages it must return; default 10
+	Yield     time.Duration // how long the source may fail to answer before a lease is released to another worker; default four leases
 }
 
 const (
 	// ListEvery is the default of Timing.List.
 	ListEvery = time.Minute
-	// GlanceTime bounds a call that is part of a pass, which must not wait for a service that does not
-	// answer.
+	// GlanceTime bounds a call within a pass, because a pass must not wait for a service that does
+	// not answer.
 	GlanceTime = 5 * time.Second
 )
 

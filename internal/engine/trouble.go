@@ -28,7 +28,8 @@ const (
 	limitTopic  = "Pub/Sub throttles"
 )
 
-// limitOf reports whether a failed step was refused for want of capacity, and by whom.
+// limitOf reports whether a failed step was rejected because capacity was missing, and by which
+// service.
 func limitOf(err error) (string, bool) {
 	var read *cdc.Error
 	var topic *relay.Error
@@ -43,8 +44,8 @@ func limitOf(err error) (string, bool) {
 	return "", false
 }
 
-// causeOf is why a step failed, in words that can be stored and shown: fixed ones, and those of a
-// service where they hold nothing of items.
+// causeOf returns why a step failed, in words that can be stored and shown: fixed words, and a
+// service's words if they hold nothing of items.
 func causeOf(err error) string {
 	var read *cdc.Error
 	var record *cdc.RecordError
@@ -53,7 +54,7 @@ func causeOf(err error) string {
 	var file *source.Fault
 	var hole *checkpoint.NotAdmissible
 	switch {
-	case errors.As(err, &file): // which holds nothing of the items
+	case errors.As(err, &file): // it holds nothing of the items
 		return file.Error() + ": " + file.Fix
 	case errors.As(err, &hole):
 		return hole.Reason
@@ -75,10 +76,10 @@ func causeOf(err error) string {
 	return "failed; see the worker's log"
 }
 
-// mostQuoted is how much of a service's words is kept, in bytes: they are stored with the lease.
+// mostQuoted bounds the quoted words of a service, in bytes: they are stored with the lease.
 const mostQuoted = 300
 
-// quoting adds the words of a service to a cause, in one line. Who shows them escapes them.
+// quoting adds the words of a service to a cause, in one line. The display escapes them.
 func quoting(cause, words string) string {
 	words = strings.Join(strings.Fields(words), " ")
 	if words == "" {
@@ -90,8 +91,8 @@ func quoting(cause, words string) string {
 	return cause + ": " + words
 }
 
-// Notes lets two loops that run side by side under one lease tell of their troubles: that of the
-// first one goes before.
+// Notes lets two loops under one lease report failures. A failure of the first loop takes
+// precedence.
 type Notes struct {
 	Tell func(checkpoint.Trouble)
 
@@ -112,9 +113,9 @@ func (n *Notes) Slot(i int) func(checkpoint.Trouble) {
 	}
 }
 
-// diary notes the failures of one step while it is repeated.
+// diary records the failures of one step while it is retried.
 type diary struct {
-	tell  func(checkpoint.Trouble) // nil: nobody is told
+	tell  func(checkpoint.Trouble) // nil: failures are not recorded
 	step  string
 	since time.Time
 }
@@ -130,26 +131,26 @@ func (d *diary) write(ctx context.Context, err error) {
 	d.tell(checkpoint.Trouble{Step: d.step, Cause: causeOf(err), Since: d.since, Throttled: throttled})
 }
 
-// close ends the note, whatever ended the step: what is not repeated any more is no trouble of the
-// lease.
+// close ends the record, however the step ended: a step that is no longer retried is not a failure
+// of the lease.
 func (d *diary) close() {
 	if d.tell != nil && !d.since.IsZero() {
 		d.tell(checkpoint.Trouble{})
 	}
 }
 
-// RateMeter is how many changes a second were applied: a mean in which what is older than
-// rateWindow weighs little.
+// RateMeter measures changes applied per second, as a mean in which changes older than rateWindow
+// have little weight.
 type RateMeter struct {
 	At      time.Duration // of the last addition
 	rate    float64
-	pending int // added since at, when no time had passed
+	pending int // added since At in the same instant
 }
 
 // rateWindow is the time constant of the mean.
 const rateWindow = 30 * time.Second
 
-// Add notes n changes that were applied between the last call and now, and returns the rate, to a
+// Add records n changes applied between the last call and now. It returns the rate, rounded to a
 // thousandth.
 func (t *RateMeter) Add(n int, now time.Duration) float64 {
 	t.pending += n
@@ -165,23 +166,23 @@ func (t *RateMeter) Add(n int, now time.Duration) float64 {
 
 func (t *RateMeter) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
 
-// waits is when a table's work in this process waited for limits, over the last hour. Its segments
-// and shards wait side by side: what is told is for how long any of them did, because their sum may
-// be days of the last hour.
+// waits records when a table's work in this process waited for limits, over the last hour. Segments
+// and shards wait in parallel. So it reports for how long at least one of them waited; the sum of
+// all could be days within an hour.
 type waits struct {
 	mu      sync.Mutex
 	reasons map[string]*waited
 }
 
-// waitTick is how exactly waits are known: in a tick something waited, or nothing. A wait is
-// rounded to ticks at both ends, which evens out.
+// waitTick is the resolution: in a tick some work waited, or none did. A wait is rounded to ticks
+// at both ends, and the errors cancel out.
 const (
 	waitTick       = 100 * time.Millisecond
 	ticksPerMinute = int64(time.Minute / waitTick)
 )
 
-// waited is when one limit was waited for, by the minute since the Unix epoch, modulo somewhat more
-// than an hour: a wait may be told as it begins.
+// waited records when one limit was waited for, by the minute since the Unix epoch modulo somewhat
+// more than an hour, because a wait may be recorded when it begins.
 type waited struct {
 	first   time.Time
 	last    time.Time
@@ -193,10 +194,10 @@ type waitedMinute struct {
 	ticks  [(ticksPerMinute + 63) / 64]uint64
 }
 
-// tickOf is the tick that begins at, or was last to begin before, a time, within its minute.
+// tickOf returns the tick that contains a time, within its minute.
 func tickOf(at time.Time) (minute, tick int64) {
 	ticks := at.UnixMilli() / waitTick.Milliseconds()
-	if minute = ticks / ticksPerMinute; ticks < minute*ticksPerMinute { // a clock may be set before 1970
+	if minute = ticks / ticksPerMinute; ticks < minute*ticksPerMinute { // a clock may be set to a time before 1970
 		minute--
 	}
 	return minute, ticks - minute*ticksPerMinute
@@ -207,7 +208,7 @@ func (r *waited) in(minute int64) *waitedMinute {
 	return &r.minutes[(minute%slots+slots)%slots]
 }
 
-// add notes a wait of so long, which is told at now: as it begins, or when it is over.
+// add records a wait of duration spent, at its begin or at its end.
 func (w *waits) add(reason string, from time.Time, spent time.Duration, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,8 +239,8 @@ func (w *waits) add(reason string, from time.Time, spent time.Duration, now time
 	}
 }
 
-// Report is for how long each limit was waited for in the hour before now; those that were not
-// waited for in it are left out.
+// Report returns for how long each limit was waited for in the hour before now, without limits that
+// were not waited for.
 func (w *waits) Report(now time.Time) []checkpoint.Throttled {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,7 +254,7 @@ func (w *waits) Report(now time.Time) []checkpoint.Throttled {
 				continue
 			}
 			for i, word := range m.ticks {
-				if left := tick - int64(i)*64; back == 0 && left < 64 { // the rest of this minute is still to come
+				if left := tick - int64(i)*64; back == 0 && left < 64 { // the rest of this minute is in the future
 					word &= 1<<max(left, 0) - 1
 				}
 				ticks += bits.OnesCount64(word)
@@ -273,14 +274,14 @@ func (w *waits) Report(now time.Time) []checkpoint.Throttled {
 	return out
 }
 
-// Throttled tells that the table's work waits for a limit from now on.
+// Throttled records that the table's work waits for a limit from now on.
 func (r *Retrier) Throttled(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
 	r.Waits.add(reason, now, wait, now)
 	r.Events.Throttled(r.Source, reason, wait)
 }
 
-// Waited tells that the table's work has waited for a limit until now.
+// Waited records that the table's work has waited for a limit until now.
 func (r *Retrier) Waited(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
 	r.Waits.add(reason, now.Add(-wait), wait, now)

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Witnesses are the rows that prove that the table's targets and the ledger belong together, one in
-// each target table.
+// Witnesses are the rows, one in each target table, that prove that the table's targets and the
+// ledger belong together.
 type Witnesses struct {
 	*Common
 	fencing *Fencing
@@ -20,8 +20,8 @@ type Witnesses struct {
 	own     func(source string) bool // whether this process was started for a source table
 }
 
-// Stranger fails with a *StrangerError if another migration writes one of the target tables, and
-// they are not declared shared. Nothing that removes rows may begin then.
+// Stranger fails with a *StrangerError if another migration writes one of the target tables and
+// they are not declared shared. Then no work that removes rows may begin.
 func (w *Witnesses) Stranger(ctx context.Context, tables ...string) error {
 	if w.shared {
 		return nil
@@ -39,8 +39,8 @@ func (w *Witnesses) Stranger(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// Beat checks that the target tables and the ledger belong together, and moves the witness of each
-// on. Where they do not, the generation was raised when it returns.
+// Beat checks that the target tables and the ledger belong together, and advances the witness of
+// each. If they do not belong together, Beat raises the generation before it returns.
 func (w *Witnesses) Beat(life Lifecycle) error {
 	for _, at := range w.Places() {
 		if err := w.BeatAt(life, at); err != nil {
@@ -50,7 +50,7 @@ func (w *Witnesses) Beat(life Lifecycle) error {
 	return nil
 }
 
-// Places are where the witnesses are, one in each target table.
+// Places returns the place of each witness, one in each target table.
 func (w *Witnesses) Places() []checkpoint.Place {
 	var all []checkpoint.Place
 	for i, name := range w.mapping.Tables() {
@@ -63,8 +63,8 @@ func (w *Witnesses) Places() []checkpoint.Place {
 	return all
 }
 
-// Withdraw removes the witnesses of target tables that former mappings alone wrote, once nothing
-// else of theirs is left there.
+// Withdraw removes the witnesses from target tables that only former mappings wrote, once nothing
+// else of those mappings is left there.
 func (w *Witnesses) Withdraw(ctx context.Context, state checkpoint.TableState) error {
 	for _, name := range state.FormerTables() {
 		err := w.Ledger.Withdraw(ctx, w.Source, checkpoint.Place{Store: w.store(name), Key: w.mapping.WitnessKey(), Further: name})
@@ -75,7 +75,7 @@ func (w *Witnesses) Withdraw(ctx context.Context, state checkpoint.TableState) e
 	return nil
 }
 
-// table is the target table of a witness.
+// table returns the target table of a witness.
 func (w *Witnesses) table(at checkpoint.Place) string {
 	if at.Further == "" {
 		return w.mapping.Tables()[0]
@@ -94,13 +94,13 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	}
 	verdict, witness, err := w.Ledger.Beat(ctx, w.Source, at)
 	if err != nil && w.fencing.seen() == 0 && w.fencing.vanished(ctx, w.table(at)) {
-		verdict, err = checkpoint.TargetLost, nil // which nobody made anew when this process began, if it was written before
+		verdict, err = checkpoint.TargetLost, nil // if it was written before, it was recreated after this process began
 	}
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
 	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: "the target table was recreated or restored, so rows are missing"}
-	if state.Reason == checkpoint.ChangedMapping { // perhaps to another table, where nothing was before
+	if state.Reason == checkpoint.ChangedMapping { // perhaps the new mapping names another, empty table
 		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was recreated or restored"
 	}
 	if verdict == checkpoint.LedgerBehind {
@@ -114,8 +114,8 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	if err != nil {
 		return err
 	}
-	// Repeated by itself: a look at the witness would find the same again, and another generation
-	// would begin.
+	// Retried here, because another check of the witness would find the same difference and begin
+	// another generation.
 	err = w.Retry(life, "prepare the target", func(ctx context.Context) error { return w.fencing.renewed(ctx, w.table(at), witness.Ledger) })
 	if err == nil {
 		err = w.fence(ctx, &at)
@@ -126,8 +126,8 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	return w.Ledger.Claim(ctx, w.Source, at)
 }
 
-// fence has the witness name the fence's family, which an application that writes under the guard
-// too reads there.
+// fence stores the name of the fence's family in the witness. An application that also writes under
+// the guard reads it there.
 func (w *Witnesses) fence(ctx context.Context, at *checkpoint.Place) error {
 	if w.mapping.VersionAttribute() == "" {
 		return nil

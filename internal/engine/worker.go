@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Worker is what the tables of a worker process share.
+// Worker holds what the tables of a worker process share.
 type Worker struct {
 	*Options
 	halt       context.CancelCauseFunc
@@ -23,7 +23,7 @@ type Worker struct {
 	Slots      *task.Limit // for pages
 }
 
-// NewWorker makes what the tables of a process share. Halt begins a clean stop of it.
+// NewWorker returns what the tables of a process share. Halt begins a clean stop of the process.
 func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
 	p := &Worker{Options: o, halt: halt, Shares: &Shares{}, Calls: &Reads{}, Slots: task.NewLimit(int64(cmp.Or(o.Pages, pageSlots)))}
 	if o.Once {
@@ -32,7 +32,8 @@ func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
 	return p
 }
 
-// Common is what the parts of a table share; nil: of what belongs to no table.
+// Common returns what the loops of a table share. A nil spec stands for work that belongs to no
+// table.
 func (p *Worker) Common(spec *Spec) *Common {
 	c := &Common{Retrier: &Retrier{Events: p.Events, now: p.Ledger.Now}, Ledger: p.Ledger, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode}
 	if spec != nil {
@@ -41,28 +42,28 @@ func (p *Worker) Common(spec *Spec) *Common {
 	return c
 }
 
-// Table is one table in this process: what the loops that work on it share.
+// Table is one table in this process: the state that its loops share.
 type Table struct {
 	*Common
 	Worker    *Worker
 	Spec      Spec
 	Mapping   *transform.Mapping
-	Database  Database                          // a stop ends its calls, and it shows no canaries of a cutover
-	Open      func(streamARN string) cdc.Source // as the database
+	Database  Database                          // a stop ends its calls; hides the canaries of a cutover
+	Open      func(streamARN string) cdc.Source // like Database
 	Fencing   *Fencing
 	Witnesses *Witnesses
 	Publisher Publisher
-	Tracker   ShardTracker // what this process knows of the shards it reads
-	Outages   Outages      // and of the leases it gave up
+	Tracker   ShardTracker // the shards that this process reads
+	Outages   Outages      // the leases it released because the source did not answer
 	Wake      wakeups
 }
 
-// wakeups let a loop look at the ledger before its time.
+// wakeups make a loop read the ledger before its next regular pass.
 type wakeups struct {
 	Assigner   task.Wakeup // a shard ended, or one was found
-	Reconciler task.Wakeup // a shard was left
-	Loader     task.Wakeup // there are parts to take
-	Conductor  task.Wakeup // a part was left
+	Reconciler task.Wakeup // a shard was released
+	Loader     task.Wakeup // there are parts to acquire
+	Conductor  task.Wakeup // a part was released
 	Verifier   task.Wakeup
 }
 
@@ -83,24 +84,24 @@ func NewTable(p *Worker, spec Spec) *Table {
 	}
 }
 
-// startedFor reports whether this process was started for a source table. Of those that have joined
-// since, the ledger has a record.
+// startedFor reports whether this process was started for a source table. Tables that joined since
+// then have a record in the ledger.
 func (p *Worker) startedFor(source string) bool {
 	return slices.ContainsFunc(p.Tables, func(s Spec) bool { return s.Mapping.Source == source })
 }
 
-// Applier makes batches durable. It shows them to sample before, unless that is nil.
+// Applier returns an applier that shows each batch to sample before the write, unless sample is
+// nil.
 func (s *Table) Applier(sample func(*transform.Batch) (durable func())) Applier {
 	return Applier{Retrier: s.Retrier, writer: s.Worker.Writer, sample: sample}
 }
 
-// Workers is how many workers hold leases of the table's shards.
+// Workers returns how many workers hold leases of the table's shards.
 func (s *Table) Workers() int { return s.Worker.Shares.workers(s.Source, s.Ledger.Worker()) }
 
-// SameSource is CheckSource for what this worker finds under the table's name, before it touches
-// anything: from the wrong region the stream that is followed would seem to be gone. A table that
-// is not there is nobody else's; the coordinator tells of it. What a former configuration was refused is
-// forgotten.
+// SameSource applies CheckSource to the table that this worker finds, before it changes anything:
+// from the wrong region, the followed stream would seem to be gone. A missing table passes the
+// check; the coordinator reports it. SameSource also forgets a refusal of a former configuration.
 func (s *Table) SameSource(ctx context.Context) error {
 	state, _, err := s.Ledger.Table(ctx, s.Source)
 	if err == nil {
@@ -119,7 +120,7 @@ func (s *Table) SameSource(ctx context.Context) error {
 	return CheckSource(d, state.StreamARN)
 }
 
-// forgetRefusal lets a process that begins judge the export of its own configuration.
+// forgetRefusal lets a new process judge the export of its own configuration.
 func (s *Table) forgetRefusal(ctx context.Context, state checkpoint.TableState) error {
 	if !s.Spec.Copy || !state.Load.Request.Refused() {
 		return nil

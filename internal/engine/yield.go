@@ -13,38 +13,38 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A worker that cannot reach the source (its credentials, its network) still renews what it holds,
-// because leases live in the target's store: nobody else would ever read its shards, or keep its
-// tables. So it gives up what it has not got on with for Timing.Yield, and leaves it alone for a
-// while, so that another worker may take it first. Where there is no other, or the source is down
-// for all, it takes it back.
+// A worker that cannot reach the source (credentials, network) can still renew its leases, because
+// leases are stored in the target. Then no other worker would ever read its shards or coordinate
+// its tables. So it releases a lease without progress for Timing.Yield and avoids it for a while,
+// so that another worker can acquire it first. If there is no other worker, or the source is down
+// for all, it acquires the lease again.
 
-// ErrYield is why a worker gives up a lease that it still holds.
+// ErrYield is the reason why a worker releases a lease that it still holds.
 var ErrYield = errors.New("released for another worker, because DynamoDB does not answer this one")
 
-// YieldBackoff is how long a worker leaves alone what it gave up. In each pass all others look for
-// what is free.
+// YieldBackoff returns how long a worker avoids a lease that it released. All others look for free
+// leases in each pass.
 func (t Timing) YieldBackoff() time.Duration { return 3 * t.Pass }
 
-// Outages remember since when the source has not answered this worker, over all the leases that it
-// gave up because of that and took back, by shard; the coordinator lease goes by no name.
+// Outages remembers since when the source has not answered this worker, across all leases that it
+// released for that and acquired again. The key is the shard, or "" for the coordinator lease.
 type Outages struct {
 	mu    sync.Mutex
 	tries map[string]attempts
 }
 
 type attempts struct {
-	trouble checkpoint.Trouble // the last that was told
-	given   time.Duration      // when a lease was last given up for it
-	left    bool               // one was
+	trouble checkpoint.Trouble // the last reported
+	given   time.Duration      // when the lease was last released for it
+	left    bool               // the lease is released
 }
 
-// sameOutage is how long after the last lease was given up a failure of the same step goes on with
-// those before.
+// sameOutage is how long after the last release a failure of the same step continues the earlier
+// outage.
 const sameOutage = 10 * time.Minute
 
-// Noting returns a function that notes troubles as tell does, but since when they began under a
-// lease before.
+// Noting returns a function that passes failures to tell, with the time since when they began, even
+// under an earlier lease.
 func (v *Outages) Noting(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
 	return func(t checkpoint.Trouble) {
 		if t != (checkpoint.Trouble{}) {
@@ -69,32 +69,32 @@ func (v *Outages) Since(id string, t checkpoint.Trouble, now time.Duration) chec
 	return t
 }
 
-// GiveUp notes that a lease was given up at now, for the last trouble that was told under it.
+// GiveUp records that a lease was released at now, for the last failure reported under it.
 func (v *Outages) GiveUp(id string, now time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > sameOutage }) // others may have it for good
+	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > sameOutage }) // others may keep it permanently
 	if before, ok := v.tries[id]; ok {
 		before.given, before.left = now, true
 		v.tries[id] = before
 	}
 }
 
-// Answered ends it: what fails next begins then.
+// Answered ends the outage: the next failure begins another one.
 func (v *Outages) Answered(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.tries, id)
 }
 
-// silence measures for how long the source has not answered a step.
+// silence measures how long the source has not answered a step.
 type silence struct {
 	began bool
 	since time.Duration // on the monotonic clock
 }
 
-// lasts notes a failure at now, and returns for how long there was nothing else. Throttles among
-// the others are nothing by themselves: they come as well where most calls fail.
+// lasts records a failure at now, and returns for how long there were only such failures.
+// Throttling between them does not end the silence, because it also occurs while most calls fail.
 func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	switch {
 	case cdc.Is(failure, cdc.Throttled) && s.began:
@@ -106,8 +106,8 @@ func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	return now - s.since
 }
 
-// yield is ErrYield with the failure that made it so, when a step's failures have lasted for longer
-// than its life allows; nil until then.
+// yield returns ErrYield with the last failure if a step's failures have lasted longer than its
+// life allows; nil until then.
 func (s *silence) yield(life Lifecycle, failure error) error {
 	if life.Yield == 0 {
 		return nil
@@ -118,9 +118,9 @@ func (s *silence) yield(life Lifecycle, failure error) error {
 	return nil
 }
 
-// unanswered tells whether the source failed in a way in which it may not fail another worker: not
-// because it is throttled, which every worker of the account shares. An answer that is malformed may
-// come from something between the two, but a record that cannot be read is the same for all.
+// unanswered reports whether the source failed in a way that may not affect another worker.
+// Throttling affects every worker of the account. A malformed answer may come from a proxy in
+// between, but an unreadable record is the same for all workers.
 func unanswered(err error) bool {
 	return cdc.Is(err, cdc.Unavailable) || cdc.Is(err, cdc.Denied) || cdc.Is(err, cdc.Malformed)
 }

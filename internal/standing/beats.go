@@ -6,11 +6,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// leases is how many leases old the word of a process may be. It renews its leases every third of
-// one, and after one others take over, so that after three nobody has taken over.
+// leases is the age, in leases, up to which a process's reports count. A process renews its leases
+// every third of a lease, and others take over after one. So after three leases without a takeover,
+// no process will take over soon.
 const leases = 3
 
-// Fresh is how old the word of a process may be.
+// Fresh returns the age up to which a process's reports count.
 func Fresh(lease time.Duration) time.Duration { return leases * lease }
 
 // isFresh reports whether a time is at most three leases ago.
@@ -18,21 +19,21 @@ func isFresh(at, now time.Time, lease time.Duration) bool {
 	return !at.IsZero() && now.Sub(at) <= Fresh(lease)
 }
 
-// Answers reports whether the process that left a beat answers: the beat is at most three leases
-// old, by the clock of the service as far as the process knows how wrong its own is.
+// Answers reports whether the process that wrote a heartbeat answers: the heartbeat is at most
+// three leases old by the service's clock, if the process knows the error of its own clock.
 func Answers(b checkpoint.Heartbeat, now time.Time, lease time.Duration) bool {
 	return isFresh(beatAt(b), now, lease)
 }
 
-// beatAt is when a beat was left; zero if none was.
+// beatAt returns when a heartbeat was written; zero if there is none.
 func beatAt(b checkpoint.Heartbeat) time.Time { return serviceTime(b.WrittenAt, b) }
 
-// serviceTime is a time of a worker's clock as the service's clock would show it.
+// serviceTime converts a time of a worker's clock to the service's clock.
 func serviceTime(at time.Time, of checkpoint.Heartbeat) time.Time {
 	return of.ByService(at)
 }
 
-// later is the later of two times.
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -40,7 +41,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// earliest is the earlier of two times, of which zero is none.
+// earliest returns the earlier of two times; zero stands for no time.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

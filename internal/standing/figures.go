@@ -7,42 +7,42 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Figures are what a table's word rests on. What is unknown is nil or zero.
+// Figures are the measurements from which a table's state is judged. Unknown ones are nil or zero.
 type Figures struct {
-	// Lag is how far the shard is behind that is furthest, and Estimated says that it is the time
-	// since it was last found empty.
+	// Lag is the largest lag of a shard. Estimated says that it is the time since that shard was
+	// last found empty.
 	Lag       *time.Duration
 	Estimated bool
-	// Headroom is what the stream leaves of the shard that is nearest to losing changes. AtMost says
-	// that it may be less, because it is unknown for some shards.
+	// Headroom is the least headroom of a shard. AtMost says that the true value may be lower,
+	// because some shards' headroom is unknown.
 	Headroom *time.Duration
 	AtMost   bool
-	// OldestRead is when the shard was last read that was not read for the longest time, of those
-	// that could be, and Old says that this is more than three leases ago.
+	// OldestRead is the oldest last read of all shards that could be read. Old says that it is more
+	// than three leases ago.
 	OldestRead time.Time
 	Old        bool
-	Unlisted   bool      // the stream was not listed as a whole for more than three leases
-	Childless  time.Time // since when the children of a shard that ended are not listed
-	// Behind is how many messages are published and not known to be applied, and TopicLag how old
-	// the oldest of them is at most; nil unless changes are applied from a topic.
+	Unlisted   bool      // no complete listing of the stream for more than three leases
+	Childless  time.Time // since when the children of an ended shard are not listed
+	// Behind is how many published messages are not known to be applied, and TopicLag the age that
+	// the oldest of them has at most. Both are nil unless changes are applied from a topic.
 	Behind   *uint64
 	TopicLag *time.Duration
 
-	open    int  // shards of which something is expected
-	unknown bool // of some shard it is not known how far it is applied
-	future  bool // of some shard it is not known when it was read, because clocks differ
+	open    int  // shards from which changes are expected
+	unknown bool // some shard's applied position is unknown
+	future  bool // some shard's last read is unknown, because clocks differ
 }
 
-// outlived reports whether something is not applied for longer than the stream keeps changes. What
-// came since may be lost, which only reading on shows.
+// outlived reports whether some changes have waited longer than the stream keeps changes. Later
+// changes may be lost; only further reads can show that.
 func (f *Figures) outlived() bool { return f.Headroom != nil && *f.Headroom <= 0 }
 
-// headroomAt is what a stream leaves of a shard that is applied up to a time.
+// headroomAt returns the headroom of a shard that is applied up to a time.
 func headroomAt(reached, now time.Time) time.Duration {
 	return cdc.Retention - max(0, now.Sub(reached))
 }
 
-// measure judges the shards, and the table by them.
+// measure judges the shards, and computes the table's figures from them.
 func (l *lineage) measure(s *Standing) {
 	var covered, reached time.Time
 	var estimated bool
@@ -75,17 +75,17 @@ func (l *lineage) measure(s *Standing) {
 	}
 	f.Old = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
 	if l.Table.Paused() {
-		f.Old = false // that nobody reads it is as the operator wants it
+		f.Old = false // the operator wants that no worker reads it
 	}
 	if WaitsForListing(l.Table) {
-		f.OldestRead, f.Old = begunAt(l.Table, l.Now), false // there was nothing yet that could be old
+		f.OldestRead, f.Old = begunAt(l.Table, l.Now), false // nothing yet could be old
 		f.Unlisted = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
 	}
 	if covered.IsZero() {
 		return
 	}
-	// A shard of which nothing is known may be further behind than all others: it must not hide
-	// that one of them is about to lose changes.
+	// A shard in an unknown state may be further behind than all others. It must not hide that one
+	// of those is about to lose changes.
 	headroom := headroomAt(reached, l.Now)
 	f.Headroom, f.AtMost = &headroom, f.unknown
 	if !f.unknown {
@@ -94,8 +94,8 @@ func (l *lineage) measure(s *Standing) {
 	}
 }
 
-// measureTopic adds what is known of a table that is applied from a topic: checkpoints say what is
-// published, and the unbroken prefix of each shard's messages what is applied.
+// measureTopic adds the figures of a table that is applied from a topic: checkpoints show which
+// changes are published, and the unbroken prefix of each shard's messages shows which are applied.
 func (f *Facts) measureTopic(of *Figures) {
 	behind, oldest := uint64(0), time.Duration(0)
 	for _, s := range checkpoint.Unapplied(f.Table, f.Shards, f.Merged) {
@@ -103,8 +103,8 @@ func (f *Facts) measureTopic(of *Figures) {
 		behind += n
 		since := applied.At
 		if since.IsZero() {
-			of.Lag = nil              // nothing is known to be applied
-			since = f.Table.AdoptedAt // nothing of the generation was published before
+			of.Lag = nil              // no change is known to be applied
+			since = f.Table.AdoptedAt // this generation published nothing before
 		}
 		lag := f.Now.Sub(since)
 		if !since.IsZero() {
@@ -117,16 +117,16 @@ func (f *Facts) measureTopic(of *Figures) {
 	of.Behind, of.TopicLag = &behind, &oldest
 }
 
-// WaitsForListing reports whether nothing of a table is read because its stream was never listed as
-// a whole. One that is suspended waits for something else.
+// WaitsForListing reports whether no shard of a table is read because its stream never had a
+// complete listing. A suspended table does not wait for a listing.
 func WaitsForListing(s checkpoint.TableState) bool {
 	return s.Listed == 0 && !s.StreamEnded && s.Suspended.Reason == ""
 }
 
-// begunAt is since when a table that was never listed could have been read. A generation is at
-// least the number of minutes since 1970 at which it was begun (checkpoint.NextGeneration), so that
-// it was begun by the end of that minute; the record's own time is renewed with every beat of a
-// coordinator that cannot list.
+// begunAt returns since when a table that was never listed could have been read. A generation is at
+// least the number of minutes since 1970 at which it began (checkpoint.NextGeneration), so it began
+// by the end of that minute. The record's own time does not help: a coordinator that cannot list
+// renews it with every heartbeat.
 func begunAt(s checkpoint.TableState, now time.Time) time.Time {
 	if s.Generation == 0 {
 		return s.Changed
@@ -137,7 +137,7 @@ func begunAt(s checkpoint.TableState, now time.Time) time.Time {
 	return now
 }
 
-// Open are the shards of a table's stream that are not finished.
+// Open returns the unfinished shards of a table's stream.
 func Open(table checkpoint.TableState, shards []checkpoint.Shard) (open []*checkpoint.Shard) {
 	for i := range shards {
 		if s := &shards[i]; s.Label == table.Label && !s.Finished() {
@@ -147,9 +147,8 @@ func Open(table checkpoint.TableState, shards []checkpoint.Shard) (open []*check
 	return open
 }
 
-// Headroom is how long the service keeps what the slowest of some shards has not applied yet, and
-// how many shards say so. Of one without a time of its position it is unknown; so it is of all
-// where the service's time is.
+// Headroom returns the least headroom of some shards, and for how many it is known. It is unknown
+// for a shard whose position has no time, and for all shards if the service's time is unknown.
 func Headroom(shards []*checkpoint.Shard, now time.Time) (least time.Duration, known int) {
 	if now.IsZero() {
 		return 0, 0
@@ -167,10 +166,11 @@ func Headroom(shards []*checkpoint.Shard, now time.Time) (least time.Duration, k
 	return least, known
 }
 
-// AppliedTo is the time of the source up to which every change of a table is applied, by its
-// shards; zero if nothing says so: a shard was not read yet, a gap is to be loaded, or nobody
-// follows the table. What follows a shard that was read to its end began when it was closed, and
-// nothing of it is applied before it is listed. Listings are those of the table's stream.
+// AppliedTo returns the source time up to which all changes of a table are applied, by its shards.
+// It is zero if that is unknown: a shard was not read yet, a gap waits for its load, or no worker
+// follows the table. Children of a shard that was read to its end began when it was closed, and
+// none of their changes is applied before they are listed. Listings are the listings of the table's
+// stream.
 func AppliedTo(table checkpoint.TableState, shards []checkpoint.Shard, listings checkpoint.Listings) time.Time {
 	open := Open(table, shards)
 	if len(open) == 0 {
@@ -179,7 +179,7 @@ func AppliedTo(table checkpoint.TableState, shards []checkpoint.Shard, listings 
 	to := open[0].PositionTime()
 	for _, s := range open {
 		if s.State != checkpoint.Reading {
-			return time.Time{} // what it holds was committed before anything in it is applied
+			return time.Time{} // its changes are older than any applied one
 		}
 		to = earlier(to, s.PositionTime())
 	}

@@ -1,16 +1,15 @@
 package standing
 
-// Goal is how a migration may stand for somebody who waits for it.
+// Goal is a state of a migration that a caller can wait for.
 type Goal string
 
-// The goals.
 const (
 	GoalInSync Goal = "in_sync" // or done
-	GoalCopied Goal = "copied"  // what existed is copied: sweeping, or any state after it in the list
+	GoalCopied Goal = "copied"  // existing items are copied: sweeping, or any later state in the list
 	GoalDone   Goal = "done"
 )
 
-// Goals are all of them.
+// Goals lists all goals.
 var Goals = []Goal{GoalInSync, GoalCopied, GoalDone}
 
 // reachedBy reports whether a table in a state has reached the goal.
@@ -24,15 +23,15 @@ func (g Goal) reachedBy(s State) bool {
 	return s == InSync || s == Done
 }
 
-// Reached reports whether a migration of these tables has reached the goal: it is judged by the state
-// of the migration, as Overall.
+// Reached reports whether a migration of these tables has reached the goal. It uses the state of
+// the migration, as Overall does.
 func (g Goal) Reached(tables []Standing) bool {
 	i := Overall(tables)
 	return i >= 0 && g.reachedBy(tables[i].State())
 }
 
-// Stuck is the place of a table that never reaches the goal before an operator acts; -1 if there is
-// none. What is stalled or unknown may pass by itself.
+// Stuck returns the index of a table that cannot reach the goal until an operator acts; -1 if there
+// is none. Stalled and unknown states may pass without an operator.
 func (g Goal) Stuck(tables []Standing) int {
 	for i := range tables {
 		if s := &tables[i]; !s.Passed && !g.reachedBy(s.State()) && s.Conditions[0].asksOperator() {
@@ -48,7 +47,7 @@ func (c Condition) asksOperator() bool {
 	case Paused, Parked, Differs:
 		return true
 	case NeedsLoad:
-		return c.command != "" // no load begins by itself
+		return c.command != "" // no load starts automatically
 	case Sweeping:
 		return c.Reason == approval
 	}

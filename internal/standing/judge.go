@@ -10,13 +10,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// judgement asks for one state after the other. The order of the methods is that of the states.
+// judgement checks one state after the other. The methods are in the order of the states.
 type judgement struct {
 	f *Facts
 	s *Standing
 }
 
-// hold notes that a state holds.
+// hold records that a state applies.
 func (j *judgement) hold(state State, reason Reason, since time.Time, detail string) {
 	j.s.Conditions = append(j.s.Conditions, Condition{State: state, Reason: reason, Since: since, detail: detail})
 }
@@ -26,7 +26,7 @@ func (f *Facts) switched() bool {
 	return f.Cutover.Moves(f.Table.Source) && f.Cutover.Step.Switched()
 }
 
-// left asks whether the application has left the source, or is about to.
+// left checks whether the application has left the source, or is about to.
 func (j *judgement) left() {
 	c := j.f.Cutover
 	switch {
@@ -44,7 +44,7 @@ func (j *judgement) left() {
 	}
 }
 
-// unknown asks whether ledger, target or clocks leave anything to be said.
+// unknown checks whether ledger, target or clocks make the state unknowable.
 func (j *judgement) unknown() {
 	f := j.f
 	if at := f.ReadAt; !at.IsZero() && !isFresh(at, f.Now, f.Lease) {
@@ -64,8 +64,8 @@ func (j *judgement) paused() {
 	}
 }
 
-// needsLoad asks whether something is missing and no load is under way. A gap that is not declared
-// ends the load that is.
+// needsLoad checks whether data is missing and no load is in progress. An undeclared gap
+// invalidates a load in progress.
 func (j *judgement) needsLoad() {
 	if gaps := j.s.Undeclared; len(gaps) > 0 {
 		j.hold(NeedsLoad, undeclared, gaps[0].DoneAt, j.s.LoadReason)
@@ -89,7 +89,7 @@ func (j *judgement) needsLoad() {
 	c.command = load.Leads
 }
 
-// stalled asks whether nobody reads something, or a step does not succeed, for three leases.
+// stalled checks whether some shard has had no reader, or some step has failed, for three leases.
 func (j *judgement) stalled() {
 	f, t := j.f, j.f.Table
 	switch {
@@ -112,14 +112,13 @@ func (j *judgement) stalled() {
 	}
 }
 
-// fails reports whether what a process has trouble with lasts. That a service asks for fewer
-// requests is every day's.
+// fails reports whether a process's failure lasts. Throttling by a service is normal and does not
+// count.
 func fails(b checkpoint.Heartbeat, f *Facts) bool {
 	return b.Trouble.Step != "" && !b.Trouble.Throttled && !isFresh(serviceTime(b.Trouble.Since, b), f.Now, f.Lease)
 }
 
-// unread holds one condition for each reason for which shards are not read, the one that lasts
-// longest first.
+// unread records one condition for each reason why shards are not read, the longest lasting first.
 func (j *judgement) unread() {
 	f := j.f
 	found := map[Reason]*Condition{}
@@ -156,7 +155,7 @@ func (j *judgement) unread() {
 	j.s.Conditions = append(j.s.Conditions, all...)
 }
 
-// whyUnread is why a shard was not read for three leases.
+// whyUnread returns why a shard was not read for three leases.
 func whyUnread(shard *Shard, row *checkpoint.Shard) (Reason, string) {
 	switch {
 	case shard.Unfollowed:
@@ -171,7 +170,7 @@ func whyUnread(shard *Shard, row *checkpoint.Shard) (Reason, string) {
 	return notRead, "shard " + row.ID
 }
 
-// begun reports whether a worker has met the table and its stream was listed as a whole.
+// begun reports whether a worker has registered the table and its stream had a complete listing.
 func (j *judgement) begun() bool {
 	return j.f.Table.Generation > 0 && (j.f.Table.Listed > 0 || !WaitsForListing(j.f.Table))
 }
@@ -185,8 +184,8 @@ func (j *judgement) preparing() {
 	}
 }
 
-// copying asks whether the copy of the items that existed is not over. Where a load is needed and
-// none is under way, that says so.
+// copying checks whether the copy of the existing items is unfinished. If a load is needed and none
+// is in progress, needsLoad reports that.
 func (j *judgement) copying() {
 	t := j.f.Table
 	load := LoadOf(t, j.f.LoadsAgain)
@@ -214,7 +213,7 @@ func (j *judgement) sweeping() {
 	}
 }
 
-// pausedOr is why a load is paused, or else another reason.
+// pausedOr returns why a load is paused, or else the other reason.
 func pausedOr(l checkpoint.Load, other Reason) Reason {
 	switch l.Paused {
 	case "":
@@ -230,7 +229,7 @@ func pausedOr(l checkpoint.Load, other Reason) Reason {
 	return targetBusy
 }
 
-// stranger is which other migration a load is paused for; "" if it is not.
+// stranger returns the other migration for which a load is paused; "" if there is none.
 func stranger(l checkpoint.Load) string {
 	if !l.PausedForStranger() {
 		return ""
@@ -261,7 +260,7 @@ func (j *judgement) differs() {
 	}
 }
 
-// aroundNoTopic lets a load repair a table in mode topic. Its rows are the appliers', and no
+// aroundNoTopic makes a load the repair of a table in mode topic. Appliers own its rows, and no
 // command repairs single ones.
 func (j *judgement) aroundNoTopic() {
 	if j.f.Table.Apply == checkpoint.Topic {
@@ -269,7 +268,7 @@ func (j *judgement) aroundNoTopic() {
 	}
 }
 
-// catchingUp asks whether changes may not be applied though they are more than three leases old.
+// catchingUp checks whether changes more than three leases old may be unapplied.
 func (j *judgement) catchingUp() {
 	s, t, now := j.s, j.f.Table, j.f.Now
 	if !j.begun() {
@@ -291,8 +290,8 @@ func (j *judgement) catchingUp() {
 	}
 }
 
-// syncedSince is since when a table that is in sync is known to be: its load was over, and no shard
-// was further behind than the configuration's bound.
+// syncedSince returns since when a table in sync is known to be in sync: its load was over, and no
+// shard's lag exceeded the configured bound.
 func (f *Facts) syncedSince() time.Time {
 	since := later(f.Table.Load.SweptAt, f.Table.Load.DoneAt)
 	for _, s := range Open(f.Table, f.Shards) {

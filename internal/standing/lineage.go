@@ -8,11 +8,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Shard is how one shard stands.
+// Shard is the judged state of one shard.
 type Shard struct {
-	Over       bool              // nothing is to be expected of it any more
-	Unfollowed bool              // it ended, and nobody has listed its children
-	Blocked    *checkpoint.Shard // the parent that has to be finished first; nil if there is none
+	Over       bool              // no more changes are expected of it
+	Unfollowed bool              // it ended, and its children are not listed
+	Blocked    *checkpoint.Shard // the parent that must be finished first, or nil
 	Silent     bool              // its owner does not answer
 	Old        bool              // it has an owner, and was last read more than three leases ago
 	Lag        *time.Duration    // nil if unknown
@@ -20,21 +20,21 @@ type Shard struct {
 	Headroom   *time.Duration    // nil if unknown
 
 	askedAt  time.Time
-	future   bool // when it was read is in the future: clocks differ
+	future   bool // its last read is in the future: clocks differ
 	coverage coverage
 	covered  time.Time
 	reached  time.Time
 }
 
-// lineage is the shards of one table as they hang together.
+// lineage holds the shards of one table and their relations.
 type lineage struct {
 	*Facts
 	rows       map[string]*checkpoint.Shard // by label and id
 	unfollowed map[string]bool              // by id
 }
 
-// listingGrace is how long a shard may have ended without a listing of its children before that is
-// reported: the service's listings may be late by minutes.
+// listingGrace is how long the children of an ended shard may be missing from listings before that
+// is reported: the service's listings may be minutes late.
 const listingGrace = 5 * time.Minute
 
 func lineageOf(f *Facts) *lineage {
@@ -48,11 +48,11 @@ func lineageOf(f *Facts) *lineage {
 	return l
 }
 
-// childless are the shards that ended a while ago while nobody knows what follows them. A table
-// that is suspended waits for something else. But a named one that was dropped is kept while its
-// stream can be read, and nothing else reports what nobody found of it. Its last shards ended with
-// it and have no children, as any listing of a while after that shows, or after the drop, however
-// late they were read to their ends.
+// childless returns the shards that ended a while ago and whose children are unknown. It skips
+// suspended tables, which wait for something else. But a named table that was dropped is watched
+// while its stream can be read, because nothing else reports its unlisted children. Its last shards
+// ended with it and have no children. Any listing from a while after their end or after the drop
+// shows that, however late they were read to their ends.
 func (f *Facts) childless() []checkpoint.Shard {
 	aside := f.Table.Suspended
 	kept := f.Named && aside.Reason == Gone
@@ -61,16 +61,16 @@ func (f *Facts) childless() []checkpoint.Shard {
 	}
 	return slices.DeleteFunc(checkpoint.Unfollowed(f.Table, f.Shards, f.Listings.At), func(s checkpoint.Shard) bool {
 		if kept {
-			// Twice, or it would be reported for moments of every dropped table: the listing that
-			// shows it comes within a minute.
+			// Twice the grace. Otherwise every dropped table would be reported for a moment: the
+			// listing that shows its end comes within a minute.
 			return f.Now.Sub(s.EndTime()) <= 2*listingGrace || f.Listings.At.Sub(s.EndTime()) >= listingGrace || f.Listings.At.Sub(aside.Since) >= 2*listingGrace
 		}
 		return f.Now.Sub(s.EndTime()) <= listingGrace
 	})
 }
 
-// longGone reports whether nothing of a dropped table can be read late any more: its stream has
-// ended too, and was read before that.
+// longGone reports whether no change of a dropped table can still be read late: its stream has
+// ended too, and was read to its end in time.
 func (l *lineage) longGone() bool {
 	since := l.Table.Suspended.Since
 	unread := func(s checkpoint.Shard) bool {
@@ -85,13 +85,13 @@ func (l *lineage) isUnfollowed(s *checkpoint.Shard) bool {
 	return s.Label == l.Table.Label && l.unfollowed[s.ID]
 }
 
-// over reports whether nothing is to be expected of a shard any more.
+// over reports whether no more changes are expected of a shard.
 func (l *lineage) over(s *checkpoint.Shard) bool {
 	return s.Label != l.Table.Label || (s.Finished() || s.Ended()) && !l.unfollowed[s.ID]
 }
 
-// blocked is the parent that has to be finished first; nil if there is none. A trimmed parent is
-// read on before its children.
+// blocked returns the parent that must be finished first, or nil. A trimmed parent is read to its
+// end before its children.
 func (l *lineage) blocked(s *checkpoint.Shard) *checkpoint.Shard {
 	if p := l.parent(s); p != nil && !(p.Ended() || p.State == checkpoint.Gap && p.Loss != checkpoint.Trimmed) {
 		return p
@@ -122,19 +122,19 @@ func (l *lineage) judge(s *checkpoint.Shard) Shard {
 	return out
 }
 
-// coverage says what is known of how far a shard is applied.
+// coverage says what is known about the applied position of a shard.
 type coverage int
 
 const (
-	coveredUnknown   coverage = iota // it was never read, and nothing before it says
-	coveredHere                      // up to a time
-	coveredElsewhere                 // by its parent, which is behind, and counts
+	coveredUnknown   coverage = iota // it was never read, and its ancestors do not show it
+	coveredHere                      // applied up to a known time
+	coveredElsewhere                 // covered by its parent, which is behind, and counts
 )
 
-// covers is the time up to which everything of a shard that is not over is applied, as far as that
-// is known; empty if that is the time of an empty page, which proves nothing. Of children that
-// nobody has listed it is what they will be held against when they are first read: they began when
-// their parent was closed, which may be long before it was read to its end.
+// covers returns the time up to which all changes of an unfinished shard are applied, if known.
+// Empty says that it is the time of an empty page, which proves nothing. For unlisted children it
+// is the time that their first read will be checked against: they began when their parent was
+// closed, which may be long before it was read to its end.
 func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state coverage) {
 	parent := l.parent(s)
 	switch {
@@ -153,16 +153,16 @@ func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state c
 	case parent != nil && !parent.Finished() && !parent.Ended():
 		return time.Time{}, false, coveredElsewhere
 	case parent != nil && l.blocked(s) != nil:
-		return time.Time{}, false, coveredUnknown // what is left of the trimmed parent comes first
+		return time.Time{}, false, coveredUnknown // the rest of the trimmed parent comes first
 	case parent != nil && !parent.EndTime().IsZero():
 		return l.passedOn(parent), true, coveredHere
 	}
 	return time.Time{}, false, coveredUnknown
 }
 
-// reaches is what a trim of a shard is judged by, and its headroom with it: the time of its
-// position. Of one that was not read here yet, and of what follows one that ended, it is what
-// covers it.
+// reaches returns the time that decides whether a shard was trimmed, and from which its headroom
+// follows: the time of its position. For a shard that this worker has not read yet, and for
+// children of an ended shard, it is the time that covers it.
 func (l *lineage) reaches(s *checkpoint.Shard, covered time.Time) time.Time {
 	if at := s.PositionTime(); !l.unfollowed[s.ID] && !s.ReadAt.IsZero() && !at.IsZero() {
 		return at
@@ -170,9 +170,10 @@ func (l *lineage) reaches(s *checkpoint.Shard, covered time.Time) time.Time {
 	return covered
 }
 
-// passedOn is up to when a finished shard covers its children. They began when it was closed, and
-// if it was read to its end long after that, what they hold is as old. Where the two are about the
-// same it is when it was read to its end: what a shard Covers is a bound, earlier by as much.
+// passedOn returns the time up to which a finished shard covers its children. They began when it
+// was closed. If it was read to its end long after that, their changes are as old as the close. If
+// both times are about the same, passedOn returns the end of the read, because a shard's Covers is
+// a bound that lies earlier by that difference.
 func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	if at := s.Covers(l.Listings.Open[s.ID], l.Table.Owed()); !at.IsZero() && s.EndTime().Sub(at) > checkpoint.Slack+listingGrace {
 		return at
@@ -180,10 +181,10 @@ func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	return s.EndTime()
 }
 
-// askedAt is when a shard that could be read was last read, or else since when it could be; zero
-// for one that has to wait. Nothing has been read of what follows a shard whose children nobody has
-// listed since that one ended. Future says that a worker's clock puts its last read into the
-// future, and that nothing else says when that was.
+// askedAt returns when a readable shard was last read, or else since when it could be read; zero
+// for a shard that has to wait. If a shard's children are unlisted, they have not been read since
+// it ended. Future says that a worker's clock puts the last read into the future and no other
+// source shows the time.
 func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 	parent := l.parent(s)
 	switch {
@@ -196,15 +197,15 @@ func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 	case parent != nil && !parent.EndTime().IsZero():
 		return parent.EndTime(), false
 	case s.Trouble != (checkpoint.Trouble{}):
-		return s.Trouble.Since, false // renewals succeed however the reads fare
+		return s.Trouble.Since, false // renewals succeed even if reads fail
 	}
-	return beatAt(s.Heartbeat), false // when it was created or taken
+	return beatAt(s.Heartbeat), false // when it was created or acquired
 }
 
-// lastRead is the latest time at which the shard was read. What came of a read has the service's
-// time too, which no worker's clock affects. Nothing else is believed where it is another worker's
-// clock that shows the read: there is no owner any more, or the owner has written its row before.
-// How wrong that clock was is not recorded.
+// lastRead returns the latest time at which the shard was read. Results of a read also carry the
+// service's time, which no worker's clock affects. Only this time is used if the read was recorded
+// under another worker's clock: the shard has no owner now, or its owner has not read it yet. How
+// wrong that clock was is not recorded.
 func (l *lineage) lastRead(s *checkpoint.Shard) (at time.Time, future bool) {
 	ahead := func(t time.Time) bool { return t.Sub(l.Now) > Fresh(l.Lease) }
 	shown, beat := later(s.EventTime, s.AppliedTo), beatAt(s.Heartbeat)

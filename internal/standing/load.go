@@ -2,10 +2,9 @@ package standing
 
 import "github.com/dynamodb-bigtable/replicator/checkpoint"
 
-// LoadState is where the load of a table stands.
+// LoadState is the state of a table's load.
 type LoadState string
 
-// The states of a load.
 const (
 	LoadNotStarted LoadState = "not_started"
 	LoadAsked      LoadState = "asked"
@@ -15,25 +14,26 @@ const (
 	LoadDone       LoadState = "done"
 )
 
-// Load is how the load of a table stands.
+// Load is the judged load of a table.
 type Load struct {
 	State  LoadState
 	Needed bool // changes or rows are missing until a load ends
-	// UnderWay says that the load is asked for, and not over.
+	// UnderWay says that the load was requested and is not over.
 	UnderWay bool
-	// Over says that everything is loaded, and swept where that is needed.
+	// Over says that everything is loaded, and swept if a sweep is needed.
 	Over bool
-	// Waits is why a load that is needed does not begin by itself; "" if it does, or none is needed.
+	// Waits is the reason why a needed load does not start automatically; "" if it does, or if none
+	// is needed.
 	Waits string
-	// Leads is the command that leads on where a load is needed and none is under way, in the form
-	// of Command; "" if the load begins by itself.
+	// Leads is the command to run, in the form of Command, if a load is needed and none is in
+	// progress; "" if the load starts automatically.
 	Leads string
-	// FirstIntoOwn says that the next load is the first into a target of this pipeline, which needs
-	// no sweep.
+	// FirstIntoOwn says that the next load is the first one into a target of only this pipeline,
+	// which needs no sweep.
 	FirstIntoOwn bool
 }
 
-// LoadOf judges the load of a table. Again says that a load after a gap begins by itself.
+// LoadOf judges the load of a table. Again says that a load after a gap starts automatically.
 func LoadOf(s checkpoint.TableState, again bool) Load {
 	l := Load{State: loadStateOf(s), Needed: s.NeedsLoad, FirstIntoOwn: s.MadeByUs && s.Base == 0 && !s.NeedsLoad}
 	l.UnderWay = l.State != LoadNotStarted && l.State != LoadDone
@@ -52,9 +52,10 @@ func LoadOf(s checkpoint.TableState, again bool) Load {
 	return l
 }
 
-// afterSweep leads on where a load and its sweep are over and left rows that they cannot judge:
-// another load of this generation would find the same. A verify names the rows, a repair removes
-// those of this migration, and the load of a new generation proves that none is left.
+// afterSweep returns the command to run if a load and its sweep are over and left rows that they
+// cannot judge. Another load of this generation would find the same rows. A verify names them, a
+// repair removes those of this migration, and the load of a new generation proves that none is
+// left.
 func afterSweep(s checkpoint.TableState) string {
 	r := s.Verify.Result
 	switch {
@@ -88,8 +89,9 @@ func loadStateOf(s checkpoint.TableState) LoadState {
 // Lost reports whether a table's record says that changes or rows are missing until a load ends.
 func Lost(s checkpoint.TableState) bool { return s.NeedsLoad }
 
-// needed says whether changes or rows are missing, and why: the record says so, or the rows of
-// shards do alone, because the worker that found the gap ended before it declared it.
+// needed reports whether changes or rows are missing until a load ends, and why. Either the record
+// says so, or only the rows of shards do, because the worker that found the gap ended before it
+// declared it.
 func needed(f Facts) (yes bool, why string, gaps []checkpoint.Shard) {
 	yes, why = f.Table.NeedsLoad, f.Table.Reason
 	for _, s := range f.Shards {

@@ -7,20 +7,20 @@ import (
 	"text/tabwriter"
 )
 
-// NextStep is a command that leads on, and why, as every document shows it.
+// NextStep is a command to run next, and the reason, as every document shows it.
 type NextStep struct {
 	Command string `json:"command"`
 	Why     string `json:"why"`
 }
 
-// Command is a command of this program as it can be typed: with its first word, with the table in
-// "--table TABLE", and behind it the flags by which it finds the same configuration.
+// Command returns a complete command line: it adds the first word, puts the table into "--table
+// TABLE", and appends the flags by which the command finds the same configuration.
 func Command(command, table, flags string) string {
 	return "replicator " + strings.Replace(command, "--table TABLE", "--table "+table, 1) + flags
 }
 
-// WriteNext writes next steps for people, one line each; nothing if there are none. The error is the
-// writer's.
+// WriteNext writes next steps for people, one line each, and nothing if there are none. The error
+// comes from the writer.
 func WriteNext(w io.Writer, steps []NextStep) error {
 	if len(steps) == 0 {
 		return nil

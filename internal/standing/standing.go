@@ -1,8 +1,8 @@
-// Package standing judges the state of a table. Of makes one word of what the ledger holds, with
-// the reasons, the time since when, and the next step. Every command, page and metric reads that
-// word, so that no two of them contradict each other. The package also owns the figures that the
-// word rests on: lag, headroom, the time up to which changes are applied, whether a process
-// answers, and what a verify proves. It is pure: it reads no store and no clock.
+// Package standing judges the state of a table. From the ledger's records, Of computes one state
+// word, the reasons, the time since when, and the next step. Every command, page and metric shows
+// that word, so no two of them contradict each other. The package also owns the figures behind the
+// word: lag, headroom, the time up to which changes are applied, whether a process answers, and
+// what a verify proves. It is pure: it reads no store and no clock.
 package standing
 
 import (
@@ -13,34 +13,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// State is the word for how a table stands.
+// State is the state word of a table.
 type State string
 
-// The states.
 const (
-	Done       State = "done"        // the application has left the source for good
-	Cutover    State = "cutover"     // from the freeze until nobody watches for late writers any more
+	Done       State = "done"        // the application has left the source permanently
+	Cutover    State = "cutover"     // from the freeze until the watch for late writers ends
 	Unknown    State = "unknown"     // the ledger or the target cannot be read, or clocks differ
 	Paused     State = "paused"      // by an operator
-	NeedsLoad  State = "needs_load"  // changes or rows are missing, and no load is under way
+	NeedsLoad  State = "needs_load"  // changes or rows are missing, and no load is in progress
 	Stalled    State = "stalled"     // a shard is not read, or a step fails for three leases
-	Preparing  State = "preparing"   // nothing is read before the stream was listed as a whole
+	Preparing  State = "preparing"   // the stream has no complete listing yet, so nothing is read
 	Copying    State = "copying"     // the items that existed are not all copied
 	Sweeping   State = "sweeping"    // rows that the copy did not reach are compared with the source
 	Parked     State = "parked"      // items could not be stored
 	Differs    State = "differs"     // rows are known to differ
-	CatchingUp State = "catching_up" // changes are known that are not applied, or may be
+	CatchingUp State = "catching_up" // changes are unapplied, or may be
 	InSync     State = "in_sync"     // everything up to three leases ago is applied
 )
 
-// States are all states in the order in which they are asked for: the first that holds is the
+// States lists all states in the order in which they are checked: the first that applies is the
 // state of a table.
 var States = []State{Done, Cutover, Unknown, Paused, NeedsLoad, Stalled, Preparing, Copying, Sweeping, Parked, Differs, CatchingUp, InSync}
 
-// rank is the place of a state in the order.
+// rank returns the position of a state in that order.
 func (s State) rank() int { return slices.Index(States, s) }
 
-// Phase is the phase of a migration in the words of older documents.
+// Phase returns the phase of a migration, in the words of older documents.
 func (s State) Phase() string {
 	switch s {
 	case Preparing:
@@ -51,7 +50,7 @@ func (s State) Phase() string {
 	return "copy"
 }
 
-// Text is the state in words.
+// Text returns the state in words.
 func (s State) Text() string {
 	switch s {
 	case Unknown:
@@ -64,69 +63,71 @@ func (s State) Text() string {
 	return strings.ReplaceAll(string(s), "_", " ")
 }
 
-// Gone is why a table is suspended that was dropped.
+// Gone is the reason for the suspension of a dropped table.
 const Gone = "the table does not exist any more; its rows stay, as of the last change that was read"
 
-// Facts are what a table is judged by, as they were read from the ledger. Times in the ledger are
-// those of the services or of the workers' clocks; Now is that of who looks.
+// Facts are the inputs by which a table is judged, as read from the ledger. Times in the ledger
+// come from the services or from workers' clocks; Now comes from the reader's clock.
 type Facts struct {
-	Table  checkpoint.TableState // its zero value if no worker has met the table
-	Named  bool                  // by the configuration; false for a table of a pattern
+	Table  checkpoint.TableState // zero if no worker has registered the table
+	Named  bool                  // in the configuration; false for a table of a pattern
 	Shards []checkpoint.Shard
-	// Listings are needed only where a shard's children are unknown, or not read yet.
+	// Listings are needed only if a shard's children are unknown or unread.
 	Listings    checkpoint.Listings
-	Coordinator checkpoint.Heartbeat // the last beat of the table's coordinator; zero if there is none
-	Merged      []checkpoint.Applied // mode topic: what is known to be applied
+	Coordinator checkpoint.Heartbeat // the last heartbeat of the table's coordinator; zero if there is none
+	Merged      []checkpoint.Applied // mode topic: the changes known to be applied
 	DeadLetter  checkpoint.DeadLetter
 	Parked      int // items
 	Cutover     checkpoint.Cutover
 	Doubts      []Doubt // about the target
-	LoadsAgain  bool    // a load after a gap begins by itself (on_gap: load)
+	LoadsAgain  bool    // a load after a gap starts automatically (on_gap: load)
 	Lease       time.Duration
-	ReadAt      time.Time // when the ledger was read; zero is now
+	ReadAt      time.Time // when the ledger was read; zero means now
 	Now         time.Time
 }
 
-// Doubt is why nothing is known of a target, or that it is not the one that was written.
+// Doubt is a reason why a target's state is unknown, or why the target is not the one that was
+// written.
 type Doubt struct {
 	Reason Reason
 	Cause  string
 	Since  time.Time
 }
 
-// Standing is how a table stands.
+// Standing is the judged state of a table.
 type Standing struct {
-	// Conditions are all that hold, in the order of the states. There is at least one.
+	// Conditions are all that apply, in the order of the states. There is at least one.
 	Conditions []Condition
-	// LoadNeeded says that changes or rows are missing until a load ends, be one under way or not.
+	// LoadNeeded says that changes or rows are missing until a load ends, whether or not one is in
+	// progress.
 	LoadNeeded bool
 	LoadReason string
-	Undeclared []checkpoint.Shard // gaps that the table's record does not account for yet
+	Undeclared []checkpoint.Shard // gaps that the table's record does not include yet
 	Shards     []Shard            // in the order of the facts
 	Figures
 
-	Left     bool // the application has left the source: nothing of it is read, loaded or repaired any more
-	Dropped  bool // the source table does not exist any more
-	Drained  bool // and nothing of its stream is left to read
-	LongGone bool // and nothing can be read late any more
+	Left     bool // the application has left the source: nothing of it is read, loaded or repaired
+	Dropped  bool // the source table no longer exists
+	Drained  bool // and its stream is read to the end
+	LongGone bool // and no change can be read late
 	Passed   bool // a table of a pattern that was in sync until it was dropped: no migration waits for it
 }
 
-// State is the first state that holds.
+// State returns the first state that applies.
 func (s *Standing) State() State { return s.Conditions[0].State }
 
-// holds reports whether one of the states holds, be it the first or not.
+// holds reports whether any of the states applies, first or not.
 func (s *Standing) holds(states ...State) bool {
 	return slices.ContainsFunc(s.Conditions, func(c Condition) bool { return slices.Contains(states, c.State) })
 }
 
-// Unloaded is the first condition by which not everything is loaded, swept and followed since;
-// false if there is none. Whether it is read in time is another question.
+// Unloaded returns the first condition because of which the table is not completely loaded, swept
+// and followed since; false if there is none. It does not judge whether changes are read in time.
 func (s *Standing) Unloaded() (Condition, bool) { return s.first(Condition.unloaded) }
 
-// Unapplied is the first condition by which changes may wait that are not applied, because they are
-// not read or not written, or nobody knows; false if there is none. How old they may be is for who
-// asks to say.
+// Unapplied returns the first condition because of which unapplied changes may wait: they are not
+// read or not written, or their state is unknown. False if there is none. The caller decides how
+// old they may be.
 func (s *Standing) Unapplied() (Condition, bool) {
 	return s.first(func(c Condition) bool {
 		return slices.Contains([]State{Unknown, Stalled, CatchingUp}, c.State) && c.Reason != lagging && !c.unloaded()
@@ -138,7 +139,7 @@ func (c Condition) unloaded() bool {
 		slices.Contains([]Reason{newGeneration, suspended, dropped, streamEnded}, c.Reason)
 }
 
-// first is the first condition of a kind.
+// first returns the first condition of a kind.
 func (s *Standing) first(of func(Condition) bool) (Condition, bool) {
 	if i := slices.IndexFunc(s.Conditions, of); i >= 0 {
 		return s.Conditions[i], true
@@ -159,7 +160,7 @@ func Of(f Facts) Standing {
 		f.measureTopic(&s.Figures)
 	}
 	s.LongGone = s.Dropped && l.longGone()
-	if s.LongGone || s.Left { // nothing is read late any more
+	if s.LongGone || s.Left { // no change can be read late
 		s.Figures = Figures{}
 		s.Drained = true
 	}
@@ -176,10 +177,10 @@ func Of(f Facts) Standing {
 	return s
 }
 
-// Overall is the place of the table whose state is that of the migration: while one is between
-// freeze and switch that one, else the first in the order of the states among those that are
-// neither done nor watching, else one that is watching, else one that is done. Tables that are
-// passed count only where there is no other. It is -1 if there are none.
+// Overall returns the index of the table whose state is the state of the migration; -1 without
+// tables. A table between freeze and switch takes precedence. Then come tables that are neither
+// done nor watching, in the order of the states, then a watching one, then a done one. Passed
+// tables count only if there is no other.
 func Overall(tables []Standing) int {
 	best, rank := -1, 0
 	for i := range tables {
@@ -190,7 +191,7 @@ func Overall(tables []Standing) int {
 	return best
 }
 
-// weight ranks tables for Overall: the least is that of the migration.
+// weight ranks tables for Overall; the lowest wins.
 func (s *Standing) weight() int {
 	c := s.Conditions[0]
 	switch {

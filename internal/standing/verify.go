@@ -13,15 +13,16 @@ func VerifiedInFull(s checkpoint.TableState, now time.Time) bool {
 	return full.Clean() && !full.Stale(now) && full.Generation == s.Generation
 }
 
-// Verified reports whether the last verify was clean in this generation and ended within a time,
-// which is any if it is 0, and whether no sampled row is known to differ.
+// Verified reports whether the last verify was clean in this generation and ended within a time (0:
+// any time), and whether no sampled row is known to differ.
 func Verified(s checkpoint.TableState, within time.Duration, now time.Time) bool {
 	r := s.Verify.Result
 	return r.Clean() && r.Generation == s.Generation && s.Sampled.Differing == 0 && (within == 0 || now.Sub(r.EndedAt) <= within)
 }
 
-// differing is the verify by which rows differ, and how many do. A verify of a part refutes nothing
-// that one of all items found. What differed in an earlier generation was loaded again since.
+// differing returns the verify that found rows that differ, and their number. A verify of a part
+// does not refute a verify of all items. Differences of an earlier generation do not count, because
+// a load came after them.
 func differing(s checkpoint.TableState) (of checkpoint.VerifyResult, rows int64) {
 	for _, r := range []checkpoint.VerifyResult{s.Verify.Result, s.Verify.Full} {
 		if n := r.Differing(); r.Known() && r.Generation == s.Generation && n > 0 {

@@ -9,18 +9,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Reason says why a state holds, in one word for programs; "" where the state says everything.
+// Reason is why a state applies, in one word for programs; "" if the state needs no reason.
 type Reason string
 
-// Reasons that others give as a Doubt.
+// Reasons that other packages pass in a Doubt.
 const (
 	OtherCluster     Reason = "other_cluster"
 	TargetLost       Reason = "target_lost"
 	TargetUnreadable Reason = "target_unreadable"
 )
 
-// The other reasons. Those of Cutover are the steps of a cutover, and those of NeedsLoad the kinds
-// of gaps.
+// The other reasons. Reasons of Cutover are the steps of a cutover, and reasons of NeedsLoad the
+// kinds of gaps.
 const (
 	watching         = Reason(checkpoint.CutoverWatching)
 	finalized        = Reason("finalized")
@@ -56,16 +56,16 @@ const (
 	beyondStream     = Reason("beyond_retention")
 )
 
-// Condition is a state that holds, why, and since when.
+// Condition is a state that applies, why, and since when.
 type Condition struct {
 	State   State
 	Reason  Reason
 	Since   time.Time // zero if unknown
-	detail  string    // how many, or the words of an error
-	command string    // in place of the table's of words; "" if that holds
+	detail  string    // a count, or the words of an error
+	command string    // replaces the command in words; "" if that one applies
 }
 
-// Text is the condition in one sentence.
+// Text returns the condition in one sentence.
 func (c Condition) Text() string {
 	text := wordingOf(c.State, c.Reason).text
 	if c.detail != "" {
@@ -74,8 +74,8 @@ func (c Condition) Text() string {
 	return text
 }
 
-// NextStep is what leads on from a condition of the named table; false if it passes by itself. Flags
-// are those of Command.
+// NextStep returns the command to run for a condition of the named table; false if the condition
+// passes without a command. Flags have the meaning that they have in Command.
 func (c Condition) NextStep(table, flags string) (NextStep, bool) {
 	command := cmp.Or(c.command, wordingOf(c.State, c.Reason).command)
 	if command == "" {
@@ -84,11 +84,11 @@ func (c Condition) NextStep(table, flags string) (NextStep, bool) {
 	return NextStep{Command(command, table, flags), c.Text()}, true
 }
 
-// wording is a condition for people: a sentence, and the command that leads on, without the first
-// word and with TABLE for the table; "" if the condition passes by itself.
+// wording is a condition for people: a sentence, and the command to run, without the first word and
+// with TABLE for the table; "" if the condition passes without a command.
 type wording struct{ text, command string }
 
-// wordingOf is the wording of a state for a reason.
+// wordingOf returns the wording of a state for a reason.
 func wordingOf(s State, r Reason) wording {
 	w, found := words[s][r]
 	if !found {
@@ -97,7 +97,7 @@ func wordingOf(s State, r Reason) wording {
 	return w
 }
 
-// Commands of more than one condition, or of one that chooses between them.
+// Commands that several conditions share, or between which a condition chooses.
 const (
 	look      = "status --shards --table TABLE"
 	redo      = "backfill redo --table TABLE"
@@ -107,11 +107,11 @@ const (
 	foreign   = "verify --repair --remove-foreign --dry-run --table TABLE"
 )
 
-// shareOrPart is what leads on where another migration writes the target. No command does: the
+// shareOrPart is the advice if another migration writes the target. No command helps: the
 // configurations have to be changed.
 const shareOrPart = "another migration writes the target table (set target.shared: true in both, or change one target)"
 
-// Advised are all commands that lead on from a condition, in the form of Command.
+// Advised returns all commands of conditions, in the form of Command.
 func Advised() []string {
 	found := map[string]bool{redo: true, repairGap: true, list: true, foreign: true}
 	for _, reasons := range words {
@@ -123,7 +123,7 @@ func Advised() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// words has every sentence. That of the reason "" is for reasons without one of their own.
+// words has every sentence. The sentence of reason "" is for reasons without their own.
 var words = map[State]map[Reason]wording{
 	Done: {
 		"":        {"the application no longer uses the source", "finalize --dry-run"},

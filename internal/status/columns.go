@@ -8,38 +8,38 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// Column is a figure of a table. Text, page and metrics show those of this list, so that a new
-// figure is its member in Table and its entry here.
+// Column is a figure of a table. Text, page and metrics show the figures of this list. A new figure
+// needs only a member in Table and an entry here.
 type Column struct {
 	ID         string // ends the identifier of the cell on the page
-	Head, Unit string // an empty head: only the metric has the figure
+	Head, Unit string // with an empty head, only metrics show the figure
 	Number     bool   // the cell holds a number
 	Gauge      admin.Gauge
 
-	rare bool // shown only while some table has a figure that is not zero
-	// text is the cell for people; nil is the figure as a whole number.
+	rare bool // shown only while some table's figure is not zero
+	// text returns the cell for people; nil: the figure as a whole number.
 	text func(*tableLine) string
-	// value is the figure for programs; nil is unknown.
+	// value returns the figure for programs; nil is unknown.
 	value func(*Table) *float64
-	// join puts the figures of the tables of a pattern together.
+	// join combines the figures of the tables of a pattern.
 	join func(sum *Table, all []*Table)
 	mark func(*Table) Mark
 }
 
-// Mark is what the page makes of a figure.
+// Mark is the page's emphasis of a figure.
 type Mark int
 
-// The marks: most figures have none.
+// The marks. Most figures have none.
 const (
 	unmarked Mark = iota
 	MarkGood
 	MarkBad
 )
 
-// ColumnCopy is the column beside which the page draws how far a copy is.
+// ColumnCopy is the column next to which the page draws the progress of a copy.
 const ColumnCopy = "copy"
 
-// Columns are the figures of tables in the order in which they are shown.
+// Columns lists the figures of tables in display order.
 var Columns = []Column{
 	{ID: ColumnCopy, Head: "Copy", text: func(l *tableLine) string { return l.copy }, mark: markOfCopy},
 	{ID: "lag", Head: "Lag", Number: true, text: (*tableLine).lagText, value: func(t *Table) *float64 { return t.LagSeconds }, join: joinLag,
@@ -56,7 +56,7 @@ var Columns = []Column{
 	{Gauge: admin.GaugeLastPoll, value: lastPoll},
 }
 
-// Columns are those that are shown of these tables, in their order.
+// Columns returns the columns to show for these tables, in order.
 func (m *Document) Columns() []Column {
 	return slices.DeleteFunc(slices.Clone(Columns), func(c Column) bool {
 		some := func(t Table) bool { v := c.value(&t); return v != nil && *v != 0 }
@@ -64,10 +64,10 @@ func (m *Document) Columns() []Column {
 	})
 }
 
-// Text is the cell of a table for people; "-" if unknown.
+// Text returns the cell of a table for people; "-" if unknown.
 func (c *Column) Text(t *Table) string { l := lineOf(t); return c.cell(&l) }
 
-// cell is what a line of the table of tables has in the column.
+// cell returns the text of the column in a line of the table of tables.
 func (c *Column) cell(l *tableLine) string {
 	if c.text != nil {
 		return c.text(l)
@@ -79,7 +79,7 @@ func (c *Column) cell(l *tableLine) string {
 	return strconv.FormatFloat(*v, 'f', 0, 64)
 }
 
-// Value is the figure of a table for programs; nil if it is unknown, or no number.
+// Value returns the figure of a table for programs; nil if it is unknown or not a number.
 func (c *Column) Value(t *Table) *float64 {
 	if c.value == nil {
 		return nil
@@ -87,7 +87,7 @@ func (c *Column) Value(t *Table) *float64 {
 	return c.value(t)
 }
 
-// Mark is what the page makes of the figure of a table.
+// Mark returns the page's emphasis of a table's figure.
 func (c *Column) Mark(t *Table) Mark {
 	if c.mark == nil {
 		return unmarked
@@ -95,7 +95,7 @@ func (c *Column) Mark(t *Table) Mark {
 	return c.mark(t)
 }
 
-// title is the head of the column in the text.
+// title returns the head of the column in the text.
 func (c *Column) title() string { return strings.ToUpper(c.Head) + c.Unit }
 
 func badIf(bad bool) Mark {
@@ -125,10 +125,10 @@ func markOfVerify(t *Table) Mark {
 	return unmarked
 }
 
-// figure is a count as a figure.
+// figure converts a count to a figure.
 func figure[N int | uint64](n N) *float64 { v := float64(n); return &v }
 
-// truth is 1 for what holds.
+// truth returns 1 for true.
 func truth(holds bool) *float64 {
 	if holds {
 		return figure(1)
@@ -136,7 +136,8 @@ func truth(holds bool) *float64 {
 	return figure(0)
 }
 
-// headroom is what the stream leaves; nil if unknown, or once there is no stream.
+// headroom returns the table's headroom; nil if it is unknown, or if the stream is no longer
+// needed.
 func headroom(t *Table) *float64 {
 	if t.LongGone {
 		return nil
@@ -144,8 +145,8 @@ func headroom(t *Table) *float64 {
 	return t.HeadroomSeconds
 }
 
-// lastPoll is when the shard was last read that was not read for the longest time, in seconds since
-// 1970; nil if there is none to read any more.
+// lastPoll returns the oldest last read of all shards, in seconds since 1970; nil if there is no
+// shard left to read.
 func lastPoll(t *Table) *float64 {
 	if t.OldestReadAt == nil || t.LongGone {
 		return nil
@@ -154,7 +155,7 @@ func lastPoll(t *Table) *float64 {
 	return &at
 }
 
-// joinLag takes the largest.
+// joinLag takes the largest lag.
 func joinLag(sum *Table, all []*Table) {
 	for _, t := range all {
 		if t.LagSeconds != nil && (sum.LagSeconds == nil || *t.LagSeconds > *sum.LagSeconds) {
@@ -163,7 +164,8 @@ func joinLag(sum *Table, all []*Table) {
 	}
 }
 
-// joinHeadroom takes the least; it may be less if it is unknown of a table that can be followed.
+// joinHeadroom takes the least headroom. The true value may be lower if it is unknown for a table
+// that can be followed.
 func joinHeadroom(sum *Table, all []*Table) {
 	for _, t := range all {
 		if t.HeadroomSeconds != nil && (sum.HeadroomSeconds == nil || *t.HeadroomSeconds < *sum.HeadroomSeconds) {
@@ -173,7 +175,7 @@ func joinHeadroom(sum *Table, all []*Table) {
 	}
 }
 
-// joinRate adds those that are known.
+// joinRate adds the known rates.
 func joinRate(sum *Table, all []*Table) {
 	for _, t := range all {
 		if t.ChangesPerSecond == nil {
@@ -193,7 +195,7 @@ func joinParked(sum *Table, all []*Table) {
 	}
 }
 
-// joinVerify takes the one that an operator has to know of first.
+// joinVerify takes the result that an operator must see first.
 func joinVerify(sum *Table, all []*Table) {
 	sum.Verify = all[0].Verify
 	for _, t := range all[1:] {

@@ -14,23 +14,23 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// condition is what may hold of a migration or of one of its tables, beside the states that package
-// standing judges. Everything that a status says below its table of figures stands in the lists of
-// conditions, in the order in which it is said.
+// condition is a statement about a migration or one of its tables, besides the states that package
+// standing judges. Everything that a status shows below its table of figures comes from these lists
+// of conditions, in their order.
 type condition struct {
 	name  string
 	holds func(s subject) bool
 	lines func(s subject) []string            // for people; nil: none
-	next  func(s subject) []standing.NextStep // nil: nothing leads on
+	next  func(s subject) []standing.NextStep // nil: no next step
 }
 
-// subject is what a condition is about. The table is nil for conditions of the migration as a whole.
+// subject is the object of a condition. The table is nil for conditions of the whole migration.
 type subject struct {
 	m *Document
 	t *Table
 }
 
-// ofMigration are the conditions of the migration as a whole. All that hold are shown.
+// ofMigration are the conditions of the whole migration. All that apply are shown.
 var ofMigration = []condition{
 	{name: "the app profile routes elsewhere", holds: func(s subject) bool { return s.m.otherPlace != "" },
 		next: leads("failover --dry-run", func(s subject) string { return s.m.otherPlace })},
@@ -40,7 +40,8 @@ var ofMigration = []condition{
 	}, lines: cutoverLines},
 }
 
-// ofCutover are the steps of a cutover that somebody leads on from. The first that holds is shown.
+// ofCutover are the steps of a cutover at which an operator can act. The first that applies is
+// shown.
 var ofCutover = []condition{
 	{name: "late writers", holds: func(s subject) bool { return s.m.cutover.Step.Switched() && s.m.cutover.Unanswered() > 0 },
 		next: leads("cutover status", says("there are writes to DynamoDB after the freeze; find the writer, and correct the target"))},
@@ -58,7 +59,7 @@ var ofCutover = []condition{
 		next: leads("cutover status", func(s subject) string { return "a cutover is running: " + string(s.m.cutover.Step) })},
 }
 
-// ofWork says whether there is a worker where there is work. The first that holds is shown.
+// ofWork checks that a worker exists if there is work. The first condition that applies is shown.
 var ofWork = []condition{
 	{name: "not begun", holds: func(s subject) bool { return !s.m.started() && !s.m.begun }, next: leads("run", says(terminal.NotStarted))},
 	{name: "no table found", holds: func(s subject) bool { return !s.m.started() && len(s.m.Tables) == 0 },
@@ -69,8 +70,8 @@ var ofWork = []condition{
 	{name: "workers", holds: always, next: firstOfEach(ofReading)},
 }
 
-// ofUnmet are the conditions of a table that no worker has met, though there is a ledger: it may
-// know others. The first that holds is shown.
+// ofUnmet are the conditions of a table that no worker has registered, although the ledger exists
+// and may hold other tables. The first that applies is shown.
 var ofUnmet = []condition{
 	{name: "named", holds: func(s subject) bool { return s.t.group == "" }, next: leads("run", about(terminal.NotStarted))},
 	{name: "of a pattern", holds: always, next: leads("status", func(s subject) string {
@@ -78,8 +79,8 @@ var ofUnmet = []condition{
 	})},
 }
 
-// ofReading are the conditions by which shards of a table are not read: a worker is gone that held
-// their leases, or nobody takes them. The first that holds is shown.
+// ofReading are the conditions under which shards of a table are not read: the worker with their
+// leases is gone, or no worker acquires them. The first that applies is shown.
 var ofReading = []condition{
 	{name: "silent", holds: func(s subject) bool { return s.t.silent > 0 }, next: leads("run", func(s subject) string {
 		return fmt.Sprintf("%s: a silent worker holds %s; a running worker takes over within seconds", s.t.Source, terminal.Plural(s.t.silent, "shard"))
@@ -92,21 +93,21 @@ var ofReading = []condition{
 	})},
 }
 
-// ofWorkers are the conditions of the workers together. All that hold are shown.
+// ofWorkers are the conditions of all workers together. All that apply are shown.
 var ofWorkers = []condition{
 	{name: "unknown tables", holds: func(s subject) bool { return s.m.started() && s.m.Leases > 0 }, next: firstOfEach(ofNew)},
 	{name: "clocks", holds: always, next: clockSteps},
 }
 
-// ofNew is of named tables that no worker has met, though others are followed: nothing of them is
-// copied, and their streams keep changes for a day only. Workers were started before the table stood
-// in their configuration, or cannot reach it.
+// ofNew is for named tables that no worker has registered, while others are followed. Nothing of
+// them is copied, and their streams keep changes for only a day. The workers started before the
+// table was in their configuration, or cannot reach it.
 var ofNew = []condition{
 	{name: "new", holds: func(s subject) bool { return s.t.Generation == nil && s.t.group == "" },
 		next: leads("run", about(terminal.NotStarted+"; restart the workers with this configuration"))},
 }
 
-// ofTable are the conditions of a table. All that hold are shown.
+// ofTable are the conditions of a table. All that apply are shown.
 var ofTable = []condition{
 	{name: "state", holds: func(s subject) bool { return s.t.standsText() != "" }, lines: line(func(s subject) string { return s.t.standsText() })},
 	{name: "settling", holds: func(s subject) bool { return s.t.Settling > 0 }, lines: line(func(s subject) string {
@@ -156,21 +157,21 @@ var ofTable = []condition{
 // look is the command that shows why a table is not read.
 const look = "status --shards --table TABLE"
 
-// always is for conditions whose lines and steps are as many as there is something to say.
+// always is for conditions that compute their own lines and steps, possibly none.
 func always(subject) bool { return true }
 
-// says is a text that is the same whatever is looked at, and about one of the named table.
+// says returns a fixed text for any subject, and about a text with the name of the table.
 func says(text string) func(subject) string { return func(subject) string { return text } }
 func about(text string) func(subject) string {
 	return func(s subject) string { return s.t.Source + ": " + text }
 }
 
-// line is a text as the one line of a condition.
+// line makes a text the only line of a condition.
 func line(text func(subject) string) func(subject) []string {
 	return func(s subject) []string { return []string{text(s)} }
 }
 
-// leads is one step, by a command in the form of standing.Command.
+// leads returns one step, with a command in the form of standing.Command.
 func leads(command string, why func(subject) string) func(subject) []standing.NextStep {
 	return func(s subject) []standing.NextStep {
 		table := ""
@@ -181,12 +182,12 @@ func leads(command string, why func(subject) string) func(subject) []standing.Ne
 	}
 }
 
-// named is a step whose reason begins with the table.
+// named returns the step with the table's name before its reason.
 func (s subject) named(step standing.NextStep) []standing.NextStep {
 	return []standing.NextStep{{Command: step.Command, Why: s.t.Source + ": " + step.Why}}
 }
 
-// firstOfEach are the steps of each table by the first condition of a list that holds.
+// firstOfEach returns, for each table, the steps of the first condition of a list that applies.
 func firstOfEach(list []condition) func(subject) []standing.NextStep {
 	return func(s subject) (steps []standing.NextStep) {
 		for i := range s.m.Tables {
@@ -196,7 +197,7 @@ func firstOfEach(list []condition) func(subject) []standing.NextStep {
 	}
 }
 
-// first are the steps of the first condition that holds.
+// first returns the steps of the first condition that applies.
 func first(list []condition, s subject) []standing.NextStep {
 	if i := slices.IndexFunc(list, func(c condition) bool { return c.holds(s) }); i >= 0 {
 		return list[i].next(s)
@@ -204,7 +205,7 @@ func first(list []condition, s subject) []standing.NextStep {
 	return nil
 }
 
-// all are the steps of all conditions that hold.
+// all returns the steps of all conditions that apply.
 func all(list []condition, s subject) (steps []standing.NextStep) {
 	for _, c := range list {
 		if c.next != nil && c.holds(s) {
@@ -214,8 +215,8 @@ func all(list []condition, s subject) (steps []standing.NextStep) {
 	return steps
 }
 
-// steps are what leads on, in the order of the lists. Once the application has left the source,
-// there is nothing to do for its tables.
+// steps returns the next steps, in the order of the lists. Once the application has left the
+// source, its tables need none.
 func (m *Document) steps() []standing.NextStep {
 	s := subject{m: m}
 	steps := append(all(ofMigration, s), first(ofCutover, s)...)
@@ -229,7 +230,7 @@ func (m *Document) steps() []standing.NextStep {
 	return joined(steps)
 }
 
-// joined has one step for neighbours with one command, with the reasons of all.
+// joined merges adjacent steps with the same command, and keeps the reasons of all.
 func joined(steps []standing.NextStep) []standing.NextStep {
 	out := []standing.NextStep{}
 	for _, s := range steps {
@@ -242,7 +243,7 @@ func joined(steps []standing.NextStep) []standing.NextStep {
 	return out
 }
 
-// notes are the lines of all conditions that hold.
+// notes returns the lines of all conditions that apply.
 func (m *Document) notes() (notes []string) {
 	add := func(list []condition, s subject) {
 		for _, c := range list {
@@ -258,13 +259,13 @@ func (m *Document) notes() (notes []string) {
 	return notes
 }
 
-// started reports whether a worker has met one of the tables.
+// started reports whether a worker has registered one of the tables.
 func (m *Document) started() bool {
 	return slices.ContainsFunc(m.Tables, func(t Table) bool { return t.Generation != nil })
 }
 
-// unmanned reports whether something may be left to read, and no worker is there to do it. A worker
-// that holds no lease may keep a table, whose shards have all ended or were not listed yet.
+// unmanned reports whether changes may be left to read and no worker runs. A worker without leases
+// of shards may be the coordinator of a table whose shards have all ended or are not listed yet.
 func (m *Document) unmanned() bool {
 	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
 	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained() && t.Paused == nil })
@@ -303,7 +304,7 @@ func loadLine(s subject) string {
 	return fmt.Sprintf("%s needs a load: %s%s", s.t.Source, OrDash(s.t.NeedsLoadReason), since)
 }
 
-// loadLines say from where a load copies, and why it is not faster.
+// loadLines returns the source of a load, and why it is not faster.
 func loadLines(s subject) (lines []string) {
 	if s.t.copiedFrom != "" {
 		lines = append(lines, fmt.Sprintf("Load of %s: %s", s.t.Source, s.t.copiedFrom))
@@ -347,9 +348,9 @@ func parkedWhy(s subject) string {
 	return terminal.Plural(s.t.Parked, "item") + " " + verb + " a decision"
 }
 
-// clockSteps are of workers that wrote to the ledger in what is the future here. Lag and headroom
-// are times of workers held against this clock. A worker whose clock is behind cannot be told from
-// one that is silent.
+// clockSteps returns steps for workers whose ledger writes are in the future of this clock. Lag and
+// headroom compare workers' times with this clock. A worker whose clock is behind looks the same as
+// a silent one.
 func clockSteps(s subject) (steps []standing.NextStep) {
 	add := func(format string, args ...any) {
 		steps = append(steps, leads("status --shards", says(fmt.Sprintf(format, args...)))(s)...)

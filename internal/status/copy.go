@@ -17,12 +17,12 @@ const (
 	copyDone       = "done"
 )
 
-// copyStatus is the copy of the items that existed at the start.
+// copyStatus is the progress of the copy of the items that existed at the start.
 type copyStatus struct {
 	State    string `json:"state"` // not_started, running, done
 	Items    *int64 `json:"items"`
 	Estimate *int64 `json:"estimate"` // as DynamoDB counted them, hours old
-	// ItemsPerSecond and ETASeconds are null unless the worker reported them recently.
+	// ItemsPerSecond and ETASeconds are null unless a worker reported them recently.
 	ItemsPerSecond *float64   `json:"items_per_second"`
 	ETASeconds     *float64   `json:"eta_seconds"`
 	Started        *time.Time `json:"started_at"`
@@ -48,12 +48,12 @@ func copyOf(state checkpoint.TableState, p loads.Progress) copyStatus {
 	return c
 }
 
-// String is the cell of the text table.
+// String returns the cell of the text table.
 func (c copyStatus) String() string {
 	switch {
 	case c.State == copyDone:
 		took := c.Done.Sub(*c.Started)
-		if took < 0 { // one is the service's time, the other a worker's
+		if took < 0 { // the times are of two clocks, the service's and a worker's
 			return "done"
 		}
 		return "done (" + backfill.FormatDuration(took) + ")"

@@ -11,21 +11,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// cutoverStatus is where the cutover stands.
+// cutoverStatus is the state of the cutover.
 type cutoverStatus struct {
-	Ready     bool         `json:"ready"`      // every gate is
-	OpenGates []string     `json:"open_gates"` // that are not, each once
-	Gates     []gateStatus `json:"gates"`      // of every table; none once the application has switched
-	Step      string       `json:"step"`       // none before the first attempt
+	Ready     bool         `json:"ready"`      // every gate is ready
+	OpenGates []string     `json:"open_gates"` // gates that are not ready, each once
+	Gates     []gateStatus `json:"gates"`      // of every table; empty once the application has switched
+	Step      string       `json:"step"`       // empty before the first attempt
 	Attempt   uint32       `json:"attempt"`
 	Rehearsal bool         `json:"rehearsal"`
-	// FrozenSeconds is how long the application was, or has been, without writes.
+	// FrozenSeconds is how long the application has been, or was, without writes.
 	FrozenSeconds float64 `json:"frozen_seconds"`
-	// FrozenSince is when the application was asked to stop its writes; null unless they are stopped
-	// now. Driver is the process that drives the cutover; null: none does.
+	// FrozenSince is when the application was asked to stop its writes; null unless they are
+	// stopped now. Driver is the process that drives the cutover; null if there is none.
 	FrozenSince *time.Time `json:"frozen_since"`
 	Driver      *string    `json:"driver"`
-	Trouble     *string    `json:"trouble"` // what the step waits for, or failed with
+	Trouble     *string    `json:"trouble"` // what the step waits for, or its error
 	Strays      int        `json:"strays"`  // changes of the source after the freeze
 }
 
@@ -34,10 +34,10 @@ type gateStatus struct {
 	Gate   string `json:"gate"`
 	Table  string `json:"table"`
 	Ready  bool   `json:"ready"`
-	Figure string `json:"figure"` // what it was judged by, in words
+	Figure string `json:"figure"` // the compared value, in words
 }
 
-// ReadyOf are the gates of a configuration.
+// ReadyOf returns the gates of a configuration.
 func ReadyOf(cfg *config.Config) cutover.Ready {
 	r := cfg.Cutover.ReadyWhen
 	return cutover.Ready{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
@@ -64,7 +64,7 @@ func (m *Document) cutOver(l *Input) {
 		f := cutover.Figures{Found: in.Found, State: facts.Table, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets,
 			Listings: in.Listings, Coordinator: facts.Coordinator, DeadLetter: in.Dead, Doubts: facts.Doubts}
 		for _, g := range f.Judge(t.From, ReadyOf(l.Cfg), m.At) {
-			if !c.Step.Switched() { // nothing is read any more, by which a gate could be judged
+			if !c.Step.Switched() { // after the switch nothing is read, so no gate can be judged
 				m.Cutover.Gates = append(m.Cutover.Gates, gateStatus{g.Name, g.Table, g.Ready, g.Figure})
 			}
 			if !g.Ready && !slices.Contains(m.Cutover.OpenGates, g.Name) {

@@ -1,4 +1,4 @@
-// Package status shows the state of a migration. Read takes what the ledger holds, Judge makes a
-// Document of it without asking anybody, and Render writes that for people. Commands, metrics and
-// events all follow from one such document, so that they cannot contradict each other.
+// Package status shows the state of a migration. Read reads the ledger, Judge computes a Document
+// from it without further requests, and Render writes the document for people. Commands, metrics
+// and events all use this one document, so they cannot contradict each other.
 package status

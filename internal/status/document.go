@@ -29,18 +29,18 @@ var phases = admin.Phases
 // statusSchema names the form of the document, which status.schema.json describes.
 const statusSchema = "replicator.status/v1"
 
-// Document is where a migration stands: the document of `status -o json` and of /api/v1/status.
-// What cannot be told is null.
+// Document is the state of a migration: the document of `status -o json` and of /api/v1/status.
+// Unknown values are null.
 type Document struct {
 	Schema    string              `json:"schema"`
 	Name      string              `json:"name"`
 	Phase     string              `json:"phase"`
-	Standing                      // of the migration as a whole; its next steps are below
+	Standing                      // of the whole migration; its next steps are below
 	At        time.Time           `json:"at"`
 	Source    string              `json:"source"`
 	Target    string              `json:"target"`
 	Emulator  bool                `json:"emulator"`
-	Workers   []workerStatus      `json:"workers"`  // that answer or hold a lease
+	Workers   []workerStatus      `json:"workers"`  // workers that answer or hold a lease
 	Standbys  int                 `json:"standbys"` // workers that hold no lease and coordinate no table
 	Leases    int                 `json:"leases"`
 	Tables    []Table             `json:"tables"`
@@ -48,29 +48,29 @@ type Document struct {
 	Cutover   cutoverStatus       `json:"cutover"`
 	NextSteps []standing.NextStep `json:"next_steps"`
 
-	loadsAgain bool // a load after a gap begins by itself
+	loadsAgain bool // a load after a gap starts automatically
 	cutover    checkpoint.Cutover
-	otherPlace string    // the app profile leads to another cluster than the ledger's; "" if not
-	readAt     time.Time // when the ledger was read; zero is at At
+	otherPlace string    // the other cluster to which the app profile routes; "" if it routes to the ledger's
+	readAt     time.Time // when the ledger was read; zero means At
 	lease      time.Duration
 	with       string // flags that next steps need to find the same configuration
-	begun      bool   // there is a ledger, whether it knows these tables or not
+	begun      bool   // the ledger exists, with or without these tables
 	workers    map[string]*workerStatus
 }
 
-// Standing is the state of a migration or of a table, the first of standing.States that holds.
+// Standing is the state of a migration or of a table, the first of standing.States that applies.
 type Standing struct {
-	State  standing.State `json:"state"`  // the first of the list that holds
-	Reason *string        `json:"reason"` // in one word; null where the state says everything
+	State  standing.State `json:"state"`  // the first of the list that applies
+	Reason *string        `json:"reason"` // in one word; null if the state needs no reason
 	Since  *time.Time     `json:"since"`  // null if unknown
 }
 
-// standingOf is how something stands, by the first condition that holds.
+// standingOf returns the standing for the first condition that applies.
 func standingOf(c standing.Condition) Standing {
 	return Standing{State: c.State, Reason: terminal.Known(string(c.Reason)), Since: terminal.KnownTime(c.Since)}
 }
 
-// workerStatus is one process, as its leases tell.
+// workerStatus is one process, as its leases show it.
 type workerStatus struct {
 	ID      string   `json:"id"`
 	Host    *string  `json:"host"`
@@ -79,7 +79,7 @@ type workerStatus struct {
 	Keeps   []string `json:"keeps"` // source tables of which it is the coordinator
 	// HeartbeatAt is when it last wrote to the ledger, by its own clock.
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
-	// Silent: the last heartbeat is more than three leases old, so other workers take over its
+	// Silent: the last heartbeat is more than three leases old, so other workers acquire its
 	// shards.
 	Silent bool `json:"silent"`
 	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than
@@ -87,32 +87,32 @@ type workerStatus struct {
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds"`
 
 	beat  checkpoint.Heartbeat // the last one
-	parts int                  // of loads, that it works on
+	parts int                  // parts of loads that it works on
 }
 
-// Standby reports whether a worker answers, and holds no lease.
+// Standby reports whether a worker answers and holds no lease.
 func (w *workerStatus) Standby() bool {
 	return !w.Silent && w.Leases+w.parts == 0 && len(w.Keeps) == 0
 }
 
-// TableInput is what the ledger holds of a table.
+// TableInput is the ledger's data about a table.
 type TableInput struct {
 	Found       bool
 	State       checkpoint.TableState
 	Shards      []checkpoint.Shard
 	Parked      int
-	Merged      []checkpoint.Applied // mode topic: what is known to be applied
+	Merged      []checkpoint.Applied // mode topic: the changes known to be applied
 	Dead        checkpoint.DeadLetter
 	Coordinator CoordinatorInput
-	Parts       []checkpoint.Part   // of the phase that the load runs
-	Targets     []checkpoint.Target // that the ledger knows
-	findings    []targetFinding     // where it was looked
-	// listings are read only where a shard's children are not known, or not read yet.
+	Parts       []checkpoint.Part   // of the load's current phase
+	Targets     []checkpoint.Target // targets that the ledger knows
+	findings    []targetFinding     // for targets that were checked
+	// listings are read only if a shard's children are unknown or unread.
 	Listings checkpoint.Listings
 }
 
-// CoordinatorInput is what is looked at of a coordinator's lease. Its scan holds keys of items, so that only
-// numbers are taken from there.
+// CoordinatorInput is the part of a coordinator lease that status uses. The scan state in a lease
+// holds keys of items, so only its numbers are copied.
 type CoordinatorInput struct {
 	Owner     string
 	Heartbeat checkpoint.Heartbeat
@@ -186,14 +186,14 @@ func (m *Document) add(c config.Table, in TableInput) {
 	m.Tables = append(m.Tables, t)
 }
 
-// leave takes back what nobody has to look after once the application has left the source.
+// leave clears the figures that need no attention once the application has left the source.
 func (t *Table) leave() {
 	t.Troubles, t.Throttled, t.Paused, t.FenceReason = []troubleStatus{}, []throttledStatus{}, nil, nil
 	t.load, t.noExport, t.copiedFrom, t.slowed = nil, "", "", nil
 	t.Settling, t.waiting, t.silent, t.Suspended = 0, 0, 0, ""
 }
 
-// facts are what a table is judged by.
+// facts returns the inputs by which a table is judged.
 func (m *Document) facts(c config.Table, in TableInput) standing.Facts {
 	f := standing.Facts{Table: in.State, Named: c.Pattern() == "", Shards: in.Shards, Listings: in.Listings, Coordinator: in.Coordinator.Heartbeat, Merged: in.Merged,
 		DeadLetter: in.Dead, Parked: in.Parked, Cutover: m.cutover, Doubts: in.doubts(m.At), LoadsAgain: m.loadsAgain, Lease: m.lease, ReadAt: m.readAt, Now: m.At}
@@ -204,7 +204,7 @@ func (m *Document) facts(c config.Table, in TableInput) standing.Facts {
 	return f
 }
 
-// judged takes over how the table was found to stand.
+// judged copies the judged state into the table.
 func (t *Table) judged(m *Document) {
 	s := &t.stands
 	t.Standing, t.Phase = standingOf(s.Conditions[0]), s.State().Phase()
@@ -225,26 +225,26 @@ func (t *Table) judged(m *Document) {
 	}
 }
 
-// dropped reports whether the source table does not exist any more.
+// dropped reports whether the source table no longer exists.
 func (t *Table) dropped() bool { return t.stands.Dropped }
 
-// drained reports whether nothing of the table's stream is left to read.
+// drained reports whether the table's stream is read to its end.
 func (t *Table) drained() bool { return t.stands.Drained }
 
-// outlived reports whether something is not applied for longer than the stream keeps changes.
+// outlived reports whether some changes have waited longer than the stream keeps changes.
 func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
 
-// undeclared tells of gaps that stand in the rows of their shards alone: whoever found them was
-// gone before the table's record could say so. The next coordinator declares them.
+// undeclared reports gaps that only the rows of their shards show: the worker that found them ended
+// before it updated the table's record. The next coordinator declares them.
 func (t *Table) undeclared() {
 	for _, s := range t.stands.Undeclared {
 		t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: terminal.Known(s.ID), Reason: s.Reason}
 	}
 }
 
-// suspended tells of a table that cannot be followed: one of a pattern, for whatever reason, or a
-// named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
-// its row alone, if its stream was read before it went.
+// suspended reports a table that cannot be followed: a table of a pattern, for any reason, or a
+// named one that was dropped. A dropped table does not stay a failure permanently: after a day only
+// its line shows it, if its stream was read to the end in time.
 func (t *Table) suspended(in TableInput) {
 	a := in.State.Suspended
 	t.Suspended = a.Reason
@@ -253,10 +253,10 @@ func (t *Table) suspended(in TableInput) {
 	}
 }
 
-// stepFollow is what fails for a table that is set aside.
+// stepFollow is the failing step of a suspended table.
 const stepFollow = "follow the table"
 
-// standby adds the processes that answer, whether they hold a lease or not.
+// standby adds the processes that answer, with or without a lease.
 func (m *Document) standby(processes []checkpoint.Process) {
 	for _, p := range processes {
 		if standing.Answers(p.Heartbeat, m.At, m.lease) {
@@ -271,7 +271,7 @@ func (m *Document) Beats(worker string) bool {
 	return w != nil && !w.Silent && !w.Standby()
 }
 
-// worker is the entry of a worker, of which a row that it holds tells something.
+// worker returns the entry of a worker, updated from the heartbeat in one of its rows.
 func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 	w := m.workers[id]
 	if w == nil {
@@ -290,7 +290,7 @@ func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 	return w
 }
 
-// throttledBy takes what a load waited for, unless it was told too long ago to mean anything.
+// throttledBy copies the limits that a load waited for, unless the report is too old.
 func (t *Table) throttledBy(pace checkpoint.Pace, now time.Time) {
 	if t.Copy.State != copyRunning || now.Sub(pace.At) > time.Hour {
 		return
@@ -301,7 +301,7 @@ func (t *Table) throttledBy(pace checkpoint.Pace, now time.Time) {
 	}
 }
 
-// conclude judges the migration as a whole, and says what to do next.
+// conclude judges the whole migration, and computes the next steps.
 func (m *Document) conclude() {
 	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
 		w := m.workers[id]
@@ -318,7 +318,7 @@ func (m *Document) conclude() {
 	m.NextSteps = m.steps()
 }
 
-// overall is the table whose state is that of the migration; nil if there is none.
+// overall returns the table whose state is the state of the migration; nil if there is none.
 func overall(tables []Table) *Table {
 	if i := standing.Overall(stand(tables)); i >= 0 {
 		return &tables[i]
@@ -326,7 +326,7 @@ func overall(tables []Table) *Table {
 	return nil
 }
 
-// stand is how tables stand.
+// stand returns the judged states of tables.
 func stand(tables []Table) []standing.Standing {
 	all := make([]standing.Standing, len(tables))
 	for i := range tables {
@@ -344,8 +344,8 @@ func (t troubleStatus) text(now time.Time) string {
 	return fmt.Sprintf("cannot %s (for %s%s): %s", t.Step, since(&t.Since, now), where, t.Cause)
 }
 
-// troubled counts a trouble in so many shards, 0 for one of the table as a whole; troubles of one
-// kind are told once, since the first.
+// troubled adds a failure in a number of shards, 0 for a failure of the whole table. Failures of
+// one kind are reported once, since the first.
 func (t *Table) troubled(trouble checkpoint.Trouble, shards int) {
 	for i := range t.Troubles {
 		if o := &t.Troubles[i]; o.Step == trouble.Step && o.Cause == trouble.Cause {

@@ -10,11 +10,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// lookWhere asks the cluster to which the app profile routes. Where that cannot be told, nothing is
-// said of it.
+// lookWhere reads to which cluster the app profile routes. If that is unknown, it reports nothing.
 func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string, error)) {
 	if l.Ledger == nil || l.Cutover.Step.Switched() {
-		return // nobody follows the profile any more
+		return // no process uses the profile after the switch
 	}
 	ctx, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
@@ -27,8 +26,8 @@ func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string
 	}
 }
 
-// elsewhere tells of a target in another cluster than the ledger's: no worker writes it, and what is
-// in it nobody knows.
+// elsewhere reports that the target is in another cluster than the ledger's: no worker writes it,
+// and its contents are unknown.
 func (m *Document) elsewhere(why string) {
 	if why == "" {
 		return

@@ -8,8 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// happened is what changed between two readings of the ledger, as /api/v1/events tells it. Whoever
-// did it, every process that reads the ledger tells the same.
+// happened returns the changes between two readings of the ledger, as events of /api/v1/events.
+// Every process that reads the ledger returns the same events, regardless of which process caused
+// them.
 func happened(before, after *Document) []admin.Event {
 	var events []admin.Event
 	tables := map[string]*Table{}
@@ -37,7 +38,7 @@ func happened(before, after *Document) []admin.Event {
 
 func workersChanged(before, after []workerStatus) []admin.Event {
 	var events []admin.Event
-	silent := map[string]bool{} // by worker; those of before
+	silent := map[string]bool{} // by worker, in the earlier document
 	for _, w := range before {
 		silent[w.ID] = w.Silent
 	}
@@ -127,22 +128,21 @@ func orEmpty(text *string) string {
 	return *text
 }
 
-// Coalesced tells of waits for limits at most once in throttleEvery for each table and limit: there
-// are many short ones.
+// Coalesced reports waits for limits at most once in throttleEvery for each table and limit,
+// because there are many short ones.
 type Coalesced struct {
 	mu    sync.Mutex
 	spent map[[2]string]wait // by table and reason
 }
 
 type wait struct {
-	told  time.Duration // when, on the monotonic clock
-	spent time.Duration // since then
+	told  time.Duration // when last reported, on the monotonic clock
+	spent time.Duration // waited since then
 }
 
 const throttleEvery = 10 * time.Second
 
-// Add notes a wait. It returns how long was waited since that was last told, if it is time to tell
-// it again.
+// Add records a wait. If a report is due, it returns the total wait since the last report.
 func (c *Coalesced) Add(table, reason string, waited, now time.Duration) (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

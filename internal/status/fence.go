@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// readFences gives each table what the ledger holds of its targets.
+// readFences adds the ledger's records of its targets to each table.
 func readFences(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Table, inputs []TableInput) error {
 	all, err := ledger.Targets(ctx)
 	if err != nil {
@@ -28,8 +28,8 @@ func readFences(ctx context.Context, ledger *checkpoint.Ledger, tables []config.
 	return nil
 }
 
-// fenced reports whether late writes to a table's targets can be refused: of several the worst
-// counts.
+// fenced sets whether late writes to a table's targets can be rejected. Of several targets the
+// worst counts.
 func (t *Table) fenced(in TableInput) {
 	for _, target := range in.Targets {
 		if target.Withheld != "" {

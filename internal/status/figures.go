@@ -6,12 +6,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// coordinatorLeaseOf takes what is looked at of a coordinator lease.
+// coordinatorLeaseOf copies the part of a coordinator lease that status uses.
 func coordinatorLeaseOf(lease checkpoint.CoordinatorLease) CoordinatorInput {
 	return CoordinatorInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
 }
 
-// inSeconds is a duration in seconds, to a thousandth; nil if it is unknown.
+// inSeconds converts a duration to seconds, rounded to a thousandth; nil if it is unknown.
 func inSeconds(d *time.Duration) *float64 {
 	if d == nil {
 		return nil

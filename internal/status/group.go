@@ -11,7 +11,7 @@ import (
 type tableLine struct {
 	*Table
 	name, copy string
-	unread     bool // some table's lag cannot be told, so that the one of the line may be more
+	unread     bool // some table's lag is unknown, so the lag of the line may be higher
 }
 
 func (l *tableLine) lagText() string {
@@ -21,9 +21,8 @@ func (l *tableLine) lagText() string {
 	return lagText(l.LagSeconds, l.LagEstimated)
 }
 
-// collapsed has one line for all tables of a pattern, as long as there are several: its lag is that
-// of the worst, its headroom the least. What is wrong with a single one is told below the table, by
-// its name.
+// collapsed returns one line for all tables of a pattern if there are several: with the highest lag
+// and the least headroom. Problems of a single table are shown below, with its name.
 func (m *Document) collapsed() []tableLine {
 	members := map[string][]*Table{}
 	for i := range m.Tables {
@@ -46,7 +45,7 @@ func (m *Document) collapsed() []tableLine {
 	return lines
 }
 
-// lineOf is the line of a table that is shown by its own name.
+// lineOf returns the line of a table that is shown by its own name.
 func lineOf(t *Table) tableLine {
 	line := tableLine{Table: t, name: t.Source, copy: t.Copy.String()}
 	if t.dropped() {
@@ -55,7 +54,7 @@ func lineOf(t *Table) tableLine {
 	return line
 }
 
-// together is the one line of the tables of a pattern.
+// together returns the single line of the tables of a pattern.
 func together(group string, tables []*Table) tableLine {
 	line := tableLine{Table: &Table{Source: group}, name: group, copy: copiesText(tables)}
 	for _, t := range tables {
@@ -69,7 +68,7 @@ func together(group string, tables []*Table) tableLine {
 	return line
 }
 
-// copiesText says how many tables of a pattern are copied.
+// copiesText returns how many tables of a pattern are copied.
 func copiesText(tables []*Table) string {
 	done, aside := 0, 0
 	var took time.Duration

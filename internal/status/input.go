@@ -25,27 +25,27 @@ import (
 //go:embed status.schema.json
 var Schema []byte
 
-// Input is the ledger as it was read: what a status is judged from, now or later.
+// Input is the ledger's data as read: a status is judged from it, at once or later.
 type Input struct {
 	Cfg    *config.Config
 	Tables []config.Table
 	Inputs []TableInput
-	Begun  bool // there is a ledger
+	Begun  bool // the ledger exists
 	Ledger *checkpoint.Ledger
-	// Cutover is the record of the cutover; its zero value if there was none.
+	// Cutover is the record of the cutover; zero if there was none.
 	Cutover checkpoint.Cutover
-	// Driver is the lease of whoever drives it; its zero value while there is nothing to drive.
+	// Driver is the lease of the process that drives the cutover; zero if there is none.
 	Driver checkpoint.CoordinatorLease
-	// Processes are those that held no lease when they last said that they run.
+	// Processes are the processes that held no lease at their last report.
 	Processes []checkpoint.Process
-	// Elsewhere says that the app profile leads to another cluster than the ledger's; "" if it does
-	// not, or nobody has asked.
+	// Elsewhere says that the app profile routes to another cluster than the ledger's; "" if it
+	// does not, or if it was not read.
 	Elsewhere string
 
-	readAt time.Time // zero is when it is judged
+	readAt time.Time // zero: the time of the judgement
 }
 
-// Judge makes the status of what was read. With is added to the commands of next steps.
+// Judge computes the status from the input. With is appended to the commands of next steps.
 func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	m := NewDocument(l.Cfg, env, now)
 	m.with, m.begun, m.cutover, m.otherPlace, m.readAt = with, l.Begun, l.Cutover, l.Elsewhere, l.readAt
@@ -59,8 +59,8 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	return m
 }
 
-// TellMappings adds a trouble to each table whose mapping in this configuration is not the one that
-// the ledger holds.
+// TellMappings adds a failure to each table whose mapping in this configuration is not the
+// ledger's.
 func (l *Input) TellMappings(m *Document) {
 	for i := range m.Tables {
 		if l.MappingDiffers(i) && !l.left(i) {
@@ -77,19 +77,19 @@ func (l *Input) left(i int) bool {
 	return l.Cutover.Step.Switched() && l.Cutover.Moves(l.Tables[i].From)
 }
 
-// MappingDiffers reports whether the ledger knows the table under another mapping.
+// MappingDiffers reports whether the ledger has another mapping of the table.
 func (l *Input) MappingDiffers(i int) bool {
 	in := l.Inputs[i]
 	return in.Found && in.State.Generation > 0 && in.State.MappingHash != l.Cfg.Hash(l.Tables[i])
 }
 
-// Target is where the ledger and the parked items are read.
+// Target is the store from which the ledger and the parked items are read.
 type Target interface {
 	Ledger(stateTable string) checkpoint.Store
 	Records(stateTable string) sink.Records
 }
 
-// Gather reads the ledger and makes the status of it.
+// Gather reads the ledger and computes its status.
 func Gather(ctx context.Context, cfg *config.Config, t Target, env config.Lookup, table string, now time.Time) (*Document, error) {
 	l, err := Read(ctx, cfg, t, table)
 	if err != nil {
@@ -98,7 +98,7 @@ func Gather(ctx context.Context, cfg *config.Config, t Target, env config.Lookup
 	return l.Judge(env, "", now), nil
 }
 
-// Read reads the ledger. Without one the migration has not begun, which is a status too.
+// Read reads the ledger. Without a ledger the migration has not begun, which is also a status.
 func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Input, error) {
 	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -116,7 +116,7 @@ func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Inp
 	return readOf(limited, cfg, t, ledger, tables)
 }
 
-// Of reads what the ledger of a migration holds that a command has opened.
+// Of reads the ledger of a migration that a command has opened.
 func Of(ctx context.Context, cfg *config.Config, m *desk.Migration) (*Input, error) {
 	tables := make([]config.Table, len(m.Tables))
 	for i, t := range m.Tables {
@@ -125,7 +125,7 @@ func Of(ctx context.Context, cfg *config.Config, m *desk.Migration) (*Input, err
 	return readOf(ctx, cfg, m.To, m.Ledger, tables)
 }
 
-// readOf reads what the ledger holds of tables. It is nil before the migration has begun.
+// readOf reads the ledger's data about tables. It returns nil before the migration has begun.
 func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoint.Ledger, tables []config.Table) (*Input, error) {
 	l := &Input{Cfg: cfg, Tables: tables, Inputs: make([]TableInput, len(tables)), Begun: ledger != nil, Ledger: ledger}
 	if ledger == nil {
@@ -156,7 +156,7 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 // take longer than readTime.
 const tablesAtOnce = 32
 
-// readTables reads what the ledger holds of tables, in their order. The first failure ends the
+// readTables reads the ledger's data about tables, in their order. The first failure ends the
 // others.
 func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, tables []config.Table) ([]TableInput, error) {
 	inputs := make([]TableInput, len(tables))
@@ -173,14 +173,14 @@ func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Pa
 	return inputs, g.Wait()
 }
 
-// readTable reads what the ledger's own rows tell of a table.
+// readTable reads the ledger's rows of one table.
 func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (TableInput, error) {
 	var in TableInput
 	var err error
 	if in.State, in.Found, err = ledger.Table(ctx, source); err != nil {
 		return in, err
 	}
-	// Before the shards: what is published of them later is not applied yet.
+	// Read before the shards: changes that are published later are not applied yet.
 	if in.State.Apply == checkpoint.Topic {
 		if in.Merged, err = ledger.Merged(ctx, source); err != nil {
 			return in, err

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Render tells the status to people. The first error of the writer is enough.
+// Render writes the status for people. It returns the first error of the writer.
 func (m *Document) Render(w io.Writer, shards bool) error {
 	step := slices.Index(phases, m.Phase) + 1
 	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), m.State.Text(),
@@ -36,7 +36,7 @@ func (m *Document) Render(w io.Writer, shards bool) error {
 	return standing.WriteNext(w, m.NextSteps)
 }
 
-// writeTables has a line for each table, or for the tables of a pattern.
+// writeTables writes a line for each table, or for all tables of a pattern.
 func (m *Document) writeTables(tab *tabwriter.Writer) error {
 	columns := m.Columns()
 	heads := []string{"TABLE"}
@@ -74,7 +74,7 @@ func (m *Document) workersText() string {
 	return text
 }
 
-// standsText is how a table stands, where no figure and no other note says so.
+// standsText returns the table's state if no figure and no other note shows it.
 func (t *Table) standsText() string {
 	switch t.State {
 	case standing.Stalled, standing.Sweeping, standing.Differs, standing.CatchingUp, standing.Unknown:
@@ -82,7 +82,7 @@ func (t *Table) standsText() string {
 		return ""
 	}
 	if t.Suspended != "" || t.State == standing.Stalled && len(t.Troubles) > 0 {
-		return "" // a trouble says so
+		return "" // a failure says so
 	}
 	since := ""
 	if t.Since != nil {
@@ -126,7 +126,7 @@ func (m *Document) writeShards(w io.Writer) error {
 	return tab.Flush()
 }
 
-// streams are the shards of a table by their streams, in the order of the labels.
+// streams returns the shards of a table by stream, in the order of the labels.
 func (m *Document) streams(source string) [][]Shard {
 	var streams []string
 	byStream := map[string][]Shard{}
@@ -171,9 +171,9 @@ type drawnShard struct {
 	shard  *Shard
 }
 
-// drawn puts the shards of one stream below their parents. An only child follows its parent at the
-// same depth, so that a shard that rolls every four hours does not wander off to the right; the
-// children of a split are indented.
+// drawn puts the shards of one stream below their parents. An only child has the same indentation
+// as its parent, so the drawing of a shard that rolls every four hours does not move to the right.
+// The children of a split are indented.
 //
 //	a
 //	↳ b          the child of a
@@ -233,7 +233,7 @@ func lagText(lag *float64, estimated bool) string {
 	return text
 }
 
-// rateText is a rate for people: one decimal below ten.
+// rateText formats a rate for people, with one decimal below ten.
 func rateText(rate *float64) string {
 	switch {
 	case rate == nil:
@@ -253,7 +253,7 @@ func seconds(s *float64) string {
 	return backfill.FormatDuration(AsDuration(*s))
 }
 
-// windowText is the length of a window; one of about an hour is the hour that is meant.
+// windowText formats the length of a window; about an hour is shown as an hour.
 func windowText(s float64) string {
 	if d := AsDuration(s); d < 58*time.Minute {
 		return backfill.FormatDuration(d)
@@ -261,7 +261,7 @@ func windowText(s float64) string {
 	return "hour"
 }
 
-// since is the time between a moment and now; "-" if the moment is not known.
+// since formats the time between a moment and now; "-" if the moment is unknown.
 func since(t *time.Time, now time.Time) string {
 	if t == nil {
 		return "-"

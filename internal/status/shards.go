@@ -11,19 +11,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Why a shard does not get on: the codes of whyStatus.
+// The codes of whyStatus: why a shard makes no progress.
 const (
-	whyListing  = "listing"  // the stream was not listed as a whole yet
-	WhyChildren = "children" // it is done, and what follows it was not listed
-	WhyParent   = "parent"   // its parent comes first
-	WhyNobody   = "nobody"   // it could be read, and no worker has taken it
-	WhySilent   = "silent"   // its worker has not been heard of for longer than a lease
-	WhyTrouble  = "trouble"  // a step fails and is repeated
+	whyListing  = "listing"  // the stream has no complete listing yet
+	WhyChildren = "children" // it is done, and its children are not listed
+	WhyParent   = "parent"   // its parent must be finished first
+	WhyNobody   = "nobody"   // it could be read, but no worker has acquired it
+	WhySilent   = "silent"   // its worker has not written for longer than a lease
+	WhyTrouble  = "trouble"  // a step fails and is retried
 	whyGap      = "gap"      // it cannot be continued
-	whyReplaced = "replaced" // its stream is not the table's any more
+	whyReplaced = "replaced" // its stream is no longer the table's stream
 )
 
-// Shard is one shard. Its position is a sequence number, which tells nothing of any item.
+// Shard is one shard. Its position is a sequence number, which reveals nothing about items.
 type Shard struct {
 	Source string  `json:"source"`
 	Stream string  `json:"stream"` // label
@@ -39,7 +39,7 @@ type Shard struct {
 	Position         *string    `json:"position"`
 	EventTime        *time.Time `json:"event_time"` // of the last applied change
 	ReadAt           *time.Time `json:"read_at"`
-	WrittenAt        *time.Time `json:"written_at"` // the row, renewals of its lease included; by its owner's clock
+	WrittenAt        *time.Time `json:"written_at"` // the row, including renewals of its lease; by its owner's clock
 	DoneAt           *time.Time `json:"done_at"`
 	LagSeconds       *float64   `json:"lag_seconds"`
 	LagEstimated     bool       `json:"lag_estimated"`
@@ -52,13 +52,13 @@ type Shard struct {
 	Reason           *string    `json:"reason"`   // of a gap
 }
 
-// whyStatus says why a shard does not get on.
+// whyStatus is the reason why a shard makes no progress.
 type whyStatus struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
 
-// addShards tells of the shards of a table, as they were judged.
+// addShards adds the shards of a table, as they were judged.
 func (m *Document) addShards(t *Table, in TableInput) {
 	rate, told, owned := 0.0, true, false
 	for i := range in.Shards {
@@ -106,7 +106,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 	}
 }
 
-// shardOf tells how one shard stands.
+// shardOf returns the status of one shard.
 func (m *Document) shardOf(table checkpoint.TableState, s *checkpoint.Shard, judged *standing.Shard) Shard {
 	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: terminal.Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
 		Epoch: s.Epoch, Owner: terminal.Known(s.Owner), Host: terminal.Known(s.Holder.Host), EventTime: terminal.KnownTime(s.EventTime), ReadAt: terminal.KnownTime(s.ReadTime()),
@@ -122,7 +122,7 @@ func (m *Document) shardOf(table checkpoint.TableState, s *checkpoint.Shard, jud
 	return out
 }
 
-// why says why a shard does not get on.
+// why returns the reason why a shard makes no progress.
 func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged *standing.Shard) *whyStatus {
 	because := func(code, format string, args ...any) *whyStatus {
 		return &whyStatus{code, fmt.Sprintf(format, args...)}
@@ -153,7 +153,7 @@ func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged 
 	return because(WhyNobody, "for a worker to acquire it")
 }
 
-// stateText is a shard's state in the words of a sentence.
+// stateText returns a shard's state as part of a sentence.
 func stateText(s *checkpoint.Shard) string {
 	switch {
 	case s.State == checkpoint.Gap:

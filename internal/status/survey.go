@@ -7,17 +7,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// Survey follows a migration from one reading of its ledger to the next. Its zero value has read
-// nothing. It belongs to one task.
+// Survey compares each reading of a migration's ledger with the one before. The zero value has no
+// reading. Only one task may use it.
 type Survey struct {
 	ledger *Input    // the last reading that succeeded; nil before the first
-	at     time.Time // when that was
-	last   *Document // its status then
+	at     time.Time // its time
+	last   *Document // its status at that time
 }
 
-// Take makes the status of a reading, and says what has happened since the one before. If the
-// reading failed, the last one that did not is judged by the time that has passed since, and
-// nothing is known to have happened. The status is nil before the first reading that succeeded.
+// Take returns the status of a reading, and the events since the reading before. If the reading
+// failed, the last successful one is judged again at the present time, without events. The status
+// is nil before the first successful reading.
 func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now time.Time) (*Document, []admin.Event) {
 	if err == nil {
 		s.ledger, s.at = l, now
@@ -38,5 +38,5 @@ func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now 
 	return m, events
 }
 
-// ReadAt is when the ledger was read last.
+// ReadAt returns when the ledger was last read.
 func (s *Survey) ReadAt() time.Time { return s.at }

@@ -14,7 +14,7 @@ type Table struct {
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
 	Standing
-	NextSteps []standing.NextStep `json:"next_steps"` // of this table alone
+	NextSteps []standing.NextStep `json:"next_steps"` // steps of this table only
 	// Apply is the mode: direct; both if changes are also published; topic if changes are published
 	// and other processes write them.
 	Apply string `json:"apply"`
@@ -39,39 +39,39 @@ type Table struct {
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
 	HeadroomAtMost   bool       `json:"headroom_at_most"`   // it may be less, because it is unknown for some shards
 	ChangesPerSecond *float64   `json:"changes_per_second"` // null unless every shard that has an owner reported it recently
-	OldestReadAt     *time.Time `json:"oldest_read_at"`     // of the shards that could be read
+	OldestReadAt     *time.Time `json:"oldest_read_at"`     // oldest last read of the shards that could be read
 	Old              bool       `json:"old"`                // the last read is more than three leases ago
 	Parked           int        `json:"parked"`
 	// Settling is how many changes of all shards were applied once and will be written a second
 	// time (dual_writes). Until then their rows may have the application's values.
 	Settling  uint64            `json:"settling"`
-	Paused    *pausedStatus     `json:"paused"` // null unless an operator has paused it
+	Paused    *pausedStatus     `json:"paused"` // null unless an operator paused it
 	Verify    *verifyStatus     `json:"verify"` // null before the first
 	Throttled []throttledStatus `json:"throttled"`
 	Troubles  []troubleStatus   `json:"troubles"`
 	Shards    map[string]int    `json:"shards"`
 
-	group string // what the tables of its pattern are called together; "" for a table that is named
-	// TopicLag is how old the oldest message is at most that is not known to be applied, in seconds;
-	// nil unless changes are applied from a topic, or if nothing tells. DeadLetter is how many
-	// messages stand in the dead letter at least.
+	group string // the name of its pattern; "" for a named table
+	// TopicLag is the age, in seconds, that the oldest message not known to be applied has at most.
+	// It is nil unless changes are applied from a topic, or if it is unknown. DeadLetter is the
+	// least number of messages in the dead-letter topic.
 	TopicLag   *float64 `json:"-"`
 	DeadLetter int      `json:"-"`
 
-	Suspended   string `json:"-"` // why it cannot be followed, if it cannot
+	Suspended   string `json:"-"` // why it cannot be followed; "" if it can
 	stands      standing.Standing
-	Childless   time.Time          `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
+	Childless   time.Time          `json:"-"` // since when the children of an ended shard are not listed; zero if there is no such shard
 	LongGone    bool               `json:"-"` // it was dropped, and its stream has ended too
 	slowed      []string           // why its load is not faster
 	copiedFrom  string             // the export that its load copies; "" if it scans
-	noExport    string             // why its load waits for somebody who has asked for an export; "" if it does not
-	load        *standing.NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
+	noExport    string             // why its load waits for the operator who requested an export; "" if it does not
+	load        *standing.NextStep // for which its load waits, without the first word of the command; nil if it waits for no command
 	coordinator string
-	waiting     int // shards that could be read and that nobody holds
+	waiting     int // shards that could be read and have no owner
 	silent      int // shards whose owner is silent
 }
 
-// recorded takes what the table's record tells as it is.
+// recorded copies values from the table's record.
 func (t *Table) recorded(s *checkpoint.TableState) {
 	t.Generation = &s.Generation
 	t.Gaps = s.GapCount
@@ -82,7 +82,7 @@ func (t *Table) recorded(s *checkpoint.TableState) {
 	t.LossKind, t.LostFrom = terminal.Known(string(s.Kind)), terminal.KnownTime(s.LostFrom)
 }
 
-// pausedStatus is an operator's word that the table stands still.
+// pausedStatus is an operator's pause of the table.
 type pausedStatus struct {
 	Since  time.Time `json:"since"`
 	Reason *string   `json:"reason"`
@@ -95,7 +95,8 @@ type gapStatus struct {
 	Reason string    `json:"reason"`
 }
 
-// throttledStatus is time waited for a limit, within a window that ended when the worker last told.
+// throttledStatus is the time waited for a limit, within a window that ended with the worker's last
+// report.
 type throttledStatus struct {
 	Reason        string    `json:"reason"`
 	Seconds       float64   `json:"seconds"`
@@ -103,8 +104,8 @@ type throttledStatus struct {
 	LastAt        time.Time `json:"last_at"`
 }
 
-// troubleStatus is a step that fails and is repeated: in some shards of a table or, with 0, in
-// looking after it and copying it.
+// troubleStatus is a step that fails and is retried: in some shards of a table or, with 0 shards,
+// in the work of its coordinator.
 type troubleStatus struct {
 	Step      string    `json:"step"`
 	Cause     string    `json:"cause"`

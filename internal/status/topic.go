@@ -7,10 +7,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// stepApply is what fails while a message stands in the dead letter.
+// stepApply is the failing step while a message is in the dead-letter topic.
 const stepApply = "apply messages"
 
-// fromTopic tells of the dead letter of a table that is applied from a topic.
+// fromTopic reports the dead-letter topic of a table that is applied from a topic.
 func (t *Table) fromTopic(in TableInput) {
 	if in.State.Apply != checkpoint.Topic {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Verdict is the answer of a run that has done all it could: nil, or why the target is not the
+// Verdict returns the result of a run that has done all it could: nil, or why the target is not the
 // image of the source.
 func (m *Document) Verdict() error {
 	var found diag.List

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// verifyStatus is the comparison of a table with its target: the verify that runs, and what the last
-// one came to.
+// verifyStatus is the comparison of a table with its target: the running verify, and the result of
+// the last one.
 type verifyStatus struct {
 	State string `json:"state"` // never, running, paused, done, ended
 	// Verdict is the result in words; null if there is none, like the members after it.
@@ -24,14 +24,14 @@ type verifyStatus struct {
 	Sampled *sampledStatus `json:"sampled"`
 }
 
-// sampledStatus is what comparisons of a sample of what was just applied came to.
+// sampledStatus is the result of comparing samples of just applied items.
 type sampledStatus struct {
 	At        time.Time `json:"at"`        // of the last one
 	Compared  int64     `json:"compared"`  // rows, ever
 	Differing int       `json:"differing"` // rows known to differ, until a later comparison finds them equal
 }
 
-// verifyOf is how a table's verify stands; nil before the first.
+// verifyOf returns the state of a table's verify; nil before the first.
 func verifyOf(s checkpoint.TableState, now time.Time) *verifyStatus {
 	state := comparison.StateOf(s)
 	if state == comparison.StateNever && s.Sampled.At.IsZero() {
@@ -55,7 +55,7 @@ func verifyOf(s checkpoint.TableState, now time.Time) *verifyStatus {
 	return v
 }
 
-// sampled is how many rows comparisons of what was just applied know to differ.
+// sampled returns how many rows are known to differ from comparisons of just applied items.
 func (v *verifyStatus) sampled() int64 {
 	if v == nil || v.Sampled == nil {
 		return 0
@@ -63,7 +63,7 @@ func (v *verifyStatus) sampled() int64 {
 	return int64(v.Sampled.Differing)
 }
 
-// text is the cell of the text table.
+// text returns the cell of the text table.
 func (v *verifyStatus) text() string {
 	switch {
 	case v == nil:
@@ -78,8 +78,8 @@ func (v *verifyStatus) text() string {
 	return *v.Verdict
 }
 
-// worse is the one of two that an operator has to know of first: rows that differ, then none or an
-// old result, then what runs.
+// worse returns the result of two that an operator must see first: rows that differ, then none or
+// an old result, then a running verify.
 func (v *verifyStatus) worse(o *verifyStatus) *verifyStatus {
 	rank := func(v *verifyStatus) int {
 		switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Reached is nil if the migration has reached a goal, or why it has not.
+// Reached returns nil if the migration has reached a goal, or the reason why not.
 func (m *Document) Reached(g standing.Goal) error {
 	if g.Reached(stand(m.Tables)) {
 		return nil
@@ -23,7 +23,7 @@ func (m *Document) Reached(g standing.Goal) error {
 	return e
 }
 
-// stuck is why the goal is never reached before an operator acts; nil if it may be.
+// stuck returns why the goal cannot be reached until an operator acts; nil if it can.
 func (m *Document) stuck(g standing.Goal) error {
 	i := g.Stuck(stand(m.Tables))
 	if i < 0 {
@@ -38,7 +38,7 @@ func (m *Document) stuck(g standing.Goal) error {
 	return e
 }
 
-// goalText is a goal in words.
+// goalText returns a goal in words.
 func goalText(g standing.Goal) string {
 	if g == standing.GoalInSync {
 		return standing.InSync.Text()
@@ -46,9 +46,9 @@ func goalText(g standing.Goal) string {
 	return string(g)
 }
 
-// Wait reads the status at every interval until the migration has reached a goal, or never will
-// before an operator acts, which is an error. It returns the last status that could be read. A first
-// reading that fails ends it; later ones may fail for a while.
+// Wait reads the status at every interval until the migration has reached a goal, or until it
+// cannot reach the goal without an operator, which is an error. It returns the last status that
+// could be read. If the first reading fails, Wait ends; later ones may fail for a while.
 func (r *Reader) Wait(ctx context.Context, g standing.Goal, interval time.Duration) (*Document, error) {
 	return await(ctx, r.Read, g, interval)
 }

@@ -25,13 +25,13 @@ type Reader struct {
 	Config    *config.Config
 	Migration *desk.Migration
 	Env       config.Lookup
-	Hints     string // the flags with which next steps find the configuration
-	Shards    bool   // each of them, too
+	Hints     string // the flags by which next steps find the configuration
+	Shards    bool   // shows each shard too
 
 	again bool
 }
 
-// Read reads the ledger, and the targets of tables that no worker keeps.
+// Read reads the ledger, and the targets of tables that have no coordinator.
 func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	if r.again {
 		if err := r.Migration.Refresh(ctx); err != nil {
@@ -55,7 +55,7 @@ func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	return m, nil
 }
 
-// looked takes the advice away to look at the shards: who reads this document does.
+// looked removes the advice to show the shards, because this document already shows them.
 func (m *Document) looked() {
 	looks := func(s standing.NextStep) bool { return strings.HasPrefix(s.Command, "replicator status --shards") }
 	m.NextSteps = slices.DeleteFunc(m.NextSteps, looks)
@@ -64,8 +64,8 @@ func (m *Document) looked() {
 	}
 }
 
-// Watch shows the status now and at every interval, until ctx ends. Explain says why a reading
-// failed after one that did not.
+// Watch shows the status now and at every interval, until ctx ends. Explain returns why a reading
+// failed after a successful one.
 func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.Duration, explain func(error) error) error {
 	screen, err := onScreen(p)
 	if err != nil {
@@ -74,14 +74,14 @@ func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.D
 	return watch(ctx, r.Read, views(p, r.Shards, screen, explain), interval)
 }
 
-// view is one way of showing a status again and again.
+// view is one way to show a status repeatedly.
 type view struct {
 	show  func(m *Document) error
-	fails func(err error) error // tells of a reading that failed, after one that did not
+	fails func(err error) error // explains a failed reading after a successful one
 }
 
-// views chooses how a status is shown again and again: one line of JSON for each reading, a screen
-// that is drawn again, or a block under the last one.
+// views chooses how a status is shown repeatedly: as one line of JSON for each reading, on a
+// redrawn screen, or as a block below the last one.
 func views(p *terminal.Console, shards, screen bool, explain func(error) error) view {
 	switch {
 	case p.AsJSON():
@@ -94,10 +94,10 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 			return err
 		}}
 	case screen:
-		last := "" // what was shown last, which stays on the screen beside the error
+		last := "" // the last status shown, which stays on the screen next to the error
 		draw := func(text string) error {
-			// From the top left corner, each line to its end, and what is left of the last drawing
-			// away: nothing flickers.
+			// Draw from the top left corner, clear each line to its end, and remove the rest of the
+			// last drawing, so nothing flickers.
 			_, err := fmt.Fprint(p.Stdout, "\x1b[H", strings.ReplaceAll(text, "\n", "\x1b[K\n"), "\x1b[J")
 			return err
 		}
@@ -112,7 +112,7 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 			},
 			fails: func(err error) error {
 				var text bytes.Buffer
-				_ = diag.Render(&text, err) // a buffer takes everything
+				_ = diag.Render(&text, err) // a write to a buffer never fails
 				return draw(last + "\n" + painted(p, text.Bytes()))
 			},
 		}
@@ -128,11 +128,11 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 		if _, err := fmt.Fprintf(p.Stdout, "%s\n", m.At.Format(time.RFC3339)); err != nil {
 			return err
 		}
-		return m.Render(p.Stdout, shards) // no terminal
+		return m.Render(p.Stdout, shards) // not a terminal
 	}}
 }
 
-// painted is a text as it is drawn.
+// painted returns a text in the form in which it is drawn.
 func painted(p *terminal.Console, text []byte) string {
 	if p.Colored(p.Stdout) {
 		text = terminal.Paint(text)
@@ -140,8 +140,9 @@ func painted(p *terminal.Console, text []byte) string {
 	return string(text)
 }
 
-// watch shows the status now and at every interval, until ctx ends. A first reading that fails ends it,
-// because then something is set up wrongly; later ones may fail for a while, and are told.
+// watch shows the status now and at every interval, until ctx ends. If the first reading fails,
+// watch ends, because the setup is wrong. Later readings may fail for a while; each failure is
+// shown.
 func watch(ctx context.Context, read func(ctx context.Context) (*Document, error), v view, interval time.Duration) error {
 	for seen := false; ; {
 		next := task.Mono(ctx) + interval
@@ -164,7 +165,7 @@ func watch(ctx context.Context, read func(ctx context.Context) (*Document, error
 	}
 }
 
-// onScreen reports whether stdout is a terminal, and makes room on it.
+// onScreen reports whether stdout is a terminal, and if so makes room on it.
 func onScreen(p *terminal.Console) (bool, error) {
 	file, ok := p.Stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

@@ -15,20 +15,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// targetFinding is what the witness in a target table says against the ledger.
+// targetFinding is the result of comparing the witness in a target table with the ledger.
 type targetFinding struct {
 	table, cause string
-	unknown      bool // it could not be looked at
-	denied       bool // because this identity may not
+	unknown      bool // it could not be read
+	denied       bool // because this identity lacks the permission
 }
 
-// stepWitness is what fails where a target and the ledger do not belong together.
+// stepWitness is the failing step if a target and the ledger do not belong together.
 const stepWitness = "read the witness in the target"
 
-// LookAtTargets asks the witnesses of tables that look in sync, and that nobody keeps, whether
-// ledger and target still belong together. Where a coordinator lives, it does so each minute. The ledger
-// alone would go on calling a target in sync that was lost, or restored, while nobody ran. Open
-// gives the store of a target table's witness.
+// LookAtTargets reads the witnesses of tables that look in sync and have no coordinator, to check
+// that ledger and target still belong together. A running coordinator does so each minute. From the
+// ledger alone, a target that was lost or restored while no worker ran would still look in sync.
+// Open returns the store of a target table's witness.
 func (l *Input) LookAtTargets(ctx context.Context, open func(table string) checkpoint.Store, now time.Time) {
 	if l.Ledger == nil {
 		return
@@ -42,9 +42,9 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 			continue
 		}
 		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) || l.left(i) {
-			// The source may be gone, and the target with it; or the configuration names another
-			// target, which is told; or the target is the application's, and finalize has removed
-			// the witness.
+			// The source may be gone, and the target with it. Or the configuration names another
+			// target, which is reported elsewhere. Or the target belongs to the application, and
+			// finalize has removed the witness.
 			continue
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()
@@ -62,14 +62,14 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 			return nil
 		})
 	}
-	_ = g.Wait() // nothing there fails
+	_ = g.Wait() // the tasks return no errors
 }
 
-// witnessed is what is to be told of a look at a witness, if anything is.
+// witnessed returns the finding to report from a read of a witness, if there is one.
 func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 	switch {
 	case errors.Is(err, checkpoint.ErrConflict):
-		return targetFinding{}, false // somebody keeps the table by now
+		return targetFinding{}, false // the table has a coordinator again
 	case status.Code(err) == codes.NotFound:
 		return targetFinding{cause: "the target table does not exist: all rows are missing"}, true
 	case err != nil:
@@ -84,14 +84,15 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 	return targetFinding{}, false
 }
 
-// misplaced tells what the witnesses say.
+// misplaced adds the findings from the witnesses.
 func (t *Table) misplaced(in TableInput, now time.Time) {
 	for _, f := range in.findings {
 		t.troubled(checkpoint.Trouble{Step: stepWitness + " " + f.table, Since: in.foundAt(f, now), Cause: f.cause}, 0)
 	}
 }
 
-// foundAt is since when a finding holds: nobody has looked after the target since the last beat.
+// foundAt returns since when a finding applies: since the last heartbeat, because nothing has
+// checked the target after it.
 func (in *TableInput) foundAt(f targetFinding, now time.Time) time.Time {
 	if since := in.Coordinator.Heartbeat.WrittenAt; !f.unknown && !since.IsZero() {
 		return since
@@ -99,8 +100,8 @@ func (in *TableInput) foundAt(f targetFinding, now time.Time) time.Time {
 	return now
 }
 
-// doubts are what the witnesses leave open of the targets. Who may not ask them is told so, and has
-// the word of the ledger.
+// doubts returns what the witnesses leave uncertain about the targets. An identity that may not
+// read them gets a note, and the ledger's view.
 func (in *TableInput) doubts(now time.Time) (out []standing.Doubt) {
 	for _, f := range in.findings {
 		reason := standing.TargetLost
