@@ -16,20 +16,20 @@ import (
 // anyService is the variable that redirects all services.
 const anyService = "AWS_ENDPOINT_URL"
 
-// endpoint is where a setting redirects a service to.
+// endpoint is the address to which a setting redirects a service.
 type endpoint struct{ where, url string }
 
 // awsEndpoints are the endpoints that the environment and its AWS profile name. The SDK's clients
-// lead where these say; a test holds the two against each other.
-// Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
+// use the same ones; a test compares both. Source:
+// https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 type awsEndpoints struct {
 	env     Lookup
-	name    string // of the profile
+	name    string // name of the profile
 	profile awsconfig.SharedConfig
 }
 
-// endpointsOf reads the profile. One that cannot be read has no endpoints: the SDK refuses it when
-// clients are made.
+// endpointsOf reads the profile. A profile that cannot be read has no endpoints: the SDK refuses it
+// when clients are made.
 func endpointsOf(env Lookup) awsEndpoints {
 	e := awsEndpoints{env: env, name: "default"}
 	for _, variable := range []string{"AWS_DEFAULT_PROFILE", "AWS_PROFILE"} {
@@ -56,7 +56,7 @@ func (e awsEndpoints) variable(name string) string {
 	return value
 }
 
-// ignored reports whether the SDK is set to ask Amazon's own endpoints whatever else is set.
+// ignored reports whether the SDK is set to ignore all endpoint settings.
 func (e awsEndpoints) ignored() bool {
 	if value := e.variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"); value != "" {
 		return strings.EqualFold(value, "true")
@@ -65,9 +65,9 @@ func (e awsEndpoints) ignored() bool {
 	return ignored != nil && *ignored
 }
 
-// of is where a service is redirected to; nothing if it is Amazon's own. The more specific setting
-// wins, and then the environment. To the SDK, though, the general variable overrides the services
-// of a profile as soon as it is set, even to nothing.
+// of returns the endpoint to which a service is redirected, or nothing. The more specific setting
+// wins, then the environment. But the SDK lets the general variable override the services of a
+// profile as soon as it is set, even if it is empty.
 func (e awsEndpoints) of(service string) endpoint {
 	if e.ignored() {
 		return endpoint{}
@@ -90,7 +90,7 @@ func (e awsEndpoints) of(service string) endpoint {
 	return endpoint{}
 }
 
-// used are the endpoints that any service is redirected to, each once.
+// used returns the endpoints to which any service is redirected, each once.
 func (e awsEndpoints) used() (used []endpoint) {
 	for _, service := range awshost.Services {
 		if one := e.of(service); one.url != "" && !slices.Contains(used, one) {
@@ -100,8 +100,8 @@ func (e awsEndpoints) used() (used []endpoint) {
 	return used
 }
 
-// checkPair refuses to lead tables to an emulator without their streams, or the other way round.
-// Where only one of them is set, to an endpoint of Amazon's, both are asked at Amazon's.
+// checkPair refuses to redirect tables to an emulator without their streams, or the reverse. If
+// only one of them is set, to an AWS endpoint, both are in AWS.
 func (e awsEndpoints) checkPair() diag.List {
 	led, other, affected := e.of(awshost.Tables), awshost.Streams, "the stream would be read from real AWS"
 	if isElsewhere(led) == isElsewhere(e.of(awshost.Streams)) {
@@ -110,7 +110,7 @@ func (e awsEndpoints) checkPair() diag.List {
 	if !isElsewhere(led) {
 		led, other, affected = e.of(awshost.Streams), awshost.Tables, "the table would be read from real AWS"
 	}
-	missing, lacks := e.of(other).where, " names an endpoint of Amazon's"
+	missing, lacks := e.of(other).where, " names an AWS endpoint"
 	if missing == "" {
 		missing, lacks = e.settingLike(led, other), " is not"
 	}
@@ -119,10 +119,10 @@ func (e awsEndpoints) checkPair() diag.List {
 		Fix:   "set " + e.settingLike(led, other) + " too (most emulators have one address for both), or unset " + led.where}}
 }
 
-// isElsewhere reports whether a service is redirected to a host that is none of Amazon's.
+// isElsewhere reports whether a service is redirected to a host outside AWS.
 func isElsewhere(e endpoint) bool { return e.url != "" && !awshost.IsEndpoint(e.url) }
 
-// settingLike is the setting of another service in the place where an endpoint is set.
+// settingLike returns the setting for another service in the place where an endpoint is set.
 func (e awsEndpoints) settingLike(set endpoint, service string) string {
 	if strings.HasPrefix(set.where, anyService) {
 		return ownVariable(service)
@@ -130,9 +130,9 @@ func (e awsEndpoints) settingLike(set endpoint, service string) string {
 	return e.inProfile(service)
 }
 
-// checkServices refuses an endpoint of Amazon's that is another service's, such as that of streams
-// for tables: every request would be refused there. What redirects all services is judged by the
-// two that are always asked.
+// checkServices refuses an AWS endpoint of another service, such as the endpoint of streams for
+// tables: it would reject every request. The endpoint for all services is checked against the two
+// that are always used.
 func (e awsEndpoints) checkServices() (found diag.List) {
 	for _, service := range awshost.Services {
 		at := e.of(service)
@@ -140,7 +140,7 @@ func (e awsEndpoints) checkServices() (found diag.List) {
 		if !awshost.IsEndpoint(at.url) || ofAll && service != awshost.Tables && service != awshost.Streams {
 			continue
 		}
-		u, _ := url.Parse(at.url) // it is one: it was parsed above
+		u, _ := url.Parse(at.url) // it was parsed above
 		there, _ := awshost.Find(u.Hostname())
 		if slices.Contains(there, service) {
 			continue
@@ -155,14 +155,14 @@ func (e awsEndpoints) checkServices() (found diag.List) {
 	return found
 }
 
-// CheckEndpointRegion refuses an endpoint of Amazon's that is in another region than the one that
-// requests are signed for: AWS would refuse them all. It is nil for one that names no region, and
-// for an emulator's.
+// CheckEndpointRegion refuses an AWS endpoint in another region than the one for which requests are
+// signed, because AWS would reject them all. It returns nil if the endpoint names no region, or is
+// an emulator's.
 func CheckEndpointRegion(endpoint, region string) error {
 	if !awshost.IsEndpoint(endpoint) {
 		return nil
 	}
-	u, _ := url.Parse(endpoint) // it is one: it was parsed above
+	u, _ := url.Parse(endpoint) // it was parsed above
 	_, at := awshost.Find(u.Hostname())
 	if at == "" || at == region {
 		return nil
@@ -172,8 +172,8 @@ func CheckEndpointRegion(endpoint, region string) error {
 		Fix:   "set source.region or AWS_REGION to " + at + ", or the endpoint to one of the region"}
 }
 
-// SourceEndpoints are the URLs that the environment, or its AWS profile, redirects the clients of
-// tables and of streams to; "" for one that asks Amazon's own.
+// SourceEndpoints returns the URLs to which the environment, or its AWS profile, redirects the
+// clients of tables and of streams; "" for a client that uses AWS.
 func SourceEndpoints(env Lookup) (tables, streams string) {
 	e := endpointsOf(env)
 	return e.of(awshost.Tables).url, e.of(awshost.Streams).url
@@ -187,5 +187,5 @@ func (e awsEndpoints) inProfile(service string) string {
 	return "endpoint_url of " + strings.ToLower(strings.ReplaceAll(service, " ", "_")) + " in the services of AWS profile " + e.name
 }
 
-// ofProfile is the setting of the profile that redirects all services.
+// ofProfile returns the setting of the profile that redirects all services.
 func (e awsEndpoints) ofProfile() string { return "endpoint_url of AWS profile " + e.name }

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// dictionary decodes a mapping whose keys are names of the user's, in their order. An entry is a section, or a single value that
-// stands for one of its keys.
+// dictionary decodes a mapping whose keys are chosen by the user, in their order. An entry is a
+// section, or a single value that stands for one of its keys.
 func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind == yaml.AliasNode || n.Tag == "!!null" && n.Value == "" {
 		d.bad[path] = d.bad[path] || n.Kind == yaml.AliasNode
@@ -56,7 +56,7 @@ func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path strin
 	}
 }
 
-// texts decodes a list of single values.
+// texts decodes a list of strings.
 func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 	nothing := n.Tag == "!!null" && n.Value == ""
 	if n.Kind == yaml.AliasNode || nothing && !f.filled {
@@ -84,7 +84,7 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// required walks the entries of a dictionary as those of a list.
+// requiredOfDictionary checks the entries of a dictionary as required checks the entries of a list.
 func (d *decoder) requiredOfDictionary(f *field, v reflect.Value, path string) {
 	for i := range v.Len() {
 		entry := v.Index(i)
@@ -94,7 +94,7 @@ func (d *decoder) requiredOfDictionary(f *field, v reflect.Value, path string) {
 	}
 }
 
-// dictionaryNode is the printed form of a dictionary.
+// dictionaryNode returns the printed form of a dictionary.
 func (c *Config) dictionaryNode(f *field, v reflect.Value, path string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for i := range v.Len() {

@@ -1,24 +1,26 @@
 // Package config reads and checks replicator.yaml.
 //
-// The schema is the Config type itself: its struct tags name each key, its default and what is allowed, and the decoder,
-// the printer and the environment overlay all walk that one schema. A new key is one new field.
+// The schema is the Config type itself: its struct tags define each key, its default and its
+// allowed values. The decoder, the printer and the environment overlay all use this schema. A new
+// key is one new field.
 //
 //	key       name in the file
-//	default   value when nothing gives one
+//	default   value if the key is not given
 //	required  example value; the key has no default and must be given
 //	oneof     allowed values, separated by commas
 //	later     values that the format defines but this version does not implement; a trailing * stands for anything
 //	min, max  bounds, inclusive
-//	check     named check of a text, see names.go
+//	check     named check of a string, see names.go
 //	env       environment variable that overrides the file
 //	unset     what an empty value means, shown by Print
-//	filled    a list that is given must have an element: an empty one would say the opposite of none
-//	omit      not printed when it says nothing
-//	short     of a name in a dictionary: the key that a single value gives
+//	filled    a given list needs an element: an empty list would mean the opposite of no list
+//	omit      not printed if it is empty
+//	short     for a name in a dictionary: the key that a single value sets
 //
-// A value is taken from the first of: command-line flag, REPLICATOR_* variable, file, default. The variables are
-// REPLICATOR_NAME, REPLICATOR_HTTP_LISTEN, REPLICATOR_LOG_LEVEL and REPLICATOR_LOG_FORMAT; REPLICATOR_CONFIG names the file
-// itself. Everything else varies between environments through ${NAME} in the file.
+// A value is taken from the first of: command-line flag, REPLICATOR_* variable, file, default. The
+// variables are REPLICATOR_NAME, REPLICATOR_HTTP_LISTEN, REPLICATOR_LOG_LEVEL and
+// REPLICATOR_LOG_FORMAT; REPLICATOR_CONFIG names the file itself. All other values can vary between
+// environments through ${NAME} in the file.
 //
 // Rules that hold for every key:
 //   - Every mistake is reported, with file:line:column, not only the first.
@@ -41,29 +43,29 @@ type Config struct {
 	Name       string     `key:"name" default:"default" check:"name" env:"REPLICATOR_NAME"` // migration id: prefix of every ledger row
 	Source     Source     `key:"source"`                                                    // Amazon DynamoDB
 	Target     Target     `key:"target"`                                                    // Cloud Bigtable
-	State      State      `key:"state"`                                                     // what the replicator keeps for itself, in the target instance
+	State      State      `key:"state"`                                                     // replicator's own data, in the target instance
 	Tables     []Table    `key:"tables" required:"at least one entry"`                      // source tables, and where their items go
 	Apply      string     `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`      // how changes are written
-	DualWrites DualWrites `key:"dual_writes" omit:"true"`                                   // while the application writes both stores
-	Backfill   Backfill   `key:"backfill"`                                                  // the copy of items that exist already
+	DualWrites DualWrites `key:"dual_writes" omit:"true"`                                   // if the application writes both databases
+	Backfill   Backfill   `key:"backfill"`                                                  // the copy of existing items
 	Verify     Verify     `key:"verify"`                                                    // the comparison of source and target
-	Cutover    Cutover    `key:"cutover"`                                                   // the day on which the application leaves the source
+	Cutover    Cutover    `key:"cutover"`                                                   // the move of the application from DynamoDB to Bigtable
 	Relay      Relay      `key:"relay"`                                                     // changes as messages of Pub/Sub
-	Errors     Errors     `key:"errors"`                                                    // items that cannot be mapped or stored; nothing is ever skipped
+	Errors     Errors     `key:"errors"`                                                    // items that cannot be mapped or stored; none is ever skipped
 	HTTP       HTTP       `key:"http"`                                                      // health, metrics and status
 	Log        Log        `key:"log"`                                                       // on stderr
 
-	// where holds the place each given value came from, by path ("tables[0].from"); a default has none. Sections of the
-	// file have their key's position.
+	// where holds the position of each given value and of each section, by path ("tables[0].from").
+	// A default has none. The position of a section in the file is the position of its key.
 	where map[string]diag.Position
 }
 
-// Start says from where a table's changes are applied when it has no checkpoint yet.
+// Start is the point from which a table's changes are applied while it has no checkpoint.
 type Start string
 
 const (
 	StartHorizon Start = "trim_horizon" // everything the stream still holds
-	StartNow     Start = "now"          // read from the horizon, apply what is newer than the first start
+	StartNow     Start = "now"          // read from the horizon, but apply only changes after the first start
 )
 
 // Source is Amazon DynamoDB.
@@ -79,44 +81,45 @@ type Target struct {
 	Project       string `key:"project" required:"my-project" check:"resource"`          // Google Cloud project
 	Instance      string `key:"instance" required:"my-instance" check:"resource"`        // Bigtable instance
 	AppProfile    string `key:"app_profile" default:"default" check:"resource"`          // app profile with single-cluster routing and single-row transactions
-	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, replicator's own included; never alter existing ones
-	Shared        bool   `key:"shared"`                                                  // other migrations write these tables too: every row names its origin, and rows of another origin are never removed
+	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, including replicator's own; never alter existing ones
+	Shared        bool   `key:"shared"`                                                  // other migrations also write these tables: every row names its origin, and rows of another origin are never removed
 	View          string `key:"view" check:"view" unset:"no authorized view is created"` // id of an authorized view of each target table, over the mapped families
 }
 
-// State is what the replicator keeps for itself, in the target instance.
+// State configures the table in which replicator keeps its own data, in the target instance.
 type State struct {
 	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"` // leases, checkpoints, parked items
 	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"4d" max:"3650d"`        // how long the tombstone of a removed item is kept
 	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`                   // length of a lease; workers renew it three times within that time
 }
 
-// Table is one source table, or every one whose name matches a pattern, and where its items go. Mapping, in mapping.go, says what they become.
+// Table is one source table, or a pattern that stands for every table whose name matches, and the
+// target of its items. Mapping, in mapping.go, defines their cells.
 type Table struct {
 	From          string        `key:"from" required:"Orders" check:"dynamodb_table"`                                          // a name, or a pattern of names: Orders_{year:4}_{month:2}
-	To            string        `key:"to" check:"target_table"`                                                                // Bigtable table; the source's name when not given
+	To            string        `key:"to" check:"target_table"`                                                                // Bigtable table; default the source's name
 	Start         Start         `key:"start" oneof:"trim_horizon,now"`                                                         // overrides source.start
 	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`                                           // how often to look for new tables of a pattern; default 5m
 	Families      []Family      `key:"families" omit:"true"`                                                                   // column families of the target that rules write; default d: maxversions=1
 	Preset        string        `key:"preset" omit:"true" oneof:"google-migration-utility,google-migration-utility-corrected"` // layout for a table without rules, and for rules with neither columns nor a cell
 	Drop          []string      `key:"drop_attributes" omit:"true"`                                                            // attributes that are not copied, unless a rule names them
 	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first rule that matches an item applies; without rules each attribute is a column
-	KeepVersions  bool          `key:"keep_versions" omit:"true"`                                                              // keep former values as older cells, as far as the families' rules allow
+	KeepVersions  bool          `key:"keep_versions" omit:"true"`                                                              // keep former values as older cells, within the limits of the families' rules
 	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what happens to expired items
-	Owned         bool          `key:"owned" omit:"true"`                                                                      // nothing else writes the target: after a load, rows without a version of replicator are also compared with the source, and removed if they are orphans
-	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing but replicator writes this target table
+	Owned         bool          `key:"owned" omit:"true"`                                                                      // no other program writes the target: after a load, rows without a version of replicator are also compared with the source, and removed if they are orphans
+	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: only replicator writes this target table
 	BackfillFrom  string        `key:"backfill_from" omit:"true" check:"images"`                                               // overrides backfill.from
 
 	where   map[string]diag.Position // Config's
-	written map[string]written       // how each value stands in the file
-	refused map[string]bool          // the decoder's bad
+	written map[string]written       // form of each value in the file
+	refused map[string]bool          // the decoder's refused paths
 	index   int                      // in Config.Tables
 	merged  bool                     // other tables have the same target
 	number  string                   // dual_writes.version_attribute, unless switched off
 
 	pattern  pattern           // nil: the table is named
 	text     string            // of the pattern
-	captures map[string]string // of a table that matches the pattern; nil: it stands for all that do
+	captures map[string]string // captures of a table that matches the pattern; nil: the entry stands for all that match
 }
 
 // Family is a column family: a garbage collection rule and, behind a colon, an aggregate, as in `cbt createtable families=`.
@@ -125,7 +128,7 @@ type Family struct {
 	Rule string `key:"rule" check:"mapping"` // garbage collection rule and, behind a colon, an aggregate, as in cbt: maxversions=1 || maxage=30d
 }
 
-// Rule says what becomes of the items that a condition matches.
+// Rule defines the cells of the items that a condition matches.
 type Rule struct {
 	Name    string   `key:"name" check:"mapping" omit:"true"`                      // name of the rule in messages and metrics
 	When    string   `key:"when" check:"condition" omit:"true"`                    // a DynamoDB condition with its values; default every item
@@ -137,7 +140,7 @@ type Rule struct {
 	Write   []Write  `key:"write" omit:"true"`                                     // several rows for one item, each with its own row_key, and optionally its own target table (to)
 }
 
-// Write is one of several rows that an item becomes.
+// Write is one of several rows of an item.
 type Write struct {
 	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table; default the entry's
 	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template
@@ -145,7 +148,8 @@ type Write struct {
 	Cell    Cell     `key:"cell" omit:"true"`                                      // the item becomes one cell of the row
 }
 
-// Column says where an attribute goes; "*" is every attribute that is not named.
+// Column defines the target column of an attribute; "*" stands for every attribute that is not
+// named.
 type Column struct {
 	Attribute string `key:"@" short:"to"`
 	To        string `key:"to" check:"mapping" required:"d"`                                                                                   // family:qualifier, or a family: then the column has the attribute's name
@@ -160,19 +164,20 @@ type Cell struct {
 	Only []string `key:"only" omit:"true" filled:"true"`            // the attributes to write; default all except drop_attributes
 }
 
-// TTL is the source's time-to-live attribute, and what follows from it.
+// TTL is the source's time-to-live attribute, and how items that expire are handled.
 type TTL struct {
 	Attribute string `key:"attribute" check:"mapping" omit:"true"`             // name of an attribute of type N, in seconds since 1970
 	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: garbage collection removes the cells; follow_deletes: DynamoDB's deletes are applied; keep: they are not applied (needs rules that use only the primary key)
 }
 
-// DualWrites says that the application writes the target tables too, beside this program.
+// DualWrites says that the application also writes the target tables.
 type DualWrites struct {
-	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"` // attribute of type N below 10^20 that the application raises with each conditional write of an item; it orders the writes of both
-	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"nothing else may write the target tables"` // longest time from a commit in DynamoDB to the application's write to Bigtable, retries included; images are asserted again after it
+	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"`     // attribute of type N below 10^20 that the application raises with each conditional write of an item; it orders the writes of both
+	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"no other program may write the target tables"` // longest time from a commit in DynamoDB to the application's write to Bigtable, retries included; images are asserted again after it
 }
 
-// Late is how long after its change in the source the application may still write the table's target; 0: nothing else writes it.
+// Late returns how long after its change in the source the application may still write the table's
+// target; 0: no other program writes it.
 func (c *Config) Late(t Table) time.Duration {
 	if t.DualWrites == "off" || c.DualWrites.VersionAttribute != "" {
 		return 0
@@ -180,10 +185,11 @@ func (c *Config) Late(t Table) time.Duration {
 	return c.DualWrites.Settle
 }
 
-// DualWritten reports whether the application writes the table's target too, in whichever of the two ways.
+// DualWritten reports whether the application also writes the table's target, with settle or with
+// version_attribute.
 func (c *Config) DualWritten(t Table) bool { return c.Late(t) > 0 || t.number != "" }
 
-// Backfill is the copy of the items that exist already.
+// Backfill configures the copy of existing items.
 type Backfill struct {
 	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker has); {table} is replaced by the source table's name
 	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirm that the exports have no filter, projection or key conditions, if DynamoDB cannot be asked
@@ -196,21 +202,21 @@ type Backfill struct {
 	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                          // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
-// Verify is the comparison of source and target.
+// Verify configures the comparison of source and target.
 type Verify struct {
 	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // share of the items, by a hash of their keys, whose rows are compared after a change
 	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sample of recent changes
 	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // how long after earlier changes were applied a differing row is read again
 }
 
-// Cutover is the day on which the application leaves the source.
+// Cutover configures the move of the application from DynamoDB to Bigtable.
 type Cutover struct {
 	ReadyWhen      ReadyWhen        `key:"ready_when"`                                       // gates that must be ready before the application's writes are frozen
 	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover waits for approval, its hours and its gates
 	Deadlines      CutoverDeadlines `key:"deadlines"`                                        // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
 	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`    // time between the two equal listings of a stream that prove a drain
 	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long after the switch the stream is watched for late writers
-	Hooks          CutoverHooks     `key:"hooks"`                                            // hooks that stop, switch and release the application; all three or none
+	Hooks          CutoverHooks     `key:"hooks"`                                            // hooks that freeze, switch and unfreeze the application; all three or none
 }
 
 // ReadyWhen are the gates of a cutover.
@@ -230,9 +236,10 @@ type CutoverDeadlines struct {
 	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until in-flight writes of replicator are rejected
 }
 
-// CutoverHooks are commands, whose paths begin beside the configuration, or https:// addresses.
+// CutoverHooks are commands, with paths relative to the configuration's folder, or https://
+// addresses.
 type CutoverHooks struct {
-	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and answers once none is in flight
+	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and answers when none is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
 	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
 	// how long one call may take. A call of freeze_writes also ends at the deadline of its step
@@ -247,7 +254,7 @@ type Relay struct {
 	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                      // message format: CloudEvents 1.0 in structured mode
 }
 
-// BadItem says what happens to an item that cannot be mapped or stored.
+// BadItem is the handling of an item that cannot be mapped or stored.
 type BadItem string
 
 const (
@@ -262,8 +269,8 @@ type Errors struct {
 	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"`     // the process stops above this number of parked items
 }
 
-// Topic is the topic to which parked items are published, projects/PROJECT/topics/TOPIC; "" if they
-// are not.
+// Topic returns the topic to which parked items are published, projects/PROJECT/topics/TOPIC; "" if
+// they are not published.
 func (e Errors) Topic() string {
 	topic, published := strings.CutPrefix(e.ParkTo, "pubsub://")
 	if !published {
@@ -278,16 +285,18 @@ type HTTP struct {
 	ShowKeys bool   `key:"show_keys" default:"false" oneof:"false" later:"true"`                        // false: keys are never shown
 }
 
-// Log says how the process logs to stderr.
+// Log configures the log on stderr.
 type Log struct {
 	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"` // lowest level that is logged
 	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: on a terminal text; elsewhere json for `run` and `relay` and with `-o json`, else text
 }
 
-// Where returns the place a value came from, by its path ("log.level", "tables[0].from"): a position in the file, "$NAME"
-// for an environment variable, the flag's name for a flag, or the zero Position for a default.
+// Where returns the position of a value, by its path ("log.level", "tables[0].from"): a position in
+// the file, "$NAME" for an environment variable, the flag's name for a flag, or the zero Position
+// for a default.
 func (c *Config) Where(path string) diag.Position { return c.where[path] }
 
-// notAvailable lists the keys that the format defines and this version does not implement, with what the version does
-// instead. They are refused rather than ignored, so that nobody believes an option to be in force.
+// notAvailable lists the keys that the format defines and this version does not implement, with the
+// behaviour of this version. They are refused rather than ignored, so that no operator relies on an
+// option without effect.
 var notAvailable = map[string]string{}

@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// checkHook refuses addresses that cannot be called. What a command is shows when it is probed.
+// checkHook refuses addresses that cannot be called. A command is checked when it is probed.
 func checkHook(s string) *fault {
 	const fix = "write an https:// address, or the path of an executable with its arguments"
 	if len(s) > longestText {
@@ -29,7 +29,7 @@ func checkHook(s string) *fault {
 	return &fault{diag.InvalidValue, "", "a hook is called by https, or by http on this machine", fix}
 }
 
-// ByStep are the hooks by their names.
+// ByStep returns the hooks by name.
 func (h CutoverHooks) ByStep() map[string]string {
 	return map[string]string{"freeze_writes": h.FreezeWrites, "switch": h.Switch, "unfreeze_writes": h.UnfreezeWrites}
 }
@@ -39,7 +39,8 @@ func (h CutoverHooks) Given() bool {
 	return h.FreezeWrites != "" || h.Switch != "" || h.UnfreezeWrites != ""
 }
 
-// checkHooks refuses a cutover that could begin and neither end nor go back.
+// checkHooks refuses an incomplete set of hooks: a cutover could begin, but neither finish nor roll
+// back.
 func (d *decoder) checkHooks(c *Config) {
 	if !c.Cutover.Hooks.Given() {
 		return
@@ -52,10 +53,11 @@ func (d *decoder) checkHooks(c *Config) {
 	}
 }
 
-// shortListings is below which two equal listings say little of what the service has yet to show.
+// shortListings is the interval in seconds below which two equal listings are a weak proof of a
+// drain.
 const shortListings = 60
 
-// warnOfCutover tells of a proof that would be a weak one.
+// warnOfCutover warns of a weak proof of a drain.
 func warnOfCutover(c *Config) (found diag.List) {
 	if c.Cutover.Hooks.Given() && c.Cutover.ListingsApart.Seconds() < shortListings {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listings_apart"),

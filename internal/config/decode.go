@@ -18,10 +18,10 @@ type decoder struct {
 	env   Lookup
 	found diag.List
 	lines []string                 // of the file
-	where map[string]diag.Position // of each value given, and of each section and list entry
-	// written is how each value of the file stands there.
+	where map[string]diag.Position // of each given value, section and list entry
+	// written is the form of each value in the file.
 	written map[string]written
-	bad     map[string]bool // paths that were given but refused, and so are not "missing" as well
+	bad     map[string]bool // paths that were given but refused, and so are not also "missing"
 }
 
 func (d *decoder) at(n *yaml.Node) diag.Position {
@@ -112,7 +112,7 @@ func (d *decoder) list(f *field, n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// scalar decodes one value of the file: expand, then parse and check the text.
+// scalar decodes one value of the file: it expands variables, then parses and checks the result.
 func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" && n.Style == 0 {
 		d.bad[path] = true
@@ -137,12 +137,13 @@ func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 	d.written[path] = written{d.at(n), n.Style, text, d.lines[min(n.Line-1, len(d.lines)):]}
 }
 
-// text stores a value that comes from the file, a variable or a flag. An empty one counts as not given.
+// text stores a value that comes from the file, a variable or a flag. An empty value counts as not
+// given.
 func (d *decoder) text(f *field, text string, v reflect.Value, path string, from diag.Position) {
 	if text == "" {
 		return
 	}
-	if !utf8.ValidString(text) { // the file is, and so a variable or flag brought it
+	if !utf8.ValidString(text) { // the file is valid, so a variable or flag is not
 		d.fault(&fault{diag.InvalidValue, "not UTF-8 text", "one of its bytes is not part of any UTF-8 character", "set the variable or flag to text in UTF-8"}, from, path, "")
 		return
 	}
@@ -153,7 +154,7 @@ func (d *decoder) text(f *field, text string, v reflect.Value, path string, from
 	d.where[path] = from
 }
 
-// fault reports what is wrong with a value, now that its place is known.
+// fault reports a fault in a value at its position.
 func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {
 	d.bad[path] = true
 	what := err.what
@@ -163,7 +164,8 @@ func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {
 	d.report(diag.Error{Code: err.code, Pos: pos, What: path + ": " + what, Cause: err.cause, Fix: err.fix})
 }
 
-// unknown reports a key that the section does not have: one that this version lacks, one that belongs elsewhere, or a typo.
+// unknown reports a key that the section does not have: one that this version lacks, one of another
+// section, or a typo.
 func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 	e := diag.Error{Code: diag.UnknownKey, Pos: d.at(key), What: fmt.Sprintf("unknown key %s in %s", shown(key.Value), place(path)),
 		Cause: fmt.Sprintf("%s takes %s", place(path), strings.Join(f.keys(), ", "))}
@@ -180,9 +182,9 @@ func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 		e.Fix = fmt.Sprintf("did you mean %q? It is not available in this version", near)
 	case near != "":
 		e.Fix = fmt.Sprintf("did you mean %q?", near)
-		d.bad[join(path, near)] = true // given, in a way
+		d.bad[join(path, near)] = true // counts as given
 	case path == "" && len(owners) > 0:
-		// At the top level a key of a section most likely lost its indentation.
+		// At the top level, a key of a section has probably lost its indentation.
 		e.Fix = "did you mean " + alternatives(owners) + "?"
 	default:
 		e.Fix = "remove the key"
@@ -190,7 +192,8 @@ func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 	d.report(e)
 }
 
-// entryPath is the path below which the keys of the section or list entry stand: "", "target", "tables[]".
+// entryPath returns the path of the parent of the keys of a section or list entry: "", "target",
+// "tables[]".
 func (f *field) entryPath() string {
 	switch f.kind {
 	case list:
@@ -247,7 +250,8 @@ func ownersOf(f *field, key string) []string {
 	return owners
 }
 
-// notAvailableIn returns the keys directly below a path that the format defines and this version lacks, in stable order.
+// notAvailableIn returns the keys directly below a path that the format defines but this version
+// lacks, in stable order.
 func notAvailableIn(path string) []string {
 	var keys []string
 	for known := range notAvailable {

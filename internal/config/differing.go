@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Differing are the paths of the keys, "source.poll" or "tables[0].to", whose effective values differ from those of another
-// configuration, in order.
+// Differing returns the paths of the keys ("source.poll", "tables[0].to") whose effective values
+// differ from those of another configuration, in order.
 func (c *Config) Differing(from *Config) ([]string, error) {
 	mine, err := c.Document()
 	if err != nil {

@@ -32,7 +32,7 @@ func document(file string, content []byte) (*yaml.Node, *diag.Error) {
 	case errors.Is(err, io.EOF):
 		root := first.Content[0]
 		if root.Tag == "!!null" && root.Value == "" {
-			root.Line, root.Column = 1, 1 // the parser puts a document of nothing behind the last line
+			root.Line, root.Column = 1, 1 // the parser places an empty document after the last line
 		}
 		return root, nil
 	case err != nil:
@@ -64,9 +64,10 @@ func notUTF8(file string, content []byte) *diag.Error {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line [0-9]+: )?`)
 
-// syntaxError finds the place of a syntax error. The parser's own message names no column, and its line is that of the
-// surrounding block, one too low, or absent, depending on the error. But the parser reads forward only: the line to blame is
-// the one that, added to the lines before it, brings the error about.
+// syntaxError finds the position of a syntax error. The parser's message has no column. Its line is
+// the line of the surrounding block, one too low, or missing, depending on the error. But the
+// parser only reads forward. So syntaxError searches for the first line that, after the lines
+// before it, causes the error.
 func syntaxError(file string, content []byte, err error) *diag.Error {
 	problem := func(text []byte) string {
 		decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -93,7 +94,7 @@ func syntaxError(file string, content []byte, err error) *diag.Error {
 		What: "the file is not valid YAML", Cause: cause, Fix: fix, Err: err}
 }
 
-// refuseFeatures reports, all over the document, what YAML allows and this configuration does not.
+// refuseFeatures reports all YAML features in the document that this configuration does not allow.
 func (d *decoder) refuseFeatures(n *yaml.Node) {
 	refuse := func(what, fix string) {
 		d.report(diag.Error{Code: diag.YAMLRefused, Pos: d.at(n), What: what, Cause: "this file must be plain YAML: " +

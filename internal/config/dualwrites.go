@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// checkDualWrites refuses what two writers cannot write beside each other: cells whose time or number says something else than when
-// the item was changed.
+// checkDualWrites refuses cells that two writers cannot both write: cells whose time or number is
+// not the time of the change.
 func (d *decoder) checkDualWrites(c *Config) {
 	if attribute := c.DualWrites.VersionAttribute; attribute != "" && c.DualWrites.Settle > 0 {
 		d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: c.Where("dual_writes"), What: "dual_writes has both settle and version_attribute",
@@ -68,7 +68,7 @@ func (t *Table) folds() bool {
 	return false
 }
 
-// warnOfDualWrites says what the application must not do.
+// warnOfDualWrites warns of writes that the application must not make.
 func warnOfDualWrites(c *Config) (found diag.List) {
 	for i := range c.Tables {
 		if t := &c.Tables[i]; c.DualWritten(*t) && t.folds() {

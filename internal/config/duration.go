@@ -13,7 +13,8 @@ const day = 24 * time.Hour
 
 var (
 	days = regexp.MustCompile(`^([0-9]+(?:\.[0-9]{1,6})?)d(.*)$`)
-	// hours has the form of what time.ParseDuration takes; it refuses one that is too long like any other text.
+	// hours matches durations of time.ParseDuration; ParseDuration refuses one that is too long
+	// like any other invalid text.
 	hours = regexp.MustCompile(`^(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+$`)
 )
 

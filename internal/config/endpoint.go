@@ -10,16 +10,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Allowed are the endpoints that the command line accepts besides those of the clouds.
+// Allowed says which endpoints the command line accepts besides those of the clouds.
 type Allowed struct {
 	Emulator bool // --allow-emulator
 	Insecure bool // --allow-insecure-endpoint
 }
 
-// Anything is for commands that only read: they name an emulator, and do not refuse it.
+// Anything is for commands that only read: they accept every endpoint, and show an emulator's
+// address.
 var Anything = Allowed{Emulator: true, Insecure: true}
 
-// isLoopback tells whether a host is this machine by definition: an address of the loopback, or a name that is reserved for it (RFC 6761).
+// isLoopback reports whether a host is always this machine: a loopback address, or a name that is
+// reserved for it (RFC 6761).
 func isLoopback(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
@@ -29,7 +31,8 @@ func isLoopback(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// checkEndpoint judges an endpoint that replaces one of Amazon's; where is the setting that names it.
+// checkEndpoint checks an endpoint that replaces an AWS endpoint; where is the setting that names
+// it.
 func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)

@@ -6,11 +6,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// emulators are the variables that Google's clients honour without being asked to.
+// emulators are the variables that Google's clients follow by default.
 var emulators = []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"}
 
-// CheckEnvironment finds settings of the environment, and of the AWS profile that it names, that would silently send data
-// to the wrong place. An empty variable counts as not set, as the vendors' clients have it.
+// CheckEnvironment finds settings of the environment, and of its AWS profile, that would silently
+// send data to the wrong place. As in the vendors' clients, an empty variable counts as not set.
 func CheckEnvironment(env Lookup, allowed Allowed) diag.List {
 	found := checkProxies(env)
 	set := func(name string) string {

@@ -15,13 +15,13 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // expand replaces the variables in the text of one value:
 //
 //	${NAME}           the variable, which must be set; it may be empty
-//	${NAME:-default}  the variable, or the default when it is not set or empty
-//	${NAME:?message}  the variable, or an error with the message when it is not set or empty
-//	$$                one dollar sign, inside a default or a message too
+//	${NAME:-default}  the variable, or the default if it is not set or empty
+//	${NAME:?message}  the variable, or an error with the message if it is not set or empty
+//	$$                one dollar sign, also inside a default or a message
 //
-// A dollar sign before anything else stands for itself. Because this works on a value that was parsed already, whatever a
-// variable holds stays one value: it cannot add keys, end a quote or start a comment. The value of a variable is not
-// expanded again.
+// A dollar sign before any other character stands for itself. The YAML is parsed before the
+// expansion, so the text of a variable always stays within one value: it cannot add keys, end a
+// quote or start a comment. The value of a variable is not expanded again.
 func expand(s string, env Lookup) (string, *fault) {
 	var out strings.Builder
 	for {
@@ -52,7 +52,7 @@ func expand(s string, env Lookup) (string, *fault) {
 	}
 }
 
-// variable evaluates what stands between ${ and }.
+// variable evaluates the expression between ${ and }.
 func variable(expression string, env Lookup) (string, *fault) {
 	name, argument, hasArgument := strings.Cut(expression, ":")
 	if !variableName.MatchString(name) {

@@ -7,14 +7,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// declared is a family of a target table as an entry declares it.
+// declared is a family of a target table, as declared by an entry.
 type declared struct {
 	table  *Table
 	family transform.Family
 }
 
-// checkFamilies checks that entries with one target table declare its families alike. A family has one rule: under that of the other
-// entry, cells could be collected while their items live.
+// checkFamilies checks that entries with one target table declare its families alike. A family has
+// one rule. Under the other entry's rule, cells could be collected while their items exist.
 func (d *decoder) checkFamilies(specs []transform.Spec, tables []*Table) {
 	type name struct{ target, family string }
 	first := map[name]declared{}
@@ -34,7 +34,7 @@ func (d *decoder) checkFamilies(specs []transform.Spec, tables []*Table) {
 	}
 }
 
-// differs tells of a family that an earlier entry declares in another way.
+// differs returns the error for a family that an earlier entry declares differently.
 func (e declared) differs(earlier declared, target string) *diag.Error {
 	return &diag.Error{Code: diag.FamilyDiffers, Pos: e.at(),
 		What: fmt.Sprintf("family %s of target %s is %s for table %s, and %s for table %s", e.family.Name, target, earlier.family.Rule(), earlier.table.From, e.family.Rule(), e.table.From),
@@ -43,7 +43,7 @@ func (e declared) differs(earlier declared, target string) *diag.Error {
 		Fix: "give one of them its own family or target, or declare the family the same way in both entries"}
 }
 
-// at is where the family is declared; without a declaration it is the entry.
+// at returns the position of the family's declaration, or of the entry if it has none.
 func (e declared) at() diag.Position {
 	return e.table.place(fmt.Sprintf("tables[%d].families.%s", e.table.index, e.family.Name), 0)
 }

@@ -10,7 +10,7 @@ type TemplateFunction struct {
 	Order   string `json:"order"` // kept, reversed or lost
 }
 
-// TemplateFunctions are all that there are.
+// TemplateFunctions returns all functions.
 func TemplateFunctions() []TemplateFunction {
 	var list []TemplateFunction
 	for _, f := range transform.Functions() {

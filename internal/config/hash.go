@@ -12,25 +12,27 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// mappingFormat is raised when the same configuration begins to mean other cells, so that an upgrade cannot continue a
-// ledger whose rows were written in another form.
+// mappingFormat rises when the same configuration begins to produce other cells. So an upgrade
+// cannot continue a ledger whose rows were written in the earlier form.
 const mappingFormat = 1
 
-// meaning is what a mapping says, in one form for all spellings of it: with defaults written out, templates, conditions and rules of
-// families as they print what was read of them, and sorted where order says nothing. The order of rules and of writes stays, and so does
-// that of a condition's parts. Names of rules are for people and metrics alone.
+// meaning is the normal form of a mapping, equal for all spellings of it. Defaults are written out,
+// and lists without a significant order are sorted. Templates, conditions and family rules are
+// printed from their parsed form. The order of rules, of writes and of the parts of a condition
+// stays. Names of rules are left out, because they are only for people and metrics.
 type meaning struct {
 	Families []meantFamily
 	Drop     []string
 	Rules    []meantRule
-	Expire   []string // the attribute and what follows from it; nil if nothing does
+	Expire   []string // the attribute and the handling of expired items; nil without either
 	Merged   bool
-	// The preset's row key depends on the key schema, which is not known here.
+	// The preset's row key depends on the key schema, which is unknown here.
 	Preset string
-	// What is kept of cells that were there before is no matter of cells that are written: but rows of both kinds in one table would
-	// tell their readers different things.
+	// Kept older cells do not change the cells that are written. But readers of one table must not
+	// meet rows with and without a history.
 	KeepVersions bool
-	// VersionAttribute ranks the writes of both; what has none reads as before.
+	// VersionAttribute orders the writes of both. Without it the hash is the same as before the
+	// option existed.
 	VersionAttribute string `json:",omitempty"`
 }
 
@@ -55,7 +57,7 @@ type meantCell struct {
 	Only              []string // nil: everything
 }
 
-// meaning is what the table's mapping says.
+// meaning returns the normal form of the table's mapping.
 func (t *Table) meaning() meaning {
 	spec, _ := t.spec(nil)
 	m := meaning{Drop: asSet(spec.Drop), Merged: t.merged, Preset: t.Preset, KeepVersions: spec.KeepVersions, VersionAttribute: spec.VersionAttribute}
@@ -81,7 +83,7 @@ func (t *Table) meaning() meaning {
 	return m
 }
 
-// meantBy is what a write of a spec says.
+// meantBy returns the normal form of a write of a spec.
 func meantBy(w transform.Write, spec transform.Spec) meantWrite {
 	said := meantWrite{Table: cmp.Or(w.Table, spec.Table), Columns: slices.Clone(w.Columns)}
 	if w.RowKey != nil {
@@ -97,13 +99,14 @@ func meantBy(w transform.Write, spec transform.Spec) meantWrite {
 	return said
 }
 
-// asSet is the names of a list whose order says nothing.
+// asSet returns the names of a list whose order has no meaning.
 func asSet(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
-// Hash identifies what determines the cells of a table: the form of the mapping, the source or its pattern, the target and the rules. The
-// ledger keeps it and refuses to go on under another one. It is 32 hex digits, with an n behind them where versions carry a number of the
-// application's, and stable across releases and machines; it
-// depends on nothing else of the configuration, so that limits and log levels can change freely.
+// Hash identifies everything that determines the cells of a table: the form of the mapping, the
+// source or its pattern, the target and the rules. The ledger stores it and refuses to continue
+// under another one. It has 32 hex digits, and an n after them if versions carry a number of the
+// application's. It is the same in all releases and on all machines. It depends on nothing else in
+// the configuration, so limits and log levels can change freely.
 func (c *Config) Hash(t Table) string {
 	h := sha256.New()
 	var number [8]byte
@@ -115,17 +118,17 @@ func (c *Config) Hash(t Table) string {
 	}
 	text, err := json.Marshal(t.meaning())
 	if err != nil {
-		panic("config: " + err.Error()) // of plain structs of texts
+		panic("config: " + err.Error()) // cannot fail for plain structs of strings
 	}
 	for _, part := range []string{from, t.To, string(text)} {
-		// With its length, so that no two lists of parts read the same.
+		// With the length, so that no two lists of parts give the same bytes.
 		binary.BigEndian.PutUint64(number[:], uint64(len(part)))
 		h.Write(number[:])
 		h.Write([]byte(part))
 	}
 	hash := hex.EncodeToString(h.Sum(nil)[:16])
 	if t.number != "" {
-		hash += "n" // checkpoint.CheckRanked: there is no way back
+		hash += "n" // checkpoint.CheckRanked: this cannot be undone
 	}
 	return hash
 }

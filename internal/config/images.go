@@ -8,13 +8,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// ofTable stands for the source table's name in the address of a source.
+// ofTable stands for the source table's name in the address of a load source.
 const ofTable = "{table}"
 
-// images is the form of what checkImages takes, as far as editors can tell.
+// images is the pattern of what checkImages accepts, for editors.
 var images = source.Form()
 
-// checkImages takes what the first load of a table may copy.
+// checkImages checks the source of a table's first load.
 func checkImages(s string) *fault {
 	plain := strings.ReplaceAll(s, ofTable, "table")
 	if strings.ContainsAny(plain, "{}") {
@@ -26,7 +26,7 @@ func checkImages(s string) *fault {
 	return nil
 }
 
-// LoadsFrom is the address of what the table's first load copies; "" if it scans the table.
+// LoadsFrom returns the address of the source of the table's first load; "" if it scans the table.
 func (c *Config) LoadsFrom(t Table) string {
 	from := c.written(&t)
 	if source.Scans(from) {
@@ -35,7 +35,8 @@ func (c *Config) LoadsFrom(t Table) string {
 	return strings.ReplaceAll(from, ofTable, t.From)
 }
 
-// checkExports refuses that two tables are copied from one export: it is of one.
+// checkExports refuses two tables that would be copied from one export, because an export holds one
+// table.
 func (d *decoder) checkExports(c *Config) {
 	if d.bad["backfill.from"] || d.bad["tables"] {
 		return
@@ -71,7 +72,7 @@ func (d *decoder) checkExports(c *Config) {
 	}
 }
 
-// written is where the table's first load reads as it stands in the file.
+// written returns the source of the table's first load as the file gives it.
 func (c *Config) written(t *Table) string {
 	if t.BackfillFrom != "" {
 		return t.BackfillFrom

@@ -10,11 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Capacity limits what loads read of a table: a share of its provisioned read capacity ("25%"), or
-// read units a second ("500"). Empty is no limit.
+// Capacity limits the reads of loads from a table: a share of its provisioned read capacity
+// ("25%"), or read units a second ("500"). Empty means no limit.
 type Capacity string
 
-// Percent is a share in percent ("70%"). Empty is none.
+// Percent is a share in percent ("70%"). Empty means none.
 type Percent string
 
 var (
@@ -22,7 +22,7 @@ var (
 	capacity = regexp.MustCompile(`^[0-9]{1,9}(?:\.[0-9]{1,3})?%?$`)
 )
 
-// ParseCapacity reads a Capacity that does not come from a file; the error says how it is written.
+// ParseCapacity parses a Capacity that does not come from a file; the error shows the valid forms.
 func ParseCapacity(s string) (Capacity, error) {
 	if f := checkCapacity(s); f != nil {
 		return "", fmt.Errorf("%s: %s", f.cause, f.fix)
@@ -30,7 +30,7 @@ func ParseCapacity(s string) (Capacity, error) {
 	return Capacity(s), nil
 }
 
-// ParsePercent reads a Percent that does not come from a file; the error says how it is written.
+// ParsePercent parses a Percent that does not come from a file; the error shows the valid form.
 func ParsePercent(s string) (Percent, error) {
 	if f := checkPercent(s); f != nil {
 		return "", fmt.Errorf("%s: %s", f.cause, f.fix)
@@ -38,7 +38,7 @@ func ParsePercent(s string) (Percent, error) {
 	return Percent(s), nil
 }
 
-// Share is the percentage as a part of 1; false if there is none.
+// Share returns the percentage as a fraction of 1; false if there is none.
 func (p Percent) Share() (float64, bool) {
 	m := percent.FindStringSubmatch(string(p))
 	if m == nil {
@@ -48,12 +48,12 @@ func (p Percent) Share() (float64, bool) {
 	return n / 100, err == nil
 }
 
-// IsShare reports whether the limit is a share of what a table has provisioned.
+// IsShare reports whether the limit is a share of a table's provisioned capacity.
 func (c Capacity) IsShare() bool { return strings.HasSuffix(string(c), "%") }
 
-// UnitsPerSecond is the limit for a table with so many provisioned read units a second, 0 if it is
-// billed per request. It is false if there is no limit, which a share of a table without
-// provisioned capacity is.
+// UnitsPerSecond returns the limit for a table with the given provisioned read units a second, 0 if
+// it is billed per request. It returns false without a limit. A share of a table without
+// provisioned capacity is no limit.
 func (c Capacity) UnitsPerSecond(provisioned int64) (float64, bool) {
 	if share, ok := Percent(c).Share(); ok {
 		return share * float64(provisioned), provisioned > 0
@@ -91,7 +91,7 @@ func checkPercent(s string) *fault {
 	return &fault{diag.InvalidValue, "", cause, fix}
 }
 
-// checkLoads checks what of backfill and of the tables has to fit together.
+// checkLoads checks that the settings of backfill and of the tables fit together.
 func (d *decoder) checkLoads(c *Config) {
 	expires := func(t Table) bool { return t.TTL.Attribute != "" }
 	if c.Backfill.SkipExpired && len(c.Tables) > 0 && !slices.ContainsFunc(c.Tables, expires) && !d.bad["tables"] {

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Examine returns everything that can be told of a configuration file without asking either end, mistakes and warnings alike, in
-// reading order. An error says why the file cannot be read.
+// Examine returns all findings about a configuration file, errors and warnings, in reading order,
+// without requests to either database. An error says why the file cannot be read.
 func Examine(path string, env Lookup, flags ...Flag) (diag.List, error) {
 	content, err := open(path)
 	if err != nil {
@@ -23,8 +23,9 @@ func Examine(path string, env Lookup, flags ...Flag) (diag.List, error) {
 	return sorted(slices.Concat(found, Lint(c))), nil
 }
 
-// Lint returns what is worth knowing about a configuration that loads, without asking either end. All findings are warnings:
-// what must not run does not load. Their positions are those of the keys concerned.
+// Lint returns the warnings about a valid configuration, without requests to either database. It
+// returns no errors, because Load refuses what must not run. Their positions are those of the keys
+// concerned.
 func Lint(c *Config) diag.List {
 	var found diag.List
 	if c.Source.Region != "" {
@@ -32,7 +33,7 @@ func Lint(c *Config) diag.List {
 			found = append(found, e)
 		}
 	}
-	if c.Target.View == "" && len(c.Tables) > 0 { // a view shows the mapped families alone
+	if c.Target.View == "" && len(c.Tables) > 0 { // a view shows only the mapped families
 		families := readerFamilies(c)
 		found = append(found, &diag.Error{
 			Code: diag.TombstonesVisible, Warning: true, Pos: c.Where("tables"),
@@ -49,15 +50,15 @@ func Lint(c *Config) diag.List {
 	return append(append(found, warnOfDualWrites(c)...), warnOfCutover(c)...)
 }
 
-// Warnings are what is worth knowing of the table's mapping. Without a key schema it is what can be told without; with one, it is also
-// which rules make items move.
+// Warnings returns the warnings about the table's mapping. Without a key schema, warnings that need
+// it are missing: the rules that make items move.
 func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 	if t.plain() && !t.merged {
 		return nil
 	}
 	b := t.read(primaryKey)
 	if len(b.unread) > 0 {
-		return nil // a rule that cannot be read is told as such
+		return nil // an unreadable rule has its own error
 	}
 	var found diag.List
 	for _, f := range transform.Check(b.spec) {
@@ -68,7 +69,7 @@ func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 	return found
 }
 
-// readerFamilies are the families that readers of the first target should ask for.
+// readerFamilies returns the families that readers of the first target should read.
 func readerFamilies(c *Config) []string {
 	if len(c.Tables) == 0 {
 		return []string{DataFamily}

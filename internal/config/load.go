@@ -19,10 +19,10 @@ import (
 // pathVariable names the environment variable that names the configuration file.
 const pathVariable = "REPLICATOR_CONFIG"
 
-// maxBytes bounds the file. The largest sensible one, thousands of tables, is far below.
+// maxBytes bounds the size of the file. Even a file with thousands of tables is far smaller.
 const maxBytes = 1 << 20
 
-// defaultPaths are tried in order when neither flag nor variable names a file.
+// defaultPaths are tried in order if neither flag nor variable names a file.
 var defaultPaths = []string{"replicator.yaml", "/etc/replicator/replicator.yaml"}
 
 // Flag is a value given on the command line for a key of the configuration.
@@ -46,8 +46,9 @@ func variables() []override {
 	return found
 }
 
-// Find returns the path of the configuration file: the flag's, else $REPLICATOR_CONFIG, else the first that exists of
-// ./replicator.yaml and /etc/replicator/replicator.yaml. A file that was named is not checked for existence here.
+// Find returns the path of the configuration file: the flag's, else $REPLICATOR_CONFIG, else the
+// first that exists of ./replicator.yaml and /etc/replicator/replicator.yaml. It does not check
+// that a named file exists.
 func Find(flag string, env Lookup) (string, error) { return find(flag, env, defaultPaths) }
 
 func find(flag string, env Lookup, paths []string) (string, error) {
@@ -58,7 +59,7 @@ func find(flag string, env Lookup, paths []string) (string, error) {
 		return path, nil
 	}
 	for _, path := range paths {
-		// Whatever else prevents reading, Load reports better: a file that exists must not be passed over.
+		// Load reports other read errors better: an existing file must not be skipped.
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			return path, nil
 		}
@@ -77,7 +78,7 @@ func Load(path string, env Lookup, flags ...Flag) (*Config, error) {
 	return Parse(path, content, env, flags...)
 }
 
-// open is read with what is told of its failure.
+// open reads the file, and explains a failure.
 func open(path string) ([]byte, error) {
 	content, err := read(path)
 	if err != nil {
@@ -91,7 +92,7 @@ func open(path string) ([]byte, error) {
 }
 
 func read(path string) ([]byte, error) {
-	// A pipe that nobody writes to would keep an open for reading waiting.
+	// Without O_NONBLOCK, the open of a pipe without a writer would block.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func read(path string) ([]byte, error) {
 	return content, err
 }
 
-// Parse is Load for a text in hand. The file names it in messages.
+// Parse does the same as Load for a given text. File is its name in messages.
 func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, error) {
 	c, found := parse(file, content, env, flags)
 	if err := found.Err(); err != nil {
@@ -119,7 +120,8 @@ func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, err
 	return c, nil
 }
 
-// parse returns what could be understood, nil if the text is no YAML, and every mistake.
+// parse returns the understood part of the configuration, nil if the text is not YAML, and every
+// mistake.
 func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag.List) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	d := &decoder{file: file, env: env, lines: strings.Split(string(content), "\n"),
@@ -187,7 +189,8 @@ func (d *decoder) overlay(v reflect.Value, flags []Flag) {
 	}
 }
 
-// required reports what has to be given and was not. A value that was refused is not reported as missing too.
+// required reports required keys that are not given. A refused value is not also reported as
+// missing.
 func (d *decoder) required(f *field, v reflect.Value, path string) {
 	for i := range f.fields {
 		sub := &f.fields[i]
@@ -239,7 +242,8 @@ func (d *decoder) checkParkTo(c *Config) {
 	}
 }
 
-// checkTables fills in what an entry takes over from elsewhere, and checks the entries against each other.
+// checkTables fills in the settings that an entry inherits, and checks the entries against each
+// other.
 func (d *decoder) checkTables(c *Config) {
 	sources, targets := map[string]int{}, map[string]int{} // name to index of the entry that has it
 	for i := range c.Tables {
@@ -265,13 +269,13 @@ func (d *decoder) checkTables(c *Config) {
 		sources[t.Glob()] = i
 		pos, ok := d.target(t, path)
 		if !ok {
-			d.bad[path] = true // and so has no mapping to check
+			d.bad[path] = true // so its mapping is not checked
 			continue
 		}
 		t.merged = t.merged || c.Target.Shared
 		for _, to := range t.targets() {
 			if first, ok := targets[to]; ok {
-				// Whether their rows can meet is checked with the mappings.
+				// checkMappings checks whether their rows can meet.
 				t.merged, c.Tables[first].merged = true, true
 			}
 			targets[to] = i
@@ -287,8 +291,8 @@ func (d *decoder) checkTables(c *Config) {
 	}
 }
 
-// target settles the target name of an entry, and returns the position to blame for it. It reports false when there is no
-// name to check further.
+// target determines the target name of an entry, and returns the position for errors about it. It
+// returns false if there is no name to check further.
 func (d *decoder) target(t *Table, path string) (diag.Position, bool) {
 	if d.bad[path+".to"] {
 		return diag.Position{}, false
@@ -318,7 +322,8 @@ func targetNameCause(from string) string {
 	return "Bigtable table names begin with a letter, a digit or '_'"
 }
 
-// sorted returns the findings in reading order: those of the file by position, then those of variables and flags.
+// sorted returns the findings in reading order: findings in the file by position, then findings in
+// variables and flags.
 func sorted(found diag.List) diag.List {
 	slices.SortStableFunc(found, func(a, b *diag.Error) int {
 		if (a.Pos.Line == 0) != (b.Pos.Line == 0) {

@@ -14,13 +14,13 @@ import (
 // DataFamily is the column family of the mapping without rules.
 const DataFamily = "d"
 
-// plain reports whether nothing is said of the mapping: each attribute is a column of DataFamily.
+// plain reports whether the entry has no mapping options: each attribute is a column of DataFamily.
 func (t *Table) plain() bool {
 	return len(t.Families) == 0 && len(t.Drop) == 0 && len(t.Rules) == 0 && t.Preset == "" && !t.KeepVersions && t.TTL == TTL{}
 }
 
-// Mapping is what the table's items become, given the source's key schema. The error is a diag.List with every finding, at its
-// place in the file.
+// Mapping returns the table's mapping, given the source's key schema. The error is a diag.List with
+// every finding and its position.
 func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
 	if t.plain() && !t.merged && t.number == "" {
 		return transform.NewMapping(t.From, t.To, DataFamily, primaryKey)
@@ -42,30 +42,32 @@ func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping
 	return transform.New(spec)
 }
 
-// RestoreMapping makes a mapping of what transform.Mapping.Describe says of it.
+// RestoreMapping rebuilds a mapping from the text of transform.Mapping.Describe.
 func RestoreMapping(text string) (*transform.Mapping, error) {
 	return transform.Restore(text, func(text string) (transform.Condition, error) { return expression.ParseWhen(text) })
 }
 
-// TargetFamilies are the families that the table's items are written to.
+// TargetFamilies returns the families to which the table's items are written.
 func (t *Table) TargetFamilies() []transform.Family {
 	spec, _ := t.spec(nil)
 	return spec.Families
 }
 
-// ExpiresByGC tells whether cells are stamped so that garbage collection takes them when their item expires.
+// ExpiresByGC reports whether cells get timestamps by which garbage collection removes them when
+// their item expires.
 func (t *Table) ExpiresByGC() bool { return expires[t.TTL.Expire] == transform.ExpireByGC }
 
-// Targets are the tables that the items are written to, each with the families it needs: To first, then those that rules name.
+// Targets returns the tables to which the items are written, with the families that each needs:
+// first To, then the tables that rules name.
 func (t *Table) Targets() []transform.Target {
 	spec, _ := t.spec(nil)
 	return transform.Targets(spec)
 }
 
-// TargetNames are the names of the target tables, for people.
+// TargetNames returns the names of the target tables, for people.
 func (t *Table) TargetNames() string { return strings.Join(t.targets(), ", ") }
 
-// targets are To and the other tables that rules name.
+// targets returns To and the other tables that rules name.
 func (t *Table) targets() []string {
 	names := []string{t.To}
 	add := func(name string) {
@@ -82,7 +84,7 @@ func (t *Table) targets() []string {
 	return names
 }
 
-// FamiliesAs are the families to which rules write attributes in an encoding.
+// FamiliesAs returns the families to which rules write attributes in an encoding.
 func (t *Table) FamiliesAs(as transform.Encoding) []string {
 	spec, _ := t.spec(nil)
 	var names []string
@@ -98,7 +100,8 @@ func (t *Table) FamiliesAs(as transform.Encoding) []string {
 	return names
 }
 
-// rule returns the name of a rule, by its number from 0, and where it stands; the table's entry if there are no rules.
+// rule returns the name and position of a rule, by its number from 0; the table's entry if there
+// are no rules.
 func (t *Table) rule(n int) (string, diag.Position) {
 	path := fmt.Sprintf("tables[%d]", t.index)
 	if n < 0 || n >= len(t.Rules) {
@@ -114,14 +117,14 @@ func (t *Table) rule(n int) (string, diag.Position) {
 	return "rule " + name, t.where[fmt.Sprintf("%s.rules[%d]", path, n)]
 }
 
-// spec translates the configuration; the key schema is nil where it is not known. Findings are of what cannot be read, and of
-// presets; what can be read is checked by transform.Check.
+// spec translates the configuration into a transform.Spec; the key schema is nil if it is unknown.
+// The findings are about unreadable parts and presets. transform.Check checks the readable parts.
 func (t *Table) spec(primaryKey []transform.KeyAttribute) (transform.Spec, diag.List) {
 	b := t.read(primaryKey)
 	return b.spec, b.found
 }
 
-// read translates as spec does, and tells which rules could not be read.
+// read translates as spec does, and records which rules could not be read.
 func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 	b := &specBuilder{table: t, path: t.Path(), at: noRule, unread: t.refusedParts()}
 	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged, KeepVersions: t.KeepVersions, VersionAttribute: t.number,
@@ -156,7 +159,7 @@ func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 	return b
 }
 
-// noRule stands for what is of no rule in particular.
+// noRule stands for the parts that belong to no rule.
 const noRule = -1
 
 var expires = map[string]transform.Expire{"gc": transform.ExpireByGC, "keep": transform.KeepExpired}
@@ -168,11 +171,11 @@ type specBuilder struct {
 	spec  transform.Spec
 	found diag.List
 
-	at     int          // the rule that is translated, or noRule
-	unread map[int]bool // what could not be read: rules, and noRule for the rest
+	at     int          // the rule that is being translated, or noRule
+	unread map[int]bool // unreadable parts: rules, and noRule for the rest
 }
 
-// report tells of what stands at a path, unless the decoder has refused it: then it is only not there.
+// report adds a finding about the value at a path, unless the decoder already refused that value.
 func (b *specBuilder) report(code, path string, offset int, what, cause, fix string) {
 	b.unread[b.at] = true
 	if b.table.refused[b.path+path] {
@@ -181,7 +184,8 @@ func (b *specBuilder) report(code, path string, offset int, what, cause, fix str
 	b.found = append(b.found, &diag.Error{Code: code, Pos: b.table.place(b.path+path, offset), What: what, Cause: cause, Fix: fix})
 }
 
-// place is the position of a value, or of the nearest that was given, plus an offset into the text of a value.
+// place returns the position of a value, or of the nearest given one, plus an offset into the text
+// of the value.
 func (t *Table) place(path string, offset int) diag.Position {
 	if w, ok := t.written[path]; ok {
 		return w.place(offset)
@@ -292,7 +296,7 @@ func (b *specBuilder) template(text, path string, offset int) *transform.Templat
 	return t
 }
 
-// problems are the codes of what transform.Check finds.
+// problems maps the findings of transform.Check to codes.
 var problems = map[transform.Problem]string{
 	transform.BadRule: diag.RuleInvalid, transform.BadTemplate: diag.TemplateInvalid, transform.UndeclaredFamily: diag.FamilyUndeclared,
 	transform.CounterFamily: diag.CounterFamily, transform.SharedFamily: diag.SharedFamily, transform.NotInjective: diag.AddressAmbiguous,
@@ -300,7 +304,7 @@ var problems = map[transform.Problem]string{
 	transform.NoHistory: diag.HistoryImpossible, transform.KeepsNothing: diag.HistoryEmpty, transform.Outlives: diag.ExpiredStay,
 }
 
-// finding places what transform.Check found.
+// finding converts a finding of transform.Check to an error with a position.
 func (t *Table) finding(f transform.Finding) *diag.Error {
 	path := fmt.Sprintf("tables[%d]", t.index)
 	offset := 0
@@ -334,8 +338,9 @@ func (t *Table) finding(f transform.Finding) *diag.Error {
 	return e
 }
 
-// checkMappings checks what can be checked of mappings without the key schemas: each by itself, then those with one target
-// against each other, their families and their rows. What was refused already is no reason for further findings.
+// checkMappings checks mappings as far as possible without the key schemas: each by itself, then
+// the families and rows of those that share a target. Parts that were already refused cause no
+// further findings.
 func (d *decoder) checkMappings(c *Config) {
 	var specs []transform.Spec
 	var tables []*Table
@@ -367,14 +372,15 @@ func (d *decoder) checkMappings(c *Config) {
 	}
 }
 
-// ofOneRule are the problems that a rule has by itself, whatever the others are.
+// ofOneRule are the problems that a rule has regardless of the other rules.
 var ofOneRule = map[transform.Problem]bool{transform.BadRule: true, transform.BadTemplate: true, transform.UndeclaredFamily: true,
 	transform.CounterFamily: true, transform.NotInjective: true}
 
-// ofNoMapping are keys of an entry that say nothing of the mapping.
+// ofNoMapping are keys of an entry that do not belong to the mapping.
 var ofNoMapping = []string{".start", ".discover_every", ".dual_writes"}
 
-// refusedParts are the rules of which the decoder has refused something, and noRule if it refused anything else of the mapping.
+// refusedParts returns the rules in which the decoder has refused a value, and noRule if it refused
+// another part of the mapping.
 func (t *Table) refusedParts() map[int]bool {
 	parts := map[int]bool{}
 	for path, refused := range t.refused {

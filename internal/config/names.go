@@ -20,26 +20,30 @@ var (
 	// (docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html).
 	dynamoDBTable = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
-	// bigtableTable joins the form of Table.name and the 50 characters of CreateTableRequest.table_id
+	// bigtableTable combines the form of Table.name with the 50 characters of
+	// CreateTableRequest.table_id
 	// (cloud.google.com/bigtable/docs/reference/admin/rpc/google.bigtable.admin.v2).
 	bigtableTable = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
-	// authorizedView is the form of an authorized view's id: as a table's, says CreateAuthorizedViewRequest of the same page.
+	// authorizedView is the form of an authorized view's id: the same as for tables, according to
+	// CreateAuthorizedViewRequest on the same page.
 	authorizedView = bigtableTable
 
-	// resourceID admits every project, instance and app profile id, domain-scoped projects (example.com:shop) included.
-	// Google's own rules are narrower; emulators take anything, so the service decides about the rest.
+	// resourceID accepts all ids of projects (including domain-scoped ones, example.com:shop),
+	// instances and app profiles. Google's own rules are stricter, but emulators accept any id. The
+	// service checks the rest.
 	resourceID = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}$`)
 
 	awsRegion = regexp.MustCompile(`^[a-z0-9-]{2,40}$`)
-	// pubsubTopic is the form of a topic's name (cloud.google.com/pubsub/docs/pubsub-basics#resource_names). goog is checked by the service.
+	// pubsubTopic is the form of a topic's name
+	// (cloud.google.com/pubsub/docs/pubsub-basics#resource_names). The service checks for goog.
 	parkTo             = regexp.MustCompile(`^(state|pubsub://projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254})$`)
 	pubsubTopic        = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
 	pubsubSubscription = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/subscriptions/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
 	roleARN            = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
 )
 
-// checks are the named checks of the schema's texts. Each gets a value that is not empty.
+// checks are the named checks of the schema's strings. Each gets a non-empty value.
 var checks = map[string]func(string) *fault{
 	"version":        checkVersion,
 	"name":           checkName,
@@ -47,7 +51,7 @@ var checks = map[string]func(string) *fault{
 	"bigtable_table": checkBigtableTable,
 	"target_table":   checkTargetTable,
 	"resource": form(resourceID, "an id has at most 100 letters, digits, '-', '_', '.' and ':'",
-		"write the id alone, without a path such as projects/…"),
+		"write only the id, without a path such as projects/…"),
 	"region": form(awsRegion, "an AWS region has only lower-case letters, digits and '-'", "write it like eu-west-1"),
 	"topic": form(pubsubTopic, "a topic is written projects/PROJECT/topics/TOPIC; TOPIC has 3 to 255 letters, digits and -_.~+%, begins with a letter and not with goog",
 		"write it like projects/my-project/topics/changes"),
@@ -61,12 +65,12 @@ var checks = map[string]func(string) *fault{
 	"capacity": checkCapacity,
 	"images":   checkImages,
 	"percent":  checkPercent,
-	// What it says is checked with the rest of the mapping.
+	// The mapping checks the content.
 	"mapping": checkMappingText,
-	// Its parser bounds it.
+	// The parser bounds its length.
 	"condition": func(string) *fault { return nil },
 	"view": form(authorizedView, "the id of an authorized view has 1 to 50 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'",
-		"write the id alone, like app"),
+		"write only the id, like app"),
 }
 
 func form(rule *regexp.Regexp, cause, fix string) func(string) *fault {
@@ -78,7 +82,8 @@ func form(rule *regexp.Regexp, cause, fix string) func(string) *fault {
 	}
 }
 
-// longestText bounds one text of a mapping: a row key has 4 KiB at most, and nothing of it is longer.
+// longestText bounds one string of a mapping: a row key has at most 4 KiB, and no part of it is
+// longer.
 const longestText = 4096
 
 func checkMappingText(s string) *fault {
@@ -133,7 +138,7 @@ func checkBigtableTable(s string) *fault {
 		"choose a name that follows the rule"}
 }
 
-// checkTargetTable is the check of a table entry's target.
+// checkTargetTable checks the target of a table entry.
 func checkTargetTable(s string) *fault {
 	if isPattern(s) {
 		return &fault{diag.InvalidValue, "", "a target is one table; only from: can be a pattern", "name one table, and put the parts of the source's name into row_key, as {$name}"}
@@ -141,7 +146,7 @@ func checkTargetTable(s string) *fault {
 	return checkBigtableTable(s)
 }
 
-// checkListen takes host:port with the host optional; port 0 lets the operating system choose.
+// checkListen accepts host:port with an optional host; with port 0 the operating system chooses.
 func checkListen(s string) *fault {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || strings.ContainsAny(host, " \t\r\n/") {
@@ -153,8 +158,8 @@ func checkListen(s string) *fault {
 	return nil
 }
 
-// unnamed is the name of a migration whose configuration gives none.
+// unnamed is the name of a migration whose configuration sets none.
 const unnamed = "default"
 
-// Unnamed reports whether the configuration leaves its migration the default name, as others may.
+// Unnamed reports whether the migration has the default name, which other migrations may have too.
 func (c *Config) Unnamed() bool { return c.Name == unnamed }

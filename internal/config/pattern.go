@@ -11,18 +11,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// discoverEvery is how often new tables of a pattern are looked for when nothing else is said.
+// discoverEvery is the default interval of the search for new tables of a pattern.
 const discoverEvery = 5 * time.Minute
 
-// maxCaptureDigits bounds {name:N}: a table's name has 255 characters, and numbers in names are dates and shards.
+// maxCaptureDigits bounds {name:N}: a table's name has at most 255 characters, and numbers in names
+// are dates and shards.
 const maxCaptureDigits = 18
 
 // pattern is a parsed pattern of table names: literals and captures.
 //
 //	Keyword_Search_Result_{keyword}_{year:4}_{month:2}
 //
-// {name:N} is exactly N digits, and {name} any text of at least one character. At most one capture is of that kind, so that a name can be
-// cut in one way only.
+// {name:N} matches exactly N digits, and {name} any text of at least one character. A pattern has
+// at most one {name}, so that a name can be split in only one way.
 type pattern []patternPart
 
 // patternPart is a literal or a capture.
@@ -32,7 +33,7 @@ type patternPart struct {
 	digits  int // of a capture; 0: any text
 }
 
-// patternError is what is wrong with a pattern, at so many bytes from its beginning.
+// patternError is an error in a pattern, and its offset in bytes.
 type patternError struct {
 	offset     int
 	cause, fix string
@@ -41,7 +42,7 @@ type patternError struct {
 // isPattern reports whether a name is a pattern.
 func isPattern(name string) bool { return strings.ContainsAny(name, "{}*") }
 
-// parsePattern reads a pattern.
+// parsePattern parses a pattern.
 func parsePattern(text string) (pattern, *patternError) {
 	var p pattern
 	open := ""
@@ -82,7 +83,7 @@ func parsePattern(text string) (pattern, *patternError) {
 	return p, nil
 }
 
-// literalFault is what is wrong with a character outside of captures.
+// literalFault returns the error for a character outside of captures.
 func literalFault(text string, at int) *patternError {
 	switch c := text[at]; {
 	case c == '*':
@@ -95,7 +96,7 @@ func literalFault(text string, at int) *patternError {
 	return nil
 }
 
-// parseCapture reads what stands in braces, which begins at an offset of the pattern.
+// parseCapture parses the text in braces that begins at an offset of the pattern.
 func parseCapture(text string, at int) (patternPart, *patternError) {
 	name, width, sized := strings.Cut(text, ":")
 	plain, dollar := strings.CutPrefix(name, "$")
@@ -118,7 +119,7 @@ func parseCapture(text string, at int) (patternPart, *patternError) {
 	return patternPart{name: name, digits: n}, nil
 }
 
-// digitsIn guesses how many digits were meant: \d{4}, 04, yyyy.
+// digitsIn guesses the intended number of digits: \d{4}, 04, yyyy.
 func digitsIn(width string) int {
 	number := strings.Trim(width, `\d{}+% `)
 	if n, err := strconv.Atoi(number); err == nil && n >= 1 && n <= maxCaptureDigits {
@@ -140,7 +141,7 @@ func captureName(name string) bool {
 	return name != ""
 }
 
-// match cuts a name into the pattern's parts; false if the name is none of the pattern's.
+// match splits a name into the pattern's parts; false if the name does not match.
 func (p pattern) match(name string) (map[string]string, bool) {
 	captures := map[string]string{}
 	i := 0
@@ -154,7 +155,7 @@ func (p pattern) match(name string) (map[string]string, bool) {
 	if i == len(p) {
 		return captures, name == ""
 	}
-	for j := len(p) - 1; j > i; j-- { // and from the back
+	for j := len(p) - 1; j > i; j-- { // then from the back
 		n := len(name) - p[j].width()
 		if n < 0 || !p[j].take(name[n:], captures) {
 			return nil, false
@@ -167,10 +168,10 @@ func (p pattern) match(name string) (map[string]string, bool) {
 
 func (p patternPart) open() bool { return p.name != "" && p.digits == 0 }
 
-// width is the length of what a part matches, unless it is open.
+// width returns the length of the text that a part matches, unless it is open.
 func (p patternPart) width() int { return len(p.literal) + p.digits }
 
-// take matches a text of the part's width.
+// take matches text of the part's width.
 func (p patternPart) take(text string, captures map[string]string) bool {
 	if p.name == "" {
 		return text == p.literal
@@ -179,8 +180,9 @@ func (p patternPart) take(text string, captures map[string]string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
-// glob is the pattern as policies of AWS write it: ? for every digit, and * for any text.
-// Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
+// glob returns the pattern in the form of AWS policies: ? for every digit, and * for any text.
+// Source:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
 func (p pattern) glob() string {
 	var b strings.Builder
 	for _, part := range p {
@@ -192,7 +194,7 @@ func (p pattern) glob() string {
 	return b.String()
 }
 
-// collapsed is the pattern with one * from the first part that varies to the end.
+// collapsed returns the pattern with one * from the first part that varies to the end.
 func (p pattern) collapsed() string {
 	if len(p) > 0 && p[0].name == "" {
 		return p[0].literal + "*"
@@ -210,7 +212,8 @@ func (p pattern) varies() []transform.Varying {
 	return out
 }
 
-// example are captures of a table that the pattern might match. Elevens are a month and a day of a month too.
+// example returns captures of a table that the pattern might match. Numbers consist of the digit 1,
+// because 11 is also a month and a day of a month.
 func (p pattern) example() map[string]string {
 	captures := map[string]string{}
 	for _, part := range p {
@@ -224,7 +227,8 @@ func (p pattern) example() map[string]string {
 	return captures
 }
 
-// Pattern is the pattern that the entry has, or that the table was found by; "" if the entry names its table.
+// Pattern returns the entry's pattern, or the pattern by which the table was found; "" if the entry
+// names its table.
 func (t *Table) Pattern() string {
 	if t.pattern == nil {
 		return ""
@@ -232,13 +236,15 @@ func (t *Table) Pattern() string {
 	return t.text
 }
 
-// Path is the place of the entry in the configuration, as Config.Where takes it: tables[0].
+// Path returns the entry's path in the configuration, as Config.Where takes it: tables[0].
 func (t *Table) Path() string { return fmt.Sprintf("tables[%d]", t.index) }
 
-// IsPattern tells an entry that stands for the tables whose names match from a table.
+// IsPattern reports whether the entry stands for all tables whose names match, and is not one of
+// these tables.
 func (t *Table) IsPattern() bool { return t.pattern != nil && t.captures == nil }
 
-// Glob is the source table's name; of a pattern with ? for each digit and * for any text, as policies of AWS write it.
+// Glob returns the source table's name, or a pattern in the form of AWS policies, with ? for each
+// digit and * for any text.
 func (t *Table) Glob() string {
 	if t.pattern == nil {
 		return t.From
@@ -246,7 +252,7 @@ func (t *Table) Glob() string {
 	return t.pattern.glob()
 }
 
-// Group is what the entry's tables are called together: a pattern up to its first part, and *.
+// Group returns the common name of the entry's tables: the pattern up to its first part, and *.
 func (t *Table) Group() string {
 	if t.pattern == nil {
 		return t.From
@@ -254,7 +260,7 @@ func (t *Table) Group() string {
 	return t.pattern.collapsed()
 }
 
-// table is the table of the given name, if the entry is for it.
+// table returns the table of the given name, if the entry is for it.
 func (t *Table) table(source string) (Table, bool) {
 	if t.pattern == nil {
 		return *t, t.From == source
@@ -268,8 +274,8 @@ func (t *Table) table(source string) (Table, bool) {
 	return found, true
 }
 
-// Table is the source table of the given name: the entry that names it or else, of the patterns that match it, the first. It is false for a
-// table that the configuration does not have.
+// Table returns the source table of the given name: the entry that names it, or else the first
+// pattern that matches it. It returns false if the configuration does not include the table.
 func (c *Config) Table(source string) (Table, bool) {
 	for _, named := range []bool{true, false} {
 		for i := range c.Tables {
@@ -288,7 +294,8 @@ func (c *Config) HasPatterns() bool {
 	return slices.ContainsFunc(c.Tables, func(t Table) bool { return t.IsPattern() })
 }
 
-// Expand is the list of tables in which those of the sources that a pattern matches, in the order of their names, stand in its place.
+// Expand returns the list of tables. It replaces each pattern by those of the sources that match
+// it, ordered by name.
 func (c *Config) Expand(sources []string) []Table {
 	sorted := slices.Compact(slices.Sorted(slices.Values(sources)))
 	var out []Table
@@ -307,7 +314,8 @@ func (c *Config) Expand(sources []string) []Table {
 	return out
 }
 
-// checkPattern parses the pattern of an entry and checks what goes with it. It reports false when there is none to use.
+// checkPattern parses the pattern of an entry and checks the keys that depend on it. It returns
+// false if there is no usable pattern.
 func (d *decoder) checkPattern(t *Table, path string) bool {
 	if !isPattern(t.From) {
 		if pos, given := d.where[path+".discover_every"]; given {

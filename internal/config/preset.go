@@ -7,12 +7,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// presetUtility is the layout of Google's batch utility, byte for byte but for members whose Java hashes share a bucket: the row key is the partition key, which is no column, and
-// values are written as: google_utility. The other preset is what the utility was meant to write: the row key is the whole primary
-// key, every attribute is written, as: flattened, and nothing is lost.
+// presetUtility is the layout of Google's batch utility, byte for byte, except for members whose
+// Java hashes share a bucket: the row key is the partition key, which is not a column, and values
+// are written as: google_utility. The other preset is the layout that the utility was meant to
+// write. Its row key is the whole primary key, every attribute is written, as: flattened, and no
+// attribute is lost.
 const presetUtility = "google-migration-utility"
 
-// preset completes the rules that give neither columns nor a cell. Without rules there is one for all items.
+// preset completes the rules that have neither columns nor a cell. Without rules it adds one for
+// all items.
 func (b *specBuilder) preset() {
 	t := b.table
 	if t.Preset == "" {
@@ -42,7 +45,8 @@ func (b *specBuilder) preset() {
 	}
 }
 
-// utilityKey makes the partition key the row key, once the key schema is known. A sort key is refused: the utility leaves it out.
+// utilityKey makes the partition key the row key, once the key schema is known. It refuses a sort
+// key, because the utility ignores it.
 func (b *specBuilder) utilityKey(w *transform.Write) {
 	key := b.spec.PrimaryKey
 	switch {

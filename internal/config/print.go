@@ -10,9 +10,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print writes the effective configuration as YAML that loads to the same configuration: every key with its value,
-// defaults included, in the order of the documentation; keys of mappings that say nothing are left out. What is not a default is followed by the place it came from. Values
-// of variables appear as they were expanded; the configuration has no secrets.
+// Print writes the effective configuration as YAML that loads to the same configuration: every key
+// with its value, including defaults, in the order of the documentation. Empty keys of mappings are
+// left out. A value that is not a default is followed by its position. Variables appear expanded;
+// the configuration has no secrets.
 func (c *Config) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
@@ -22,7 +23,8 @@ func (c *Config) Print(w io.Writer) error {
 	return encoder.Close()
 }
 
-// Document is the effective configuration for programs. The printed text is the one description of its values, durations included.
+// Document returns the effective configuration for programs. Values, including durations, have the
+// form in which Print writes them.
 func (c *Config) Document() (map[string]any, error) {
 	var text bytes.Buffer
 	if err := c.Print(&text); err != nil {
@@ -69,7 +71,7 @@ func (c *Config) scalarNode(f *field, v reflect.Value, path string) *yaml.Node {
 	value := f.format(v)
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: escapeDollars(value)}
 	if f.kind == text {
-		n.Tag = "!!str" // quoted where it would read as something else
+		n.Tag = "!!str" // quoted if it would parse as another type
 	}
 	switch from, given := c.where[path]; {
 	case given:

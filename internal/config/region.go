@@ -10,8 +10,8 @@ import (
 // regionsOf is the month of the list.
 const regionsOf = "November 2026"
 
-// CheckRegion warns of a region that AWS does not have; nil if it has it. It is no error: AWS adds regions, and an emulator has
-// any.
+// CheckRegion returns a warning about a region that AWS does not have, or nil. It is not an error,
+// because AWS adds regions and an emulator accepts any.
 func CheckRegion(name string, at diag.Position) *diag.Error {
 	for _, known := range awshost.Regions {
 		if name == known {

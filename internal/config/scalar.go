@@ -12,20 +12,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// fault is what is wrong with a value, before it is known where the value stands.
+// fault is an error in a value whose position is not known yet.
 type fault struct {
 	code  string
-	what  string // follows the path of the key; when empty, the value itself is named
+	what  string // follows the path of the key; if empty, the value itself is named
 	cause string
 	fix   string
 }
 
 var (
 	wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
-	anyDigits   = regexp.MustCompile(`^-?[0-9]+$`) // of a whole number that may be too large
+	anyDigits   = regexp.MustCompile(`^-?[0-9]+$`) // matches also a whole number that is too large
 )
 
-// set parses the text of a scalar into v and checks it. v is untouched when a fault is returned. The text is never empty.
+// set parses the text of a scalar into v and checks it. If it returns a fault, v is unchanged. The
+// text is never empty.
 func (f *field) set(v reflect.Value, s string) *fault {
 	if err := f.allowed(s); err != nil {
 		return err
@@ -56,7 +57,7 @@ func (f *field) allowed(s string) *fault {
 	for _, pattern := range f.later {
 		prefix, any := strings.CutSuffix(pattern, "*")
 		if s == pattern || any && strings.HasPrefix(s, prefix) {
-			if len(f.oneOf) == 0 { // a named check says what is available
+			if len(f.oneOf) == 0 { // a named check has the available values
 				known := checks[f.check](s)
 				return &fault{diag.NotAvailable, "value " + shown(s) + " is not available in this version", known.cause, known.fix}
 			}
@@ -139,7 +140,8 @@ func (f *field) format(v reflect.Value) string {
 	}
 }
 
-// mustInt and mustDuration read bounds out of struct tags; a bad one is a mistake in this package, found by any test.
+// mustInt and mustDuration parse bounds in struct tags. A bad bound is a bug of this package that
+// any test finds.
 func mustInt(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
@@ -156,7 +158,7 @@ func mustDuration(s string) time.Duration {
 	return d
 }
 
-// shown quotes a value for a message, cut to a length that fits a line.
+// shown quotes a value for a message, shortened to fit a line.
 func shown(s string) string {
 	const longest = 60
 	if runes := []rune(s); len(runes) > longest {

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// kind says what the configuration has at a key.
+// kind is the type of a configuration key.
 type kind int
 
 const (
 	section    kind = iota // keys and values
 	list                   // list of sections
-	dictionary             // sections by names that the user chooses, in the order of the file
+	dictionary             // sections with names that the user chooses, in the order of the file
 	texts                  // list of texts
 	text                   // one of the string types
 	truth                  // bool
@@ -28,9 +28,9 @@ type field struct {
 	kind   kind
 	index  int     // of the struct field
 	fields []field // of a section, or of the entries of a list or dictionary
-	short  *field  // of a dictionary: the key that a single value stands for
+	short  *field  // of a dictionary: the key that a single value sets
 	only   bool    // of a dictionary: entries are single values
-	omit   bool    // not printed when it says nothing
+	omit   bool    // not printed if it is empty
 	filled bool    // of texts: refused without an element
 
 	fallback string
@@ -43,14 +43,15 @@ type field struct {
 	unset    string
 }
 
-// nameKey tags the field that holds the name of a dictionary's entry; it is the first of its struct. Its tag short names the key
-// that an entry of a single value gives.
+// nameKey tags the field that holds the name of a dictionary's entry; it is the first of its
+// struct. Its tag short names the key that a single value sets.
 const nameKey = "@"
 
 // schema is the whole configuration as a section without a key.
 var schema = field{kind: section, fields: fieldsOf(reflect.TypeFor[Config](), "")}
 
-// fieldsOf derives the schema of a struct. It panics on a type the decoder cannot fill, which is a mistake in this package.
+// fieldsOf derives the schema of a struct. It panics on a type that the decoder cannot fill, which
+// is a bug of this package.
 func fieldsOf(t reflect.Type, prefix string) []field {
 	var fields []field
 	for i := range t.NumField() {

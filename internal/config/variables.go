@@ -13,16 +13,16 @@ import (
 // GoogleCredentials is the variable that names the file of credentials, for Google's libraries.
 const GoogleCredentials = "GOOGLE_APPLICATION_CREDENTIALS"
 
-// awsFiles are the variables that name a file for the AWS SDK. Its errors quote their values, and a
-// library may log them.
+// awsFiles are the variables that name a file for the AWS SDK. The SDK's errors quote their values,
+// and a library may log them.
 var awsFiles = []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}
 
-// proxies are the variables of proxies. Go prefers the first of each pair, and ignores one that it
-// cannot parse without a word (golang.org/x/net/http/httpproxy).
+// proxies are the variables for proxies. Go prefers the first of each pair, and silently ignores an
+// address that it cannot parse (golang.org/x/net/http/httpproxy).
 var proxies = [][]string{{"HTTPS_PROXY", "https_proxy"}, {"HTTP_PROXY", "http_proxy"}}
 
-// CheckAWSVariables finds what the AWS SDK could not use, before it is given the variable: its
-// value may be a secret, which the SDK's errors would tell.
+// CheckAWSVariables finds unusable values before the AWS SDK reads them: a value may be a secret,
+// and the SDK's errors would show it.
 func CheckAWSVariables(env Lookup) error {
 	found := checkProxies(env)
 	for _, name := range awsFiles {
@@ -42,8 +42,8 @@ func CheckGoogleVariables(env Lookup) error {
 	return append(checkProxies(env), checkFile(GoogleCredentials, value, diag.NoGCPCredentials)...).Err()
 }
 
-// checkFile refuses a setting that holds something else than the path of a file. Its value is not
-// shown: often it is what the file should hold.
+// checkFile refuses a setting whose value is not the path of a file. The value is not shown,
+// because it is often the secret that the file should hold.
 func checkFile(name, value, code string) diag.List {
 	holds := insteadOfPath(value)
 	if holds == "" {
@@ -51,7 +51,7 @@ func checkFile(name, value, code string) diag.List {
 	}
 	fix := "write its value to a file that only this user can read, and set " + name + " to the path of that file"
 	if holds == withNewline {
-		fix = "write the path alone; in a shell, $(…) removes a newline at the end"
+		fix = "write only the path; in a shell, $(…) removes a newline at the end"
 	}
 	return diag.List{{Code: code, What: name + " does not name a file", Cause: name + " " + holds, Fix: fix}}
 }
@@ -61,7 +61,7 @@ const withNewline = "ends with a newline, which is not part of the path"
 // webToken is the form of a JSON Web Token.
 var webToken = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$`)
 
-// insteadOfPath says what a value is that is not the path of a file, in words to follow the name of
+// insteadOfPath describes a value that is not the path of a file, in words that follow the name of
 // its variable; "" if it may be a path.
 func insteadOfPath(value string) string {
 	text := strings.TrimSpace(value)
@@ -82,10 +82,11 @@ func insteadOfPath(value string) string {
 	return ""
 }
 
-// isPath reports whether a text that names no file may be meant as a path, so that it can be shown.
+// isPath reports whether text that names no file may be intended as a path, so that it can be
+// shown.
 func isPath(text string) bool {
 	const longest, longestName = 1024, 255 // characters of a path and of each name in it, on the usual systems
-	const longestWord = 19                 // a name alone; keys and tokens are longer
+	const longestWord = 19                 // a single name; keys and tokens are longer
 	if len(text) > longest || strings.ContainsAny(text, "{}\"\r\n\x00") || len(text) > longestWord && !strings.ContainsAny(text, `/\.`) {
 		return false
 	}
@@ -102,8 +103,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// checkProxies refuses the address of a proxy that Go would ignore, or read as another host: all
-// requests would go past the proxy.
+// checkProxies refuses the address of a proxy that Go would ignore or parse as another host,
+// because all requests would then bypass the proxy.
 func checkProxies(env Lookup) (found diag.List) {
 	for _, names := range proxies {
 		for _, name := range names {
@@ -114,7 +115,7 @@ func checkProxies(env Lookup) (found diag.List) {
 			if !isProxy(value) {
 				found = append(found, &diag.Error{Code: diag.ProxyInvalid, What: name + " is not a URL (" + shown(WithoutPassword(value)) + ")"})
 			}
-			break // the other one is not looked at
+			break // the other one has no effect
 		}
 	}
 	return found
@@ -132,7 +133,8 @@ func isURL(value string) bool {
 	return err == nil && u.Hostname() != ""
 }
 
-// WithoutPassword is a URL as it may be shown, without what stands before the last @ of its host.
+// WithoutPassword returns a URL in a form that may be shown, without the part before the last @ of
+// its host.
 func WithoutPassword(address string) string {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {
@@ -146,8 +148,8 @@ func WithoutPassword(address string) string {
 	return address
 }
 
-// CABundle is the file of certificate authorities that the AWS SDK reads, and the setting that
-// names it; "" if there is none.
+// CABundle returns the setting that names a file of certificate authorities for the AWS SDK, and
+// the file's path; "" if there is none.
 func CABundle(env Lookup) (where, path string) {
 	e := endpointsOf(env)
 	if path := e.variable("AWS_CA_BUNDLE"); path != "" {

@@ -9,16 +9,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// written is how a value stands in the file, so that what is wrong within it has a place.
+// written is the form of a value in the file, so that an error within it has a position.
 type written struct {
 	at    diag.Position
 	style yaml.Style
 	text  string
-	lines []string // of the file, from the value's on
+	lines []string // of the file, from the value's line on
 }
 
-// place is where a text begins of which so many bytes are before the offset. What cannot be told, because the text stands in the file in
-// another form than it has (folded, with escapes or variables), is where the value begins.
+// place returns the position of an offset within a value; before is the text up to there. If the
+// text has another form in the file (folded, with escapes or variables), place returns the
+// beginning of the value.
 func (w written) place(offset int) diag.Position {
 	before := w.text[:min(offset, len(w.text))]
 	if w.style&yaml.LiteralStyle != 0 {
@@ -34,7 +35,8 @@ func (w written) place(offset int) diag.Position {
 	return pos
 }
 
-// inBlock is the place behind a part of a block, whose lines follow that of its sign, indented.
+// inBlock returns the position after a part of a block, whose lines follow the line of its sign,
+// indented.
 func (w written) inBlock(before string) diag.Position {
 	number := strings.Count(before, "\n")
 	line := strings.Split(w.text, "\n")[number]
@@ -47,7 +49,7 @@ func (w written) inBlock(before string) diag.Position {
 	return diag.Position{File: w.at.File, Line: w.at.Line + number + 1, Column: utf8.RuneCountInString(indent+within) + 1}
 }
 
-// line is a line of the file, counted from the value's.
+// line returns a line of the file, counted from the value's line.
 func (w written) line(n int) string {
 	if n >= len(w.lines) {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Conclude creates what is missing if that was asked for, and writes how it ended. Known is the
-// verdict if the user has read the reasons of it already, as checks that failed or as warnings.
+// Conclude creates the missing resources if requested, and writes the outcome. Known is the verdict
+// if the user has already read its reasons as failed checks or warnings.
 func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error) {
 	known = errors.Join(in.Failed...)
 	refused := d.refusal(in.question)
@@ -25,7 +25,7 @@ func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error
 		failed = in.apply(ctx, d)
 	case in.question.Apply:
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was created: fix the items marked ✗ first")
-	case known != nil: // what could not be looked at may be missing, too
+	case known != nil: // unchecked parts may be missing too
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed; fix the items marked ✗ first: this list may be incomplete")
 	case len(d.Create) > 0:
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed; `replicator plan --apply` creates what is listed")
@@ -35,8 +35,8 @@ func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error
 	return known, failed
 }
 
-// apply creates what was printed, with the very split keys that were printed. Somebody else may
-// create the same at once.
+// apply creates the printed resources, with exactly the printed split keys. Another process may
+// create the same at the same time.
 func (in *Input) apply(ctx context.Context, d *Document) error {
 	created := func(what string) {
 		d.Created = append(d.Created, what)

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// Document is plan's answer, for people and for programs.
+// Document is the result of plan, for people and for programs.
 type Document struct {
 	Schema   string             `json:"schema"` // replicator.plan/v1
 	Name     string             `json:"name"`
@@ -22,21 +22,21 @@ type Document struct {
 	Create   []Creation         `json:"create"`
 	Created  []string           `json:"created"` // by --apply
 	Tables   []Table            `json:"tables"`
-	Shared   []cost.Line        `json:"shared_cost"` // of all tables together
+	Shared   []cost.Line        `json:"shared_cost"` // costs of all tables together
 	Totals   []cost.Total       `json:"totals"`
 	Prices   Prices             `json:"prices"`
 	Warnings diag.List          `json:"warnings"`
 	Missing  *MissingPrivileges `json:"missing_iam"` // null if nothing is known to be missing
 
-	left bool // the application has left the source: there is nothing to plan
+	left bool // the application has left the source, so there is nothing to plan
 }
 
-// Creation is something that is missing and would be created.
+// Creation is a missing resource that would be created.
 type Creation struct {
 	Kind      string   `json:"kind"` // table, family, view, app_profile
 	Name      string   `json:"name"`
-	Families  []Family `json:"families,omitempty"` // of a table, or the one family
-	View      string   `json:"view,omitempty"`     // of a table that is created with it
+	Families  []Family `json:"families,omitempty"` // of a table, or only the missing family
+	View      string   `json:"view,omitempty"`     // view that is created with the table
 	Shows     []string `json:"shows,omitempty"`    // families of a view
 	SplitKeys []string `json:"split_keys,omitempty"`
 	Cluster   string   `json:"cluster,omitempty"` // of an app profile
@@ -54,26 +54,27 @@ type Table struct {
 	Items      int64          `json:"items"` // DynamoDB's count, up to six hours old
 	Bytes      int64          `json:"bytes"`
 	Billing    string         `json:"billing"`
-	Key        string         `json:"key,omitempty"` // ARN of the KMS key that encrypts the table; left out if that is DynamoDB's own
+	Key        string         `json:"key,omitempty"` // ARN of the KMS key that encrypts the table; left out for DynamoDB's own key
 	OpenShards *int           `json:"open_shards"`   // null if the stream could not be listed
 	Sampled    int            `json:"sampled"`
-	RowKeys    []string       `json:"row_keys"`            // ten of the sample
+	RowKeys    []string       `json:"row_keys"`            // up to ten of the sample
 	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason
-	Unmapped   []string       `json:"unmapped_attributes"` // of the sample, that are written to no cell
+	Unmapped   []string       `json:"unmapped_attributes"` // attributes of the sample that are written to no cell
 	Copy       Copy           `json:"copy"`
-	// Export is the export that the first load copies instead of a scan; null if it scans, or the
-	// export cannot be read.
+	// Export is the export that the first load copies instead of a scan; null if it scans, or if
+	// the export cannot be read.
 	Export *Export `json:"export"`
 	// DualWrites is null without dual_writes.
 	DualWrites *config.DualWay `json:"dual_writes"`
 	Cost       []cost.Line     `json:"cost"`
 	// MappingChange is null unless the ledger has another mapping.
 	MappingChange *MappingChange `json:"mapping_change"`
-	// NoWayBack is why rows could not be copied back to items after a cutover; empty: they could.
+	// NoWayBack lists why rows could not be copied back to items after a cutover; empty: they
+	// could.
 	NoWayBack []string `json:"no_way_back"`
 }
 
-// Export is one that the configuration names.
+// Export is an export that the configuration names.
 type Export struct {
 	Address string    `json:"address"`
 	At      time.Time `json:"at"` // the time of its content
@@ -87,7 +88,7 @@ type Copy struct {
 	Seconds       float64 `json:"seconds"`
 }
 
-// Prices says what the estimates rest on.
+// Prices holds the assumptions of the estimates.
 type Prices struct {
 	Estimate bool                  `json:"estimate"` // always true
 	Date     string                `json:"date"`
@@ -97,7 +98,7 @@ type Prices struct {
 	Rates    map[string]float64    `json:"rates"`
 }
 
-// MissingPrivileges is what an identity was refused, as documents that grant it.
+// MissingPrivileges holds the permissions that an identity lacks, as documents that grant them.
 type MissingPrivileges struct {
 	AWS *policy.Policy `json:"aws,omitempty"`
 	GCP []string       `json:"gcp,omitempty"`

@@ -11,19 +11,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// sourceEnd is DynamoDB as a plan looks at one of its tables.
+// sourceEnd is the part of DynamoDB that a plan needs for one of its tables.
 type sourceEnd interface {
 	backfill.ItemSource
 	// Open opens a stream.
 	Open(streamARN string) cdc.Source
-	// Attribute is what the items of a table expire by; "" if they do not.
+	// Attribute returns the attribute by which a table's items expire; "" if they do not.
 	Attribute(ctx context.Context, table string) (string, error)
-	// Recovery is whether a table can be restored to a point in time.
+	// Recovery returns whether a table can be restored to a point in time.
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
 }
 
-// targetEnd is Bigtable as a plan looks at it and creates what is missing. Its answers are asked for again
-// while that may help.
+// targetEnd is the part of Bigtable that a plan reads, and in which it creates what is missing. It
+// retries temporary failures.
 type targetEnd interface {
 	status.Target
 	Profile(ctx context.Context) (sink.Profile, error)
@@ -33,14 +33,14 @@ type targetEnd interface {
 	instance
 }
 
-// instance is what is asked of it once.
+// instance holds the requests that are sent once.
 type instance interface {
 	Clusters(ctx context.Context) (clusters []sink.Cluster, note string, err error)
 	View(ctx context.Context, table, view string) (sink.View, error)
 	CreateProfile(ctx context.Context, cluster string) error
 }
 
-// fromOf and toOf make ends of clients.
+// fromOf and toOf wrap the clients.
 func fromOf(s *preflight.Source) sourceEnd { return dynamo{s} }
 
 func toOf(t *preflight.Target) targetEnd { return bigtable{t} }

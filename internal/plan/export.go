@@ -14,11 +14,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// manifestTime bounds the reading of an export's manifests, which name hundreds of thousands of files.
+// manifestTime bounds the read of an export's manifests, which may name hundreds of thousands of
+// files.
 const manifestTime = 2 * time.Minute
 
-// export reads the export that the configuration names for a table. One that would be refused is a
-// warning: the run begins all the same, and its load waits.
+// export reads the export that the configuration names for a table. An export that would be refused
+// causes only a warning, because the run starts and its load waits.
 func (in *Input) export(ctx context.Context, out *sourceTable) (string, error) {
 	x := loads.OfConfiguration(in.Cfg, in.Source, in.env)
 	e, d, err := x.Read(ctx, out.found.Config)
@@ -31,7 +32,7 @@ func (in *Input) export(ctx context.Context, out *sourceTable) (string, error) {
 	}
 	out.Export = &Export{Address: e.Address, At: e.At, Items: e.Items, Files: e.Parts}
 	if d.At.Sub(e.At) > cdc.Retention {
-		out.refuse(d, "it is of "+e.At.Format(time.RFC3339)+", but the stream keeps changes for only 24 hours; the changes between them would be missing")
+		out.refuse(d, "it is dated "+e.At.Format(time.RFC3339)+", but the stream keeps changes for only 24 hours; the changes between them would be missing")
 	}
 	return fmt.Sprintf("as of %s: %s in %s", e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Parts, "file")), nil
 }
@@ -40,8 +41,8 @@ func (out *sourceTable) refuse(d backfill.Description, cause string) {
 	out.refused = loads.Unfit(out.Export.Address, d, cause)
 }
 
-// judgeExport judges the export of a table that the ledger knows: what its stream goes on from is
-// known there.
+// judgeExport checks the export of a table that the ledger knows: the ledger has the positions from
+// which its stream continues.
 func (in *Input) judgeExport(out *sourceTable, state checkpoint.TableState, shards []checkpoint.Shard) {
 	out.copied = state.Base > 0 || state.Load.Generation > 0
 	if out.Export == nil || out.copied || state.Generation == 0 {

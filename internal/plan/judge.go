@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// Judge makes the plan of what was read. It asks nothing.
+// Judge makes the plan from the input, without further requests.
 func (in *Input) Judge() *Document {
 	prices := in.question.Prices
 	ends := status.NewDocument(in.Cfg, in.env, in.at)
@@ -55,7 +55,7 @@ func (in *Input) Judge() *Document {
 	return d
 }
 
-// estimate adds time and cost to a table. The error warns of a copy that is too slow.
+// estimate adds duration and cost to a table. The error is a warning that the copy is too slow.
 func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 	t := cost.Table{Items: s.found.Description.Items, Bytes: s.found.Description.Bytes, ReadCapacity: s.found.Description.ReadCapacity,
 		RowsPerSecond: float64(in.Cfg.Backfill.MaxRowsPerSecond) / float64(in.sharing), Share: 1 / float64(in.sharing),
@@ -80,7 +80,7 @@ func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 		Cause: fmt.Sprintf("about %.0f rows a second, limited by %s; the stream keeps changes for 24 hours", copying.RowsPerSecond, copying.LimitedBy)}
 }
 
-// round leaves the estimates no more precision than they have.
+// round rounds the estimates to a plausible precision.
 func (d *Document) round() {
 	for i := range d.Totals {
 		d.Totals[i].Amount = cost.Round(d.Totals[i].Amount)
@@ -98,7 +98,7 @@ func (d *Document) round() {
 	}
 }
 
-// privileges are what grants what was refused, nil if nothing was.
+// privileges returns the documents that grant the missing permissions, or nil.
 func (in *Input) privileges() *MissingPrivileges {
 	m := MissingPrivileges{GCP: in.lacks}
 	if slices.ContainsFunc(in.Told, func(a preflight.Answer) bool { return a.Error != nil && a.Error.Code == diag.SourceDenied }) {
@@ -111,7 +111,7 @@ func (in *Input) privileges() *MissingPrivileges {
 	return &m
 }
 
-// keys are those that encrypt the tables, as far as DynamoDB told them.
+// keys returns the keys that encrypt the tables, if DynamoDB reports them.
 func (in *Input) keys() []string {
 	var keys []string
 	for _, s := range in.sources {
@@ -123,8 +123,8 @@ func (in *Input) keys() []string {
 	return slices.Compact(keys)
 }
 
-// refusal is why a run would be refused, of what a plan only warns of; nil if it would not. Nothing
-// is created for such a run (H99).
+// refusal returns why a run would be refused, among the warnings; nil if it would not. Nothing is
+// created for such a run (H99).
 func (d *Document) refusal(q Question) error {
 	var found diag.List
 	for _, w := range d.Warnings {
@@ -132,7 +132,7 @@ func (d *Document) refusal(q Question) error {
 		case diag.ClusterChanged, diag.SourceMoved, diag.MappingChanged, diag.TargetHoldsRows, diag.TargetTaken:
 			var taken preflight.Taken
 			if errors.As(w.Err, &taken) && taken.Begun {
-				continue // what it follows it goes on following
+				continue // it continues with the tables that it already follows
 			}
 			if w.Code == diag.MappingChanged && q.AcceptMapping || w.Code == diag.TargetHoldsRows && q.AdoptRows {
 				continue

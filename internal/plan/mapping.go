@@ -16,14 +16,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// MappingChange is what it takes to go from the mapping that the ledger holds to that of the
-// configuration.
+// MappingChange describes the step from the ledger's mapping to the configuration's.
 type MappingChange struct {
 	// Kept is false if the ledger does not have the former mapping. Then rows and columns that only
-	// it wrote remain, the table stays marked, and nothing else is known.
+	// it wrote remain, the table stays marked, and the other fields are empty.
 	Kept          bool     `json:"former_kept"`
 	NewTables     []string `json:"new_tables"`
-	FormerTables  []string `json:"former_tables"` // emptied of rows of this pipeline
+	FormerTables  []string `json:"former_tables"` // rows of this pipeline are removed from them
 	NewColumns    []string `json:"new_columns"`
 	FormerColumns []string `json:"former_columns"` // removed
 	RowKeys       bool     `json:"row_keys_change"`
@@ -34,7 +33,7 @@ type MappingChange struct {
 	Unattributed []string `json:"unattributed_families"`
 }
 
-// changeOf is what the mapping of the configuration changes for a table of the ledger.
+// changeOf returns the effect of the configuration's mapping on a table of the ledger.
 func changeOf(state checkpoint.TableState, present *transform.Mapping, sample []attribute.Item) *MappingChange {
 	c := &MappingChange{NewTables: []string{}, FormerTables: []string{}, NewColumns: []string{}, FormerColumns: []string{}, Swept: present.Tables(), Unattributed: []string{}}
 	former, err := config.RestoreMapping(state.Mapping)
@@ -48,7 +47,7 @@ func changeOf(state checkpoint.TableState, present *transform.Mapping, sample []
 		*pair.to = append(*pair.to, *pair.from...)
 	}
 	c.RowKeys, c.Sampled, c.Swept = d.RowKeys, len(sample), append(c.Swept, d.FormerTables...)
-	for _, f := range state.Former { // which are not swept yet
+	for _, f := range state.Former { // those not swept yet
 		for _, table := range f.Tables {
 			if !slices.Contains(c.Swept, table) {
 				c.Swept = append(c.Swept, table)
@@ -63,7 +62,7 @@ func changeOf(state checkpoint.TableState, present *transform.Mapping, sample []
 	return c
 }
 
-// places are the rows of an item; none if it cannot be mapped.
+// places returns the rows of an item; none if it cannot be mapped.
 func places(m *transform.Mapping, item attribute.Item) []string {
 	rows, err := m.Addresses(item)
 	if err != nil {
@@ -77,7 +76,7 @@ func places(m *transform.Mapping, item attribute.Item) []string {
 	return at
 }
 
-// lines are the change for people.
+// lines returns the change for people.
 func (c *MappingChange) lines(items int64) [][2]string {
 	all := [][2]string{{"mapping", "changed: a new generation begins; about " + backfill.Counted(float64(items), "item") + " will be copied again"}}
 	add := func(name, format string, args ...any) {

@@ -11,9 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// PrintPrivileges writes the least privileges of a cloud, aws or gcp, for the configuration.
-// Nothing is asked of either end. What has to be said besides goes to stderr, so that stdout is the
-// document.
+// PrintPrivileges writes the least privileges of a cloud, aws or gcp, for the configuration,
+// without a request to either database. Notes go to stderr, so that stdout is only the document.
 func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) error {
 	if cloud == "aws" {
 		return printAWS(p, cfg)
@@ -40,8 +39,8 @@ func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) erro
 	return nil
 }
 
-// writeAdditions says what the document leaves out, because only the operator knows whether it is
-// needed.
+// writeAdditions writes the permissions that the document omits because only the operator knows
+// whether they are needed.
 func writeAdditions(w io.Writer, additions []policy.Addition) {
 	_, _ = fmt.Fprintln(w, "additional permissions, where they apply:")
 	for _, a := range additions {
@@ -61,7 +60,7 @@ func printAWS(p *terminal.Console, cfg *config.Config) error {
 	return nil
 }
 
-// region is the source's as far as it is known offline.
+// region returns the source's region, if it is known offline.
 func region(env config.Lookup, cfg *config.Config) string {
 	if cfg.Source.Region != "" {
 		return cfg.Source.Region

@@ -16,27 +16,27 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Question is what a plan is asked besides its configuration.
+// Question holds the options of a plan besides its configuration.
 type Question struct {
 	Apply         bool // create what is missing
-	AcceptMapping bool // although the ledger holds another mapping
-	AdoptRows     bool // although target tables hold rows
+	AcceptMapping bool // even if the ledger has another mapping
+	AdoptRows     bool // even if target tables hold rows
 	Sample        int  // items of each table to read
 	Prices        cost.Prices
-	Hints         string // flags of the commands in remedies
+	Hints         string // flags for the commands in fixes
 }
 
-// Input is what both ends have answered: what a plan is judged from.
+// Input holds the answers of both databases, from which a plan is made.
 type Input struct {
 	*preflight.Prober
 	question Question
 	env      config.Lookup
 	at       time.Time
 	from     sourceEnd
-	to       targetEnd // nil until it is reached
+	to       targetEnd // nil until it is connected
 
 	configured diag.List     // warnings of the configuration itself
-	sources    []sourceTable // of the tables that are there
+	sources    []sourceTable // tables that exist
 	sharing    int           // tables that share the copy's limits
 	targets    diag.List     // warnings of the target's tables
 
@@ -45,10 +45,11 @@ type Input struct {
 	lacks   []string            // permissions on the instance
 	cluster cost.Cluster
 	profile string // the cluster of the app profile that would be created; "" if it exists or is unknown
-	routed  string // the cluster that the app profile leads to; "" if it does not exist or is unknown
-	// notFound is what a ping did not find: the instance or the app profile; nil if it answers.
+	routed  string // the cluster to which the app profile routes; "" if it does not exist or is unknown
+	// notFound is the error of a ping that did not find the instance or the app profile; nil if it
+	// answers.
 	notFound error
-	left     bool // the application has left the source: nothing else matters
+	left     bool // the application has left the source, so other checks do not apply
 }
 
 // sourceTable is one source table.
@@ -56,12 +57,12 @@ type sourceTable struct {
 	Table    // without the estimates
 	found    preflight.Table
 	items    []attribute.Item // of the sample
-	refused  *diag.Error      // why the export that the configuration names would not be copied
+	refused  *diag.Error      // why the configured export would not be copied
 	copied   bool             // the table was loaded before
 	warnings diag.List
 }
 
-// Read asks both ends everything that can be asked, and writes each answer where it comes in.
+// Read sends all questions to both databases, and writes each answer when it arrives.
 func Read(ctx context.Context, p *terminal.Console, cfg *config.Config, s *preflight.Source, q Question) *Input {
 	out := p.Stdout
 	if p.AsJSON() {
@@ -69,7 +70,7 @@ func Read(ctx context.Context, p *terminal.Console, cfg *config.Config, s *prefl
 	}
 	in := &Input{question: q, env: p.Env, at: task.Now(ctx), from: fromOf(s), configured: config.Lint(cfg), Prober: &preflight.Prober{Out: out,
 		Colored: p.Colored(p.Stdout), Hints: q.Hints, Cfg: cfg, Source: s, InFull: true}}
-	if cfg.Source.Region == "" { // else Lint looked at it
+	if cfg.Source.Region == "" { // otherwise Lint has checked it
 		if e := config.CheckRegion(s.Region, diag.Position{}); e != nil {
 			warn(&in.configured, e)
 		}
@@ -94,12 +95,12 @@ func (in *Input) Close() {
 		_ = in.DeadLetter.Close()
 	}
 	if in.Target != nil {
-		_ = in.Target.Close() // every answer is in by then
+		_ = in.Target.Close() // all answers have arrived
 	}
 }
 
-// examine asks the target first, whose nodes bound the copy, but its tables last, which are split
-// by what the source's sample shows.
+// examine starts with the target, because its nodes bound the copy. The target's tables come last,
+// because the source's sample determines their splits.
 func (in *Input) examine(ctx context.Context) {
 	reached := in.examineInstance(ctx)
 	if reached && in.cutOver(ctx) {
@@ -131,7 +132,7 @@ func warn(list *diag.List, e *diag.Error) {
 	*list = append(*list, e)
 }
 
-// described is what DynamoDB says of a source table, nothing if it is not there.
+// described returns DynamoDB's description of a source table, or an empty one.
 func (in *Input) described(table string) backfill.Description {
 	for _, s := range in.sources {
 		if s.Source == table {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Render writes what follows the checks, for people. Errors of the stream show when it is closed.
+// Render writes the part after the checks, for people. Write errors show when the stream is closed.
 func (r *Document) Render(w io.Writer) {
 	if r.left {
 		return
@@ -58,7 +58,7 @@ func writeCreation(w io.Writer, c Creation) {
 	}
 }
 
-// shortened is the first n of a list, and that there are more.
+// shortened returns the first n of a list, and a sign that there are more.
 func shortened(list []string, n int) []string {
 	if len(list) <= n {
 		return list
@@ -110,7 +110,7 @@ func writePlanTable(w io.Writer, t Table) {
 	_ = tab.Flush()
 }
 
-// copyTime writes an estimated time.
+// copyTime formats an estimated time.
 func copyTime(seconds float64) string {
 	if seconds < 60 {
 		return "less than a minute"
@@ -146,7 +146,7 @@ func writeCost(w io.Writer, r *Document) {
 	}
 	_ = tab.Flush()
 	for row := range strings.Lines(text.String()) {
-		_, _ = fmt.Fprintln(w, strings.TrimRight(row, " \n")) // a line without a note ends in blanks
+		_, _ = fmt.Fprintln(w, strings.TrimRight(row, " \n")) // a line without a note ends in spaces
 	}
 	var sums []string
 	for _, total := range r.Totals {

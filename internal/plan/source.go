@@ -26,7 +26,7 @@ const shownKeys = 10
 
 func (out *sourceTable) warn(e *diag.Error) { warn(&out.warnings, e) }
 
-// examineSource looks at a source table, its stream, and a sample of its items.
+// examineSource checks a source table, its stream, and a sample of its items.
 func (in *Input) examineSource(ctx context.Context, t config.Table, all preflight.Samples) {
 	found, ok := in.Describe(ctx, t)
 	if !ok {
@@ -56,7 +56,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 		in.Ask(ctx, preflight.ProbeTime, "time to live of "+t.From, func(ctx context.Context) (string, error) { return in.expiry(ctx, &out), nil })
 	}
 	for _, e := range t.Warnings(found.Description.PrimaryKey) {
-		if e.Code == diag.ItemsMove { // what needs the key schema; the rest is in the lint
+		if e.Code == diag.ItemsMove { // this needs the key schema; Lint reports the rest
 			out.warn(e)
 		}
 	}
@@ -89,8 +89,8 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 	in.sources = append(in.sources, out)
 }
 
-// tryKey reads one of the items by its key, as `parked retry` does: a run does not, and would not
-// show that it may not.
+// tryKey reads one of the items by its key, as `parked retry` does. A run does not read that way,
+// so it would not show a missing permission.
 func (in *Input) tryKey(ctx context.Context, out *sourceTable, items []attribute.Item) {
 	if len(items) == 0 {
 		return
@@ -106,8 +106,8 @@ func (in *Input) tryKey(ctx context.Context, out *sourceTable, items []attribute
 	}
 }
 
-// examineRecords lists the shards and reads a page of one, which takes the permissions that only a
-// run would use.
+// examineRecords lists the shards and reads a page of one, to check permissions that otherwise only
+// a run would use.
 func (in *Input) examineRecords(ctx context.Context, out *sourceTable) (string, error) {
 	t := out.found
 	what := "cannot read the stream of table " + t.Config.From
@@ -148,8 +148,8 @@ func (out *sourceTable) warnReaders() {
 	out.warn(&diag.Error{Code: diag.StreamReaders, What: "a shard of the stream of table " + t.Config.From + " supports two readers; replicator is one of them", Cause: cause})
 }
 
-// expiry compares what the source's items expire by with what their cells do. No run asks that, so
-// a plan that may not ask is none the worse.
+// expiry compares the attribute by which the source's items expire with the expiry of their cells.
+// A run does not need this, so a missing permission is not a failure.
 func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
 	t := out.found.Config
 	attr, err := in.from.Attribute(ctx, t.From)
@@ -170,8 +170,8 @@ func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
 	return attributed
 }
 
-// recovery warns of a loss that would be dear: no run needs the answer, so that a plan that may not
-// ask is none the worse.
+// recovery warns if point-in-time recovery is off, because a loss would then be costly. A run does
+// not need this, so a missing permission is not a failure.
 func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error) {
 	table := out.found.Config.From
 	r, err := in.from.Recovery(ctx, table)
@@ -179,7 +179,7 @@ func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error)
 	case cdc.Is(err, cdc.Denied):
 		return "", preflight.Untold("unknown: this identity lacks dynamodb:DescribeContinuousBackups")
 	case err != nil:
-		return "", errors.Join(preflight.Untold("unknown: "+err.Error()), err) // asked again if that may help
+		return "", errors.Join(preflight.Untold("unknown: "+err.Error()), err) // temporary failures are retried
 	case r.On:
 		return "on", nil
 	}
@@ -190,7 +190,7 @@ func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error)
 
 func (out *sourceTable) addSample(s preflight.Sampled) {
 	out.Sampled, out.Unmappable = len(s.Items), s.Unmappable
-	// Spread over the sample, which is in the order of segments.
+	// Spread over the sample, which is ordered by segment.
 	for table, rows := range s.Rows {
 		of := ""
 		if len(s.Rows) > 1 {

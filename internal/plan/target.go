@@ -23,7 +23,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// examineInstance looks at everything of the target but its tables; false if it cannot be reached.
+// examineInstance checks the target except for its tables; false if it cannot be reached.
 func (in *Input) examineInstance(ctx context.Context) bool {
 	if !in.Ask(ctx, preflight.ProbeTime, preflight.TargetName(in.Cfg), in.examineEndpoint) {
 		return false
@@ -36,15 +36,16 @@ func (in *Input) examineInstance(ctx context.Context) bool {
 	return true
 }
 
-// cutOver reports whether the tables are cut over, and notes that as the only failure. Nothing is to
-// be created then: the target is the application's, and finalize has perhaps removed what a run needs.
+// cutOver reports whether the tables are cut over, and records that as the only failure. Nothing
+// must be created then: the target belongs to the application, and finalize may have removed what a
+// run needs.
 func (in *Input) cutOver(ctx context.Context) bool {
 	limited, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
 	store := in.to.Ledger(in.Cfg.State.Table)
 	ledger, err := checkpoint.Open(limited, store, in.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: in.Cfg.State.Lease})
 	if err != nil {
-		return false // what follows asks again, and says so
+		return false // the next check reports it
 	}
 	c, err := ledger.Cutover(limited)
 	if err != nil || c.Left() == nil {
@@ -55,8 +56,8 @@ func (in *Input) cutOver(ctx context.Context) bool {
 	return true
 }
 
-// examineLoad asks for the CPU of the target's clusters as loads do. Where it is unknown they are
-// not slowed, which is better known before the first one.
+// examineLoad reads the CPU load of the target's clusters as loads do. If it is unknown, loads are
+// not slowed down; the operator should know that before the first load.
 func (in *Input) examineLoad(ctx context.Context) (string, error) {
 	emulator, _ := in.env("BIGTABLE_EMULATOR_HOST")
 	monitor := targetload.Monitor{Project: in.Cfg.Target.Project, Instance: in.Cfg.Target.Instance, Emulator: emulator}
@@ -67,9 +68,9 @@ func (in *Input) examineLoad(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s; loads wait above %s", r, in.Cfg.Backfill.PauseAboveTargetCPU), nil
 }
 
-// examineEndpoint is a ping, which says at once why the service cannot be reached, where other
-// calls repeat until their time is up. It is sent through the app profile, so not found may mean
-// that one: what follows decides, unless the answer speaks of the instance.
+// examineEndpoint sends a ping. It reports at once why the service cannot be reached, while other
+// calls retry until their time is up. It is sent through the app profile, so "not found" may refer
+// to the profile: later checks decide, unless the answer names the instance.
 func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
 	if in.Target, err = preflight.Reach(ctx, in.Cfg); in.Target != nil {
 		in.to = toOf(in.Target)
@@ -80,8 +81,8 @@ func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
 	return "answers", err
 }
 
-// examineProfile judges the app profile, or says how it would be created; and it learns of the
-// cluster that it leads to.
+// examineProfile checks the app profile, or says how it would be created. It records the cluster to
+// which the profile routes.
 func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	name := in.Cfg.Target.AppProfile
 	profile, err := in.to.Profile(ctx)
@@ -101,7 +102,7 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	case absent:
 		return in.planProfile(clusters, note, err)
 	}
-	if profile.Note != "" && in.notFound != nil { // nothing else says what was not found
+	if profile.Note != "" && in.notFound != nil { // no other check reports what was not found
 		return "", in.notFound
 	}
 	in.routed = profile.Cluster
@@ -114,8 +115,8 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	return "single cluster " + profile.Cluster + ", single-row transactions", nil
 }
 
-// planProfile decides about a profile that does not exist: only in an instance of one cluster is
-// there no choice to make.
+// planProfile plans the creation of a missing app profile. Only in an instance with a single
+// cluster is there no choice to make.
 func (in *Input) planProfile(clusters []sink.Cluster, note string, err error) (string, error) {
 	name := in.Cfg.Target.AppProfile
 	if len(clusters) != 1 {
@@ -139,8 +140,8 @@ func (in *Input) planProfile(clusters []sink.Cluster, note string, err error) (s
 	return "does not exist; would be created", nil
 }
 
-// examinePermissions asks what the identity may do on the instance, and holds that against what a
-// run of this configuration does; what only --apply needs is no matter of a run.
+// examinePermissions compares the identity's permissions on the instance with those that a run of
+// this configuration needs. Permissions that only --apply needs do not count.
 func (in *Input) examinePermissions(ctx context.Context) (string, error) {
 	role := policy.GoogleWorker(in.Cfg)
 	if in.question.Apply {
@@ -167,7 +168,7 @@ func (in *Input) examinePermissions(ctx context.Context) (string, error) {
 	return fmt.Sprintf("all %d are granted", len(role.IncludedPermissions)), nil
 }
 
-// examineTables finds what is missing of the target's tables.
+// examineTables finds the missing parts of the target's tables.
 func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 	for _, spec := range preflight.Specs(in.Cfg) {
 		name := "target table " + spec.Name
@@ -205,7 +206,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 	}
 }
 
-// examineRows warns of target tables that hold rows in which an operator has to let a run begin.
+// examineRows warns of target tables with rows, for which a run needs an operator's consent.
 func (in *Input) examineRows(ctx context.Context) {
 	if len(in.Failed) > 0 {
 		return // some tables or the ledger may be unknown
@@ -236,7 +237,7 @@ func (in *Input) examineRows(ctx context.Context) {
 	}
 }
 
-// takenWarning says what another migration on a target table comes to.
+// takenWarning returns the warning about another migration that writes a target table.
 func takenWarning(t preflight.Taken) *diag.Error {
 	e := &diag.Error{Code: diag.TargetTaken}
 	_ = errors.As(preflight.StrangerError(t.StrangerError), &e)
@@ -248,7 +249,7 @@ func takenWarning(t preflight.Taken) *diag.Error {
 	return e
 }
 
-// examineLedger warns of what a ledger that exists already makes of this configuration.
+// examineLedger warns of conflicts between an existing ledger and this configuration.
 func (in *Input) examineLedger(ctx context.Context) error {
 	l, err := status.Read(ctx, in.Cfg, in.to, "")
 	if err != nil {
@@ -296,12 +297,12 @@ func (in *Input) examineLedger(ctx context.Context) error {
 	return nil
 }
 
-// withholds warns that a run will have no fence.
+// withholds returns the warning that a run will have no fence.
 func withholds(target, why string) *diag.Error {
 	return &diag.Error{Code: diag.FenceWithheld, What: "fence unavailable: late writes to " + target + " would not be rejected", Cause: why}
 }
 
-// withheld is why one of the targets has no fence; "" if all have.
+// withheld returns why one of the targets has no fence; "" if all have one.
 func withheld(targets []checkpoint.Target) string {
 	for _, t := range targets {
 		if t.Withheld != "" {
@@ -311,8 +312,7 @@ func withheld(targets []checkpoint.Target) string {
 	return ""
 }
 
-// examineCluster warns if the app profile leads to another cluster than the ledger was kept in
-// (H46).
+// examineCluster warns if the app profile routes to another cluster than the ledger's (H46).
 func (in *Input) examineCluster(ctx context.Context, ledger *checkpoint.Ledger) error {
 	kept, err := ledger.Cluster(ctx)
 	if err != nil {
@@ -325,7 +325,7 @@ func (in *Input) examineCluster(ctx context.Context, ledger *checkpoint.Ledger) 
 	return nil
 }
 
-// addMissing turns what a table lacks into creations.
+// addMissing converts the missing parts of a table to creations.
 func (in *Input) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 	families := func(specs []sink.FamilySpec) (out []Family) {
 		for _, f := range specs {
@@ -362,7 +362,7 @@ func (in *Input) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 	return "incomplete; the missing parts would be created"
 }
 
-// checkView warns if a view that exists shows something else than the mapping writes.
+// checkView warns if an existing view shows other families than the mapping writes.
 func (in *Input) checkView(ctx context.Context, spec sink.TableSpec, l sink.Lacks) error {
 	if spec.View == "" || l.View || l.NoViews {
 		return nil

@@ -13,8 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// admit asks whether a run would refuse to begin in what the target tables hold, before anything is
-// created for it. A table of a pattern is no reason to end: its coordinator sets it aside.
+// admit checks whether a run would refuse to start because of rows in the target tables, before
+// anything is created for it. A refused table of a pattern does not end the run: its coordinator
+// suspends it.
 func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 	named := slices.DeleteFunc(slices.Clone(p.Found.Tables), func(t Table) bool { return t.Config.Pattern() != "" })
 	limited, cancel := context.WithTimeout(ctx, ProbeTime*time.Duration(len(named)+1))
@@ -39,8 +40,8 @@ func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 	})
 }
 
-// refusals are why no first generation begins. Rows of another migration are no question for an
-// operator.
+// refusals returns why no first generation starts. Rows of another migration are refused without a
+// question to the operator.
 func refusals(taken []Taken, held []*engine.RowsError) (refused diag.List) {
 	add := func(err error) {
 		var e *diag.Error
@@ -61,8 +62,8 @@ func refusals(taken []Taken, held []*engine.RowsError) (refused diag.List) {
 	return refused
 }
 
-// Unanswered are the first generations that an operator has to let begin: of tables that the ledger
-// does not follow yet, into target tables that are there and hold rows.
+// Unanswered returns the first generations that need an operator's consent: tables that the ledger
+// does not follow yet, with target tables that exist and hold rows.
 func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(target string) bool) ([]*engine.RowsError, error) {
 	var held []*engine.RowsError
 	holds := stream.Holds(p.Target.Data.HasRow)
@@ -83,7 +84,7 @@ func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(tar
 	if len(held) == 0 || absent(p.Cfg.State.Table) {
 		return held, nil
 	}
-	// Read after the rows: those of another worker are there only after its notes.
+	// Read after the rows: another worker records its table in the ledger before it writes rows.
 	ledger, err := checkpoint.Open(ctx, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
 	if errors.Is(err, checkpoint.ErrNoLedger) {
 		return held, nil

@@ -173,7 +173,7 @@ func TestCredentialsWithNewlines(t *testing.T) {
 		{"a mark of the byte order", map[string]string{"AWS_ACCESS_KEY_ID": "\ufeffAKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX"}, "begins with a byte order mark"},
 		{"a process", map[string]string{"AWS_CONFIG_FILE": profile}, "the secret access key from ProcessProvider ends with a newline"},
 		{"a process that is cut off", map[string]string{"AWS_CONFIG_FILE": profile, "AWS_PROFILE": "cut"}, "the output of credential_process cannot be read: unexpected end of JSON input"},
-		{"a file", map[string]string{"AWS_CONFIG_FILE": profile, "AWS_PROFILE": "spaced"}, "contains a blank"},
+		{"a file", map[string]string{"AWS_CONFIG_FILE": profile, "AWS_PROFILE": "spaced"}, "contains a space"},
 		{"all is well", map[string]string{"AWS_ACCESS_KEY_ID": "AKIDX", "AWS_SECRET_ACCESS_KEY": "SEC/RET+X=", "AWS_SESSION_TOKEN": "TOKENX=="}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

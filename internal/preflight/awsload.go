@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// notLoaded explains why the AWS SDK cannot read its configuration: the setting at fault is named.
+// notLoaded explains why the AWS SDK cannot read its configuration, and names the faulty setting.
 func notLoaded(env config.Lookup, err error) error {
 	if known := (diag.List)(nil); errors.As(err, &known) {
 		return err
@@ -27,7 +27,7 @@ func notLoaded(env config.Lookup, err error) error {
 	switch {
 	case errors.As(err, &file) && file.Path == bundle:
 		e.Cause, e.Fix = where+" is "+bundle+": "+file.Err.Error(), bundleFix(where)
-	case bundle != "" && strings.Contains(err.Error(), "CA bundle PEM"): // a text is all that the SDK gives
+	case bundle != "" && strings.Contains(err.Error(), "CA bundle PEM"): // the SDK gives only a text
 		e.Cause, e.Fix = where+" is "+bundle+": it holds no certificate in PEM form", bundleFix(where)
 	case errors.As(err, &profile):
 		e.Cause = "AWS profile not found: " + profile.Profile + ", named by AWS_PROFILE or AWS_DEFAULT_PROFILE"
@@ -41,15 +41,15 @@ func notLoaded(env config.Lookup, err error) error {
 	return e
 }
 
-// containerURI is the one URL that the SDK parses while it reads its configuration.
+// containerURI is the only URL that the SDK parses while it reads its configuration.
 const containerURI = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 
 func bundleFix(where string) string {
 	return "correct " + where + ": name a file of certificates that begin with -----BEGIN CERTIFICATE-----; or remove it if no proxy has its own certificate authority"
 }
 
-// halfKey names the variable that lacks the other half of an access key; "" if none does. To the
-// SDK half a key is none, and it looks elsewhere.
+// halfKey names the variable of an access key whose other half is missing; "" if there is none. The
+// SDK ignores half a key and looks elsewhere.
 func halfKey(env config.Lookup) string {
 	value := func(names ...string) string {
 		for _, name := range names {

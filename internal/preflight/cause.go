@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// service is one of Google's, with the APIs that have to be enabled for it.
+// service is a Google service, with the APIs that must be enabled for it.
 type service struct{ name, apis string }
 
 var (
@@ -19,30 +19,30 @@ var (
 	storageService  = service{"Cloud Storage", "storage.googleapis.com"}
 )
 
-// remedy is what to do about a cause that Google's services and libraries have in common.
+// remedy is the fix for a cause that Google's services and libraries have in common.
 type remedy struct {
 	cause string // for readers of this table
 	met   func(err error, said string) bool
-	code  string // "": that of what failed
-	fix   string // {apis} stands for those of the service
+	code  string // "": the code of the failure stays
+	fix   string // {apis} stands for the service's APIs
 	where place
 }
 
-// place is where a cause lies.
+// place says where a cause can be.
 type place uint8
 
 const (
 	anywhere place = iota
-	inFile         // in the file of credentials, which the error may not name
-	atFile         // the same, but only while a client is opened: later, other files are read
+	inFile         // in the credentials file, which the error may not name
+	atFile         // the same, but only while a client is opened; later, other files are read
 )
 
 const credentialsVariable = config.GoogleCredentials
 
-// clockFix is what to do about a certificate or a token that is not of this time.
+// clockFix is the fix for a certificate or a token whose time does not match the clock.
 const clockFix = "check the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate"
 
-// remedies are tried in order: the first that is met counts.
+// remedies are tried in order; the first match counts.
 var remedies = []remedy{
 	{"credentials file missing", isFile(fs.ErrNotExist, "no such file or directory"), diag.NoGCPCredentials,
 		"correct " + credentialsVariable + ", or unset it and run `gcloud auth application-default login`", atFile},
@@ -90,10 +90,10 @@ var remedies = []remedy{
 		"wait, then try again: the service answered with an internal error; https://status.cloud.google.com shows known ones", anywhere},
 }
 
-// remedied gives an error of a service the code and the fix of its cause, if that is a known one.
+// remedied gives an error of a service the code and the fix of its cause, if the cause is known.
 func (s service) remedied(e *diag.Error) *diag.Error { return s.remedy(e, false) }
 
-// notOpened is the same for an error of opening a client, which reads the file of credentials.
+// notOpened does the same for an error from opening a client, which reads the credentials file.
 func (s service) notOpened(e *diag.Error) *diag.Error { return s.remedy(e, true) }
 
 func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
@@ -122,7 +122,7 @@ func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
 	return e
 }
 
-// says reports whether one of the words is said.
+// says reports whether the text contains one of the words.
 func says(words ...string) func(error, string) bool {
 	return func(_ error, said string) bool {
 		for _, w := range words {
@@ -134,8 +134,8 @@ func says(words ...string) func(error, string) bool {
 	}
 }
 
-// isFile reports whether a file cannot be opened, by the reason or, where a library hands on
-// nothing but text, by its words.
+// isFile reports whether a file cannot be opened, by the reason or, if a library passes on only
+// text, by its words.
 func isFile(reason error, words string) func(error, string) bool {
 	return func(err error, said string) bool {
 		var path *fs.PathError
@@ -143,14 +143,14 @@ func isFile(reason error, words string) func(error, string) bool {
 	}
 }
 
-// isJSON reports whether what should be JSON is not.
+// isJSON reports whether an error says that text is not valid JSON.
 func isJSON(err error, said string) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	return errors.As(err, &syntax) || errors.As(err, &kind) || says("end of json input", "cannot unmarshal", "invalid character")(err, said)
 }
 
-// away is what a service says, or a library in its place, that could not be reached.
+// away recognizes errors about a service that could not be reached.
 var away = says("dial tcp", "proxyconnect", "no such host", "timeout", "deadline exceeded", "connection refused", "eof")
 
 // tokenServiceAway reports whether a service that issues tokens could not be reached.

@@ -32,13 +32,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Source is the way to DynamoDB and its streams.
+// Source holds the clients of DynamoDB and its streams.
 type Source struct {
 	Region string
 	config aws.Config
 	client *dynamodb.Client
 	*backfill.Tables
-	// Exporter asks for exports, and about them.
+	// Exporter requests and describes exports.
 	*backfill.Exporter
 	Expiry  *backfill.Expiry
 	Canary  *backfill.CanaryWriter
@@ -46,11 +46,13 @@ type Source struct {
 	clock   *clock.Watch
 }
 
-// localRegion leads the SDK's client of tables, and that alone, to an emulator at this machine.
+// localRegion makes the SDK redirect the client of tables, and no other, to an emulator on this
+// machine.
 const localRegion = "local"
 
-// ConnectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
-// honours AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE, the web identity variables and so on.
+// ConnectSource reads the AWS configuration and builds the clients, without a request to the
+// service. The SDK itself follows AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE,
+// the web identity variables and so on.
 func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	ac, err := LoadAWS(ctx, cfg, FetchTime)
 	if err != nil {
@@ -61,8 +63,8 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 			Cause: "neither source.region, AWS_REGION nor the AWS profile names one"}
 	}
 	if strings.ContainsFunc(ac.Region, unicode.IsSpace) {
-		return nil, &diag.Error{Code: diag.NoRegion, What: fmt.Sprintf("the AWS region %q contains a blank or a newline", ac.Region),
-			Cause: "it comes from source.region, AWS_REGION or the AWS profile", Fix: "write the region alone, such as eu-west-1"}
+		return nil, &diag.Error{Code: diag.NoRegion, What: fmt.Sprintf("the AWS region %q contains a space or a newline", ac.Region),
+			Cause: "it comes from source.region, AWS_REGION or the AWS profile", Fix: "write only the region, such as eu-west-1"}
 	}
 	watch := &clock.Watch{}
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
@@ -84,10 +86,10 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	}, nil
 }
 
-// Client is the client of DynamoDB itself.
+// Client returns the client of DynamoDB.
 func (s *Source) Client() *dynamodb.Client { return s.client }
 
-// ClockOffset is how far this host's clock is ahead of the source's; false if that is not known.
+// ClockOffset returns how far this host's clock is ahead of the source's; false if it is unknown.
 func (s *Source) ClockOffset() (time.Duration, bool) {
 	if s == nil {
 		return 0, false
@@ -95,16 +97,17 @@ func (s *Source) ClockOffset() (time.Duration, bool) {
 	return s.clock.Offset()
 }
 
-// fetchTime bounds one request for credentials. The SDK fetches them once for all who wait, under no deadline of theirs, and its clients have
-// none of their own: one connection to STS that dies silently would hold every call to the source from then on.
+// FetchTime bounds one request for credentials. The SDK fetches them once for all waiting callers,
+// without their deadlines, and its clients have no deadline of their own. A single stalled
+// connection to STS would block all later calls to the source.
 const FetchTime = 20 * time.Second
 
-// renewBefore is how long before their end credentials are fetched anew: DynamoDB takes requests from clocks that are five minutes behind, which
-// would go on sending credentials that are over.
+// renewBefore is how long before their end credentials are renewed. DynamoDB accepts requests from
+// clocks that are five minutes behind, and such a host would keep sending expired credentials.
 const renewBefore = 5 * time.Minute
 
-// LoadAWS reads the AWS configuration, and says how credentials are fetched: each request within the
-// given time. It fails with a *diag.Error if a variable cannot be given to the SDK.
+// LoadAWS reads the AWS configuration, and bounds each request for credentials by the given time.
+// It fails with a *diag.Error if the SDK could not use a variable.
 func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
 	if err := config.CheckAWSVariables(os.LookupEnv); err != nil {
 		return aws.Config{}, err
@@ -115,7 +118,8 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 		awsconfig.WithRetryMaxAttempts(1),
 		awsconfig.WithHTTPClient(bounded),
 		awsconfig.WithLogger(report.AWS),
-		// The endpoints of containers (ECS, EKS Pod Identity) are asked by a client that knows nothing of the configuration's.
+		// The endpoints of containers (ECS, EKS Pod Identity) are called by a client that does not
+		// use this configuration.
 		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = bounded }),
 		awsconfig.WithCredentialsCacheOptions(early),
 	}
@@ -136,18 +140,18 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 	return ac, nil
 }
 
-// Stream is the source of one stream.
+// Stream returns the source of one stream.
 func (s *Source) Stream(arn string) *cdc.DynamoDBStream { return cdc.NewSource(s.streams, arn) }
 
-// Target is the way to Bigtable.
+// Target holds the clients of Bigtable.
 type Target struct {
-	sink.Table // of Data
+	sink.Table // the tables of Data
 
 	Data  *sink.Bigtable
 	Admin *sink.Admin
 }
 
-// ConnectTarget builds the clients; nothing is asked of the service yet.
+// ConnectTarget builds the clients, without a request to the service.
 func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	if err := checkGoogle("BIGTABLE_EMULATOR_HOST"); err != nil {
 		return nil, err
@@ -174,8 +178,9 @@ func notConnected(cfg *config.Config, err error) error {
 	return bigtableService.notOpened(&diag.Error{Code: diag.TargetUnreachable, What: what, Err: err})
 }
 
-// Reach connects and asks whether the instance answers, again while that may help, until ctx ends.
-// The connections outlive ctx. With an error the target may be there, and is to be closed.
+// Reach connects and checks that the instance answers. It retries temporary failures until ctx
+// ends. The connections outlive ctx. Even with an error it may return a target, which the caller
+// must close.
 func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
 		if t == nil {
@@ -188,8 +193,8 @@ func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 	return t, err
 }
 
-// connectWithin connects before ctx ends. Bigtable's client waits for its first answer under the
-// context that its connections live under, which is another one.
+// connectWithin connects before ctx ends. It needs a second context, because Bigtable's client
+// waits for its first answer under the context of its connections.
 func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 	outlives := context.WithoutCancel(ctx)
 	life, end := context.WithCancel(outlives)
@@ -207,8 +212,8 @@ func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 	return nil, ExplainTarget("cannot connect to "+TargetName(cfg), err)
 }
 
-// SameCluster refuses another cluster than the one that the ledger was kept in: what is written
-// there would be missing here. The profile is asked for anew: it may have been led elsewhere.
+// SameCluster refuses another cluster than the ledger's, because rows written there would be
+// missing here. It reads the app profile again, because the profile may have changed.
 func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(context.Context) (string, error)) error {
 	known, err := ledger.Cluster(ctx)
 	if err != nil || known == "" {
@@ -221,8 +226,8 @@ func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(contex
 	return err
 }
 
-// ping returns nil if the instance answers. Bigtable's client repeats reads of an unreachable instance until the context ends,
-// and says only that it did; a ping says why at once.
+// ping returns nil if the instance answers. Bigtable's client retries reads of an unreachable
+// instance until the context ends, and then reports only that. A ping reports the cause at once.
 func (t *Target) ping(ctx context.Context, cfg *config.Config) error {
 	if err := t.Data.Ping(ctx); err != nil {
 		return ExplainTarget("cannot reach "+TargetName(cfg), err)
@@ -230,7 +235,7 @@ func (t *Target) ping(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// OpenTarget connects for a command that only reads, and asks whether the instance answers.
+// OpenTarget connects for a command that only reads, and checks that the instance answers.
 func OpenTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	limited, cancel := context.WithTimeout(ctx, ProbeTime)
 	defer cancel()
@@ -241,18 +246,18 @@ func OpenTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	return t, err
 }
 
-// Profile looks at the app profile, again while that may help.
+// Profile reads the app profile, and retries temporary failures.
 func (t *Target) Profile(ctx context.Context) (sink.Profile, error) {
 	return askAgain(ctx, t.Admin.Profile)
 }
 
-// Lacks looks what a table lacks, again while that may help.
+// Lacks reads what a table lacks, and retries temporary failures.
 func (t *Target) Lacks(ctx context.Context, spec sink.TableSpec) (sink.Lacks, error) {
 	return askAgain(ctx, func(ctx context.Context) (sink.Lacks, error) { return t.Admin.Lacks(ctx, spec) })
 }
 
-// Permissions are those of the wanted ones that the identity has, or a note why that is unknown. It
-// asks again while that may help.
+// Permissions returns which of the wanted permissions the identity has, or a note why that is
+// unknown. It retries temporary failures.
 func (t *Target) Permissions(ctx context.Context, wanted []string) (has []string, note string, err error) {
 	has, err = askAgain(ctx, func(ctx context.Context) (has []string, err error) {
 		has, note, err = t.Admin.Permissions(ctx, wanted)
@@ -268,7 +273,8 @@ func TargetName(cfg *config.Config) string {
 	return fmt.Sprintf("Bigtable %s/%s", cfg.Target.Project, cfg.Target.Instance)
 }
 
-// BothEnds names what is read and what is written in one line, so that nobody finds out later that it was something else.
+// BothEnds names the source and the target in one line, so that an operator notices a wrong one
+// early.
 func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	from := "DynamoDB " + region
 	tables, streams := config.SourceEndpoints(env)
@@ -282,7 +288,7 @@ func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	return from + " → " + to
 }
 
-// TargetEnd names what is written, and reports whether it is an emulator.
+// TargetEnd names the target, and reports whether it is an emulator.
 func TargetEnd(cfg *config.Config, env config.Lookup) (name string, emulator bool) {
 	host, _ := env("BIGTABLE_EMULATOR_HOST")
 	if host == "" {
@@ -291,11 +297,11 @@ func TargetEnd(cfg *config.Config, env config.Lookup) (name string, emulator boo
 	return TargetName(cfg) + emulatorAt(host), true
 }
 
-// emulatorAt names the emulator of one of Google's services.
+// emulatorAt names the emulator of a Google service.
 func emulatorAt(host string) string { return " EMULATOR at " + config.WithoutPassword(host) }
 
-// endpointName describes an endpoint that a client is redirected to. Anything that is no service of
-// Amazon's is called an emulator; the endpoint of a VPC is Amazon's.
+// endpointName describes an endpoint to which a client is redirected. Every endpoint outside AWS is
+// called an emulator. A VPC endpoint belongs to AWS.
 func endpointName(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -307,12 +313,12 @@ func endpointName(endpoint string) string {
 	return "EMULATOR " + u.Host
 }
 
-// Ledger is where the ledger is in the state table.
+// Ledger returns the store of the ledger in the state table.
 func (t *Target) Ledger(stateTable string) checkpoint.Store {
 	return checkpoint.Bigtable(t.Data.Open(stateTable), ledgerFamily)
 }
 
-// Records are what is parked in the state table.
+// Records returns the store of parked items in the state table.
 func (t *Target) Records(stateTable string) sink.Records { return t.Data.Records(stateTable) }
 
 // ReadRows reads rows of a target table.
@@ -320,13 +326,13 @@ func (t *Target) ReadRows(ctx context.Context, table string, r sink.Range, f fun
 	return t.Data.ReadRows(ctx, table, r, f)
 }
 
-// Cluster is the cluster to which the app profile routes now; "" if it does not say.
+// Cluster returns the cluster to which the app profile routes now; "" if it is unknown.
 func (t *Target) Cluster(ctx context.Context) (string, error) {
 	profile, err := t.Admin.Profile(ctx)
 	return profile.Cluster, err
 }
 
-// Exists reports whether the instance has a cluster. Where clusters cannot be listed, it has.
+// Exists reports whether the instance has a cluster. If clusters cannot be listed, it returns true.
 func (t *Target) Exists(ctx context.Context, cluster string) (bool, error) {
 	clusters, note, err := t.Admin.Clusters(ctx)
 	if err != nil || note != "" {
@@ -335,12 +341,12 @@ func (t *Target) Exists(ctx context.Context, cluster string) (bool, error) {
 	return slices.ContainsFunc(clusters, func(c sink.Cluster) bool { return c.Name == cluster }), nil
 }
 
-// Replicate returns when everything that was written to a table before the call is in every cluster.
+// Replicate returns when all earlier writes to a table are in every cluster.
 func (t *Target) Replicate(ctx context.Context, table string) error {
 	return t.Admin.Replicate(ctx, table)
 }
 
-// WitnessStore is where the witness of a target table is.
+// WitnessStore returns the store of a target table's witness.
 func (t *Target) WitnessStore(table string) checkpoint.Store {
 	return checkpoint.Bigtable(t.Data.Open(table), sink.LiveFamily)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
 )
 
-// checkedCredentials gives the credentials of a provider, unless no request could carry them. Each
-// of its errors is a *credentialsError.
+// checkedCredentials returns the credentials of a provider, unless no request could carry them.
+// Each of its errors is a *credentialsError.
 type checkedCredentials struct{ aws.CredentialsProvider }
 
 // Retrieve implements aws.CredentialsProvider.
@@ -26,8 +26,8 @@ func (c checkedCredentials) Retrieve(ctx context.Context) (aws.Credentials, erro
 	return found, nil
 }
 
-// withoutOutput is an error without the output of a credential_process: the SDK quotes all of it,
-// the secret included, where it cannot read it.
+// withoutOutput removes the output of a credential_process from an error. If the SDK cannot parse
+// the output, it quotes all of it, including the secret.
 func withoutOutput(err error) error {
 	var process *processcreds.ProviderError
 	if !errors.As(err, &process) || !strings.HasPrefix(process.Err.Error(), "parse failed") {
@@ -36,14 +36,14 @@ func withoutOutput(err error) error {
 	return fmt.Errorf("the output of credential_process cannot be read: %w", errors.Unwrap(process.Err))
 }
 
-// credentialsError is why a request had no credentials.
+// credentialsError is the reason why a request had no credentials.
 type credentialsError struct{ err error }
 
 func (e *credentialsError) Error() string { return e.err.Error() }
 
 func (e *credentialsError) Unwrap() error { return e.err }
 
-// strangeCredentials says what is wrong with a part of credentials, without telling the part.
+// strangeCredentials describes an error in a part of credentials, without the part itself.
 type strangeCredentials struct{ part, source, fault string }
 
 func (e *strangeCredentials) Error() string {
@@ -51,7 +51,7 @@ func (e *strangeCredentials) Error() string {
 }
 
 func (e *strangeCredentials) fix() string {
-	alone := "write the " + e.part + " again, alone"
+	alone := "write only the " + e.part
 	switch {
 	case strings.HasSuffix(e.fault, newline):
 		return alone + ". A Kubernetes secret made from a file or by echo keeps the newline; one by printf or --from-literal has none"
@@ -63,9 +63,9 @@ func (e *strangeCredentials) fix() string {
 	return alone
 }
 
-// checkCredentials fails with an *strangeCredentials if a part holds what no key has. With a
-// newline in the access key or the token no request can be sent, and in the secret it makes every
-// signature wrong.
+// checkCredentials fails with an *strangeCredentials if a part contains a character that no key
+// has. With a newline in the access key or the token no request can be sent; in the secret it makes
+// every signature wrong.
 func checkCredentials(c aws.Credentials) error {
 	for _, part := range []struct{ name, value string }{
 		{"access key ID", c.AccessKeyID}, {"secret access key", c.SecretAccessKey}, {"session token", c.SessionToken},
@@ -77,14 +77,14 @@ func checkCredentials(c aws.Credentials) error {
 	return nil
 }
 
-// What a part of credentials may hold; each has its fix.
+// Invalid characters in credentials; each has its fix.
 const (
 	newline   = "a newline"
 	quotation = "a quotation mark"
 	orderMark = "a byte order mark"
 )
 
-// strangeIn says what a part of credentials holds that none has; "" if nothing.
+// strangeIn describes the invalid character in a part of credentials; "" if there is none.
 func strangeIn(value string) string {
 	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\'' }
 	at := strings.IndexFunc(value, bad)

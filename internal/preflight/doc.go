@@ -1,3 +1,3 @@
-// Package preflight connects to both clouds and probes them before a start. It explains what they
-// refuse, with cause and fix, and creates nothing before everything was accepted.
+// Package preflight connects to both clouds and probes them before a start. It explains every
+// refusal, with cause and fix. It creates nothing until all checks have passed.
 package preflight

@@ -22,11 +22,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The packages below return typed errors and know nothing of codes, commands and documentation. Here they become what an
-// operator reads.
+// The packages below return typed errors without codes, commands and documentation. The functions
+// here turn them into errors for the operator.
 
-// Explain turns an error of the pipeline into one for the operator. What says what failed. Errors that are explained already,
-// and those that nobody foresaw, stay as they are.
+// Explain turns an error of the pipeline into an error for the operator. What says what failed.
+// Errors that are already explained, and unexpected errors, stay as they are.
 func Explain(what string, err error) error {
 	var known *diag.Error
 	if err == nil || errors.As(err, &known) {
@@ -102,7 +102,7 @@ func Explain(what string, err error) error {
 	return err
 }
 
-// ExplainStep is Explain for a step of a worker: the ledger's store passes on what Bigtable said.
+// ExplainStep is Explain for a step of a worker. The ledger's store passes on Bigtable's own words.
 func ExplainStep(what string, err error) error {
 	explained := Explain(what, err)
 	if _, answered := status.FromError(err); explained == err && answered {
@@ -111,20 +111,20 @@ func ExplainStep(what string, err error) error {
 	return explained
 }
 
-// StrangerError refuses what may remove rows of another migration.
+// StrangerError returns the refusal of a step that may remove rows of another migration.
 func StrangerError(e *engine.StrangerError) error {
 	return &diag.Error{Code: diag.TargetTaken, What: fmt.Sprintf("target table %s is written by another migration", e.Other.Target), Cause: e.Error(),
 		Fix: "set target.shared: true in the configurations of both, or change `to` of one; then run once with --accept-mapping-change. " +
 			"If that migration no longer exists, delete its witness: " + deleteWitness(e.Other), Err: e}
 }
 
-// deleteWitness is the command that deletes the witness of a migration of which nothing else is left.
+// deleteWitness returns the command that deletes the witness of a migration that no longer exists.
 func deleteWitness(other checkpoint.Stranger) string {
 	key := strings.ReplaceAll(transform.WitnessPrefix, "\xff", `\xff`) + other.Source
 	return "cbt deleterow " + other.Target + " $'" + key + "'"
 }
 
-// ExplainTarget is for errors of Bigtable.
+// ExplainTarget explains errors of Bigtable.
 func ExplainTarget(what string, err error) error {
 	e := &diag.Error{Code: diag.TargetUnreachable, What: what, Err: err}
 	var (
@@ -144,16 +144,17 @@ func ExplainTarget(what string, err error) error {
 	case errors.As(err, &failed):
 		e.Code, e.Fix = ofRequest(failed)
 	default:
-		// The ledger's store passes on what the client said; its rows hold no item data.
+		// The ledger's store passes on the client's words; its rows hold no item data.
 		e.Code, e.Cause = codeOf(status.Code(err)), statusWords.ReplaceAllString(err.Error(), "$1: ")
 	}
 	return bigtableService.remedied(e)
 }
 
-// statusWords is how gRPC begins the text of a status.
+// statusWords matches the beginning of a gRPC status text.
 var statusWords = regexp.MustCompile(`rpc error: code = (\w+) desc = `)
 
-// ofRequest is what a failed request means for an operator; the fix is "" if it is that of the code.
+// ofRequest returns the code and the fix for a failed request; the fix is "" if the code's own
+// applies.
 func ofRequest(failed *sink.Error) (code, fix string) {
 	switch {
 	case failed.Reason == sink.Denied && slices.Contains([]string{"CreateTable", "ModifyColumnFamilies", "CreateAuthorizedView"}, failed.Op):
@@ -172,11 +173,11 @@ func ofRequest(failed *sink.Error) (code, fix string) {
 	return diag.TargetUnreachable, ""
 }
 
-// ofRows reports whether a request goes through the app profile, to rows.
+// ofRows reports whether a request reads or writes rows through the app profile.
 func ofRows(op string) bool { return op == "CheckAndMutateRow" || op == "ReadRows" }
 
-// codeOf is what a gRPC status means for an operator. Bigtable answers FailedPrecondition to a conditional write through an app
-// profile that does not allow single-row transactions.
+// codeOf returns the code for a gRPC status. Bigtable answers FailedPrecondition to a conditional
+// write through an app profile that does not allow single-row transactions.
 func codeOf(code codes.Code) string {
 	switch code {
 	case codes.PermissionDenied, codes.Unauthenticated:
@@ -192,7 +193,7 @@ func codeOf(code codes.Code) string {
 	}
 }
 
-// explainTopic is for errors of Pub/Sub.
+// explainTopic explains errors of Pub/Sub.
 func explainTopic(what string, err error) error {
 	e := &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
 	var failed *relay.Error
@@ -211,7 +212,7 @@ func explainTopic(what string, err error) error {
 	return pubsubService.remedied(e)
 }
 
-// createFix creates a topic or subscription that does not exist.
+// createFix returns the command that creates a missing topic or subscription.
 func createFix(name string) string {
 	if strings.Contains(name, "/subscriptions/") {
 		return "correct the name in the configuration, or gcloud pubsub subscriptions create " + name + " --topic=TOPIC --message-retention-duration=7d; it gets no earlier messages"
@@ -219,8 +220,8 @@ func createFix(name string) string {
 	return "correct the name in the configuration, or gcloud pubsub topics create " + name + " --message-retention-duration=7d"
 }
 
-// ExplainLedger is for errors of the ledger, which may be the service's or the ledger's own. One that
-// is explained already stays.
+// ExplainLedger explains errors of the ledger, which come from the service or from the ledger
+// itself. An explained error stays as it is.
 func ExplainLedger(what string, err error) error {
 	if known := (*diag.Error)(nil); errors.As(err, &known) {
 		return err
@@ -247,7 +248,8 @@ var profileCodes = map[sink.ProfileProblem]string{
 	sink.NoTransactions: diag.ProfileNoTxn,
 }
 
-// ExplainExpiry warns of a table whose expired items are to stay, and that other regions remove them from; nil if that is not so.
+// ExplainExpiry warns of a table that shall keep expired items although other regions remove them;
+// nil if there is no such conflict.
 func ExplainExpiry(t Table) *diag.Error {
 	if !t.Mapping.Outlives() || len(t.Description.Replicas) == 0 {
 		return nil
@@ -259,8 +261,8 @@ func ExplainExpiry(t Table) *diag.Error {
 		Fix: "write expire: follow_deletes"}
 }
 
-// ExplainShare warns of a limit that is a share of what a table has provisioned, where that is
-// nothing; nil if the limit is one. It was set by the option of this name.
+// ExplainShare warns of a limit that is a share of provisioned capacity if the table has none;
+// otherwise nil. Option is the name of the setting.
 func ExplainShare(option string, limit config.Capacity, table string, d backfill.Description) *diag.Error {
 	if !limit.IsShare() || d.ReadCapacity > 0 {
 		return nil
@@ -269,7 +271,7 @@ func ExplainShare(option string, limit config.Capacity, table string, d backfill
 		Cause: "the table is billed per request and has no provisioned read capacity", Fix: "write read units a second, such as 1000"}
 }
 
-// ExplainAgeing warns of a family whose rule takes away what items hold.
+// ExplainAgeing warns of a family whose rule removes cells of existing items.
 func ExplainAgeing(e *sink.SchemaError) *diag.Error {
 	return &diag.Error{Code: diag.FamilyAges, Warning: true,
 		What:  fmt.Sprintf("family %s of table %s has the rule %s, which collects cells of unchanged items", e.Family, e.Table, e.Have),
@@ -277,18 +279,18 @@ func ExplainAgeing(e *sink.SchemaError) *diag.Error {
 		Fix:   schemaFix(e) + "; or, if the age is intended, declare it in families"}
 }
 
-// AgeingText is the same in a few words.
+// AgeingText returns the same in a few words.
 func AgeingText(e *sink.SchemaError) string {
 	return fmt.Sprintf("family %s:%s has %s, see %s", e.Table, e.Family, e.Have, diag.FamilyAges)
 }
 
-// applied creates whatever is missing, with the families of its kind of table.
+// applied is the fix that creates everything missing, with the families of the table's kind.
 const applied = "run `replicator plan --apply`, or set target.create_missing: true"
 
 func schemaFix(e *sink.SchemaError) string {
 	switch e.Problem {
 	case sink.MissingFamily:
-		if strings.Contains(e.Want, ":") { // a family is made an aggregate or never becomes one; cbt takes its kind behind the rule
+		if strings.Contains(e.Want, ":") { // only a new family can become an aggregate; cbt takes the kind after the rule
 			return fmt.Sprintf("cbt createfamily %s %s, or %s", e.Table, shellWord(e.Family+":"+e.Want), applied)
 		}
 		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or %s",
@@ -296,7 +298,7 @@ func schemaFix(e *sink.SchemaError) string {
 	case sink.MissingView:
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
 	case sink.EatsVersions, sink.WrongAge, sink.WrongRule, sink.CollectsItems:
-		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which stays what it is
+		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which does not change
 		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, shellWord(rule))
 	case sink.WrongAggregate:
 		return fmt.Sprintf("use another family in the configuration, because the kind of %s cannot be changed; or declare it as it is", e.Family)
@@ -305,7 +307,8 @@ func schemaFix(e *sink.SchemaError) string {
 	}
 }
 
-// shellWord is a text as one word for a shell. The text has no quotes: it is a rule, or a family and its rule.
+// shellWord quotes text as one word for a shell. The text has no quotes: it is a rule, or a family
+// and its rule.
 func shellWord(text string) string {
 	if strings.ContainsAny(text, " |&()") {
 		return "'" + text + "'"
@@ -317,7 +320,7 @@ func profileFix(e *sink.ProfileError) string {
 	another := fmt.Sprintf("gcloud bigtable app-profiles create replicator --instance=%s --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", e.Instance)
 	switch e.Problem {
 	case sink.MissingProfile:
-		if e.Profile == "default" { // somebody deleted it; plan creates what the configuration names, and no default
+		if e.Profile == "default" { // it was deleted; plan creates only profiles that the configuration names
 			return another
 		}
 		return "`replicator plan --apply` creates it in an instance of one cluster; or gcloud bigtable app-profiles create " + e.Profile +

@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// ExplainSource is for errors of DynamoDB. Table is the table that was asked for, "" if the error
-// is about none or about more.
+// ExplainSource explains errors of DynamoDB. Table is the requested table, "" if the error concerns
+// none or several.
 func ExplainSource(what, table string, err error) error {
 	var noKey *credentialsError
 	if errors.As(err, &noKey) {
@@ -33,7 +33,7 @@ func ExplainSource(what, table string, err error) error {
 	case cdc.Is(err, cdc.Malformed), cdc.Is(err, cdc.Unreadable):
 		e.Code = diag.SourceMalformed
 		if answer := (smithy.APIError)(nil); errors.As(err, &answer) && aboutKMS(nil, strings.ToLower(answer.ErrorCode()+": "+answer.ErrorMessage())) {
-			e.Code = diag.SourceDenied // DynamoDB tells a key that it cannot use as a request that is not valid
+			e.Code = diag.SourceDenied // DynamoDB reports an unusable key as an invalid request
 			remediedByAWS(e)
 		}
 	case cdc.Is(err, cdc.Throttled):
@@ -53,7 +53,7 @@ func ExplainSource(what, table string, err error) error {
 
 const throttledFix = "wait a moment, then start again. An account has 10 DescribeStream calls a second, and a table its read capacity"
 
-// notByAWS corrects the advice about a refusal that does not come from the service.
+// notByAWS corrects the fix for a refusal that does not come from AWS.
 func notByAWS(e *diag.Error) {
 	var (
 		answer   smithy.APIError
@@ -64,13 +64,13 @@ func notByAWS(e *diag.Error) {
 	case errors.As(e.Err, &answer):
 	case errors.As(e.Err, &response):
 		e.Fix = "check what answers instead of AWS: the proxy of HTTPS_PROXY, or the host of AWS_ENDPOINT_URL…"
-	case errors.As(e.Err, &call): // the client sent nothing
+	case errors.As(e.Err, &call): // the client sent no request
 		e.Code, e.Fix = diag.SourceUnreachable, "correct what the cause names: the region, AWS_USE_FIPS_ENDPOINT or AWS_USE_DUALSTACK_ENDPOINT"
 	}
 }
 
-// explainCredentials distinguishes credentials that are missing from those that a service refused,
-// and from those that no request can carry.
+// explainCredentials distinguishes missing credentials, credentials that a service refused, and
+// credentials that no request can carry.
 func explainCredentials(what string, err error) *diag.Error {
 	e := &diag.Error{Code: diag.NoAWSCredentials, What: what, Cause: err.Error(), Err: err}
 	var (
@@ -85,7 +85,7 @@ func explainCredentials(what string, err error) *diag.Error {
 	case halfKey(os.LookupEnv) != "" && lastPlace(err):
 		e.Cause, e.Fix = halfKey(os.LookupEnv), "set both or neither; with neither, the AWS SDK tries other sources"
 	case lastPlace(err):
-		// The last place that is looked at, also where there is no such service: nothing else was
+		// The SDK tries this place last, even if there is no such service: no other source was
 		// configured.
 	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
 		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, then start again: the service that issues the credentials throttles"
@@ -104,12 +104,13 @@ func explainCredentials(what string, err error) *diag.Error {
 	return e
 }
 
-// lastPlace reports whether credentials were looked for on an EC2 instance at last, in vain.
+// lastPlace reports whether the SDK finally looked for credentials on an EC2 instance, without
+// success.
 func lastPlace(err error) bool {
 	return says("no EC2 IMDS role found", "access disabled to EC2 IMDS")(err, err.Error())
 }
 
-// remediedByAWS gives an error the code and the fix of its cause, if that is a known one.
+// remediedByAWS gives an error the code and the fix of its cause, if the cause is known.
 func remediedByAWS(e *diag.Error) {
 	said, known := e.Err.Error(), awsFailures
 	var answer smithy.APIError
@@ -131,7 +132,7 @@ func remediedByAWS(e *diag.Error) {
 	}
 }
 
-// clockCause says by how much the clock of this host is wrong, if the answer says the time.
+// clockCause adds how wrong this host's clock is, if the answer has the time.
 func clockCause(err error, said string) string {
 	var response *smithyhttp.ResponseError
 	if !errors.As(err, &response) || response.Response == nil {

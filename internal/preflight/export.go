@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// OpenFolder opens a folder: in S3 with the credentials of the source, in Cloud Storage with those of
-// Google's environment. Name is its name in the store.
+// OpenFolder opens a folder: in S3 with the credentials of the source, in Cloud Storage with
+// Google's default credentials. It returns the folder's name in the store.
 func (s *Source) OpenFolder(ctx context.Context, env config.Lookup, address string) (store source.Store, name string, err error) {
 	p, err := bucket.Parse(address)
 	if err != nil {

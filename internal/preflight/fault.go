@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// faultOfGoogle reports whether a service answered that it has a fault of its own.
+// faultOfGoogle reports whether a Google service answered with an internal error.
 func faultOfGoogle(err error) bool {
 	var (
 		target *sink.Error
@@ -37,7 +37,7 @@ func faultOfGoogle(err error) bool {
 
 const faultOfAWSFix = "wait, then try again: the service, or a proxy in its place, answered with an internal error; https://health.aws.amazon.com/health/status shows known ones"
 
-// faultOfAWS is the same of AWS. A gateway or a proxy that answers so was reached, too.
+// faultOfAWS does the same for AWS, including a gateway or a proxy in between.
 func faultOfAWS(err error) bool {
 	var response *smithyhttp.ResponseError
 	if errors.As(err, &response) && response.Response != nil && response.Response.Response != nil {

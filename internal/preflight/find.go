@@ -11,7 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// tablesOf is the configuration's tables, with those that the source has in the place of patterns.
+// tablesOf returns the configuration's tables. It replaces each pattern by the matching tables of
+// the source.
 func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) ([]config.Table, error) {
 	if !cfg.HasPatterns() {
 		return cfg.Tables, nil
@@ -23,8 +24,8 @@ func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) 
 	return cfg.Expand(names), nil
 }
 
-// LedgerTables are the named one, or all tables of the configuration: of patterns those that the
-// ledger knows. Ledger is nil before the migration has begun.
+// LedgerTables returns the named table, or all tables of the configuration; for a pattern, the
+// tables that the ledger knows. Ledger is nil before the migration has begun.
 func LedgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
 	if t, ok := cfg.Table(table); ok && table != "" {
 		return []config.Table{t}, nil
@@ -42,7 +43,7 @@ func LedgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Le
 	return cfg.Expand(sources), nil
 }
 
-// Find asks for the tables that patterns stand for, and says how many each has.
+// Find lists the tables that match patterns, and shows how many each pattern has.
 func (p *Prober) Find(ctx context.Context) ([]config.Table, bool) {
 	if !p.Cfg.HasPatterns() {
 		return p.Cfg.Tables, true

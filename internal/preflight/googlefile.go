@@ -19,8 +19,8 @@ const (
 	madeByGoogle = "name a file made by Google Cloud: the key of a service account, or the file that `gcloud auth application-default login` writes"
 )
 
-// checkGoogle refuses variables that Google's libraries could not use, unless a client goes to the
-// emulator that a variable names: it has no credentials, and goes through no proxy.
+// checkGoogle refuses variables that Google's libraries could not use. It skips the check if a
+// variable redirects the client to an emulator, which needs no credentials and no proxy.
 func checkGoogle(emulator string) error {
 	if os.Getenv(emulator) != "" {
 		return nil
@@ -28,8 +28,8 @@ func checkGoogle(emulator string) error {
 	return config.CheckGoogleVariables(os.LookupEnv)
 }
 
-// credentialsFile is the file of credentials that Google's libraries read, and what it is called;
-// "" if there is none.
+// credentialsFile returns the credentials file that Google's libraries read, and the setting that
+// names it; "" if there is none.
 func credentialsFile() (where, path string) {
 	if path := os.Getenv(credentialsVariable); path != "" {
 		return credentialsVariable, path
@@ -46,8 +46,8 @@ func credentialsFile() (where, path string) {
 	return "the file of `gcloud auth application-default login`", path
 }
 
-// contentFault says what a file is that is no JSON object, and what to do about it; "" if it cannot
-// be told. Nothing of what the file holds is told.
+// contentFault describes a file that is not a JSON object, and the fix; "" if it finds no fault. It
+// never shows the file's content.
 func contentFault(path string) (is, fix string) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -74,8 +74,8 @@ func contentFault(path string) (is, fix string) {
 	return "", ""
 }
 
-// ofNetwork reports whether a service could not be reached, where an error has its type still.
+// ofNetwork reports whether a service could not be reached, if the error still has its type.
 func ofNetwork(err error) bool {
-	var failed net.Error // a *url.Error too
+	var failed net.Error // also a *url.Error
 	return errors.As(err, &failed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

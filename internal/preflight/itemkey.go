@@ -14,11 +14,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// keyHelp describes what --key takes, the same for every command.
+// KeyHelp describes the value of --key, the same for every command.
 const KeyHelp = "primary key as `JSON`, plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
 
-// ParseKey reads the primary key of one item, typed by the key schema. A value may be plain JSON or DynamoDB's. Errors are
-// for the operator and hold no values: they may be copied into tickets.
+// ParseKey parses the primary key of one item, typed by the key schema. A value may be plain JSON
+// or DynamoDB's. Errors are for the operator and contain no values, because they may be copied into
+// tickets.
 func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
 	fail := func(what, fix string) (attribute.Item, error) {
 		if fix == "" {
@@ -54,7 +55,8 @@ func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, err
 	return attribute.NewItem(keys), nil
 }
 
-// keyValue reads one value of a key; the problem, if there is one, completes a sentence that begins with the attribute.
+// keyValue parses one value of a key. A problem completes a sentence that begins with the
+// attribute.
 func keyValue(raw json.RawMessage, kind attribute.Kind) (attribute.Value, string) {
 	var typed map[string]json.RawMessage
 	if json.Unmarshal(raw, &typed) == nil && typed != nil {
@@ -106,7 +108,7 @@ func keyNames(schema []transform.KeyAttribute) string {
 func exampleKey(schema []transform.KeyAttribute) string {
 	var members []string
 	for _, k := range schema {
-		name, _ := json.Marshal(k.Name) // of a text, it cannot fail
+		name, _ := json.Marshal(k.Name) // cannot fail for a string
 		example := `"…"`
 		if k.Type == attribute.KindN {
 			example = "1"
@@ -116,7 +118,7 @@ func exampleKey(schema []transform.KeyAttribute) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// SchemaOf is the key schema that the keys of a record show.
+// SchemaOf returns the key schema of the keys of a record.
 func SchemaOf(keys attribute.Item) []transform.KeyAttribute {
 	var schema []transform.KeyAttribute
 	for _, a := range keys.Attributes() {

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// askAgain asks a service, again while that may help, until ctx ends.
+// askAgain sends a request, and retries temporary failures until ctx ends.
 func askAgain[T any](ctx context.Context, ask func(context.Context) (T, error)) (answer T, err error) {
 	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
 		answer, err = ask(ctx)
@@ -24,13 +24,13 @@ func askAgain[T any](ctx context.Context, ask func(context.Context) (T, error)) 
 	return answer, err
 }
 
-// again is a question that is asked again while that may help.
+// again wraps a question so that temporary failures are retried.
 func again(question func(context.Context) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) { return askAgain(ctx, question) }
 }
 
-// mayPass reports whether Bigtable or Pub/Sub throttles, or fails for the moment. A connection that
-// cannot be made is no answer of a service: that shows at once.
+// mayPass reports whether Bigtable or Pub/Sub throttles or has a temporary failure. A failed
+// connection is not an answer of the service, so it is reported at once.
 func mayPass(err error) bool {
 	var target *sink.Error
 	if errors.As(err, &target) {
@@ -40,7 +40,7 @@ func mayPass(err error) bool {
 	if errors.As(err, &topic) {
 		return topic.Reason == relay.Throttled || topic.Reason == relay.Unavailable && !neverSent(topic.Text)
 	}
-	switch status.Code(err) { // of the ledger's store
+	switch status.Code(err) { // from the ledger's store
 	case codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.DeadlineExceeded:
 		return true
 	case codes.Unavailable:
@@ -49,8 +49,8 @@ func mayPass(err error) bool {
 	return false
 }
 
-// mayPassAtAWS is the same of AWS. Unlike Google's clients, which wait for a connection, those of
-// AWS are asked once, so that a probe repeats whatever it asks.
+// mayPassAtAWS does the same for AWS. Google's clients wait for a connection, but those of AWS try
+// once. So a probe retries everything.
 func mayPassAtAWS(err error) bool {
 	var dialled *net.OpError
 	if errors.As(err, &dialled) && dialled.Op == "dial" {
@@ -68,12 +68,12 @@ func mayPassAtAWS(err error) bool {
 	return errors.As(err, &broken)
 }
 
-// neverSent recognizes what gRPC says on this side if it cannot connect.
+// neverSent recognizes the local error of gRPC if it cannot connect.
 func neverSent(text string) bool {
 	return strings.Contains(text, "connection error: desc = ") || strings.Contains(text, "name resolver error: ")
 }
 
-// unanswered reports whether a request had no answer in its time, rather than one that came late.
+// unanswered reports whether a request got no answer in time.
 func unanswered(err error) bool {
 	late := func(code string) bool {
 		return code == codes.DeadlineExceeded.String() || code == codes.Canceled.String()

@@ -15,10 +15,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// The target of a run is looked at as a whole, and changed only when the run is accepted: the sources, the app profile, the tables that exist, and
-// what the ledger says of all of them. What is refused, or a dry run, leaves it as it was (H99).
+// A run checks the whole target first: the sources, the app profile, the existing tables, and the
+// ledger's records of all of them. It changes the target only if every check passes. A refused run
+// or a dry run leaves the target unchanged (H99).
 
-// tables asks for the target's tables and the ledger in them, and makes what is missing.
+// tables checks the target's tables and the ledger in them, and creates what is missing.
 func (p *Prober) tables(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, ProbeTime*time.Duration(len(p.Cfg.Tables)+1))
 	missing, err := p.lacks(limited)
@@ -49,14 +50,15 @@ func (p *Prober) tables(ctx context.Context) {
 	}
 }
 
-// cutOver reports whether the tables are cut over for good, and notes that as the only failure. Nothing else matters then: the source may be
-// switched off, and what is ours removed from the target.
+// cutOver reports whether the tables are cut over, and records that as the only failure. Other
+// checks then no longer apply: the source may be switched off, and replicator's metadata removed
+// from the target.
 func (p *Prober) cutOver(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, ProbeTime)
 	defer cancel()
 	ledger, err := checkpoint.Open(limited, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
 	if err != nil {
-		return false // told by the next question
+		return false // the next question reports it
 	}
 	c, err := ledger.Cutover(limited)
 	if err != nil || c.Step != checkpoint.CutoverDone {
@@ -69,13 +71,14 @@ func (p *Prober) cutOver(ctx context.Context) bool {
 	return true
 }
 
-// CutOver is the refusal of a run, or a plan, of tables that the application has left; nil if it has
-// not.
+// CutOver returns the refusal of a run, or a plan, of tables that the application has left; nil if
+// it has not.
 func (p *Prober) CutOver(c *checkpoint.Cutover) error {
 	return p.refused("the tables of "+p.Cfg.Name+" are cut over", c.Left())
 }
 
-// lacks is what is missing of the target's tables; an error if something is there and unfit, or missing and not to be created.
+// lacks returns what the target's tables lack. It fails if an existing part is unsuitable, or a
+// missing part must not be created.
 func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 	var missing []Lacking
 	what := "the tables of " + TargetName(p.Cfg) + " have an unexpected schema"
@@ -102,7 +105,7 @@ func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 	return missing, nil
 }
 
-// noteLacks keeps what is to be told of a table besides.
+// noteLacks records other notes about a table.
 func (p *Prober) noteLacks(spec sink.TableSpec, l sink.Lacks) {
 	p.Found.Ageing = append(p.Found.Ageing, l.Ageing...)
 	if l.NoViews {
@@ -110,7 +113,7 @@ func (p *Prober) noteLacks(spec sink.TableSpec, l sink.Lacks) {
 	}
 }
 
-// make creates what is missing, if nothing was refused, and tells the state of the tables.
+// make creates the missing parts if no check failed, and returns the state of the tables.
 func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 	text, notes := "exist, schema OK", []string(nil)
 	if len(p.Found.Ageing) > 0 {
@@ -137,7 +140,7 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 			all.Tables, all.Families, all.Views = append(all.Tables, made.Tables...), append(all.Families, made.Families...), append(all.Views, made.Views...)
 		}
 		p.Found.Made = slices.DeleteFunc(slices.Clone(all.Tables), func(name string) bool { return name == p.Cfg.State.Table })
-		if created := slices.Concat(all.Tables, all.Families, all.Views); len(created) > 0 { // else others were faster
+		if created := slices.Concat(all.Tables, all.Families, all.Views); len(created) > 0 { // otherwise other processes created them first
 			text = "created " + strings.Join(created, ", ")
 		}
 	}
@@ -150,8 +153,8 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 	return strings.Join(append([]string{text}, notes...), "; "), nil
 }
 
-// writtenTargets are the target tables that the ledger knows to have been written: of a source
-// table that has a generation, or with a number of the fence.
+// writtenTargets returns the target tables that were written before, according to the ledger: their
+// source table has a generation, or they have a number of the fence.
 func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets []checkpoint.Target) map[string]bool {
 	written, sources := map[string]bool{}, []string(nil)
 	for _, s := range states {
@@ -170,9 +173,9 @@ func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets 
 	return written
 }
 
-// mayMake takes from what is missing what a starting process must not make: of a target that was
-// written before neither the table nor our own families. Their loss is a gap, and the table's
-// coordinator declares it before it makes them anew (H108).
+// mayMake returns which missing parts a starting process may create. If a target was written
+// before, the process must not create the table or replicator's families: their loss is a gap,
+// which the table's coordinator declares before it recreates them (H108).
 func (p *Prober) mayMake(missing []Lacking) (may []Lacking, left []string) {
 	for _, m := range missing {
 		if !p.written[m.Spec.Name] {
@@ -198,14 +201,14 @@ func (p *Prober) mayMake(missing []Lacking) (may []Lacking, left []string) {
 	return may, left
 }
 
-// creator makes what a target table lacks. *sink.Admin is one.
+// creator creates what a target table lacks. *sink.Admin is one.
 type creator interface {
 	Prepare(ctx context.Context, specs []sink.TableSpec, create bool) (sink.Made, error)
 }
 
-// Create makes what a target table lacks, and asks again for ProbeTime while that may help: what an
-// attempt of unknown outcome has made is there for the next one, which looks whether it fits. Even
-// with an error it returns what was made.
+// Create creates what a target table lacks, and retries temporary failures for ProbeTime. After an
+// attempt with unknown outcome, the next one finds the created parts and checks them. Even with an
+// error it returns what it created.
 func (t *Target) Create(ctx context.Context, spec sink.TableSpec) (sink.Made, error) {
 	return create(ctx, t.Admin, spec)
 }
@@ -220,8 +223,8 @@ func create(ctx context.Context, admin creator, spec sink.TableSpec) (all sink.M
 	return all, err
 }
 
-// PrepareTarget makes what is missing of a target table that was lost, and reports whether that was
-// the table as a whole.
+// PrepareTarget creates the missing parts of a target table that was lost, and reports whether the
+// whole table was missing.
 func PrepareTarget(ctx context.Context, admin *sink.Admin, cfg *config.Config, table string) (bool, error) {
 	specs := Specs(cfg)
 	n := slices.IndexFunc(specs, func(s sink.TableSpec) bool { return s.Name == table })
@@ -232,7 +235,8 @@ func PrepareTarget(ctx context.Context, admin *sink.Admin, cfg *config.Config, t
 	return len(made.Tables) > 0, err
 }
 
-// namesOf are those of what is missing: of a table that is missing as a whole only its own.
+// namesOf returns the names of missing parts; for a table that is missing as a whole, only the
+// table's name.
 func namesOf(missing []Lacking) []string {
 	var all []string
 	for _, m := range missing {
@@ -250,8 +254,9 @@ func namesOf(missing []Lacking) []string {
 	return all
 }
 
-// split chooses where tables that are missing as a whole are split from the start, by a sample of the source's keys, and says where there is none: such
-// a table begins in one piece, which is slower and nothing worse.
+// split chooses split points for tables to be created, from a sample of the source's keys. It notes
+// the tables for which there are none: such a table begins as a single tablet, which is slower but
+// has no other effect.
 func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) {
 	all, asked := Samples{}, map[string]bool{}
 	for i := range missing {
@@ -276,7 +281,7 @@ func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) 
 	return notes
 }
 
-// ledger asks the ledger, if there is one, whether it would go on with what was found.
+// ledger checks whether an existing ledger would continue with what the other probes found.
 func (p *Prober) ledger(ctx context.Context) (string, error) {
 	what := "cannot read the ledger in table " + p.Cfg.State.Table
 	ledger, err := checkpoint.Open(ctx, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
@@ -326,7 +331,7 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 	return "resuming the migration", refused.Err()
 }
 
-// refused explains what the ledger refuses, which may be for want of a name.
+// refused explains a refusal by the ledger, whose cause may be a missing `name`.
 func (p *Prober) refused(what string, err error) error {
 	err = Explain(what, err)
 	var e *diag.Error
@@ -336,7 +341,7 @@ func (p *Prober) refused(what string, err error) error {
 	return err
 }
 
-// Lacking is a target table of which something is missing, with what its creation needs.
+// Lacking is a target table with missing parts, and the data needed to create them.
 type Lacking struct {
 	Spec  sink.TableSpec
 	Lacks sink.Lacks

@@ -22,78 +22,80 @@ import (
 )
 
 const (
-	// probeTime bounds one question to one dependency. Without it an unreachable endpoint holds a first run for minutes, and the
-	// Bigtable client says only "context deadline exceeded" then.
+	// ProbeTime bounds one question to one dependency. Without it an unreachable endpoint would
+	// block a first run for minutes, and the Bigtable client would then say only "context deadline
+	// exceeded".
 	ProbeTime = 5 * time.Second
-	// createTime bounds the making of each of the target's tables, split at keys sampled from the source, which takes Bigtable
-	// seconds. That the instance answers is known by then.
+	// CreateTime bounds the creation of one target table, split at keys sampled from the source,
+	// which takes Bigtable seconds. Earlier probes have shown that the instance answers.
 	CreateTime = time.Minute
 )
 
 // ledgerFamily is the family of the state table that the ledger's rows use.
 const ledgerFamily = "ledger"
 
-// Found is what the probes have found out.
+// Found holds the results of the probes.
 type Found struct {
 	Tables    []Table
-	Cluster   string // that the app profile routes to; "" if it is unknown
+	Cluster   string // the cluster to which the app profile routes; "" if it is unknown
 	Ageing    []*sink.SchemaError
 	Made      []string    // target tables that were created
-	Suspended []string    // tables of patterns with which something is wrong
-	Shared    *diag.Error // the ledger is another migration's; nil if it is not
+	Suspended []string    // tables of patterns that cannot be followed
+	Shared    *diag.Error // the warning that the ledger belongs to another migration, or nil
 }
 
-// Table is one table of the configuration with what DynamoDB says of it.
+// Table is one table of the configuration with its description by DynamoDB.
 type Table struct {
 	Config      config.Table
 	Description backfill.Description
 	Mapping     *transform.Mapping
 }
 
-// Prober asks every dependency one question and tells the answers, one line each.
+// Prober asks every dependency one question and writes the answers, one line each.
 type Prober struct {
 	Out     io.Writer
 	Colored bool
-	// Record takes each answer in place of a line on Out; nil: there are lines.
+	// Record gets each answer instead of a line on Out; nil: lines are written.
 	Record func(line string, a Answer)
 	Hints  string // flags of the commands in remedies
 	Cfg    *config.Config
 	Source *Source
-	Target *Target // once reach has connected it
+	Target *Target // set once reach has connected it
 	Worker string
 	Dry    bool // change nothing, not even the target's tables
-	// acceptMapping: a changed mapping is no reason to refuse a table.
+	// AcceptMapping: do not refuse a table because its mapping changed.
 	AcceptMapping bool
-	// AdoptRows: neither are rows in its target.
+	// AdoptRows: do not refuse a table because its target has rows.
 	AdoptRows bool
-	// Mode is what becomes of changes; AcceptMode: another one in the ledger is no reason to refuse a
-	// table.
+	// Mode determines whether changes are written, published or both. AcceptMode: do not refuse a
+	// table because the ledger has another mode.
 	Mode       checkpoint.Mode
 	AcceptMode bool
-	// Topic is the way to relay.pubsub_topic, once it was asked for.
+	// Topic is the client of relay.pubsub_topic, once it was checked.
 	Topic *relay.PubSub
-	// Subscription is the same to relay.subscription. Applies: this process applies what it brings,
+	// Subscription is the client of relay.subscription. Applies: this process applies its messages,
 	// and publishes nothing.
 	Subscription *relay.PubSubscription
-	// DeadLetter is the same to relay.dead_letter; nil where there is none. Retention is how long
-	// Subscription keeps messages.
+	// DeadLetter is the client of relay.dead_letter, or nil. Retention is how long Subscription
+	// keeps messages.
 	DeadLetter *relay.PubSubscription
 	Retention  time.Duration
-	// ParkTopic is the way to the topic of errors.park_to; nil where parked items are not published.
+	// ParkTopic is the client of the topic in errors.park_to; nil if parked items are not
+	// published.
 	ParkTopic *relay.PubSub
 	Applies   bool
-	deadTopic string          // Subscription's
-	written   map[string]bool // target tables that were written before, as the ledger says
-	noViews   []string        // <table>:<view>, of those that the service cannot make
+	deadTopic string          // the dead-letter topic of Subscription
+	written   map[string]bool // target tables that were written before, according to the ledger
+	noViews   []string        // <table>:<view>, which the service cannot create
 	Found     Found
 	Failed    []error
-	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
-	// told where it is met, and not at the end.
+	// Told has every answer, for commands that also show them in another form. With InFull, cause
+	// and fix of a failure are written at once and not at the end.
 	Told   []Answer
 	InFull bool
 }
 
-// Answer is what a dependency has answered to a probe.
+// Answer is a dependency's answer to a probe.
 type Answer struct {
 	Name   string      `json:"name"`
 	OK     *bool       `json:"ok"` // null if unknown
@@ -101,7 +103,7 @@ type Answer struct {
 	Error  *diag.Error `json:"error,omitempty"`
 }
 
-// Run asks everything that can be asked, so that one run shows all that is wrong.
+// Run asks all questions, so that one run shows all problems.
 func (p *Prober) Run(ctx context.Context) (Found, error) {
 	if p.Ask(ctx, ProbeTime, "AWS credentials", p.Credentials) {
 		tables, _ := p.Find(ctx)
@@ -109,7 +111,7 @@ func (p *Prober) Run(ctx context.Context) (Found, error) {
 			p.table(ctx, t)
 		}
 		if err := p.Source.clock.Refuse(); err != nil && !p.Dry {
-			return Found{}, err // whatever else failed may come of it
+			return Found{}, err // other failures may follow from it
 		}
 	}
 	name := TargetName(p.Cfg)
@@ -132,13 +134,13 @@ func (p *Prober) Run(ctx context.Context) (Found, error) {
 	return p.Found, errors.Join(p.Failed...)
 }
 
-// Untold is the answer of a probe that cannot tell: no failure, and no reason for a tick either.
+// Untold is the answer of a probe that found out nothing: neither a failure nor a success.
 type Untold string
 
 func (u Untold) Error() string { return string(u) }
 
-// Ask runs one probe and tells its outcome. The cause and the fix of a failure are told in full at the end of the run, in
-// the form all errors have; here stands which of the dependencies it was.
+// Ask runs one probe and writes its outcome. It writes only which dependency failed; cause and fix
+// follow at the end of the run, in the form of all errors.
 func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -190,7 +192,7 @@ func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, ques
 	return err == nil
 }
 
-// InPlace is an error told where it is met: its headline, and the lines below it.
+// InPlace formats an error that is written at once: its headline, and the lines below it.
 func InPlace(e *diag.Error, hints string) (headline, remedy string) {
 	var text strings.Builder
 	_ = diag.List{e}.WithFlags(hints).Render(&text)
@@ -210,8 +212,8 @@ func (p *Prober) Credentials(ctx context.Context) (string, error) {
 	return "from " + c.Source, nil
 }
 
-// table asks for a table and its stream. What is wrong with a table of a pattern is told in full, and no reason not to begin: the table
-// is set aside, and the others go on.
+// table checks a table and its stream. An error of a table of a pattern is written in full but does
+// not prevent the start: the table is suspended, and the others continue.
 func (p *Prober) table(ctx context.Context, t config.Table) {
 	if t.Pattern() != "" {
 		inFull, failed := p.InFull, p.Failed
@@ -226,7 +228,7 @@ func (p *Prober) table(ctx context.Context, t config.Table) {
 	}
 }
 
-// Describe asks for a table alone.
+// Describe checks only a table.
 func (p *Prober) Describe(ctx context.Context, t config.Table) (Table, bool) {
 	var found Table
 	ok := p.Ask(ctx, ProbeTime, "table "+t.From, func(ctx context.Context) (string, error) {
@@ -248,7 +250,7 @@ func (p *Prober) Stream(ctx context.Context, t Table) (string, error) {
 	if err != nil {
 		return "", ExplainSource("cannot read the stream of table "+t.Config.From, "", err)
 	}
-	t.Description.ViewType = string(info.View) // the stream's own word, should the two differ
+	t.Description.ViewType = string(info.View) // the stream's description takes precedence
 	if err := engine.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly() && !p.Cfg.DualWritten(t.Config)); err != nil {
 		return "", Explain("the stream of table "+t.Config.From+" cannot be used", err)
 	}
@@ -273,7 +275,8 @@ func (p *Prober) Profile(ctx context.Context) (string, error) {
 	return "single cluster " + profile.Cluster + ", single-row transactions", nil
 }
 
-// Specs are the tables that must be there: the state table first, then those of the configuration in their order.
+// Specs returns the required tables: the state table first, then those of the configuration in
+// order.
 func Specs(cfg *config.Config) []sink.TableSpec {
 	out := []sink.TableSpec{sink.StateSpec(cfg.State.Table, ledgerFamily)}
 	for i := range cfg.Tables {
@@ -282,8 +285,10 @@ func Specs(cfg *config.Config) []sink.TableSpec {
 		for _, target := range t.Targets() {
 			families := sink.DataFamilies(target.Families)
 			for i := range families {
-				// Stamps are counted from the rule's age; elements of lists stay only under the rule that keeps everything; an age rule would
-				// remove values that hold, and counters, whose cells are at the time 0.
+				// These need exactly the declared rule. The timestamps of expire: gc are computed
+				// from the rule's age. Elements of lists stay only under the rule that keeps
+				// everything. An age rule would remove valid values, and counters, whose cells have
+				// the timestamp 0.
 				if t.TTL.Expire == "gc" || t.KeepVersions || slices.Contains(lists, families[i].Name) {
 					families[i].Check = sink.Same
 				} else if slices.Contains(counters, families[i].Name) {
@@ -303,8 +308,9 @@ func Specs(cfg *config.Config) []sink.TableSpec {
 	return out
 }
 
-// mergeFamilies adds the families of another source table with the same target, which declares those that both have alike: what
-// does not is refused with the configuration. The stricter check of an existing family stands for both.
+// mergeFamilies adds the families of another source table with the same target. Both declare shared
+// families alike, because the configuration refuses differences. The stricter check of an existing
+// family applies to both.
 func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 	for _, f := range more {
 		if n := slices.IndexFunc(have, func(o sink.FamilySpec) bool { return o.Name == f.Name }); n >= 0 {
@@ -316,8 +322,9 @@ func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 	return have
 }
 
-// state tries what the ledger lives on: a conditional write, and reading it back. It also shows, where the app profile could
-// not be looked at, that single-row transactions are allowed. What an earlier attempt left is taken up.
+// state tries the operations that the ledger needs: a conditional write, and a read of its result.
+// If the app profile could not be read, this also shows whether single-row transactions are
+// allowed. It continues from the row of an earlier attempt.
 func (p *Prober) state(ctx context.Context) (string, error) {
 	if p.Dry {
 		return "not tried in a dry run", nil
@@ -344,7 +351,7 @@ func (p *Prober) state(ctx context.Context) (string, error) {
 	return "read and written", nil
 }
 
-// orUnexpected stands in for an error where there was none and still the answer was wrong.
+// orUnexpected returns err, or an error for a wrong answer without an error.
 func orUnexpected(err error) error {
 	if err == nil {
 		return errors.New("a row that was just written is missing or has changed")

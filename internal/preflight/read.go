@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// KnownTable refuses a --table that the configuration does not name.
+// KnownTable refuses a --table that the configuration does not include.
 func KnownTable(cfg *config.Config, table string) error {
 	if table == "" {
 		return nil
@@ -43,17 +43,18 @@ func KnownTable(cfg *config.Config, table string) error {
 	return diag.BadUsage(fmt.Sprintf("the configuration has no source table %q", table), fix)
 }
 
-// readTime bounds what a command reads of Bigtable: an unreachable endpoint would hold it for ever.
+// readTime bounds a command's reads of Bigtable, because an unreachable endpoint would block it
+// indefinitely.
 const readTime = 20 * time.Second
 
 var ErrReadTime = fmt.Errorf("no answer within %s", config.FormatDuration(readTime))
 
-// Reading bounds what is read under the context it returns.
+// Reading returns a context that bounds reads.
 func Reading(ctx context.Context) (context.Context, context.CancelFunc) {
 	return task.WithTimeoutCause(ctx, readTime, ErrReadTime)
 }
 
-// ReadingFailed explains an error of reading, saying so if the time was up.
+// ReadingFailed explains a read error, and says so if the time was up.
 func ReadingFailed(ctx context.Context, what string, err error) error {
 	if errors.Is(context.Cause(ctx), ErrReadTime) {
 		return &diag.Error{Code: diag.TargetUnreachable, What: what, Err: ErrReadTime}

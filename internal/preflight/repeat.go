@@ -9,21 +9,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The waits between two attempts of a probe. Seven or so fit into ProbeTime.
+// The waits between two attempts of a probe. About seven fit into ProbeTime.
 const (
 	firstWait = 100 * time.Millisecond
 	longWait  = time.Second
 )
 
-// repeat asks until there is an answer that helps does not hold to be passing, or until ctx ends: a
+// repeat asks until an answer is not a temporary failure according to helps, or until ctx ends: a
 // service that throttles or fails for a moment is no reason to refuse a start. It returns the last
-// answer. An attempt that the end of ctx cuts off has none, so that the answer before it counts:
-// "throttled" is never told as "no answer".
+// answer. If the end of ctx cuts off an attempt, the answer before it counts, so "throttled" is
+// never reported as "no answer".
 func repeat(ctx context.Context, helps func(error) bool, ask func(ctx context.Context) error) error {
 	policy := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstWait),
 		backoff.WithMaxInterval(longWait),
-		backoff.WithRandomizationFactor(0), // of its own: task.Rand has it
+		backoff.WithRandomizationFactor(0), // none of its own: task.Rand adds it
 		backoff.WithMaxElapsedTime(0),      // ctx ends it
 	)
 	var last error
@@ -43,19 +43,19 @@ func repeat(ctx context.Context, helps func(error) bool, ask func(ctx context.Co
 	}
 }
 
-// AskSource asks DynamoDB, again for ProbeTime while that may help. The time of an attempt is not
-// bounded by it: ctx does that.
+// AskSource sends a request to DynamoDB, and retries temporary failures for ProbeTime. Only ctx
+// bounds the time of an attempt.
 func AskSource[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	return askWithin(ctx, mayPassAtAWS, ask)
 }
 
-// AskTarget is the same of Bigtable.
+// AskTarget does the same for Bigtable.
 func AskTarget[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	return askWithin(ctx, mayPass, ask)
 }
 
-// askWithin asks a service, again for ProbeTime while helps holds an answer to be passing. An
-// attempt that began in time may take as long as ctx lets it.
+// askWithin sends a request, and retries failures that are temporary according to helps, for
+// ProbeTime. An attempt that began in time may last until ctx ends.
 func askWithin[T any](ctx context.Context, helps func(error) bool, ask func(context.Context) (T, error)) (answer T, err error) {
 	began := task.Mono(ctx)
 	inTime := func(err error) bool { return helps(err) && task.Mono(ctx)-began < ProbeTime }

@@ -10,16 +10,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 )
 
-// defaultSample is how many items are read to choose where a new table is split.
+// DefaultSample is how many items are read to choose the split points of a new table.
 const DefaultSample = 1000
 
-// Sampled is what a sample of a table's items shows.
+// Sampled holds the findings from a sample of a table's items.
 type Sampled struct {
 	Items      []attribute.Item
 	consumed   float64             // read units of 4 KB
 	Rows       map[string][]string // row keys by target table, in the order of the sample
 	Unmappable map[string]int      // items that would be parked, by reason
-	shared     map[string]int      // items by the row that they share with others, table and key
+	shared     map[string]int      // items by the row that they share with others: table and key
 }
 
 // SampleTable reads up to n items of a table and maps them.
@@ -31,7 +31,7 @@ func SampleTable(ctx context.Context, tables *backfill.Tables, t Table, n int) (
 	}
 	s.Unmappable, s.Rows, s.shared = map[string]int{}, map[string][]string{}, map[string]int{}
 	for _, item := range s.Items {
-		addresses, _ := t.Mapping.Addresses(item) // why not is told below
+		addresses, _ := t.Mapping.Addresses(item) // the reason is reported below
 		for _, at := range addresses {
 			s.Rows[at.Table] = append(s.Rows[at.Table], at.Row)
 			if at.Owner != "" {
@@ -45,12 +45,13 @@ func SampleTable(ctx context.Context, tables *backfill.Tables, t Table, n int) (
 	return s, nil
 }
 
-// triesPerAttribute is in how many items an attribute is looked for in the target before it is said to be left out: a rule may map it
-// in some of them only, and an empty list may become nothing.
+// triesPerAttribute is in how many items an attribute must be missing from the target before it is
+// reported: a rule may map it in only some of them, and an empty list may give no cell.
 const triesPerAttribute = 5
 
-// Unmapped are the attributes of sampled items that reach no cell of theirs, sorted: without one of them the item becomes the same
-// rows. Those that the configuration drops, and items that it ignores, are meant to be left out.
+// Unmapped returns the attributes of sampled items that reach no cell, sorted: without one of them
+// the item gives the same rows. It skips attributes that the configuration drops, and items that it
+// ignores.
 func (s Sampled) Unmapped(t Table) []string {
 	var (
 		at      = time.Unix(0, 0)
@@ -82,7 +83,8 @@ func (s Sampled) Unmapped(t Table) []string {
 	return out
 }
 
-// Samples are the row keys of a sample and the sizes, in bytes, of the sources of each target table: several may go to one.
+// Samples holds, for each target table, the row keys of a sample and the total size of its sources
+// in bytes; several sources may share a target.
 type Samples map[string]*struct {
 	rows  []string
 	bytes int64
@@ -102,7 +104,7 @@ func (s Samples) Add(t Table, found Sampled) {
 	}
 }
 
-// Splits is where a new target table is split; nil for one of which nothing was sampled.
+// Splits returns the split points of a new target table; nil without a sample.
 func (s Samples) Splits(target string) []string {
 	if of := s[target]; of != nil {
 		return backfill.SplitKeys(of.rows, of.bytes)

@@ -10,16 +10,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Taken is a target table that another migration writes, and does not share.
+// Taken is a target table that another migration writes without sharing it.
 type Taken struct {
 	*engine.StrangerError
-	// Begun: the ledger follows the source table already. Its sweep waits then, and its changes are
-	// still applied.
+	// Begun: the ledger already follows the source table. Then its changes are still applied, but
+	// its sweep waits.
 	Begun bool
 }
 
-// Taken are the target tables of the given source tables that another migration writes, at most one
-// for each. Nothing that removes rows begins there.
+// Taken returns the target tables of the given source tables that another migration writes, at most
+// one for each. Work that removes rows must not begin there.
 func (p *Prober) Taken(ctx context.Context, tables []Table, absent func(target string) bool) ([]Taken, error) {
 	if p.Cfg.Target.Shared {
 		return nil, nil

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// margin is how much longer removed rows are remembered than messages are kept.
+	// margin is how much longer tombstones are kept than messages.
 	margin = 4 * 24 * time.Hour
-	// leastAttempts is how many deliveries a dead letter has to allow. Each restart of an applier
-	// uses up one of every message that it holds. The service allows 100 at most, and 5 if nothing
-	// is said.
+	// leastAttempts is how many deliveries a dead letter must allow, because each restart of an
+	// applier uses up one attempt of every message that it holds. The service allows at most 100;
+	// its default is 5.
 	leastAttempts = 20
-	// manyAttempts and backsOff are the flags of what is advised.
+	// manyAttempts and backsOff are the advised flags.
 	manyAttempts = "--max-delivery-attempts=100"
 	backsOff     = "--min-retry-delay=10s --max-retry-delay=600s"
 )
 
-// fault is why a subscription cannot serve, and what to do about it.
+// fault is the reason why a subscription is unsuitable, and the fix.
 type fault struct{ cause, fix string }
 
-// setting is a fault that a subscription has or has not.
+// setting is a possible fault of a subscription, and whether it has it.
 type setting struct {
 	is bool
 	fault
 }
 
-// unfit is the first reason for which appliers cannot use a subscription; nil if they can. They
-// need every message of the topic as it was published.
+// unfit returns the first reason why appliers cannot use a subscription, or nil. They need every
+// message of the topic as it was published.
 func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.Subscription
 	kept, remembered := config.FormatDuration(f.Retention), config.FormatDuration(cfg.State.TombstoneAge)
@@ -53,8 +53,8 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	}...))
 }
 
-// unwatchable is the first reason for which a subscription does not show what is in the dead letter
-// of the given topic; nil if it does.
+// unwatchable returns the first reason why a subscription does not show the messages of the given
+// dead-letter topic, or nil.
 func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.DeadLetter
 	return first(append([]setting{
@@ -65,10 +65,10 @@ func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts
 	}, unpulled(name, f)...))
 }
 
-// deletedTopic is what the service calls a topic that is gone.
+// deletedTopic is the service's name for a deleted topic.
 const deletedTopic = "_deleted-topic_"
 
-// unpulled are the settings with which a pull does not give every message.
+// unpulled returns the settings under which a pull does not return every message.
 func unpulled(name string, f relay.SubscriptionFacts) []setting {
 	return []setting{
 		{f.Topic == deletedTopic, fault{"its topic was deleted. It gets no messages, even if a topic with that name exists now",
@@ -81,7 +81,7 @@ func unpulled(name string, f relay.SubscriptionFacts) []setting {
 	}
 }
 
-// clears are the flags that end an export.
+// clears holds the flags that end an export.
 var clears = map[relay.Destination]string{
 	relay.ToBigQuery:     "--clear-bigquery-config",
 	relay.ToCloudStorage: "--clear-cloud-storage-config",
@@ -101,8 +101,8 @@ func update(name, flags string) string {
 	return "gcloud pubsub subscriptions update " + name + " " + flags
 }
 
-// another creates a subscription in place of one that cannot be changed. What was published before
-// never reaches it.
+// another returns the command that creates a subscription to replace one that cannot be changed.
+// The new one does not get earlier messages.
 func another(f relay.SubscriptionFacts) string {
 	return "gcloud pubsub subscriptions create NAME --topic=" + f.Topic +
 		" --message-retention-duration=7d, name it in the configuration, and load again the tables that were already followed"

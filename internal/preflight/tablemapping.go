@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// MapTable is the mapping of a source table with the given primary key. What is wrong with the rules for that key is a list of
-// findings.
+// MapTable returns the mapping of a source table with the given primary key. Rules that do not fit
+// the key give a list of findings.
 func MapTable(t config.Table, primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
 	return t.Mapping(primaryKey)
 }
@@ -20,8 +20,8 @@ type Describer interface {
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
-// DescribeTable asks DynamoDB for a table of the configuration and makes its mapping. It asks again
-// while that may help, for as long as a probe may take.
+// DescribeTable reads the description of a configured table from DynamoDB and builds its mapping.
+// It retries temporary failures, within the time of a probe.
 func DescribeTable(ctx context.Context, tables Describer, t config.Table) (Table, error) {
 	limited, cancel := task.WithTimeout(ctx, ProbeTime)
 	defer cancel()

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// tokenTime is how long a token may take, once a connection was waited for in vain; a library
-	// that does not hold to it is left after twice that.
+	// tokenTime is how long a token may take after a connection was not made in time. A library
+	// that ignores this limit is abandoned after twice that time.
 	tokenTime = time.Second
-	// dataScope is what a token for Bigtable's data is asked for.
+	// dataScope is the scope of a token for Bigtable's data.
 	dataScope = "https://www.googleapis.com/auth/bigtable.data"
 )
 
-// noToken says why no token can be had, if that is what a connection waits for; nil if it is not.
-// Google's libraries ask for a token until their time is up, and then say only that.
+// noToken returns why no token is available, if a connection waits for one; otherwise nil. Google's
+// libraries request a token until their time is up, and then report only that.
 func noToken(ctx context.Context) error {
 	if os.Getenv("BIGTABLE_EMULATOR_HOST") != "" {
 		return nil
@@ -34,7 +34,7 @@ func noToken(ctx context.Context) error {
 	if found.JSON != nil {
 		var file struct{ Type string }
 		if json.Unmarshal(found.JSON, &file) != nil || file.Type == "service_account" {
-			return nil // whose key signs its own tokens
+			return nil // its key signs its own tokens
 		}
 		issuer = "the token service for " + file.Type
 	}
@@ -48,7 +48,7 @@ func noToken(ctx context.Context) error {
 	case <-time.After(2 * tokenTime):
 		err = context.DeadlineExceeded
 	}
-	if err != nil { // not wrapped: it says more than that the time was up
+	if err != nil { // not wrapped: the cause is more than the deadline
 		return fmt.Errorf("no token from %s: %v", issuer, err)
 	}
 	return nil

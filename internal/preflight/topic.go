@@ -9,17 +9,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// topicName is the topic of the configuration without its project.
+// topicName returns the configured topic without its project.
 func topicName(cfg *config.Config) string {
 	return shortName(cfg.Relay.Topic)
 }
 
-// TopicEnd names where changes are published, for BothEnds.
+// TopicEnd names the topic to which changes are published, for BothEnds.
 func TopicEnd(cfg *config.Config, env config.Lookup) string {
 	return " and topic " + topicAt(cfg.Relay.Topic, env)
 }
 
-// ParkEnd names where parked items are published; "" if they are not.
+// ParkEnd names the topic to which parked items are published; "" if they are not.
 func ParkEnd(cfg *config.Config, env config.Lookup) string {
 	if cfg.Errors.Topic() == "" {
 		return ""
@@ -35,7 +35,7 @@ func topicAt(name string, env config.Lookup) string {
 	return to
 }
 
-// SubscriptionEnd names both ends of a process that applies a topic.
+// SubscriptionEnd names source and target of a process that applies a topic.
 func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
 	from, to := "subscription "+subscriptionName(cfg), TargetName(cfg)
 	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
@@ -47,12 +47,12 @@ func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
 	return from + " → " + to
 }
 
-// subscriptionName is the subscription of the configuration without its project.
+// subscriptionName returns the configured subscription without its project.
 func subscriptionName(cfg *config.Config) string {
 	return shortName(cfg.Relay.Subscription)
 }
 
-// AskSubscription connects to the subscription of the configuration, and asks whether it is fit.
+// AskSubscription connects to the configured subscription, and checks that it is suitable.
 func (p *Prober) AskSubscription(ctx context.Context) {
 	if p.Cfg.Relay.Subscription == "" {
 		p.Failed = append(p.Failed, &diag.Error{Code: diag.TopicUnset, What: "relay.subscription is not set", Pos: p.Cfg.Where("relay"),
@@ -89,8 +89,8 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 	return detail, nil
 }
 
-// openSubscription connects, and asks for the subscription. The client outlives the probe, so it is
-// not made under its context.
+// openSubscription connects, and reads the subscription. The client outlives the probe, so it does
+// not use the probe's context.
 func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscription, relay.SubscriptionFacts, error) {
 	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
 		return nil, relay.SubscriptionFacts{}, err
@@ -106,8 +106,8 @@ func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscri
 	return s, facts, nil
 }
 
-// deadLetter asks for the subscription by which the dead letter is watched: of another topic it
-// would show nothing, or what nobody need mind.
+// deadLetter checks the subscription that watches the dead-letter topic. A subscription of another
+// topic would show nothing, or irrelevant messages.
 func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	name := p.Cfg.Relay.DeadLetter
 	what := "cannot monitor the dead-letter topic through " + name
@@ -121,17 +121,17 @@ func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	return "is monitored", nil
 }
 
-// shortName is a topic or a subscription without its project.
+// shortName returns a topic or a subscription without its project.
 func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// projectOf is the project of projects/PROJECT/….
+// projectOf returns the project of projects/PROJECT/….
 func projectOf(name string) string {
 	_, rest, _ := strings.Cut(name, "/")
 	project, _, _ := strings.Cut(rest, "/")
 	return project
 }
 
-// AskTopic connects to the topic of the configuration, and asks whether it exists.
+// AskTopic connects to the configured topic, and checks that it exists.
 func (p *Prober) AskTopic(ctx context.Context) {
 	if p.Cfg.Relay.Topic == "" {
 		p.Failed = append(p.Failed, &diag.Error{Code: diag.TopicUnset, What: "relay.pubsub_topic is not set", Pos: p.Cfg.Where("relay")})
@@ -142,8 +142,8 @@ func (p *Prober) AskTopic(ctx context.Context) {
 	}
 }
 
-// appliedOnce reports whether no table is written by its application too: what is published is
-// applied once, and nobody asserts it again later.
+// appliedOnce checks that no application writes a target table too. A published change is applied
+// once, and no process asserts it again later.
 func (p *Prober) appliedOnce() bool {
 	for _, t := range p.Cfg.Tables {
 		if p.Cfg.DualWritten(t) {
@@ -169,7 +169,7 @@ func (p *Prober) topic(ctx context.Context) (detail string, err error) {
 	return retention(facts), nil
 }
 
-// AskParkTopic asks the same of the topic to which parked items are published, if there is one.
+// AskParkTopic does the same for the topic to which parked items are published, if there is one.
 func (p *Prober) AskParkTopic(ctx context.Context) {
 	if topic := p.Cfg.Errors.Topic(); topic != "" {
 		p.Ask(ctx, ProbeTime, "topic "+shortName(topic), func(ctx context.Context) (_ string, err error) {
@@ -180,8 +180,8 @@ func (p *Prober) AskParkTopic(ctx context.Context) {
 	}
 }
 
-// openTopic connects, and asks for the topic. The client outlives the probe, so it is not made under
-// its context.
+// openTopic connects, and reads the topic. The client outlives the probe, so it does not use the
+// probe's context.
 func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFacts, error) {
 	what := "cannot use topic " + name
 	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {

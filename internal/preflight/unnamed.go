@@ -10,14 +10,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Configurations without a name share the ledger of the default name, in the state table that they
-// have in common. Two migrations then meet in it, where each looks like a change of the other.
+// Configurations without a name that use the same state table share the ledger of the default name.
+// To each of the two migrations, the records of the other look like changes of its own.
 
-// refusedByLedger are the codes of what looks like that.
+// refusedByLedger are the codes of errors that this may cause.
 var refusedByLedger = []string{diag.MappingChanged, diag.SourceMoved, diag.CutOver}
 
-// SuggestName adds to an error of the ledger that the configuration may need a name of its own, if
-// it has none. Other errors stay as they are.
+// SuggestName adds to an error of the ledger the advice to set a name, if the configuration has
+// none. Other errors stay as they are.
 func SuggestName(cfg *config.Config, e *diag.Error) *diag.Error {
 	if e == nil || !cfg.Unnamed() || !slices.Contains(refusedByLedger, e.Code) {
 		return e
@@ -30,9 +30,8 @@ func SuggestName(cfg *config.Config, e *diag.Error) *diag.Error {
 
 const exampleName = "name: orders-2"
 
-// ExplainShared warns of a ledger that follows other tables, and none of this configuration; nil if
-// the ledger follows one of its tables, or none at all. A copied configuration brings its name
-// along.
+// ExplainShared warns of a ledger that follows only tables outside this configuration; nil if it
+// follows one of its tables, or none. The usual cause is a copied configuration that kept its name.
 func ExplainShared(cfg *config.Config, states []checkpoint.TableState) *diag.Error {
 	if len(states) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// WayBack says why the items of a table cannot be made of its rows again, once the application has
-// left the source; nil if they can. The mapping may be nil, where the source was not asked.
+// WayBack returns why the items of a table could not be restored from its rows after the cutover;
+// nil if they could. The mapping may be nil, if the source was not read.
 func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 	add := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(lost, text) {

@@ -1,18 +1,21 @@
 package preflight
 
-// The rows that many items share, and how wide they grow. A sample is even over the partitions of a table: it sees all shared rows if they
-// are few, and then the table's bytes are spread over just those. Of many rows it cannot tell the widest.
+// Rows that many items share, and their sizes. A sample is spread evenly over the partitions of a
+// table. If there are few shared rows, it contains all of them, and the table's bytes are spread
+// over just those. If there are many rows, a sample does not show the widest.
 
 const (
-	// wideRow is what Google recommends a row to stay below; 256 MB is the limit.
-	// Source: https://cloud.google.com/bigtable/quotas#limits-data-size and https://cloud.google.com/bigtable/docs/schema-design#row-size
+	// wideRow is the row size that Google recommends as a maximum; 256 MB is the limit. Source:
+	// https://cloud.google.com/bigtable/quotas#limits-data-size and
+	// https://cloud.google.com/bigtable/docs/schema-design#row-size
 	wideRow = 100_000_000
-	// fewRows is up to how many rows a sample is taken to show all, and seenEach how often each must then have been seen on average.
+	// fewRows is the number of rows up to which a sample is assumed to contain all rows, and
+	// seenEach how often it must then contain each on average.
 	fewRows  = 50
 	seenEach = 5
 )
 
-// Sharing is how many items of the sample have a place in a shared row.
+// Sharing returns how many items of the sample belong to a shared row.
 func (s *Sampled) Sharing() int {
 	n := 0
 	for _, items := range s.shared {
@@ -21,8 +24,8 @@ func (s *Sampled) Sharing() int {
 	return n
 }
 
-// Wide is how many rows the items of a table share, and how many bytes each has on average, where that is too much; 0 rows otherwise. Bytes
-// is the table's size.
+// Wide returns how many rows the items of a table share, and the average bytes of each, if that is
+// too large; otherwise 0 rows. Bytes is the table's size.
 func (s *Sampled) Wide(bytes int64) (rows int, each int64) {
 	rows = len(s.shared)
 	if rows == 0 || rows > fewRows || s.Sharing() < seenEach*rows {
