@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Beginning is a verify of one table that is to begin.
+// Beginning holds the settings of a verify of one table that is about to begin.
 type Beginning struct {
 	Ledger  *checkpoint.Ledger
 	Source  engine.Database
@@ -22,15 +22,15 @@ type Beginning struct {
 	Hash    string // of the mapping
 	Sample  float64
 	Since   time.Time // only rows with cells since; zero: all
-	Items   int64     // of the source, about
+	Items   int64     // about how many the source has
 	Bytes   int64
-	Ago     time.Duration // in place of Since: so long before now
+	Ago     time.Duration // instead of Since: this long before now
 }
 
-// Begin plans a verify of the table and writes it into the ledger, where parts of it can be taken
-// from then on.
+// Begin plans the verify of the table and writes the plan to the ledger. From then on, workers can
+// acquire its parts.
 func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
-	// What earlier verifies left: of one that was cancelled while parts were held, for example.
+	// Leftovers of earlier verifies, for example of one that was cancelled while parts were leased.
 	if err := b.Ledger.RemoveVerify(ctx, state.Source); err != nil {
 		return state, err
 	}
@@ -50,7 +50,7 @@ func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (chec
 	way, why := verify.ChooseWay(scope, rate, b.Items, itemsPerSecond)
 	c := &verify.Comparison{Mapping: b.Mapping, Source: b.Source, Target: b.Target, Scope: scope}
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails, says its documentation
+	_, _ = rand.Read(key) // it never fails, according to its documentation
 	plan, err := c.NewPlan(ctx, way, why, b.Bytes, key)
 	if err != nil {
 		return state, err

@@ -1,3 +1,3 @@
-// Package comparison runs the command verify. Input is what was read of the ledger, Judge makes a
-// Document of it, render writes that for people.
+// Package comparison runs the command verify. Input is the ledger's data as read, Judge makes a
+// Document of it, and render writes that for people.
 package comparison

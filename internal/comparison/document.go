@@ -24,7 +24,8 @@ import (
 const (
 	// schemaName names the form of the document, which verify.schema.json describes.
 	schemaName = "replicator.verify/v1"
-	// mostShown is how many findings of a table are written for people, mostListed in the document.
+	// mostShown bounds the findings of a table that are written for people, mostListed those in the
+	// document.
 	mostShown  = 20
 	mostListed = 1000
 )
@@ -36,26 +37,26 @@ var Schema []byte
 
 // The states of a table's verify.
 const (
-	StateNever   = "never"   // none was begun
-	StateRunning = "running" // parts are compared
+	StateNever   = "never"   // no verify was begun
+	StateRunning = "running" // parts are being compared
 	StatePaused  = "paused"
 	StateDone    = "done"
-	stateEnded   = "ended" // the last one was cancelled, and none before it has a result
+	stateEnded   = "ended" // the last verify was cancelled, and no earlier one has a result
 )
 
-// Document is where the verifies of a migration stand: the document of every `verify` command with
-// -o json. What is unknown is null.
+// Document is the state of a migration's verifies: the document of every `verify` command with -o
+// json. Unknown values are null.
 type Document struct {
 	Schema string    `json:"schema"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
-	// PricesDate and Currency are those of the list prices of Spent.
+	// PricesDate and Currency belong to the list prices of Spent.
 	PricesDate string              `json:"prices_date"`
 	Currency   string              `json:"currency"`
 	Tables     []Table             `json:"tables"`
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // when the application left the source; nil if it has not
+	left error // the error that says when the application left the source, or nil
 }
 
 // Table is one source table.
@@ -70,7 +71,7 @@ type Table struct {
 	Repair *repair.Document `json:"repair"`
 }
 
-// Progress is how far a verify is.
+// Progress is the progress of a verify.
 type Progress struct {
 	BegunAt *time.Time `json:"begun_at"`
 	Way     string     `json:"way"` // quiet or live
@@ -88,14 +89,14 @@ type Progress struct {
 	ETASeconds *float64    `json:"eta_seconds"`
 }
 
-// Parts counts those of a phase.
+// Parts counts the parts of a phase.
 type Parts struct {
 	Total int `json:"total"`
 	Done  int `json:"done"`
 	Held  int `json:"held"`
 }
 
-// Result is what a verify came to.
+// Result is the result of a verify.
 type Result struct {
 	Clean bool `json:"clean"`
 	// Stale reports that the result is more than a day old.
@@ -123,14 +124,14 @@ type Result struct {
 	Findings  []Finding   `json:"findings"` // the first thousand
 }
 
-// Finding is a row that is not as it should be.
+// Finding is a row that differs from its item.
 type Finding struct {
 	Kind    string   `json:"kind"`
 	Target  string   `json:"target"`
 	KeyHash string   `json:"key_hash"` // of the item, else of the row
 	Key     *string  `json:"key"`      // with --show-values: DynamoDB JSON, else the row
 	Columns []Column `json:"columns"`
-	// MoreColumns is how many columns differ besides them.
+	// MoreColumns is how many other columns differ.
 	MoreColumns int     `json:"more_columns"`
 	Reason      *string `json:"reason"`
 }
@@ -144,8 +145,8 @@ type Column struct {
 	HaveValue *string `json:"have"`
 }
 
-// KeyHash is how a finding is named where keys are not shown: as parked items and explain name the
-// item, or by the row if none is known.
+// KeyHash returns the name of a finding if keys are not shown: the hash by which parked items and
+// explain name the item, or a hash of the row if the item is unknown.
 func KeyHash(m *transform.Mapping, f verify.Finding) string {
 	name := f.Table + "\x00" + f.Row
 	if f.Keys.Exists() {
@@ -154,7 +155,7 @@ func KeyHash(m *transform.Mapping, f verify.Finding) string {
 	return sink.HashOf(name)
 }
 
-// findingOf is a finding as the document has it. Values are shown if they are known and asked for.
+// findingOf converts a finding for the document. Values are shown if they are known and requested.
 func findingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
 	out := Finding{Kind: string(f.Kind), Target: f.Table, KeyHash: KeyHash(m, f), Columns: []Column{}, MoreColumns: f.More, Reason: terminal.Known(f.Reason)}
 	if values {
@@ -184,7 +185,7 @@ func printed(value []byte) *string {
 	return &text
 }
 
-// columnName is a column as people see it; an empty qualifier is nothing.
+// columnName returns the name of a column for people; an empty qualifier is left out.
 func columnName(family, qualifier string) string {
 	if qualifier == "" {
 		return family + ":"
@@ -192,7 +193,7 @@ func columnName(family, qualifier string) string {
 	return family + ":" + diag.Quoted(qualifier)
 }
 
-// resultOf is a result as the document has it.
+// resultOf converts a result for the document.
 func resultOf(r checkpoint.VerifyResult, prices cost.Prices, now time.Time) *Result {
 	if !r.Known() {
 		return nil
@@ -212,7 +213,7 @@ func resultOf(r checkpoint.VerifyResult, prices cost.Prices, now time.Time) *Res
 	return out
 }
 
-// stateText is the state of a verify without a result, for people.
+// stateText returns the state of a verify without a result, for people.
 func (t Table) stateText() string {
 	if t.State == StateNever {
 		return terminal.NotStarted
@@ -258,7 +259,7 @@ func (d *Document) render(w io.Writer) error {
 	return standing.WriteNext(w, d.NextSteps)
 }
 
-// renderCost writes what a comparison has read and costs; nothing where the source counts no units.
+// renderCost writes the reads and the cost of a comparison; nothing if the source counts no units.
 func (d *Document) renderCost(w io.Writer, source string, units float64, spent []cost.Line) {
 	total := 0.0
 	for _, line := range spent {
@@ -278,7 +279,8 @@ func (t *Table) progressText() string {
 	return text
 }
 
-// renderFindings writes what was found, and what a comparison of the scope cannot find.
+// renderFindings writes the findings, and the differences that a comparison of this scope cannot
+// find.
 func (t *Table) renderFindings(w io.Writer) {
 	r := t.Result
 	if r.Why != "" {
@@ -308,7 +310,7 @@ func (t *Table) renderFindings(w io.Writer) {
 	}
 }
 
-// modeText names a way of comparing by what it reads.
+// modeText names a way of comparing by its reads.
 func modeText(way verify.Way) string {
 	if way == verify.Quiet {
 		return "checksums"

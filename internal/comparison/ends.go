@@ -9,26 +9,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Source is the source of a migration as it is compared and repaired from.
+// Source is the part of the source that comparisons and repairs read.
 type Source interface {
 	engine.Database
 	repair.Source
 }
 
-// Target is the target of a migration as it is compared.
+// Target is the part of the target that comparisons read.
 type Target = verify.Target
 
-// ends are both ends of a migration as an operator works with them.
+// ends holds both databases of a migration, for a command.
 type ends struct {
-	source Source // nil before it was asked
+	source Source // nil before it is connected
 	target Target
 	repair repair.Target
-	stream func(arn string) cdc.Source // nil: a worker has to read it
-	// witness is where the witnesses of a target table are; nil: nobody else writes one.
+	stream func(arn string) cdc.Source // nil: a worker must read the stream
+	// witness returns the store of a target table's witnesses; nil: no other migration writes one.
 	witness func(table string) checkpoint.Store
 }
 
-// endsOf are those of a migration that a desk opened, with their clients.
+// endsOf returns the clients of a migration that a desk opened.
 func endsOf(m *desk.Migration) (e ends) {
 	if m.Source != nil {
 		e.source = m.Source.Tables

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// judge makes the document of what was read.
+// judge makes the document from what was read.
 func (o *Operator) judge(now time.Time) *Document {
 	prices := cost.Default()
 	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), PricesDate: prices.Date, Currency: prices.Currency, Tables: []Table{}, NextSteps: []standing.NextStep{},
@@ -36,14 +36,14 @@ func (o *Operator) judge(now time.Time) *Document {
 		if strings.HasPrefix(command, "verify --repair") && t.state.Apply == checkpoint.Topic { // appliers write the rows
 			command, why = "backfill redo", "loads all items of "+out.Source+" again; in mode topic no command repairs single rows"
 		}
-		if command != "" && d.left == nil { // else it is refused
+		if command != "" && d.left == nil { // otherwise the command is refused
 			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
 		}
 	}
 	return d
 }
 
-// StateOf is how a table's verify stands.
+// StateOf returns the state of a table's verify.
 func StateOf(s checkpoint.TableState) string {
 	v := s.Verify
 	switch {
@@ -59,7 +59,7 @@ func StateOf(s checkpoint.TableState) string {
 	return StateNever
 }
 
-// next is what leads on, without the first word and the table.
+// next returns the next command, without the first word and the table.
 func next(t Table) (command, why string) {
 	switch r := t.Result; {
 	case t.State == StatePaused:
@@ -82,8 +82,8 @@ func next(t Table) (command, why string) {
 	return "", ""
 }
 
-// repairOf is the repair of what a verify found. One that finds only rows which this migration has
-// not written does nothing before it is allowed to remove them.
+// repairOf returns the repair for a verify's findings. If they are only rows that this migration
+// did not write, a repair does nothing unless it may remove them.
 func repairOf(r *Result) string {
 	if r.Missing+r.Different+r.Extra == 0 {
 		return "verify --repair --remove-foreign"
@@ -91,11 +91,11 @@ func repairOf(r *Result) string {
 	return "verify --repair"
 }
 
-// progressOf is how far a verify is.
+// progressOf returns the progress of a verify.
 func progressOf(s checkpoint.TableState, parts []checkpoint.Part, prices cost.Prices, now time.Time) *Progress {
 	run := s.Verify
 	var plan verify.Plan
-	_ = json.Unmarshal(run.Plan, &plan) // of a later version perhaps: the way is shown as it is known
+	_ = json.Unmarshal(run.Plan, &plan) // a later version may have written it: the known parts are shown
 	sums := checkpoint.PartsDone(parts, run.Parts)
 	p := &Progress{Way: string(plan.Way), Why: plan.Why, Phase: run.Phase, Parts: Parts{Total: sums.Total, Done: sums.Done, Held: sums.Held},
 		Items: run.Sums.Items, Rows: run.Sums.Rows, Differing: run.Sums.Differing(), ReadUnits: run.Sums.Units}
@@ -125,13 +125,13 @@ func progressOf(s checkpoint.TableState, parts []checkpoint.Part, prices cost.Pr
 	return p
 }
 
-// judged reports whether the last verify that was begun has a result.
+// judged reports whether the last verify has a result.
 func (t *table) judged() bool {
 	run := t.state.Verify
 	return !run.Running() && run.Result.Number == run.Number
 }
 
-// verdict is the error of results that are not clean; nil if all are.
+// verdict returns the error for results that are not clean; nil if all are.
 func (o *Operator) verdict() error {
 	var found diag.List
 	for i := range o.tables {
@@ -162,7 +162,7 @@ func (o *Operator) verdict() error {
 	return found.Err()
 }
 
-// asDiag is the error for people of a repair's verdict.
+// asDiag converts a repair's verdict to an error for people.
 func asDiag(err error) *diag.Error {
 	var of *diag.Error
 	if !errors.As(err, &of) {

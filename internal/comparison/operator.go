@@ -19,68 +19,71 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Operator is somebody at a machine who verifies tables.
+// Operator runs a command that verifies tables.
 type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags of the commands that are named
+	With    string // flags for the commands in messages
 	Table   string // "" for all
-	// Sample is the share of the items to compare, 0 for all; ChangedSince compares what changed in
-	// that time only, 0 for all.
+	// Sample is the share of the items to compare, 0 for all. ChangedSince limits the comparison to
+	// changes within that time, 0 for all.
 	Sample       float64
 	ChangedSince time.Duration
-	// ShowValues writes keys and values of what differs.
+	// ShowValues shows keys and values of differing rows.
 	ShowValues bool
-	// Waits works on the parts until the verify is over; else it is left to the workers.
+	// Waits makes this process work on the parts until the verify is over; otherwise only workers
+	// do.
 	Waits bool
-	// Repair mends what a comparison found; DryRun only says what that would do.
+	// Repair fixes the differences that a comparison found; with DryRun it only shows what it would
+	// do.
 	Repair, DryRun bool
-	// RemoveForeign lets a repair remove extra rows that nothing shows to be of this migration.
+	// RemoveForeign lets a repair remove extra rows without proof that this migration wrote them.
 	RemoveForeign bool
-	// Report is the file that gets a line for each difference, with a page beside it; "" for none.
+	// Report is the file that gets a line for each difference, with an HTML page next to it; "" for
+	// none.
 	Report string
-	// Log is where a repair says that it is over; nil: nowhere.
+	// Log is where a repair logs its end; nil: nowhere.
 	Log *slog.Logger
-	// Patience is how long to wait until earlier changes are applied; 0 is two minutes.
+	// Patience is how long to wait for earlier changes to be applied; 0 means two minutes.
 	Patience time.Duration
 
-	// Ends opens both ends; its zero value those of the configuration.
+	// Ends opens both databases; zero: those of the configuration.
 	Ends desk.Ends
 
-	// reach gives what a migration is compared with; nil: endsOf.
+	// reach returns the clients of a migration; nil: endsOf.
 	reach     func(m *desk.Migration) ends
 	migration *desk.Migration
 	ends      ends
-	ledger    *checkpoint.Ledger // of the migration
+	ledger    *checkpoint.Ledger // the migration's ledger
 	tables    []table
 }
 
-// table is one table that is verified.
+// table is one table to verify.
 type table struct {
 	config   config.Table
 	found    bool
 	state    checkpoint.TableState
 	parts    []checkpoint.Part
-	mapping  *transform.Mapping // nil unless the source was asked
+	mapping  *transform.Mapping // nil unless the source was read
 	bytes    int64
 	items    int64
 	list     []verify.Finding
-	unread   int              // findings that this version cannot read
+	unread   int              // findings that this version cannot parse
 	repaired *repair.Document // nil: nothing was repaired
 }
 
-// lists reports whether the last verify kept rows that are named: that differ, or stayed in flight.
+// lists reports whether the last verify recorded rows: rows that differ or stayed in flight.
 func (t *table) lists() bool {
 	run := t.state.Verify
 	return !run.Running() && run.Result.Known() && !run.Result.Clean()
 }
 
-// patience is how long a command waits until earlier changes are applied, with nobody to apply
-// them perhaps.
+// patience is how long a command waits for earlier changes to be applied, because there may be no
+// worker to apply them.
 const patience = 2 * time.Minute
 
-// Show writes where the verifies stand, and what the last ones found.
+// Show writes the state of the verifies, and the findings of the last ones.
 func (o *Operator) Show(ctx context.Context) error {
 	if err := o.open(ctx, "verify status"); err != nil {
 		return err
@@ -90,7 +93,7 @@ func (o *Operator) Show(ctx context.Context) error {
 		return o.write(o.judge(o.now(ctx)))
 	}
 	lists := func(t table) bool { return t.lists() }
-	if slices.ContainsFunc(o.tables, lists) { // whose keys are named by the mapping, which the source's key is part of
+	if slices.ContainsFunc(o.tables, lists) { // their keys are named by the mapping, which needs the source's key schema
 		if err := o.connect(ctx); err != nil {
 			return err
 		}
@@ -108,7 +111,7 @@ const (
 	Cancel = "cancel"
 )
 
-// Steer pauses the verifies that are under way, lets them go on, or ends them.
+// Steer pauses, resumes or ends the running verifies.
 func (o *Operator) Steer(ctx context.Context, step string) error {
 	if err := o.open(ctx, "verify "+step); err != nil {
 		return err
@@ -161,10 +164,10 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 	return nil
 }
 
-// now is the time by which the age of results is judged.
+// now returns the time by which the age of results is judged.
 func (o *Operator) now(ctx context.Context) time.Time { return o.migration.Now(ctx) }
 
-// reached takes over both ends, and what the source says of the tables, once it was asked.
+// reached stores both clients, and the source's descriptions of the tables.
 func (o *Operator) reached() {
 	reach := o.reach
 	if reach == nil {
@@ -197,14 +200,15 @@ func (o *Operator) refresh(ctx context.Context) (err error) {
 	return nil
 }
 
-// connect asks the source for the tables, whose keys are part of their mappings.
+// connect reads the descriptions of the tables from the source, because mappings need their keys.
 func (o *Operator) connect(ctx context.Context) error {
 	err := o.migration.Connect(ctx)
 	o.reached()
 	return err
 }
 
-// findings reads what the last verifies found; with ShowValues both sides are read again for it.
+// findings reads the findings of the last verifies; with ShowValues it reads both sides again for
+// the values.
 func (o *Operator) findings(ctx context.Context) error {
 	for i := range o.tables {
 		t := &o.tables[i]
@@ -215,7 +219,7 @@ func (o *Operator) findings(ctx context.Context) error {
 		found, err := verify.Findings(ctx, o.ledger, t.config.From, run.Result)
 		var unread *verify.UnreadableError
 		switch {
-		case errors.As(err, &unread): // which hides no other
+		case errors.As(err, &unread): // does not hide the other findings
 			t.unread = unread.Findings
 			_, _ = fmt.Fprintf(o.Stderr, "%s: %s\n", t.config.From, err)
 		case err != nil:
@@ -231,10 +235,10 @@ func (o *Operator) findings(ctx context.Context) error {
 	return nil
 }
 
-// valuesAtOnce is how many rows are looked at together for their values.
+// valuesAtOnce is how many rows are read together for their values.
 const valuesAtOnce = 100
 
-// values looks at the rows of findings again, for the values of their columns.
+// values reads the rows of findings again, for the values of their columns.
 func (o *Operator) values(ctx context.Context, t *table) error {
 	c := &verify.Comparison{Mapping: t.mapping, Source: o.ends.source, Target: o.ends.target, Owned: t.config.Owned || t.state.MadeByUs}
 	for batch := range slices.Chunk(t.list, valuesAtOnce) {
@@ -266,7 +270,7 @@ func (o *Operator) write(d *Document) error {
 	return o.Console.Show(o.Stdout, d.render)
 }
 
-// explain makes what failed an error for people.
+// explain turns a failure into an error for people.
 func explain(ctx context.Context, what string, err error) error {
 	var refused *checkpoint.LoadError
 	var late *verify.NotApplied

@@ -19,8 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
 )
 
-// repair mends what was found, table by table, and notes what became of it. It stops at the first
-// table where an error stays.
+// repair fixes the findings, table by table, and records the outcomes. It stops at the first table
+// with an error.
 func (o *Operator) repair(ctx context.Context) error {
 	if !o.Repair {
 		return nil
@@ -57,9 +57,9 @@ func (o *Operator) repair(ctx context.Context) error {
 	return nil
 }
 
-// repairable are the findings that may be repaired. Beside another migration extra rows may be its
-// own: they are left out, and refused is why. How many rows are removed that hold no version, or one
-// that is not of this migration, is said before.
+// repairable returns the findings that may be repaired. If another migration writes the target,
+// extra rows may belong to it: they are left out, and refused is the reason. Before the repair it
+// writes how many rows it removes that have no version, or a version of another migration.
 func (o *Operator) repairable(ctx context.Context, t *table, list []verify.Finding, r *sink.Repairer) (may []verify.Finding, refused, err error) {
 	extra := func(f verify.Finding) bool { return f.Kind == verify.Extra }
 	if !slices.ContainsFunc(list, extra) {
@@ -85,8 +85,8 @@ func (o *Operator) repairable(ctx context.Context, t *table, list []verify.Findi
 	return list, nil, nil
 }
 
-// stranger is another migration that writes a target table of the table, which is not declared
-// shared; false if there is none.
+// stranger returns another migration that writes a target table which is not declared shared; false
+// if there is none.
 func (o *Operator) stranger(ctx context.Context, t *table) (checkpoint.Stranger, bool, error) {
 	if o.ends.witness == nil || o.Cfg.Target.Shared {
 		return checkpoint.Stranger{}, false, nil

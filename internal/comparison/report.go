@@ -19,31 +19,31 @@ import (
 // lineSchema names the form of a report's lines.
 const lineSchema = "replicator.verify_report/v1"
 
-// line is one line of a report. There is one for each difference that was kept, and at the end of
-// each table one with its counts.
+// line is one line of a report: one for each recorded difference, and after those of a table one
+// with its counts.
 type line struct {
 	Schema string `json:"schema"` // replicator.verify_report/v1
 	Source string `json:"source"`
 	// Kind is how the row differs; empty on the last line of a table.
 	Kind    string   `json:"kind,omitempty"`
 	Target  string   `json:"target,omitempty"`
-	Row     string   `json:"row,omitempty"` // its key, quoted if it is no plain text
+	Row     string   `json:"row,omitempty"` // its key, quoted if it is not plain text
 	Key     string   `json:"key,omitempty"` // of the item, in DynamoDB's JSON; empty for foreign rows
 	KeyHash string   `json:"key_hash,omitempty"`
-	Version string   `json:"version,omitempty"` // that the row held
+	Version string   `json:"version,omitempty"` // version in the row
 	Columns []Column `json:"columns,omitempty"`
-	// MoreColumns is how many columns differ besides them.
+	// MoreColumns is how many other columns differ.
 	MoreColumns int    `json:"more_columns,omitempty"`
 	Reason      string `json:"reason,omitempty"`
-	// Listed are the lines of the table, LeftOut the differences without a line; only on the last
-	// line of a table, like its result.
+	// Listed is the number of lines of the table, LeftOut the number of differences without a line.
+	// Like Result, they are only on the last line of a table.
 	Listed  *int    `json:"listed,omitempty"`
 	LeftOut *int64  `json:"left_out,omitempty"`
 	Result  *Result `json:"result,omitempty"`
 }
 
-// report writes the file with a line for each difference, and the page beside it. Only the user may
-// read the file: it holds keys.
+// report writes the file with a line for each difference, and the page next to it. Only the user
+// may read the file, because it holds keys.
 func (o *Operator) report(d *Document) error {
 	if o.Report == "" {
 		return nil
@@ -55,8 +55,7 @@ func (o *Operator) report(d *Document) error {
 	return o.unwritten(err)
 }
 
-// checkReport makes sure that the report can be written, before hours are spent on what is to be in
-// it.
+// checkReport checks that the report can be written, before hours are spent on its content.
 func (o *Operator) checkReport() error {
 	if o.Report == "" {
 		return nil
@@ -75,7 +74,7 @@ func (o *Operator) unwritten(err error) error {
 	return &diag.Error{Code: diag.Usage, What: "cannot write the report " + o.Report, Cause: err.Error(), Fix: "name a file in a directory that exists and is writable", Err: err}
 }
 
-// pageName is where the page of a report lies.
+// pageName returns the path of a report's page.
 func pageName(report string) string {
 	return strings.TrimSuffix(report, filepath.Ext(report)) + ".html"
 }
@@ -136,11 +135,11 @@ func (o *Operator) lines(w io.Writer, now time.Time) error {
 //go:embed report.html
 var pageText string
 
-// shown is what the template shows.
+// shown holds the data of the template.
 type shown struct {
 	*Document
 	Style    template.CSS
-	Policy   string // which admits the style and nothing else
+	Policy   string // allows only the style
 	Clean    bool
 	Compared bool
 }
@@ -159,13 +158,12 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"len64":  func(f []Finding) int64 { return int64(len(f)) },
 }).Parse(pageText))
 
-// writePage writes the document as one page of HTML that needs nothing else. What names items beyond
-// their hashes, columns that are named after them included, is on it only where the document has
-// their keys (ShowValues).
+// writePage writes the document as one self-contained HTML page. It shows keys, and columns named
+// after items, only if the document has them (ShowValues).
 func writePage(w io.Writer, d *Document) error { return pageTemplate.Execute(w, shownOf(d)) }
 
-// shownOf is what the page shows of a document. All is clean if every table has a result that is clean
-// and not stale, and nothing is under way.
+// shownOf returns the template's data for a document. All is clean if every table has a result that
+// is clean and not stale, and no verify is running.
 func shownOf(d *Document) shown {
 	p := shown{Document: d, Style: page.Style(), Policy: page.Policy(), Clean: true}
 	for _, t := range d.Tables {

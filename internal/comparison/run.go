@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// itemsPerSecond is about how many items one process compares, where nothing was measured yet.
+	// itemsPerSecond is about how many items one process compares a second, before anything was
+	// measured.
 	itemsPerSecond = 10_000
-	// partsAtOnce is how many parts of a table this process works on.
+	// partsAtOnce is how many parts of a table this process works on at once.
 	partsAtOnce = 4
-	// reportEvery is the time between two lines that say how far a verify is.
+	// reportEvery is the time between two lines that show the progress of a verify.
 	reportEvery = 10 * time.Second
 )
 
-// Begin begins a verify of each table, or joins the one that is under way, and works on it until it
-// is over. It fails with RowsDiffer if rows differ or stay in flight.
+// Begin begins a verify of each table, or joins the running one, and works on it until it is over.
+// It fails with RowsDiffer if rows differ or stay in flight.
 func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.checkReport(); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (o *Operator) Begin(ctx context.Context) error {
 		return o.write(o.judge(o.now(ctx)))
 	}
 	left := o.work(ctx)
-	if left != nil { // of tables that have ended the result is shown all the same
+	if left != nil { // results of finished tables are still shown
 		if diag.ExitCode(left) == diag.ExitInterrupted {
 			return left
 		}
@@ -76,7 +77,7 @@ func (o *Operator) Begin(ctx context.Context) error {
 	return errors.Join(left, o.verdict())
 }
 
-// begin plans the verify of a table, unless one is under way.
+// begin plans the verify of a table, unless one is running.
 func (o *Operator) begin(ctx context.Context, t *table) error {
 	refuse := func(cause, fix string) error {
 		return &checkpoint.LoadError{Table: t.config.From, Step: "verify", Reason: cause, Cure: fix}
@@ -132,7 +133,7 @@ func (o *Operator) work(ctx context.Context) error {
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
 				Timing: engine.Timing{Pass: 500 * time.Millisecond},
 			})
-			failed[i] = explain(ctx, "cannot verify table "+t.config.From, err) // that of one ends no other
+			failed[i] = explain(ctx, "cannot verify table "+t.config.From, err) // an error of one table does not end the others
 			return nil
 		})
 	}
@@ -145,7 +146,7 @@ func (o *Operator) work(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// unfinished says which verifies were left without a result by others than this process.
+// unfinished returns the error for verifies that other processes ended without a result.
 func (o *Operator) unfinished() error {
 	var found diag.List
 	for i := range o.tables {
@@ -154,7 +155,7 @@ func (o *Operator) unfinished() error {
 		case v.Running() && v.Paused != "":
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " is paused", Cause: "an operator paused it",
 				Fix: "replicator verify resume --table " + t.config.From + o.With})
-		case !v.Running() && v.Result.Number != v.Number && v.Ended != "" && t.state.Halt.Switched: // another would be refused
+		case !v.Running() && v.Result.Number != v.Number && v.Ended != "" && t.state.Halt.Switched: // another verify would be refused
 			found = append(found, &diag.Error{Code: diag.CutOver, What: "the verify of table " + t.config.From + " has no result", Cause: v.Ended})
 		case !v.Running() && v.Result.Number != v.Number && v.Ended != "":
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, Exit: diag.ExitFailed, What: "the verify of table " + t.config.From + " has no result", Cause: v.Ended,

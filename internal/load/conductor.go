@@ -20,9 +20,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Conductor leads a table's load through its stages: it asks for it where nobody needs to, seals its plan, notes that the copy
-// is complete, and sweeps pass by pass. It works under the coordinator's lease and moves no item itself: every worker's loader does.
-// All that it knows is in the ledger, so that the next coordinator goes on where it was.
+// Conductor takes a table's load through its stages: it requests the load if no operator needs to,
+// seals its plan, completes the copy, and runs the sweep pass by pass. It works under the
+// coordinator lease and moves no item itself: every worker's loader does that. All its state is in
+// the ledger, so the next coordinator continues from there.
 type Conductor struct {
 	*engine.Common
 	mapping      *transform.Mapping
@@ -30,39 +31,39 @@ type Conductor struct {
 	target       sink.MarkReader
 	witnesses    *engine.Witnesses
 	fencing      *engine.Fencing
-	busy         func(ctx context.Context, above float64) (why string) // of the target; nil: it is not watched
+	busy         func(ctx context.Context, above float64) (why string) // of the target; nil: the load is not watched
 	settings     loadSettings
 	sources      *source.Opener
-	exporter     engine.Exporter // nil: this worker asks for no exports
-	joined       bool            // by a pattern: it is left when it is dropped
+	exporter     engine.Exporter // nil: this worker requests no exports
+	joined       bool            // by a pattern: the table is left when it is dropped
 	wake         *task.Wakeup
-	wakeLoader   *task.Wakeup // there are parts to take
+	wakeLoader   *task.Wakeup // there are parts to acquire
 	wakeAssigner *task.Wakeup // with Once it waits for the load
 
 	cleaned uint32         // the number of the load whose parts were removed last
-	asked   time.Duration  // when the target's load was last asked for; 0: never
-	why     string         // and what the answer was
-	looked  time.Duration  // when other migrations were last looked for; 0: never
-	other   string         // and what was found
-	meter   backfill.Meter // of the load that runs
+	asked   time.Duration  // when the target's CPU load was last read; 0: never
+	why     string         // the result
+	looked  time.Duration  // when other migrations were last searched for; 0: never
+	other   string         // the result
+	meter   backfill.Meter // of the running load
 	metered uint32         // its number
 	paced   time.Duration  // when its pace was last saved
 
-	judged   time.Duration // when the export of the configuration was judged last; 0: never
-	lastCall exportCall    // about an export
+	judged   time.Duration // when the configured export was last judged; 0: never
+	lastCall exportCall    // the last call about an export
 	nextCall time.Duration // the earliest time of the next one
 }
 
-// paceStore keeps how a load gets on, for people; *checkpoint.Coordinator is one.
+// paceStore stores the progress of a load, for people; *checkpoint.Coordinator is one.
 type paceStore interface {
 	SavePace(ctx context.Context, pace checkpoint.Pace) error
 }
 
 const (
-	// safeHeadroom is how much of the stream's retention must be left to every shard while a load runs: one that starves the
-	// stream makes the next gap (H106).
+	// safeHeadroom is how much of the stream's retention every shard must have left while a load
+	// runs, because a load that starves the stream causes the next gap (H106).
 	safeHeadroom = 18 * time.Hour
-	// busyEvery is how often the target is asked how busy it is.
+	// busyEvery is how often the target's CPU load is read.
 	busyEvery = time.Minute
 	// paceEvery is how often a load's pace is saved.
 	paceEvery = 5 * time.Second
@@ -70,8 +71,8 @@ const (
 	mostSweepParts = 32
 )
 
-// Run takes one step after the other until a drain begins. A table that was dropped meanwhile has nothing to load: a named one
-// is kept all the same, as long as its stream can be read.
+// Run takes one step after the other until a drain begins. A table that was dropped has nothing to
+// load, but a named one is kept as long as its stream can be read.
 func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
 	for !life.Draining() && life.Work.Err() == nil {
 		err := c.Retry(life, "load the table", func(ctx context.Context) error {
@@ -83,7 +84,7 @@ func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
 			return err
 		})
 		switch {
-		case engine.Fatal(err): // whatever else has failed beside it
+		case engine.Fatal(err): // regardless of other failures
 			return err
 		case life.Draining():
 			return nil
@@ -98,8 +99,8 @@ func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
 	return nil
 }
 
-// step does what the load's stage asks for, if anything. A table that is suspended has nothing to load until the reconciler has
-// found that it can be followed again.
+// step does the next step of the load's stage, if there is one. A suspended table has nothing to
+// load until the reconciler finds that it can be followed again.
 func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 	state, err := c.Record(life.Work)
 	if err != nil || state.Suspended.Reason != "" {
@@ -113,9 +114,9 @@ func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 		}
 		return err
 	}
-	v, err := c.Look(life.Work) // the shards too
+	v, err := c.Look(life.Work) // including the shards
 	if err != nil || v.State.Suspended.Reason != "" || v.State.Stage() != stage {
-		return err // whatever has changed since is for the next step
+		return err // later changes are left to the next step
 	}
 	if changed, err := c.guard(life, v); changed || err != nil {
 		return err
@@ -135,8 +136,8 @@ func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 	return c.sweep(life, v.State)
 }
 
-// ask asks for a load that needs nobody's decision: the first one, from the export that the configuration names if it does, and with
-// on_gap: load those after a gap.
+// ask requests a load that needs no operator: the first load, from the export that the
+// configuration names if there is one, and with on_gap: load the loads after a gap.
 func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) error {
 	if !c.settings.wanted || state.StreamEnded {
 		return nil
@@ -145,7 +146,7 @@ func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) erro
 	if !asks {
 		return nil
 	}
-	if c.settings.named.Given() && state.Base == 0 { // a later load mends what was lost since, which no earlier export shows
+	if c.settings.named.Given() && state.Base == 0 { // a later load repairs a later loss, which no earlier export shows
 		return c.askNamed(life)
 	}
 	_, err := c.Ledger.AskLoad(life.Work, c.Source, false)
@@ -155,11 +156,11 @@ func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) erro
 	return err
 }
 
-// seal plans the load as soon as it is admissible. The fence is raised first, so that what the generations before still have
-// under way can be dropped before the sweep.
+// seal plans the load as soon as it is admissible. It raises the fence first, so that in-flight
+// writes of earlier generations can be rejected before the sweep.
 func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	ctx := life.Work
-	// Without a stream nothing would follow the images.
+	// Without a stream, no later changes would follow the images.
 	if v.State.Load.Paused != "" || v.State.StreamEnded {
 		return nil
 	}
@@ -173,7 +174,8 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 		}
 		return err
 	})
-	// The load begins at that time, which is floored to the second: it may lie before the one above.
+	// The load begins at that time, which is rounded down to the second: it may be earlier than the
+	// time above.
 	if err == nil {
 		var yet bool
 		if yet, err = source.Admissible(v.State, v.Shards, d.At, c.settings.late); yet {
@@ -182,13 +184,13 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	}
 	var plan checkpoint.Plan
 	if err == nil {
-		// Not repeated by itself: images that are refused stay so until somebody asks for others.
+		// Not retried here: refused images stay refused until an operator requests others.
 		wanted := source.Wanted{Table: d, Mapping: c.mapping, Late: c.settings.late, Segments: c.settings.segments}
 		plan, err = c.sources.Plan(ctx, v.State.Load, wanted, v.State.AdoptedAt, c.settings.imageAge/2)
 	}
 	plan.Generation, plan.Number, plan.TableID = v.State.Generation, v.State.Load.Number+1, d.ID
-	plan.StartedAt = d.At // the service's clock, as that of the first reads
-	if err == nil {       // last, because every attempt takes another number
+	plan.StartedAt = d.At // by the service's clock, like the time of the first reads
+	if err == nil {       // last, because every attempt uses up a number
 		err = c.call(life, func(ctx context.Context) error {
 			_, tables, err := c.former(ctx, v.State)
 			if err != nil {
@@ -207,14 +209,14 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	return nil
 }
 
-// call makes one call of a step, and repeats it by itself: while both services throttle, a step that
-// began anew with each failed call would never end.
+// call makes one call of a step, with its own retries. If a failed call restarted the whole step,
+// the step would never end while both services throttle.
 func (c *Conductor) call(life engine.Lifecycle, op func(ctx context.Context) error) error {
 	var yet error
 	err := c.Retry(life, "load the table", func(ctx context.Context) error {
 		err := op(ctx)
 		var refused *checkpoint.LoadError
-		if errors.As(err, &refused) { // another look at the ledger says what follows
+		if errors.As(err, &refused) { // the next read of the ledger decides what follows
 			yet = err
 			return nil
 		}
@@ -223,8 +225,9 @@ func (c *Conductor) call(life engine.Lifecycle, op func(ctx context.Context) err
 	return cmp.Or(err, yet)
 }
 
-// guard pauses the load while it endangers something, and lets it go on afterwards, and says whether it did either. A pause
-// outlives the load that it was for: the next is not even sealed before it ends. An operator's pause stays.
+// guard pauses the load while it is a danger to the stream or the target, resumes it afterwards,
+// and reports whether it did either. A pause outlasts its load: the next load is not sealed before
+// the pause ends. An operator's pause stays.
 func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, err error) {
 	ctx, paused := life.Work, v.State.Load.Paused
 	if paused == checkpoint.PausedByOperator {
@@ -252,12 +255,13 @@ func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, e
 	default:
 		_, err = c.Ledger.PauseLoad(ctx, c.Source, why)
 	}
-	c.wake.Signal() // to look at what the record is now
+	c.wake.Signal() // to read the changed record
 	c.wakeLoader.Signal()
 	return true, err
 }
 
-// tooBusy is why the target is to be given time; "" if it is not. It is asked once in busyEvery.
+// tooBusy returns why the load must wait for the target; "" if it need not. It reads the target's
+// CPU load once in busyEvery.
 func (c *Conductor) tooBusy(life engine.Lifecycle, state checkpoint.TableState) string {
 	share, watched := state.Limits.Over(c.settings.limits()).CPU()
 	if c.busy == nil || !watched {
@@ -269,8 +273,8 @@ func (c *Conductor) tooBusy(life engine.Lifecycle, state checkpoint.TableState) 
 	return c.why
 }
 
-// stranger is why the sweep, or the first load, is to wait for another migration; "" if none writes the target tables.
-// They are looked at before each pass, and once in busyEvery while there is no next one.
+// stranger returns why the sweep, or the first load, must wait for another migration; "" if none
+// writes the target tables. It checks them before each pass, and otherwise once in busyEvery.
 func (c *Conductor) stranger(life engine.Lifecycle, state checkpoint.TableState) (string, error) {
 	now := task.Mono(life.Work)
 	if _, due := state.NextPass(); !due && state.Stage() == checkpoint.StageSweeping && c.looked > 0 && now-c.looked < busyEvery {
@@ -289,7 +293,7 @@ func (c *Conductor) stranger(life engine.Lifecycle, state checkpoint.TableState)
 	return c.other, nil
 }
 
-// pace saves how the load gets on, now and then.
+// pace saves the progress of the load every paceEvery.
 func (c *Conductor) pace(ctx context.Context, state checkpoint.TableState, sums checkpoint.Sums, paces paceStore) error {
 	now := task.Mono(ctx)
 	if c.metered != state.Load.Number {
@@ -304,10 +308,10 @@ func (c *Conductor) pace(ctx context.Context, state checkpoint.TableState, sums 
 	return paces.SavePace(ctx, checkpoint.Pace{At: at.UTC(), Rate: math.Round(max(0, c.meter.Rate())*10) / 10, Throttled: c.Waits.Report(at)})
 }
 
-// complete notes that every part is durable, if the target still is the one that was written to and the images still join the
-// stream. The witness is looked at once more, because what was copied before a loss of the target went with it, and the next
-// beat may be a minute away. Coverage is looked at again, because a root may have been listed, and read for the first time,
-// since the load began.
+// complete records that every part is durable, if the target is still the one that was written and
+// the images still join the stream. It checks the witness again: a loss of the target also lost the
+// copied rows, and the next regular check may be a minute away. It checks coverage again, because a
+// root may have been listed and first read since the load began.
 func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState, paces paceStore) error {
 	ctx := life.Work
 	rows, err := c.Ledger.Parts(ctx, state, checkpoint.PhaseCopy)
@@ -331,13 +335,13 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 	var hole *checkpoint.NotAdmissible
 	if err := checkpoint.Admissible(v.State, v.Shards, state.Load.ImagesAt(), c.settings.late); errors.As(err, &hole) {
 		if hole.Yet {
-			return hole // repeated until the root that was listed late is read
+			return hole // retried until the root that was listed late is read
 		}
 		return cmp.Or(c.Raise(life, state.Generation, checkpoint.DeclaredGap{
 			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.ImagesAt().Add(-checkpoint.Slack),
 		}, nil), errRaised)
 	}
-	if state.NeedsNoSweep() { // which would drop the number from before the load
+	if state.NeedsNoSweep() { // a sweep would drop the fence's number from before the load
 		err = c.call(life, c.fencing.ClearAll)
 	}
 	if err == nil {
@@ -352,7 +356,7 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 	return nil
 }
 
-// unchanged fails if source or target are others than when the load began: then another generation
+// unchanged fails if source or target have changed since the load began: then another generation
 // was begun.
 func (c *Conductor) unchanged(life engine.Lifecycle, state checkpoint.TableState) error {
 	if err := c.call(life, func(ctx context.Context) error { return c.sameTable(life.Within(ctx), state) }); err != nil {
@@ -361,8 +365,8 @@ func (c *Conductor) unchanged(life engine.Lifecycle, state checkpoint.TableState
 	return c.call(life, func(ctx context.Context) error { return c.witnesses.Beat(life.Within(ctx)) })
 }
 
-// sameTable fails with errRaised, after another generation was begun, if the source table is another one of the same name than
-// when the load began.
+// sameTable fails with errRaised, after it began another generation, if the source table was
+// recreated since the load began.
 func (c *Conductor) sameTable(life engine.Lifecycle, state checkpoint.TableState) error {
 	d, err := c.database.Describe(life.Work, c.Source)
 	if err != nil || d.ID == state.Load.TableID || state.Load.TableID == "" || d.ID == "" {
@@ -372,5 +376,5 @@ func (c *Conductor) sameTable(life engine.Lifecycle, state checkpoint.TableState
 	return cmp.Or(c.Raise(life, state.Generation, gap, nil), errRaised)
 }
 
-// errRaised is why a load that has read everything is not complete after all.
+// errRaised says that a load which has read everything is still not complete.
 var errRaised = fmt.Errorf("during the load of the table: %w", sink.ErrFenced)

@@ -1,3 +1,3 @@
-// Package load plans loads, copies and sweeps. The Conductor plans a load under the lease of the
-// coordinator; the Loader of each worker takes parts of it.
+// Package load plans loads, copies and sweeps. The Conductor plans a load under the coordinator
+// lease; the Loader of each worker works on parts of it.
 package load

@@ -14,29 +14,30 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// What is next for an export that is wished for.
+// The next step for a requested export.
 type exportStep uint8
 
 const (
-	exportWaits  exportStep = iota // nothing, for now
-	exportBegins                   // another attempt, as of now
-	exportAsked                    // the service is asked for it, again if need be with the same token
-	exportReport                   // the service is asked how far it is
-	exportThere                    // it is complete and admissible: the load is planned
-	exportEnds                     // no further attempt
+	exportWaits  exportStep = iota // wait
+	exportBegins                   // begin another attempt, as of now
+	exportAsked                    // request the export, if necessary again with the same token
+	exportReport                   // read its progress from the service
+	exportThere                    // it is complete and admissible: plan the load
+	exportEnds                     // make no further attempt
 )
 
 const (
-	// tokenLives is how long after its attempt a request is repeated: with its token, which the
+	// tokenLives is how long after its begin an attempt is retried with the same token, which the
 	// service remembers for eight hours.
 	tokenLives = 7 * time.Hour
 	// exportGrace is how long an attempt may be refused for its time, or be unknown, before that
-	// counts: the latest time that can be restored lags behind the present by minutes.
+	// counts: the latest time that can be restored is minutes behind the present.
 	exportGrace = 15 * time.Minute
 )
 
-// nextExportStep decides what is next. Why tells of exportEnds. An export of an earlier generation,
-// or one that has grown too old, is asked for again, and counted: each costs (H106).
+// nextExportStep decides the next step. Why is the reason for exportEnds. An export of an earlier
+// generation, or one that has become too old, is requested again, a limited number of times,
+// because each costs money (H106).
 func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (next exportStep, why string) {
 	r := v.State.Load.Request
 	switch {
@@ -60,7 +61,7 @@ func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (n
 	return exportBegins, ""
 }
 
-// overtaken reports whether the attempt that was begun leads to no load any more.
+// overtaken reports whether the current attempt can no longer lead to a load.
 func overtaken(v engine.View, now time.Time, late, oldest time.Duration) bool {
 	r := v.State.Load.Request
 	var hole *checkpoint.NotAdmissible
@@ -68,9 +69,9 @@ func overtaken(v engine.View, now time.Time, late, oldest time.Duration) bool {
 	return r.Generation != v.State.Generation || errors.As(err, &hole) && !hole.Yet || source.YoungEnough("export", r.At, now, oldest) != nil || r.ARN == "" && now.Sub(r.At) > tokenLives
 }
 
-// request leads to the export that the load is wished to be copied from, one step at a time, and
-// tells whether it is there. Each call is repeated by the next look at the ledger, in which somebody
-// may have changed his mind.
+// request takes one step towards the export that the load was requested from, and reports whether
+// it is complete. Each call is retried in the next pass, because an operator may have changed the
+// request.
 func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, err error) {
 	r := v.State.Load.Request
 	if !r.Wanted() {
@@ -94,8 +95,8 @@ func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, e
 	return false, err
 }
 
-// asking spaces the calls about one attempt, which takes minutes or hours, and ends it if the
-// service refuses it for good.
+// asking spaces the calls about one attempt, which takes minutes or hours. It ends the attempt if
+// the service refuses it permanently.
 func (c *Conductor) asking(ctx context.Context, r checkpoint.ExportRequest, now time.Time, call func() error) error {
 	if c.exporter == nil {
 		return source.ErrNone
@@ -119,14 +120,14 @@ func (c *Conductor) asking(ctx context.Context, r checkpoint.ExportRequest, now 
 	return c.giveUp(ctx, r, "DynamoDB: "+refusal.Error())
 }
 
-// exportCall names what the service was last asked about.
+// exportCall identifies the last call about an export.
 type exportCall struct {
 	serial uint32
 	arn    string
 }
 
-// orderExport asks the service for the export of the current attempt, or finds the one that it has
-// taken already.
+// orderExport requests the export of the current attempt, or finds it if the service has already
+// accepted it.
 func (c *Conductor) orderExport(ctx context.Context, state checkpoint.TableState) error {
 	r := state.Load.Request
 	d, err := c.database.Describe(ctx, c.Source)
@@ -146,7 +147,7 @@ func (c *Conductor) orderExport(ctx context.Context, state checkpoint.TableState
 	return nil
 }
 
-// followExport looks after an export that was taken, and hands it to the load once it is complete.
+// followExport checks an accepted export, and passes it to the load once it is complete.
 func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest) error {
 	report, err := c.exporter.Report(ctx, r.ARN)
 	switch {
@@ -154,8 +155,8 @@ func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest
 		return err
 	case report.Failed != "":
 		return c.giveUp(ctx, r, report.Failed)
-	case report.Part != "" || !report.JSON: // it is not what was asked for
-		return c.giveUp(ctx, r, "the export "+r.ARN+" is not of the whole table in DynamoDB JSON")
+	case report.Part != "" || !report.JSON: // it is not the requested export
+		return c.giveUp(ctx, r, "the export "+r.ARN+" is not a full export in DynamoDB JSON")
 	case !report.Done:
 		return nil
 	}
@@ -170,7 +171,7 @@ func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest
 	}
 	e := images.Records()[0]
 	if e.ARN != r.ARN {
-		return c.giveUp(ctx, r, "at "+address+" is another export")
+		return c.giveUp(ctx, r, "there is another export at "+address)
 	}
 	_, err = c.Ledger.FinishExport(ctx, c.Source, r.Serial, checkpoint.Export{Address: address, ARN: e.ARN, At: e.At})
 	c.wake.Signal()

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// images opens what a part of the load copies.
+// images opens the source of a part of the load.
 func (l *Loader) images(life engine.Lifecycle, state checkpoint.TableState, part int) (source.Part, error) {
 	var images source.Images
 	err := l.Retry(life, "read the export", func(ctx context.Context) (err error) { images, err = l.sources.Open(ctx, state.Load); return err })
@@ -24,8 +24,8 @@ func (l *Loader) images(life engine.Lifecycle, state checkpoint.TableState, part
 	return images.Part(part)
 }
 
-// pageOf is what a page of a load asks of the target. Whatever time to live the item of a window has,
-// its image takes the place of an older one.
+// pageOf returns the batch for a page of a load. The image of a window's item replaces an older
+// one, even if its time to live is over.
 func (l *Loader) pageOf(state checkpoint.TableState, items []attribute.Item, changes []cdc.Change, readAt time.Time) transform.Batch {
 	batch := transform.LoadWindow(l.mapping, changes, state.Generation)
 	if len(changes) == 0 {

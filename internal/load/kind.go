@@ -11,10 +11,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 )
 
-// kind makes a job of a table's loads.
+// kind adapts a table's loads to package job.
 type kind struct{ *Loader }
 
-// Look gives the part of the phase that the ledger says runs.
+// Look returns the part of the load's current phase.
 func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
 	state, _, err := k.Ledger.Table(ctx, k.Source)
 	if err != nil || state.Load.Paused != "" || state.Suspended.Reason != "" || state.MappingHash != k.MappingHash {
@@ -32,7 +32,7 @@ func (k kind) Begin(_ context.Context, state checkpoint.TableState, rows []check
 	return phase{k.Loader, of.Phase}, nil
 }
 
-// Pace bounds the rows that are written: by an operator's limit, else by that of the configuration,
+// Pace bounds the rows that are written: by an operator's limit, or else by the configured one,
 // which several tables may share.
 func (k kind) Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits) {
 	if state.Limits.RowsPerSecond != nil {
@@ -47,7 +47,7 @@ func (k kind) Pace(ctx context.Context, state checkpoint.TableState, limits chec
 	k.loop.Limits.UseRows(k.rows)
 }
 
-// Failed does nothing: the part is taken again, by the next worker.
+// Failed does nothing: the next worker acquires the part.
 func (kind) Failed(error) {}
 
 // phase is a copy, or a pass of a sweep.
@@ -56,12 +56,12 @@ type phase struct {
 	phase checkpoint.Phase
 }
 
-// Complete leaves it to the conductor to go on with the load.
+// Complete does nothing: the conductor continues the load.
 func (phase) Complete(_ context.Context, state checkpoint.TableState, _ []checkpoint.Part) (checkpoint.TableState, error) {
 	return state, nil
 }
 
-// Take leases a part, and proves that the tables which are written for it may be.
+// Take leases a part, and proves that its tables may be written.
 func (p phase) Take(ctx context.Context, state checkpoint.TableState, part checkpoint.Part) (lease *checkpoint.PartLease, work job.Work, err error) {
 	stamps, err := fence.Prove(ctx, p.Ledger, p.tables(state, part), func(ctx context.Context) (err error) {
 		lease, err = p.Ledger.TakePart(ctx, part)
@@ -77,14 +77,14 @@ func (p phase) Take(ctx context.Context, state checkpoint.TableState, part check
 	}, err
 }
 
-// End reports that a copy is left.
+// End reports that this worker leaves a copy.
 func (p phase) End() {
 	if p.phase == checkpoint.PhaseCopy {
 		p.Events.CopyLeft(p.Source)
 	}
 }
 
-// tables are those that are written for a part.
+// tables returns the tables that are written for a part.
 func (l *Loader) tables(state checkpoint.TableState, part checkpoint.Part) []string {
 	tables, ranges := l.mapping.Tables(), state.Load.Sweep.Ranges
 	if part.Phase != checkpoint.PhaseCopy && part.Index < len(ranges) && !slices.Contains(tables, ranges[part.Index].Table) {

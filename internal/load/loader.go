@@ -19,8 +19,8 @@ import (
 )
 
 // Loader works on parts of a table's load: it copies segments of the source and sweeps ranges of
-// the target. Every worker has one. It looks at the ledger alone, as the assigner does; what there
-// is to do the conductor says there.
+// the target. Every worker has one. Like the assigner it reads only the ledger, where the conductor
+// has planned the work.
 type Loader struct {
 	*engine.Common
 	applier   engine.Applier
@@ -32,26 +32,26 @@ type Loader struct {
 	settings  loadSettings
 	sources   *source.Opener
 	loop      *job.Loop
-	rows      *backfill.Throttle // of the configuration
-	own       *backfill.Throttle // of an operator
+	rows      *backfill.Throttle // the configured limit
+	own       *backfill.Throttle // an operator's limit
 }
 
-// loadSettings are what a configuration says of loads.
+// loadSettings are the configuration's settings of loads.
 type loadSettings struct {
-	wanted      bool // the first load begins by itself
-	again       bool // and one after a gap
-	owned       bool // every row of the target is ours
+	wanted      bool // the first load starts automatically
+	again       bool // loads after a gap start automatically
+	owned       bool // this program writes every row of the target
 	shared      bool // another migration may write the target
 	skipExpired bool // items past their time to live are not copied
-	segments    int  // parts at once in this worker
+	segments    int  // parts at the same time in this worker
 	limits      func() checkpoint.Limits
-	live        bool          // they may change, and the bound on rows, which is this table's own, with them
-	imageAge    time.Duration // above it the writer puts images aside; 0: never
+	live        bool          // the limits may change, including the table's own bound on rows
+	imageAge    time.Duration // above it the writer parks images; 0: never
 	late        time.Duration // how long after its change the application may write the target
-	named       source.Named  // that the first load copies; zero: it scans
+	named       source.Named  // copied by the first load; zero: it scans
 }
 
-// New makes the two loops of a table's loads: the loader of this worker, and the conductor, which
+// New returns the two loops of a table's loads: the loader of this worker, and the conductor, which
 // works under the coordinator lease.
 func New(s *engine.Table) (*Loader, *Conductor) {
 	p, spec := s.Worker, s.Spec
@@ -80,7 +80,7 @@ func New(s *engine.Table) (*Loader, *Conductor) {
 // Run takes parts and works on them until a drain begins.
 func (l *Loader) Run(life engine.Lifecycle) error { return l.loop.Run(life, nil) }
 
-// work does what the part's phase asks for, from where the part stands to its end.
+// work processes the part from its saved position to its end.
 func (l *Loader) work(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *engine.Right) error {
 	part := lease.Part()
 	var to checkpoint.PartProgress
@@ -96,7 +96,7 @@ func (l *Loader) work(life engine.Lifecycle, state checkpoint.TableState, lease 
 	return l.Retry(life.Finishing(), "finish a part", func(ctx context.Context) error { return lease.Finish(ctx, to) })
 }
 
-// imageAgeMargin is left of the age of an image for its write, with all its repeats.
+// imageAgeMargin is the time reserved for the write of an image, with all its retries.
 const imageAgeMargin = 6 * time.Hour
 
 // copy copies a part of the load's source.
@@ -131,7 +131,7 @@ func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease 
 				}
 			}
 			batch.Read = transform.Reading{At: seen, Mono: task.Mono(ctx)}
-			return l.applier.Write(life.Within(ctx), r, &batch, nil, new(engine.PageSlot)) // the parts in hand are bounded
+			return l.applier.Write(life.Within(ctx), r, &batch, nil, new(engine.PageSlot)) // the number of parts is bounded
 		},
 		Save: lease.Commit,
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
@@ -156,9 +156,9 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 		return checkpoint.PartProgress{}, fmt.Errorf("%w: no range for part %d of the sweep", checkpoint.ErrConflict, part.Index)
 	}
 	at, from := state.Load.Sweep.Ranges[part.Index], backfill.SweepProgress{}
-	err := l.Retry(life, "read the progress of the sweep", func(context.Context) error { // a trouble of the lease until somebody mends it
+	err := l.Retry(life, "read the progress of the sweep", func(context.Context) error { // shown as a failure of the lease until it is fixed
 		if part.Position != nil && json.Unmarshal(part.Position, &from) != nil {
-			return fmt.Errorf("%w: the position of part %d of the sweep is invalid", backfill.ErrProgress, part.Index) // without what it holds
+			return fmt.Errorf("%w: the position of part %d of the sweep is invalid", backfill.ErrProgress, part.Index) // without its content
 		}
 		return nil
 	})
@@ -222,8 +222,9 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 	return progress(p)
 }
 
-// sweeping is what a sweep of the table's generation looks for in a target table. One that former
-// mappings alone wrote may be somebody else's by now: rows without a version are his.
+// sweeping returns the rows that a sweep of the table's generation looks for in a target table. A
+// table that only former mappings wrote may now belong to another program, which then owns its rows
+// without a version.
 func sweeping(m *transform.Mapping, former []sink.Former, table string, state checkpoint.TableState, settings loadSettings) sink.Sweeping {
 	s := sink.Sweeping{
 		Mapping: m, Former: former, Table: table, Generation: state.Generation, Written: settings.late > 0, Shared: settings.shared,
@@ -235,8 +236,8 @@ func sweeping(m *transform.Mapping, former []sink.Former, table string, state ch
 	return s
 }
 
-// hear waits for the source's time, if no answer has shown it yet: a worker may begin with a sweep,
-// whose versions and cells are dated by it, and its own clock may be ahead by hours (H64).
+// hear waits for the source's time, if no answer has shown it yet. A worker may begin with a sweep,
+// which dates its versions and cells by that time, and its own clock may be hours ahead (H64).
 func (l *Loader) hear(life engine.Lifecycle) error {
 	return l.Retry(life, "read the source's time (DescribeTable)", func(ctx context.Context) error {
 		if !l.Ledger.ServiceTime(ctx).IsZero() {
@@ -247,7 +248,8 @@ func (l *Loader) hear(life engine.Lifecycle) error {
 	})
 }
 
-// now is the service's time, which images are dated by; this worker's if the source's answers carry none.
+// now returns the service's time, by which images are dated; this worker's time if the source's
+// answers carry none.
 func (l *Loader) now(ctx context.Context) time.Time {
 	if at := l.Ledger.ServiceTime(ctx); !at.IsZero() {
 		return at

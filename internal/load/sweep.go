@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// sweep ends the pass that runs, if all of its parts are done, or begins the next.
+// sweep ends the running pass if all of its parts are done, or begins the next.
 func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) error {
 	ctx := life.Work
 	sweep := state.Load.Sweep
@@ -69,10 +69,10 @@ func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) er
 	return nil
 }
 
-// quiet returns once nothing of an older generation can land any more. The numbers of the fence
-// below this load's are dropped. A lease has passed, in which a worker that knows no fence has
-// found out that it lost its own, and after it the time that a drop or, without a fence, a request
-// may take. Both pass at the same time. A drain ends the wait.
+// quiet returns once no write of an older generation can still arrive. It drops the fence's numbers
+// below this load's number. It waits for a lease, in which a worker that knows no fence notices
+// that it lost its lease. After that it waits for the time that a drop or, without a fence, a
+// request may take. Both waits run at the same time. A drain ends the wait.
 func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 	began := task.Mono(life.Work)
 	if c.mapping.VersionAttribute() != "" { // its application reads the number in the witness
@@ -80,7 +80,7 @@ func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 			return err
 		}
 	}
-	if c.Mode == checkpoint.Topic { // until the load is sealed, appliers write what earlier generations published, under its number too
+	if c.Mode == checkpoint.Topic { // until the load is sealed, appliers write the messages of earlier generations under its number too
 		if err := c.call(life, func(ctx context.Context) error { return c.fencing.RaiseAll(ctx, former...) }); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 	return life.Rest(began + c.Ledger.Lease() + late - task.Mono(life.Work))
 }
 
-// former are the earlier mappings that are not swept yet, and the tables that they alone wrote.
+// former returns the earlier mappings that are not swept yet, and the tables that only they wrote.
 func (c *Conductor) former(ctx context.Context, state checkpoint.TableState) (former []sink.Former, tables []string, err error) {
 	if former, err = c.fencing.Formers.Of(ctx, state); err == nil {
 		tables, err = c.fencing.Formers.Tables(ctx, former)
@@ -121,7 +121,7 @@ func (c *Conductor) ranges(ctx context.Context, state checkpoint.TableState, for
 	for _, table := range tables {
 		found, err := backfill.SweepRanges(ctx, c.target, sweeping(c.mapping, former, table, state, c.settings), max(1, mostSweepParts/len(tables)))
 		if engine.Coded(err, "NotFound") && slices.Contains(further, table) {
-			continue // it was deleted just now
+			continue // it was just deleted
 		}
 		if err != nil {
 			return nil, err
@@ -133,7 +133,7 @@ func (c *Conductor) ranges(ctx context.Context, state checkpoint.TableState, for
 	return all, nil
 }
 
-// clean removes the rows of parts of loads that are over, or that a raise ended, once.
+// clean removes the part rows of loads that are over, or that a raise ended, once.
 func (c *Conductor) clean(life engine.Lifecycle, state checkpoint.TableState) error {
 	if state.Load.Number == 0 || c.cleaned == state.Load.Number {
 		return nil

@@ -24,31 +24,32 @@ const (
 	ActionCancel   = "cancel"
 	ActionThrottle = "throttle"
 	actionNone     = "none"    // nothing is to be done
-	actionRefused  = "refused" // it cannot be done; why says what to do instead
+	actionRefused  = "refused" // refused; why says what to do instead
 )
 
-// Request is what an operator asks for.
+// Request is an operator's request.
 type Request struct {
 	Action string
-	// Repair: of start, only tables that need a load.
+	// Repair is for start: only tables that need a load.
 	Repair bool
-	// From: of start, the addresses of what to copy in place of a scan, in any order.
+	// From is for start: the addresses of the sources to copy instead of scanning, in any order.
 	From []string
-	// Whole: the operator says that they show the whole table, where DynamoDB does not.
+	// Whole: the operator confirms that the sources show the whole table, if DynamoDB cannot.
 	Whole bool
-	// Wish: of start, an export is yet to be asked for, and From is where it goes.
+	// Wish is for start: request an export first. From is its destination.
 	Wish bool
-	// Approve allows the sweep, too.
+	// Approve also allows the sweep.
 	Approve bool
-	// Limits and Reset are of throttle.
+	// Limits and Reset are for throttle.
 	Limits checkpoint.Limits
 	Reset  bool
 
-	named *named     // once they are read
-	wish  *requested // once it is found possible
+	named *named     // set once the sources are read
+	wish  *requested // set once the export is found possible
 }
 
-// Check refuses a request whose sources do not go together, for a table, or for all if that is "".
+// Check refuses a request whose sources do not fit together, for a table, or for all tables if
+// table is "".
 func (r Request) Check(table string) error {
 	switch {
 	case len(r.From) > 0 && table == "":
@@ -68,7 +69,7 @@ func (r Request) Check(table string) error {
 	return nil
 }
 
-// decide says what the request does with a table. It changes nothing.
+// decide returns the effect of the request on a table. It changes nothing.
 func (r Request) decide(t TableInput) Decided {
 	d := Decided{Source: t.Config.From, Action: r.Action}
 	s := t.State
@@ -87,13 +88,13 @@ func (r Request) decide(t TableInput) Decided {
 		case !standing.LoadOf(s, false).UnderWay:
 			return is(actionNone, "no load is running")
 		case s.Load.Paused == checkpoint.PausedByOperator:
-			return is(actionNone, "the load is paused already")
+			return is(actionNone, "the load is already paused")
 		}
 		return is(ActionPause, "paused: workers finish their current pages and start no new part; changes are still applied")
 	case ActionResume:
 		return r.resume(s, is)
 	case ActionRedo:
-		return is(ActionRedo, "everything is loaded again in a new generation; the table is not in sync until the load and its sweep are complete")
+		return is(ActionRedo, "the table is loaded again in a new generation; the table is not in sync until the load and its sweep are complete")
 	case ActionCancel:
 		next := "the table needs another: replicator backfill start --table " + s.Source
 		switch load := standing.LoadOf(s, false); {
@@ -123,9 +124,9 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	}
 	switch load := standing.LoadOf(s, false); {
 	case load.State == standing.LoadAsked && r.replaces(s.Load):
-		return is(ActionStart, "it replaces the load that was requested before%s", from)
+		return is(ActionStart, "it replaces the load that was requested earlier%s", from)
 	case load.State == standing.LoadAsked:
-		return is(actionNone, "a load is requested already; it begins once a worker has planned it")
+		return is(actionNone, "a load is already requested; it begins once a worker has planned it")
 	case load.UnderWay:
 		return is(actionNone, "load %d is running", s.Load.Number)
 	case load.Needed && load.State == standing.LoadDone:
@@ -142,7 +143,8 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	return is(ActionStart, "its existing items are not copied yet%s", from)
 }
 
-// replaces reports whether the request is for another source than the load that was asked for.
+// replaces reports whether the request names another source than the load that is already
+// requested.
 func (r Request) replaces(asked checkpoint.Load) bool {
 	switch wish := asked.Request; {
 	case r.wish != nil:
@@ -176,7 +178,7 @@ func rows(n int64) string { return terminal.Plural(int(n), "row") }
 // acts reports whether the decision changes something.
 func (d Decided) acts() bool { return d.Action != actionNone && d.Action != actionRefused }
 
-// decideAll is what the request does with each table.
+// decideAll returns the effect of the request on each table.
 func (in *Input) decideAll(r Request) []Decided {
 	out := []Decided{}
 	for _, t := range in.Tables {
@@ -188,8 +190,8 @@ func (in *Input) decideAll(r Request) []Decided {
 // asked is the reason of the gap that a redo declares.
 const asked = "an operator requested a load of everything"
 
-// carryOut carries the decisions out, in the ledger, and reads it again. What another operator or a
-// worker has done meanwhile may refuse a step, which is the error then.
+// carryOut applies the decisions to the ledger, and reads it again. It fails if another operator or
+// a worker has made a step impossible meanwhile.
 func (in *Input) carryOut(ctx context.Context, r Request, decided []Decided) error {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -248,8 +250,8 @@ func explain(ctx context.Context, what string, err error) error {
 	return preflight.ReadingFailed(ctx, what, err)
 }
 
-// refused is the error of decisions of which some were refused; nil if none was. What was to be
-// done for all tables at once is refused where no table is left to do it for.
+// refused returns the error for refused decisions, nil if there is none. A request for all tables
+// is refused only if it did nothing for any table.
 func refused(decided []Decided, all bool) error {
 	var found diag.List
 	acts := 0

@@ -10,25 +10,25 @@ import (
 // schemaName names the form of the document, which backfill.schema.json describes.
 const schemaName = "replicator.backfill/v1"
 
-// Document is where the loads of a migration stand: the document of every `backfill` command and of
-// `throttle` with -o json. What is unknown is null.
+// Document is the state of a migration's loads: the document of every `backfill` command and of
+// `throttle` with -o json. Unknown values are null.
 type Document struct {
 	Schema string    `json:"schema"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
-	// DryRun reports that nothing was changed; decided is what would be done.
+	// DryRun reports that nothing was changed; decided shows the planned changes.
 	DryRun  bool      `json:"dry_run"`
 	Decided []Decided `json:"decided"`
 	Tables  []Table   `json:"tables"`
-	// Prices are of the money in this document.
+	// PricesDate and Currency belong to the costs in this document.
 	PricesDate string              `json:"prices_date"`
 	Currency   string              `json:"currency"`
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // when the application left the source; nil if it has not
+	left error // the error that says when the application left the source, or nil
 }
 
-// Decided is what a command did with one table, or would do.
+// Decided is the effect of a command on one table.
 type Decided struct {
 	Source string `json:"source"`
 	Action string `json:"action"` // start, pause, resume, redo, cancel, throttle, none, refused
@@ -37,16 +37,16 @@ type Decided struct {
 	Estimate *Estimate `json:"estimate"`
 }
 
-// Estimate is what a load is expected to take.
+// Estimate is the expected duration and cost of a load.
 type Estimate struct {
 	Items int64 `json:"items"` // as DynamoDB counts them, hours old
 	Bytes int64 `json:"bytes"`
 	Parts int   `json:"parts"`
-	// Seconds is by one worker.
+	// Seconds is the time that one worker needs.
 	Seconds   *float64    `json:"seconds"`
 	LimitedBy string      `json:"limited_by"`
 	Cost      []cost.Line `json:"cost"`
-	Sweep     string      `json:"sweep"` // what follows the copy
+	Sweep     string      `json:"sweep"` // the expected sweep after the copy
 }
 
 // Table is one source table.
@@ -56,17 +56,17 @@ type Table struct {
 	Generation *uint32 `json:"generation"` // null before the first start
 	// State is not_started, asked, copying, sweeping, waiting_for_approval or done.
 	State           standing.LoadState `json:"state"`
-	Paused          *string            `json:"paused"` // why no part is leased: operator, headroom, …
+	Paused          *string            `json:"paused"` // why no worker leases parts: operator, headroom, …
 	Needed          bool               `json:"needs_load"`
 	NeedsLoadReason *string            `json:"needs_load_reason"`
 	// LossKind is the widest kind of loss that needs repair. LostFrom is an event time before which
 	// the stream lost nothing.
 	LossKind *string    `json:"loss_kind"`
 	LostFrom *time.Time `json:"lost_from"`
-	// WindowsBy is the latest beginning of windows of incremental exports that can repair it; null
-	// if only a copy can.
+	// WindowsBy is the latest begin of windows of incremental exports that can repair the loss;
+	// null if only a copy can.
 	WindowsBy *time.Time `json:"windows_by"`
-	Tries     int        `json:"tries"` // loads that began since the last one that ended
+	Tries     int        `json:"tries"` // loads that began since the last one that completed
 	Load      *Load      `json:"load"`
 	Limits    Limits     `json:"limits"`
 }
@@ -74,15 +74,15 @@ type Table struct {
 // Load is the last load of a table.
 type Load struct {
 	Number        uint32     `json:"number"`
-	Exports       []string   `json:"exports"` // the addresses of those that it copies; empty if it scans
+	Exports       []string   `json:"exports"` // the addresses of the exports that it copies; empty if it scans
 	AskedAt       *time.Time `json:"asked_at"`
 	StartedAt     *time.Time `json:"started_at"`
 	CopiedAt      *time.Time `json:"copied_at"`
 	SweptAt       *time.Time `json:"swept_at"`
-	Parts         Parts      `json:"parts"` // of the phase that runs
+	Parts         Parts      `json:"parts"` // parts of the current phase
 	Items         int64      `json:"items"`
 	Bytes         int64      `json:"bytes"`
-	Estimate      *int64     `json:"estimate"` // as DynamoDB counted them when it began, hours old
+	Estimate      *int64     `json:"estimate"` // DynamoDB's count when it began, hours old
 	EstimateBytes *int64     `json:"estimate_bytes"`
 	// ItemsPerSecond is over the last five minutes. ETASeconds is null until a minute has passed
 	// and 1 % of the items are copied.
@@ -97,14 +97,14 @@ type Load struct {
 	copiedFrom string // see CopiedFrom
 }
 
-// Parts are those of a phase.
+// Parts counts the parts of a phase.
 type Parts struct {
 	Total int `json:"total"`
 	Done  int `json:"done"`
 	Held  int `json:"held"` // by workers
 }
 
-// Sweep is what follows the copy: rows that no part of it could reach are compared with the source.
+// Sweep is the comparison, after the copy, of the rows that the copy did not write.
 type Sweep struct {
 	Pass        *int       `json:"pass"` // pass 0 counts and changes nothing; null before the first
 	BegunAt     *time.Time `json:"begun_at"`
@@ -115,7 +115,7 @@ type Sweep struct {
 	Unexplained int64      `json:"rows_unexplained"`
 }
 
-// Limits are those in force; null is none.
+// Limits are the limits in force; null means none.
 type Limits struct {
 	MaxRowsPerSecond    *float64   `json:"max_rows_per_second"`
 	MaxReadCapacity     *string    `json:"max_read_capacity"`

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// estimateAll adds to each decision that begins a load what it is expected to take.
+// estimateAll adds the estimate to each decision that begins a load.
 func (in *Input) estimateAll(ctx context.Context, from preflight.Describer, prices cost.Prices, decided []Decided) error {
 	for i := range decided {
 		d := &decided[i]
@@ -46,7 +46,7 @@ func (in *Input) estimate(d backfill.Description, prices cost.Prices, t TableInp
 	return e
 }
 
-// sweepText says what follows the copy.
+// sweepText describes the expected sweep after the copy.
 func sweepText(t TableInput) string {
 	s := t.State
 	counts := s.Load.Sweep.Counts

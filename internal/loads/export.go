@@ -18,16 +18,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// ImageMargin is how much younger than a tombstone's age an image must be to be put: a clock may be
-// behind, and a request may be executed long after it was made. The least age of the configuration
-// leaves twice the stream's day, so that nothing that is read in time is taken for too old, by a
-// clock that is ahead or after hours of throttles.
+// ImageMargin is how much younger an image must be than the age of tombstones: a clock may be
+// behind, and a request may be executed long after it was made. The smallest configurable age
+// leaves twice the stream's day. So no change that is read in time counts as too old, even with a
+// fast clock or after hours of throttling.
 const ImageMargin = 48 * time.Hour
 
-// ImageAge is the age above which an image is not put any more.
+// ImageAge returns the age above which an image is no longer written.
 func ImageAge(cfg *config.Config) time.Duration { return cfg.State.TombstoneAge - ImageMargin }
 
-// named are images that were read for a request, in their order, and fit the table.
+// named holds the images of a request, in order. They fit the table.
 type named struct {
 	records []checkpoint.Export
 	size    source.Size
@@ -46,8 +46,8 @@ func (e *named) String() string {
 	return fmt.Sprintf("from %s: %s in %s", what, terminal.Plural(int(e.size.Items), "item"), terminal.Plural(e.size.Files, "file"))
 }
 
-// readImages reads what the request names, and refuses what no worker could load: nothing is asked
-// for then.
+// readImages reads the sources that the request names. It refuses sources that no worker could
+// load, before the load is requested.
 func (o *Operator) readImages(ctx context.Context, m *desk.Migration, in *Input, r Request) (*named, error) {
 	if len(r.From) > checkpoint.MaxExports {
 		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, but a load takes at most %d", len(r.From), checkpoint.MaxExports), "request a full export of a later time, and name it with the windows after it")
@@ -73,28 +73,29 @@ func (o *Operator) readImages(ctx context.Context, m *desk.Migration, in *Input,
 	return e, x.admits(t, shards, d, e)
 }
 
-// sourceEnd is the source's own account of its tables and exports.
+// sourceEnd is the part of DynamoDB that describes tables and exports.
 type sourceEnd interface {
 	preflight.Describer
 	source.Reporter
-	// Recovery is whether a table can be exported.
+	// Recovery returns whether a table can be exported.
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
-	// OpenFolder opens a folder that holds what a load copies, and gives its name in the store.
+	// OpenFolder opens a folder that a load copies, and returns its name in the store.
 	OpenFolder(ctx context.Context, env config.Lookup, address string) (store source.Store, name string, err error)
 }
 
-// Examiner reads what loads are to copy, and finds whether it can be loaded.
+// Examiner reads the sources of loads, and checks whether they can be loaded.
 type Examiner struct {
 	Cfg    *config.Config
 	Source sourceEnd
 	Env    config.Lookup
-	// Whole: an operator says that it shows the whole table, where DynamoDB does not. SayWhole is how.
+	// Whole: an operator confirms that the source shows the whole table, if DynamoDB cannot.
+	// SayWhole is the instruction to do so.
 	Whole    bool
 	SayWhole string
 }
 
-// read opens what is named to copy a table from, and proves that it is whole and leaves no hole.
-// Repair lets windows be alone.
+// read opens the named sources of a table, and proves that they are whole and leave no hole. With
+// repair, windows without a full export are allowed.
 func (x Examiner) read(ctx context.Context, t config.Table, names []string, repair bool) (*named, backfill.Description, error) {
 	var d backfill.Description
 	addresses := make([]string, len(names))
@@ -129,12 +130,12 @@ func (x Examiner) read(ctx context.Context, t config.Table, names []string, repa
 	return &named{images.Records(), images.Size()}, table.Description, nil
 }
 
-// folder opens one as a worker does.
+// folder opens a folder as a worker does.
 func (x Examiner) folder(ctx context.Context, address string) (source.Store, string, error) {
 	return x.Source.OpenFolder(ctx, x.Env, address)
 }
 
-// unproven explains why nothing shows that a source is whole.
+// unproven explains why it is not proved that a source is whole.
 func unproven(err error) error {
 	var failed *source.OpenError
 	if told := (*diag.Error)(nil); errors.As(err, &told) || !errors.As(err, &failed) {
@@ -143,12 +144,13 @@ func unproven(err error) error {
 	return preflight.ExplainSource("cannot verify that the "+source.Noun(failed.Address)+" "+failed.Address+" contains the whole table", "", failed.Err)
 }
 
-// Unfit refuses a source whose images may not be applied to the table.
+// Unfit returns the refusal of a source whose images must not be applied to the table.
 func Unfit(address string, d backfill.Description, cause string) *diag.Error {
 	return &diag.Error{Code: diag.LoadRefused, What: "cannot load the " + source.Noun(address) + " " + address, Cause: cause, Fix: source.Again(address, d)}
 }
 
-// admits fails if the images show less than the stream goes on from, or are too old.
+// admits fails if the images end before the position from which the stream continues, or are too
+// old.
 func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Description, e *named) error {
 	first, last := e.records[0], e.records[len(e.records)-1]
 	refused := Unfit(last.Address, d, "")
@@ -156,7 +158,7 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, x.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		refused.Cause = hole.Reason
 		if !last.From.IsZero() {
-			until := t.State.AdoptedAt.Add(checkpoint.Slack) // an earlier end is refused again
+			until := t.State.AdoptedAt.Add(checkpoint.Slack) // an earlier end would be refused again
 			if d.At.After(until) {
 				until = d.At
 			}
@@ -165,13 +167,13 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 		return refused
 	}
 	if most := ImageAge(x.Cfg) / 2; d.At.Sub(checkpoint.Aged(first.At, t.State.AdoptedAt)) > most {
-		return Unfit(first.Address, d, fmt.Sprintf("it is of %s, but with this state.tombstone_age it may be at most %s old", first.At.UTC().Format(time.RFC3339), most))
+		return Unfit(first.Address, d, fmt.Sprintf("it is dated %s, but with this state.tombstone_age it may be at most %s old", first.At.UTC().Format(time.RFC3339), most))
 	}
 	return nil
 }
 
-// mends fails unless windows alone mend what the table has lost, under backups that were on since
-// before. A table that has lost nothing is for decide.
+// mends fails unless windows without a full export repair the table's loss, and backups were on
+// since before the loss. A table without a loss is left to decide.
 func (o *Operator) mends(ctx context.Context, from sourceEnd, state checkpoint.TableState, first checkpoint.Export) error {
 	if load := standing.LoadOf(state, false); !load.Needed || load.State == standing.LoadDone {
 		return nil
@@ -185,7 +187,7 @@ func (o *Operator) mends(ctx context.Context, from sourceEnd, state checkpoint.T
 	if err == nil {
 		var recovery backfill.Recovery
 		if recovery, err = from.Recovery(ctx, state.Source); err != nil {
-			return preflight.ExplainSource("cannot check whether point-in-time recovery of table "+state.Source+" was on all the time", state.Source, err)
+			return preflight.ExplainSource("cannot check whether point-in-time recovery of table "+state.Source+" was on the whole time", state.Source, err)
 		}
 		if !recovery.On {
 			recovery.From = time.Time{}

@@ -14,20 +14,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// requested is an export that is to be asked for, once that was found possible.
+// requested is an export to request, once it is found possible.
 type requested struct {
 	checkpoint.ExportRequest
-	line cost.Line // what it costs
+	line cost.Line // its cost
 }
 
-// costText says what an export costs, as far as its source's own count of bytes tells.
+// costText returns the cost of an export, estimated from the source's own count of bytes.
 func costText(p cost.Prices, line cost.Line) string {
 	price := p.Prices[line.Price]
 	return fmt.Sprintf("about %s: about %s %s, by the list price of %s, %v %s a GB (%s)", line.Quantity, cost.Money(line.Amount), p.Currency, p.Date, price.Price, p.Currency, price.Source)
 }
 
-// prepareExport finds out whether an export of the request's table can be asked for, and what it
-// costs. The coordinator asks for it, and waits: an operator's command may end, and his machine too.
+// prepareExport checks that an export of the request's table can be requested, and estimates its
+// cost. The coordinator requests the export and waits for it, because the operator's command and
+// machine may end before.
 func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Input, r Request) (*requested, error) {
 	to, err := source.Destination(r.From[0])
 	if err != nil {
@@ -48,7 +49,7 @@ func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Inp
 	return &requested{checkpoint.ExportRequest{To: to, NotBefore: recovery.From}, cost.Default().Export(m.Tables[0].Description.Bytes)}, nil
 }
 
-// exportText says how far an export is that a load waits for; "" if it waits for none.
+// exportText returns the progress of the export that a load waits for; "" if it waits for none.
 func exportText(l checkpoint.Load) string {
 	r := l.Request
 	switch {
@@ -66,7 +67,7 @@ func exportText(l checkpoint.Load) string {
 	return "an export to " + r.To + " is requested once the stream is read from its beginning"
 }
 
-// CopiedFrom says what a load copies that is not over; "" if it scans.
+// CopiedFrom returns the source of a load that is not over; "" if it scans.
 func CopiedFrom(l checkpoint.Load) string {
 	all := l.Exports()
 	if len(all) == 0 || !l.DoneAt.IsZero() {
@@ -79,12 +80,12 @@ func CopiedFrom(l checkpoint.Load) string {
 	return text + ", as of " + l.ImagesAt().UTC().Format(time.RFC3339)
 }
 
-// toBegin tells that the generation is yet to begin to the service's clock: no export that there is
-// will be admissible in it, although a look at the ledger later on says more.
+// toBegin reports whether the generation has not begun yet by the service's clock. No existing
+// export will be admissible in it, although a later read of the ledger shows more.
 func toBegin(s checkpoint.TableState) bool { return s.GapCount > 0 && s.AdoptedAt.IsZero() }
 
-// NoExport is why the load of a table waits for an operator, who has asked for an export that there
-// will not be; "" if it does not.
+// NoExport returns why a table's load waits for an operator, whose requested export will not
+// arrive; "" if it does not wait.
 func NoExport(s checkpoint.TableState) string {
 	if s.Stage() != checkpoint.StageAsked || s.Load.Request.Failed == "" {
 		return ""
@@ -92,8 +93,8 @@ func NoExport(s checkpoint.TableState) string {
 	return exportText(s.Load)
 }
 
-// againText is the command, in the form of standing.Command, that asks for the export of a table once more, or for a load of the
-// one that was refused.
+// againText returns the command, in the form of standing.Command, that requests the table's export
+// again, or a load of the refused one.
 func againText(s checkpoint.TableState) string {
 	if s.Load.Request.Refused() {
 		return "backfill start --table TABLE --export " + s.Load.Request.To

@@ -10,15 +10,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// judge makes the document of what was read. With is added to the commands of next steps. It asks
-// nothing.
+// judge makes the document from the input, without further requests. With is appended to the
+// commands of next steps.
 func (in *Input) judge(prices cost.Prices, with string, now time.Time) *Document {
 	d := &Document{Schema: schemaName, Name: in.Cfg.Name, At: now.UTC(), Decided: []Decided{}, Tables: []Table{}, NextSteps: []standing.NextStep{},
 		PricesDate: prices.Date, Currency: prices.Currency, left: in.left}
 	for _, t := range in.Tables {
 		d.Tables = append(d.Tables, in.table(t, prices, now))
 		if in.left != nil {
-			continue // every command that leads on is refused
+			continue // every next command is refused
 		}
 		step, ok := Next(t.State, in.again(), with)
 		switch {
@@ -34,7 +34,7 @@ func (in *Input) judge(prices cost.Prices, with string, now time.Time) *Document
 	return d
 }
 
-// again reports whether a load after a gap begins by itself.
+// again reports whether a load after a gap starts automatically.
 func (in *Input) again() bool { return in.Cfg.Backfill.OnGap == "load" }
 
 func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
@@ -55,7 +55,7 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 	}
 	out.Paused = terminal.Known(s.Load.Paused)
 	if out.State == standing.LoadDone {
-		out.Paused = nil // of the load after it
+		out.Paused = nil // it is about the next load
 	}
 	out.Load = load(s, ProgressOf(s, t.Parts, now, in.Cfg.State.Lease), prices)
 	return out
@@ -74,7 +74,7 @@ func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 	if s.Stage() == checkpoint.StageCopying {
 		out.Items, out.Bytes, out.ReadUnits = p.Items, p.Bytes, p.Units
 	} else {
-		out.ReadUnits += p.Units // those of the sweep's pass
+		out.ReadUnits += p.Units // units of the sweep's pass
 	}
 	if p.RateKnown {
 		out.ItemsPerSecond = &p.Rate
@@ -87,7 +87,7 @@ func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 	return out
 }
 
-// sweepOf adds what the pass that runs has done to what the passes before it did.
+// sweepOf adds the counts of the running pass to those of the earlier passes.
 func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
 	out := Sweep{BegunAt: terminal.KnownTime(s.BegunAt), Approved: s.Approved, Seen: s.Seen, Put: s.Put, Removed: s.Removed, Unexplained: s.Unexplained}
 	if !s.BegunAt.IsZero() {
@@ -99,14 +99,16 @@ func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
 	return out
 }
 
-// Next is the command that leads a table on whose load waits for somebody; false if none does. Again
-// says that a load after a gap begins by itself, and flags are those of standing.Command.
+// Next returns the command to run for a table whose load waits for an operator; false if there is
+// none. Again says that a load after a gap starts automatically, and flags have the meaning that
+// they have in standing.Command.
 func Next(s checkpoint.TableState, again bool, flags string) (standing.NextStep, bool) {
 	command, why := next(s, again)
 	return standing.NextStep{Command: standing.Command(command, s.Source, flags), Why: why}, command != ""
 }
 
-// next is the command of Next, in the form of standing.Command, and why; "" if there is none.
+// next returns the command of Next, in the form of standing.Command, and the reason; "" if there is
+// none.
 func next(s checkpoint.TableState, again bool) (command, why string) {
 	load := standing.LoadOf(s, again)
 	switch {
@@ -133,7 +135,7 @@ func next(s checkpoint.TableState, again bool) (command, why string) {
 	return "", ""
 }
 
-// lost says what a load has to mend.
+// lost describes the loss that a load has to repair.
 func lost(s checkpoint.TableState) string {
 	text := s.Reason
 	if !s.LostFrom.IsZero() {

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Configured are the limits of the configuration, over which an operator's are put.
+// Configured returns the configured limits. Limits that an operator sets override them.
 func Configured(b config.Backfill) checkpoint.Limits {
 	var l checkpoint.Limits
 	if b.MaxRowsPerSecond > 0 {
@@ -33,13 +33,13 @@ func readLimit(c config.Capacity) *checkpoint.ReadLimit {
 	return &checkpoint.ReadLimit{Units: units}
 }
 
-// none is how a flag of throttle lifts a limit.
+// none is the value of a throttle flag that removes a limit.
 const none = "none"
 
-// Asked are the limits of the flags of throttle, as text: "" says nothing, "none" lifts a limit.
+// Asked holds the values of the throttle flags: "" leaves a limit unchanged, "none" removes it.
 type Asked struct{ MaxRowsPerSecond, MaxReadCapacity, PauseAboveTargetCPU string }
 
-// Limits reads them.
+// Limits parses them.
 func (a Asked) Limits() (checkpoint.Limits, error) {
 	var l checkpoint.Limits
 	if a.MaxRowsPerSecond != "" {
@@ -72,7 +72,7 @@ func (a Asked) Limits() (checkpoint.Limits, error) {
 	return l, nil
 }
 
-// limitsOf are the limits in force for a table.
+// limitsOf returns the limits in force for a table.
 func limitsOf(b config.Backfill, state checkpoint.TableState) Limits {
 	in := state.Limits.Over(Configured(b))
 	out := Limits{ChangedAt: terminal.KnownTime(state.Limits.ChangedAt)}
@@ -95,7 +95,7 @@ func limitsOf(b config.Backfill, state checkpoint.TableState) Limits {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// percent writes a share; thousandths of a percent are all that is taken.
+// percent formats a share. Thousandths of a percent are the finest accepted unit.
 func percent(share float64) string {
 	return strconv.FormatFloat(float64(int64(share*100_000+0.5))/1000, 'f', -1, 64) + "%"
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// sayWhole is how a configuration says that its sources are whole.
+// sayWhole is the instruction to confirm in the configuration that the sources are whole.
 const sayWhole = "set whole_export: true in backfill"
 
-// OfConfiguration examines what the configuration names.
+// OfConfiguration returns an Examiner of the sources that the configuration names.
 func OfConfiguration(cfg *config.Config, from sourceEnd, env config.Lookup) Examiner {
 	return Examiner{Cfg: cfg, Source: from, Env: env, Whole: cfg.Backfill.WholeExport, SayWhole: sayWhole}
 }
 
-// Named is what the configuration names, once it is read and fits its table.
+// Named is a source that the configuration names, once it is read and fits its table.
 type Named struct {
 	checkpoint.Export
 	source.Size
 }
 
-// Read reads what the configuration names for a table.
+// Read reads the source that the configuration names for a table.
 func (x Examiner) Read(ctx context.Context, t config.Table) (Named, backfill.Description, error) {
 	e, d, err := x.read(ctx, t, []string{x.Cfg.LoadsFrom(t)}, false)
 	if err != nil {
@@ -37,8 +37,8 @@ func (x Examiner) Read(ctx context.Context, t config.Table) (Named, backfill.Des
 	return Named{e.records[0], e.size}, d, nil
 }
 
-// Judge reads what the configuration names for a table, and proves that its first load
-// may copy it. The error is a *checkpoint.NotAdmissible if waiting mends it.
+// Judge reads the source that the configuration names for a table, and proves that its first load
+// may copy it. The error is a *checkpoint.NotAdmissible if waiting helps.
 func (x Examiner) Judge(ctx context.Context, t config.Table, state checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error) {
 	e, d, err := x.read(ctx, t, []string{x.Cfg.LoadsFrom(t)}, false)
 	if err != nil {
@@ -51,8 +51,8 @@ func (x Examiner) Judge(ctx context.Context, t config.Table, state checkpoint.Ta
 	return e.records[0], x.admits(TableInput{Config: t, Found: true, State: state}, shards, d, e)
 }
 
-// Refusal is why a source is refused, with what to do; "" if the error is about something else,
-// which another attempt may mend.
+// Refusal returns why a source is refused, and the fix; "" for other errors, after which another
+// attempt may succeed.
 func Refusal(err error) string {
 	var told *diag.Error
 	if !errors.As(err, &told) || told.Code != diag.LoadRefused {

@@ -13,26 +13,26 @@ import (
 // rateAfter is how long a load has to run before it has a rate.
 const rateAfter = 10 * time.Second
 
-// Progress is how far the phase of a load has come, and how fast it is.
+// Progress is the progress of a load's phase, and its speed.
 type Progress struct {
 	checkpoint.Sums
-	// Rate is in items a second over the last five minutes, and ETA the time the copy still needs.
-	// They are false where they are unknown.
+	// Rate is in items a second over the last five minutes, and ETA the remaining time of the copy.
+	// The flags are false if they are unknown.
 	Rate      float64
 	RateKnown bool
 	ETA       time.Duration
 	ETAKnown  bool
-	// Slowed is why it is not faster, in fixed words.
+	// Slowed lists the reasons why it is not faster, in fixed words.
 	Slowed []string
 }
 
-// ProgressOf judges the parts of the phase that the table's load runs. A worker that has written
-// nothing for three leases says nothing about now.
+// ProgressOf judges the parts of the load's current phase. Reports of a worker that has written
+// nothing for three leases do not count as current.
 func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.Time, lease time.Duration) Progress {
 	_, total := state.RunningPhase()
 	stage := state.Stage()
 	p := Progress{Sums: checkpoint.PartsDone(parts, total)}
-	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver // else of the load to come
+	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver // otherwise it is about the next load
 	if paused {
 		p.Slowed = append(p.Slowed, pausedText(state.Load.Paused))
 	}
@@ -58,9 +58,9 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 	return p
 }
 
-// rate is what the parts made durable in the last minutes: each as much of its items as of its time
-// lies in there. Workers' clocks differ: their times are taken as the service would show them, and
-// none is later than now.
+// rate returns how many items a second the parts made durable in the last minutes. A part that was
+// partly before that window counts in proportion to its time. Workers' clocks differ: their times
+// are converted to the service's clock, and none is later than now.
 func rate(parts []checkpoint.Part, now time.Time) (float64, bool) {
 	from, first, items := now.Add(-backfill.RateWindow), now, 0.0
 	for _, part := range parts {
@@ -93,7 +93,7 @@ func rate(parts []checkpoint.Part, now time.Time) (float64, bool) {
 	return items / span.Seconds(), true
 }
 
-// pausedText says why a load is paused.
+// pausedText returns why a load is paused.
 func pausedText(why string) string {
 	switch why {
 	case checkpoint.PausedByOperator:

@@ -9,20 +9,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Input is the ledger as it was read: what a document is judged from.
+// Input is the ledger's data as read, from which a document is made.
 type Input struct {
 	Cfg    *config.Config
 	Tables []TableInput
 	ledger *checkpoint.Ledger // nil before the migration has begun
-	left   error              // when the application left the source; nil if it has not
+	left   error              // the error that says when the application left the source, or nil
 }
 
-// TableInput is what the ledger holds of a table's load.
+// TableInput is the ledger's data about a table's load.
 type TableInput struct {
 	Config config.Table
 	Found  bool
 	State  checkpoint.TableState
-	Parts  []checkpoint.Part // of the phase that runs
+	Parts  []checkpoint.Part // parts of the current phase
 }
 
 // tablesAtOnce is how many tables are read at the same time.
@@ -62,7 +62,7 @@ func (in *Input) refresh(ctx context.Context) error {
 	return g.Wait()
 }
 
-// ReadParts reads the parts of the phase that a table's load runs.
+// ReadParts reads the parts of the current phase of a table's load.
 func ReadParts(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) ([]checkpoint.Part, error) {
 	phase, total := state.RunningPhase()
 	if total == 0 {

@@ -53,7 +53,7 @@ func (d *Document) render(w io.Writer) error {
 	return standing.WriteNext(w, d.NextSteps)
 }
 
-// actionText says what was done, or would be.
+// actionText describes an action, done or planned.
 func (d *Document) actionText(action string) string {
 	done := map[string]string{ActionStart: "load requested", ActionPause: "paused", ActionResume: "resumed", ActionRedo: "load requested in a new generation",
 		ActionCancel: "cancelled", ActionThrottle: "limits set", actionNone: "nothing to do", actionRefused: "refused"}
@@ -113,8 +113,8 @@ func (p Parts) String() string {
 	return fmt.Sprintf("%d/%d", p.Done, p.Total)
 }
 
-// itemsText is the count with its share, which is short of 100 until the end: the estimate is hours
-// old.
+// itemsText returns the count with its share. The share stays below 100 % until the end, because
+// the estimate is hours old.
 func (l *Load) itemsText() string {
 	text := backfill.FormatCount(float64(l.Items))
 	if l.CopiedAt != nil || l.Estimate == nil {
@@ -148,7 +148,7 @@ func (d *Document) spent(l *Load) string {
 	return cost.Money(total) + " " + d.Currency
 }
 
-// notes are what does not fit into the table.
+// notes returns the lines that do not fit into the table.
 func (d *Document) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -187,7 +187,7 @@ func (d *Document) notes() []string {
 	return notes
 }
 
-// String are the limits that are in force; "" if none is.
+// String returns the limits in force; "" if there are none.
 func (l Limits) String() string {
 	var out []string
 	if l.MaxRowsPerSecond != nil {
@@ -213,7 +213,7 @@ func (l Limits) String() string {
 	return "limits (" + by + "): " + strings.Join(out, "; ")
 }
 
-// line says in one line how far a load is.
+// line returns the progress of a load in one line.
 func (in *Input) line(t TableInput, now time.Time) string {
 	p := ProgressOf(t.State, t.Parts, now, in.Cfg.State.Lease)
 	text := t.Config.From + "  " + stateText(standing.LoadOf(t.State, in.again()).State)

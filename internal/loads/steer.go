@@ -20,22 +20,22 @@ import (
 //go:embed backfill.schema.json
 var Schema []byte
 
-// Operator is somebody at a machine who looks at loads and steers them.
+// Operator runs a command that shows or controls loads.
 type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags of the commands that are named
+	With    string // flags for the commands in messages
 	Table   string // "" for all
 	DryRun  bool
 	Yes     bool
 	Waits   bool
-	// Confirm asks a question that yes alone answers; nil: nobody can be asked.
+	// Confirm asks a question that only "yes" affirms; nil: there is no terminal.
 	Confirm func(ctx context.Context, question string) error
 	Ends    desk.Ends
 }
 
-// Show writes where the loads stand.
+// Show writes the state of the loads.
 func (o *Operator) Show(ctx context.Context) error {
 	m, in, err := o.open(ctx, "backfill status")
 	if err != nil {
@@ -48,7 +48,7 @@ func (o *Operator) Show(ctx context.Context) error {
 	return in.wait(ctx, m, o.Console, o.With)
 }
 
-// Steer carries a request out, or with DryRun says what it would do.
+// Steer carries out a request, or with DryRun writes its effect.
 func (o *Operator) Steer(ctx context.Context, r Request) error {
 	r.Approve = o.Yes
 	if (r.Action == ActionRedo || r.Action == ActionCancel) && !o.Yes && !o.DryRun && o.Confirm == nil {
@@ -93,7 +93,7 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 	return in.wait(ctx, m, o.Console, o.With)
 }
 
-// Shown is an error of which the document on stdout has said everything.
+// Shown is an error that the document on stdout already describes.
 type Shown struct{ error }
 
 func (t Shown) Unwrap() error { return t.error }
@@ -105,7 +105,7 @@ func shown(err error) error {
 	return Shown{err}
 }
 
-// command is the command that makes the request.
+// command returns the command that makes the request.
 func (r Request) command() string {
 	if r.Action == ActionThrottle {
 		return ActionThrottle
@@ -134,7 +134,7 @@ func (o *Operator) write(d *Document) error {
 	return o.Console.Show(o.Stdout, d.render)
 }
 
-// rehearse says what the request would do, and what a load is expected to take.
+// rehearse writes the effect of the request, and the estimate of its load.
 func (o *Operator) rehearse(ctx context.Context, m *desk.Migration, in *Input, r Request) error {
 	decided := in.decideAll(r)
 	if err := o.warnOfShares(ctx, m, r, decided); err != nil {
@@ -154,8 +154,8 @@ func (o *Operator) rehearse(ctx context.Context, m *desk.Migration, in *Input, r
 	return shown(refused(decided, o.Table == ""))
 }
 
-// confirm asks before a generation ends, and before rows of a target are removed that this program
-// did not make.
+// confirm asks before a generation ends, and before rows are removed from a target that this
+// program did not create.
 func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved bool, err error) {
 	if o.Yes {
 		return true, nil

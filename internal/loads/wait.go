@@ -13,9 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// ended reports whether the load of a table is over: loaded, and swept where that is needed. A
-// reason says why it cannot go on without somebody; again, that a load after a gap begins by
-// itself.
+// ended reports whether the load of a table is over: loaded, and swept if needed. Stuck says why it
+// cannot continue without an operator. Again says that a load after a gap starts automatically.
 func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 	load := standing.LoadOf(s, again)
 	switch {
@@ -28,11 +27,11 @@ func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 	case load.Waits != "":
 		return false, "the table needs a load (" + load.Waits + "): " + s.Reason
 	}
-	return load.Over, "" // a first load begins by itself, soon
+	return load.Over, "" // a first load starts automatically, soon
 }
 
-// verdict is the error of tables that cannot go on, with what leads on; nil if none is. Over says
-// that all loads are.
+// verdict returns the error for tables that cannot continue, with the next command; nil if there is
+// none. Over reports whether all loads are over.
 func (in *Input) verdict(with string) (over bool, err error) {
 	if in.ledger == nil {
 		return false, &diag.Error{Code: diag.LoadWaits, What: "no load is running", Cause: "the migration has not begun", Fix: "replicator run" + with}
@@ -54,8 +53,8 @@ func (in *Input) verdict(with string) (over bool, err error) {
 	return over, found.Err()
 }
 
-// The times of a wait: between two readings of the ledger, and between two lines that say how far
-// it is.
+// The intervals of a wait: between two readings of the ledger, and between two lines that show the
+// progress.
 const (
 	lookEvery   = 2 * time.Second
 	reportEvery = 10 * time.Second
@@ -66,8 +65,8 @@ type timekeeper interface {
 	Now(ctx context.Context) time.Time
 }
 
-// wait waits until every load is over, and says how far they are. It ends at once when one cannot
-// go on without somebody, which is its error.
+// wait waits until every load is over, and shows the progress. It fails as soon as a load cannot
+// continue without an operator.
 func (in *Input) wait(ctx context.Context, clock timekeeper, p *terminal.Console, with string) error {
 	told := task.Mono(ctx) - reportEvery
 	for {
@@ -90,7 +89,7 @@ func (in *Input) wait(ctx context.Context, clock timekeeper, p *terminal.Console
 	}
 }
 
-// tell says on stderr how far the loads are that are not over.
+// tell writes the progress of unfinished loads to stderr.
 func (in *Input) tell(p *terminal.Console, now time.Time) {
 	for _, t := range in.Tables {
 		if over, _ := ended(t.State, in.again()); !over {

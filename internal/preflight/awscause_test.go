@@ -166,8 +166,8 @@ func TestCredentialsWithNewlines(t *testing.T) {
 	}{
 		{"a key", map[string]string{"AWS_ACCESS_KEY_ID": "AKIDX\n", "AWS_SECRET_ACCESS_KEY": "SECRETX"}, "the access key ID from EnvConfigCredentials ends with a newline"},
 		{"a secret", map[string]string{"AWS_ACCESS_KEY_ID": "AKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX\r\n"}, "the secret access key from EnvConfigCredentials ends with a newline"},
-		{"a token", map[string]string{"AWS_ACCESS_KEY_ID": "AKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX", "AWS_SESSION_TOKEN": "TOKENX "}, "the session token from EnvConfigCredentials ends with a blank"},
-		{"a blank before it", map[string]string{"AWS_ACCESS_KEY_ID": " AKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX"}, "begins with a blank"},
+		{"a token", map[string]string{"AWS_ACCESS_KEY_ID": "AKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX", "AWS_SESSION_TOKEN": "TOKENX "}, "the session token from EnvConfigCredentials ends with a space"},
+		{"a space before it", map[string]string{"AWS_ACCESS_KEY_ID": " AKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX"}, "begins with a space"},
 		{"a newline within", map[string]string{"AWS_ACCESS_KEY_ID": "AKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX\nSECRETX"}, "contains a newline"},
 		{"quotation marks", map[string]string{"AWS_ACCESS_KEY_ID": "'AKIDX'", "AWS_SECRET_ACCESS_KEY": "SECRETX"}, "a quotation mark"},
 		{"a mark of the byte order", map[string]string{"AWS_ACCESS_KEY_ID": "\ufeffAKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX"}, "begins with a byte order mark"},

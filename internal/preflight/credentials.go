@@ -105,7 +105,7 @@ func strangeIn(value string) string {
 	case '\n', '\r':
 		return where + newline
 	case ' ', '\t':
-		return where + "a blank"
+		return where + "a space"
 	case '"', '\'':
 		return where + quotation
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Admissible reports whether the load that is asked for has to wait before it may begin. The error
-// says why it never may: images that were asked for in vain stay asked for, and their trouble is
-// shown, until somebody asks for others.
+// Admissible reports whether the requested load has to wait before it may begin. The error says why
+// it never may: then the request stays, and its failure is shown, until an operator requests other
+// images.
 func Admissible(table checkpoint.TableState, shards []checkpoint.Shard, now time.Time, late time.Duration) (yet bool, err error) {
 	load := table.Load
 	if len(load.Exports()) == 0 {
@@ -29,8 +29,8 @@ func Admissible(table checkpoint.TableState, shards []checkpoint.Shard, now time
 	return false, err
 }
 
-// YoungEnough refuses images that are older than removed rows are remembered: a removed item would
-// come back, or the writer would put the image aside (H105). An age of 0 is no limit.
+// YoungEnough refuses images that are older than the age of tombstones: a removed item would come
+// back, or the writer would park the image (H105). A most of 0 means no limit.
 func YoungEnough(noun string, at, now time.Time, most time.Duration) error {
 	if age := now.Sub(at); most > 0 && age > most {
 		return fmt.Errorf("the %s is %s old, but a load takes images of at most %s; request a new one", noun, age.Round(time.Hour), most)

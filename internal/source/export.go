@@ -19,13 +19,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// export is an export of the table to S3, in DynamoDB JSON: a full one and the windows behind it, or
-// windows alone.
+// export is an export of the table to S3, in DynamoDB JSON: a full export and the windows after it,
+// or only windows.
 var export = &kind{
 	name: "export", noun: "export", form: `/.*|(?:s3|gs)://[^/]+/.+`,
 	written:  "the folder of one export: s3://BUCKET/AWSDynamoDB/EXPORT, gs://BUCKET/FOLDER, or an absolute directory",
 	named:    "name the folder of one export: a directory, s3:// or gs://, …/AWSDynamoDB/<export id>",
-	claims:   func(string) bool { return true }, // and says what is wrong with the address
+	claims:   func(string) bool { return true }, // check says what is wrong with the address
 	check:    checkExport,
 	parse:    parseExport,
 	folder:   func(address string) string { return address },
@@ -37,15 +37,15 @@ var export = &kind{
 	fit:  chain,
 }
 
-// exportCommand asks DynamoDB for an export of the table whose ARN follows.
+// exportCommand requests an export of the table whose ARN follows.
 const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
 
-// recoverable is how far the latest time that can be exported lags behind the present.
+// recoverable is how far the latest time that can be exported is behind the present.
 const recoverable = 5 * time.Minute
 
-// NextWindow says how to get the window that goes on where another one ends, and shows everything up
-// to a time. The service takes neither one that is too short or too long, nor one whose end is not
-// over for a while.
+// NextWindow returns the fix that requests the window which begins at from and shows all changes up
+// to until. The service rejects windows that are too short or too long, and windows whose end is
+// too recent.
 func NextWindow(d backfill.Description, from, until time.Time) string {
 	end, n := exports.NextEnd(from, until.Add(time.Minute-1).Truncate(time.Minute))
 	what := fmt.Sprintf("request a window that begins at %s, and name it too", from.Format(time.RFC3339))
@@ -59,11 +59,11 @@ func NextWindow(d backfill.Description, from, until time.Time) string {
 		what, exportCommand, d.ARN, from.Unix(), end.Unix(), exports.ViewNewAndOld)
 }
 
-// Missing says what to ask the service for, to get all changes between two times.
+// Missing returns the fix that requests all changes between two times.
 func Missing(from, to time.Time) string { return exports.Request(from.UTC(), to.UTC()) }
 
-// bucketFolder is the address of a folder in a bucket. The services' own rules for names of buckets
-// are narrower; a key may hold any character, and several slashes in a row.
+// bucketFolder matches the address of a folder in a bucket. The services' own rules for bucket
+// names are stricter; a key may hold any character, and several slashes in a row.
 var bucketFolder = regexp.MustCompile(`^(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,221}/.*[^/\s]/*$`)
 
 func checkExport(address string) string {
@@ -87,7 +87,7 @@ func parseExport(address string) (string, error) {
 type exported struct {
 	*exports.Export
 	address string
-	group   int // files of a part at most; 0 is one
+	group   int // maximum number of files of a part; 0 is one
 }
 
 func openExport(ctx context.Context, from Ends, address string) (set, error) {
@@ -105,7 +105,7 @@ func openExport(ctx context.Context, from Ends, address string) (set, error) {
 	return exported{Export: e, address: address}, nil
 }
 
-// chain puts exports into their order.
+// chain sorts exports into their order in time.
 func chain(sets []set, of Wanted) ([]set, error) {
 	known := map[*exports.Export]exported{}
 	var all []*exports.Export
@@ -135,27 +135,27 @@ func (e exported) Grouped(group int) set {
 	return e
 }
 
-// Part opens some data files, each of which is verified before it is read.
+// Part opens the data files of a part, each of which is verified before it is read.
 func (e exported) Part(int) (backfill.PartSource, func() error, error) {
 	files := &backfill.Exported{Steps: []exports.Step{{Export: e.Export, Version: e.At}}, Group: e.group, Verify: true}
 	return files, files.Close, nil
 }
 
-// Reporter says what the service knows of an export; *backfill.Exporter is one.
+// Reporter returns what the service knows about an export; *backfill.Exporter is one.
 type Reporter interface {
 	Report(ctx context.Context, arn string) (backfill.ExportReport, error)
 }
 
-// Proof is what shows that a source is whole.
+// Proof is the evidence that a source is whole.
 type Proof struct {
 	Service Reporter
-	// Said: somebody says so, where nothing else does. Say tells how that is said.
+	// Said: an operator confirms it, if nothing else does. Say is the instruction to do so.
 	Said bool
 	Say  string
 }
 
-// Whole asks DynamoDB: neither the files nor a copy of them say it. Of an export that it does not
-// know any more, or about which this identity may not ask, the operator has to say it.
+// Whole asks DynamoDB, because neither the files nor a copy of them show it. If DynamoDB no longer
+// knows the export, or this identity may not ask, the operator has to confirm it.
 func (e exported) Whole(ctx context.Context, address string, p Proof) error {
 	report, err := p.Service.Report(ctx, e.ARN)
 	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address}

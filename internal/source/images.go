@@ -13,16 +13,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Images are what a load copies: the sets of its source, in their order.
+// Images holds what a load copies: the sets of its source, in order.
 type Images struct {
 	kind *kind
 	sets []set
 }
 
-// ErrNone is returned by a worker that was given no way to open a source.
+// ErrNone is returned by a worker that cannot open sources.
 var ErrNone = errors.New("this worker does not read exports")
 
-// OpenError says which address could not be opened.
+// OpenError names the address that could not be opened.
 type OpenError struct {
 	Address string
 	Err     error
@@ -32,8 +32,8 @@ func (e *OpenError) Error() string { return e.Err.Error() }
 
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// Open opens the source of one load; without addresses, or by that of a scan, the table itself. The
-// error is an *OpenError.
+// Open opens the source of one load. Without addresses, or with the address of a scan, that is the
+// table itself. The error is an *OpenError.
 func Open(ctx context.Context, from Ends, addresses ...string) (Images, error) {
 	if len(addresses) == 0 {
 		addresses = []string{""}
@@ -49,7 +49,8 @@ func Open(ctx context.Context, from Ends, addresses ...string) (Images, error) {
 	return out, nil
 }
 
-// Records are what the ledger keeps of them, in their order; none where each page is as of its read.
+// Records returns what the ledger stores about the sets, in order. Sets without a common time, as
+// of a scan, have none.
 func (i Images) Records() (all []checkpoint.Export) {
 	for _, s := range i.sets {
 		if r := s.Record(); r != (checkpoint.Export{}) {
@@ -59,12 +60,12 @@ func (i Images) Records() (all []checkpoint.Export) {
 	return all
 }
 
-// Windows reports whether they hold nothing but what was changed within some time.
+// Windows reports whether they hold only changes within some time.
 func (i Images) Windows() bool {
 	return !slices.ContainsFunc(i.sets, func(s set) bool { return s.Record().From.IsZero() })
 }
 
-// Size is how much there is to copy.
+// Size returns how much there is to copy.
 func (i Images) Size() (all Size) {
 	for _, s := range i.sets {
 		size := s.Size()
@@ -73,7 +74,7 @@ func (i Images) Size() (all Size) {
 	return all
 }
 
-// grouped gives so many files at most to each part.
+// grouped gives at most the given number of files to each part.
 func (i Images) grouped(files int) Images {
 	out := Images{kind: i.kind}
 	for _, s := range i.sets {
@@ -82,8 +83,9 @@ func (i Images) grouped(files int) Images {
 	return out
 }
 
-// divided makes so many parts of them, or as many as a load is to have if it has none yet. A load that
-// an earlier version sealed has a part for each file. False if there is no way to make so many.
+// divided makes the given number of parts of them, or the default number if the load has none yet.
+// A load that an earlier version sealed has a part for each file. False if that number is
+// impossible.
 func (i Images) divided(parts int) (Images, bool) {
 	var files []int
 	for _, s := range i.sets {
@@ -98,16 +100,16 @@ func (i Images) divided(parts int) (Images, bool) {
 	return i, false
 }
 
-// Fit puts them into the order in which they make a load of the table, and fails with a *Fault if
-// they make none.
+// Fit sorts them into the order of a load of the table, and fails with a *Fault if they cannot make
+// one.
 func (i Images) Fit(of Wanted) (Images, error) {
 	sets, err := i.kind.fit(i.sets, of)
 	return Images{i.kind, sets}, err
 }
 
-// Whole fails unless they show the whole table: partial images, or rows that are missing, no sweep
-// could tell from what the application wrote (H89). The error is an *OpenError, of a *diag.Error
-// where that is refused.
+// Whole fails unless they show the whole table. A sweep could not distinguish what is missing from
+// them from what the application wrote (H89). The error is an *OpenError, which wraps a *diag.Error
+// if the source is refused.
 func (i Images) Whole(ctx context.Context, p Proof) error {
 	for _, s := range i.sets {
 		address := s.Record().Address
@@ -118,12 +120,12 @@ func (i Images) Whole(ctx context.Context, p Proof) error {
 	return nil
 }
 
-// Part is one part of a load, and where it is read.
+// Part is one opened part of a load.
 type Part struct {
 	backfill.PartSource
-	// At is the time of all images; zero: each page is as of its read.
+	// At is the time of all images; zero: each page has the time of its read.
 	At time.Time
-	// Close ends the reading.
+	// Close closes the part.
 	Close func() error
 }
 
@@ -131,7 +133,7 @@ type Part struct {
 func (i Images) Part(index int) (Part, error) {
 	local := index
 	for _, s := range i.sets {
-		if n := s.Size().Parts; n > 0 && local >= n { // a scan is as long as the load says
+		if n := s.Size().Parts; n > 0 && local >= n { // the load determines the number of a scan's parts
 			local -= n
 			continue
 		}
@@ -154,8 +156,8 @@ func (w within) Read(ctx context.Context, _, _ int, after json.RawMessage, limit
 	return w.PartSource.Read(ctx, w.index, w.total, after, limit)
 }
 
-// Opener opens the sources of the loads of a table. The last one, which all parts of a load share, it
-// keeps.
+// Opener opens the sources of the loads of a table. It keeps the last one, which all parts of a
+// load share.
 type Opener struct {
 	From Ends
 
@@ -164,8 +166,8 @@ type Opener struct {
 	of    []checkpoint.Export
 }
 
-// Open opens what a load copies. It must be what was asked for: a folder may have been exchanged, or
-// may be another one on this machine.
+// Open opens what a load copies. It checks that it is the requested source: a folder may have been
+// replaced, or may be a different one on this machine.
 func (o *Opener) Open(ctx context.Context, load checkpoint.Load) (Images, error) {
 	wanted := load.Exports()
 	o.mu.Lock()
@@ -200,9 +202,9 @@ func addresses(records []checkpoint.Export) (all []string) {
 	return all
 }
 
-// Plan is what a load would be sealed with: of this table, whole, and of images that are young enough.
-// Source and size are told; the rest is the caller's. Oldest is the age that they may have; 0 is no
-// limit.
+// Plan returns the plan with which a load would be sealed, after checking that its images belong to
+// this table, are whole and are young enough. It sets source and size; the caller sets the rest.
+// Oldest is the maximum age of the images; 0 means no limit.
 func (o *Opener) Plan(ctx context.Context, load checkpoint.Load, of Wanted, adopted time.Time, oldest time.Duration) (checkpoint.Plan, error) {
 	images, err := o.Open(ctx, load)
 	if err != nil {

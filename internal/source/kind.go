@@ -13,108 +13,110 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// kind is one sort of source.
+// kind is one type of source.
 type kind struct {
-	// name is what the ledger calls it.
+	// name is the name in the ledger.
 	name string
-	// noun names one in sentences.
+	// noun is its name in sentences.
 	noun string
-	// form matches addresses in a configuration, as far as editors can tell.
+	// form matches addresses in a configuration, for editors. It need not be complete.
 	form string
-	// written tells how one is written in a configuration, and named how it is named to a command.
+	// written says how an address is written in a configuration, and named how it is given to a
+	// command.
 	written, named string
-	// claims reports whether an address is of this kind; check says what is wrong with it in a
+	// claims reports whether an address is of this kind. check returns what is wrong with it in a
 	// configuration, "" if nothing is.
 	claims func(address string) bool
 	check  func(address string) (wrong string)
-	// parse gives the address by which every worker finds it, and folder the directory or s3:// or
-	// gs:// that is opened for that; "" if none is.
+	// parse returns the address by which every worker finds the source, and folder the directory or
+	// the s3:// or gs:// address that is opened for it, or "".
 	parse  func(address string) (string, error)
 	folder func(address string) string
-	// reported: DynamoDB is asked what it knows of one.
+	// reported: DynamoDB is asked about it.
 	reported bool
-	// again says how to get one that shows a later time.
+	// again says how to get a source of a later time.
 	again func(d backfill.Description) string
-	// open opens what one address holds. An error that no repetition mends is a *Fault.
+	// open opens the set at one address. An error that no retry fixes is a *Fault.
 	open func(ctx context.Context, from Ends, address string) (set, error)
-	// fit puts the sets of one load into their order, and fails with a *Fault if they are not of one
-	// table, or leave a hole.
+	// fit sorts the sets of one load into their order. It fails with a *Fault if they belong to
+	// several tables, or leave a hole.
 	fit func(sets []set, of Wanted) ([]set, error)
 }
 
-// kinds are all of them. The first that claims an address has it.
+// kinds lists all kinds. An address belongs to the first that claims it.
 var kinds = []*kind{scan, export}
 
-// Fault says what is wrong with a source, and where. Another attempt finds the same. It holds nothing
-// of the items.
+// Fault says what is wrong with a source, and where. A retry gives the same fault. It contains
+// nothing of the items.
 type Fault = exports.Error
 
-// Store gives the objects of a bucket, or the files of a folder.
+// Store returns the objects of a bucket, or the files of a folder.
 type Store = exports.Store
 
-// Ends are what sources are read through.
+// Ends holds the means to read sources.
 type Ends struct {
 	// Table is the source table, and Scan reads it.
 	Table string
 	Scan  backfill.ScanSource
-	// Folders opens folders and buckets; nil: this worker opens none.
+	// Folders opens folders and buckets; nil: this worker cannot.
 	Folders Folders
 }
 
-// Folders opens a directory, or s3:// or gs:// of a folder: the store that holds it, and its name in
-// there.
+// Folders opens a directory, or a folder at s3:// or gs://. It returns the store that holds the
+// folder, and its name there.
 type Folders func(ctx context.Context, address string) (in Store, name string, err error)
 
 // Wanted is what the sets of one load have to fit.
 type Wanted struct {
 	Table   backfill.Description
 	Mapping *transform.Mapping
-	// Late is how long after its change an application may write the target by itself.
+	// Late is how long after its change an application itself may still write the target.
 	Late time.Duration
-	// Alone: they mend a gap, and consist of windows.
+	// Alone: the sets are only windows, which repair a gap.
 	Alone bool
 	// Segments is how many parts each worker reads at once.
 	Segments int
 }
 
-// set is what one address holds: images of one time, or those of each page's own.
+// set is the content of one address: images of one time, or pages that each have their own time.
 type set interface {
-	// Record is what the ledger keeps of it. Zero: each page is as of its read, and nothing is kept.
+	// Record returns what the ledger stores about it. It is zero, and nothing is stored, if each
+	// page has the time of its read.
 	Record() checkpoint.Export
 	Size() Size
-	// Grouped gives so many of its files at most to each part.
+	// Grouped gives at most the given number of its files to each part.
 	Grouped(files int) set
-	// Part opens a part. It is read by one task at a time, which closes it.
+	// Part opens a part. Only one task at a time reads it, and closes it.
 	Part(index int) (part backfill.PartSource, end func() error, err error)
-	// Whole fails unless it shows the whole table: with a *diag.Error, or as the service does that
-	// cannot be asked.
+	// Whole fails unless it shows the whole table: with a *diag.Error, or with the service's error
+	// if the service cannot be asked.
 	Whole(ctx context.Context, address string, p Proof) error
 }
 
-// Size is how much a load has to copy.
+// Size is the amount that a load has to copy.
 type Size struct {
 	Parts        int
-	Files        int   // 0 of what has none
-	Items, Bytes int64 // as the service counts them, maybe hours old
+	Files        int   // 0 for a source without files
+	Items, Bytes int64 // the service's counts, perhaps hours old
 }
 
 func kindOf(address string) *kind {
 	return kinds[slices.IndexFunc(kinds, func(k *kind) bool { return k.claims(address) })]
 }
 
-// Scans reports whether an address, or none, stands for a scan of the table.
+// Scans reports whether an address, or no address, stands for a scan of the table.
 func Scans(address string) bool { return kindOf(address) == scan }
 
-// Noun names in sentences what lies at an address.
+// Noun returns the name, in sentences, of the kind of source at an address.
 func Noun(address string) string { return kindOf(address).noun }
 
-// Naming tells how what lies at an address is named to a command.
+// Naming says how a source of this kind is given to a command.
 func Naming(address string) string { return kindOf(address).named }
 
-// Check says what is wrong with an address in a configuration; "" if nothing is.
+// Check returns what is wrong with an address in a configuration; "" if nothing is.
 func Check(address string) string { return kindOf(address).check(address) }
 
-// Form matches addresses in a configuration, as far as editors can tell.
+// Form matches addresses in a configuration, for editors.
 func Form() *regexp.Regexp {
 	var forms []string
 	for _, k := range kinds {
@@ -123,7 +125,7 @@ func Form() *regexp.Regexp {
 	return regexp.MustCompile("^(?:" + strings.Join(forms, "|") + ")$")
 }
 
-// Written tells how a source is written in a configuration.
+// Written says how a source is written in a configuration.
 func Written() string {
 	var all []string
 	for _, k := range kinds {
@@ -132,15 +134,15 @@ func Written() string {
 	return "write " + strings.Join(all, ", or ")
 }
 
-// Parse gives the address by which every worker finds what somebody has named.
+// Parse returns the address by which every worker finds the source that an operator has named.
 func Parse(address string) (string, error) { return kindOf(address).parse(address) }
 
-// Folder is the directory, or s3:// or gs:// of the folder, that is opened for an address; "" if none
-// is.
+// Folder returns the directory, or the s3:// or gs:// address of the folder, that is opened for an
+// address; "" if there is none.
 func Folder(address string) string { return kindOf(address).folder(address) }
 
-// Reported reports whether DynamoDB is asked what it knows of an address.
+// Reported reports whether DynamoDB is asked about the source at an address.
 func Reported(address string) bool { return kindOf(address).reported }
 
-// Again says how to get a source of the kind of an address that shows a later time.
+// Again says how to get a source of the same kind with a later time.
 func Again(address string, d backfill.Description) string { return kindOf(address).again(d) }

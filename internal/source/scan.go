@@ -23,13 +23,14 @@ var scan = &kind{
 	},
 }
 
-// segments are those of a scan. Until they fit a table, nobody knows how many there are.
+// segments are the segments of a scan. Their number is unknown until they are fitted to a table.
 type segments struct {
 	from Ends
 	size Size
 }
 
-// OfScan is how much a scan of a table has to copy, of which each worker reads so many parts at once.
+// OfScan returns how much a scan of a table has to copy, if each worker reads the given number of
+// segments at once.
 func OfScan(d backfill.Description, segments int) Size {
 	return Size{Parts: backfill.NumberOfParts(d.Bytes, segments), Items: d.Items, Bytes: d.Bytes}
 }

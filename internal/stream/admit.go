@@ -15,10 +15,10 @@ import (
 // Holds reports whether a range of a target table has a row.
 type Holds func(ctx context.Context, table string, r sink.Range) (bool, error)
 
-// Unknown reports whether a target table holds rows of which nobody knows whose they are. A witness
-// of the source table says that its rows were written under another ledger, which is found lost.
+// Unknown reports whether a target table holds rows of unknown origin. A witness of the source
+// table shows that its rows were written under another ledger, which counts as lost.
 func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table string) (unknown, witnessed bool, err error) {
-	others := sink.Prefix(transform.WitnessPrefix) // of other source tables
+	others := sink.Prefix(transform.WitnessPrefix) // witnesses of other source tables
 	for _, r := range []sink.Range{{To: others.From}, {From: others.To}} {
 		if unknown, err = holds(ctx, table, r); unknown || err != nil {
 			break
@@ -31,7 +31,8 @@ func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table stri
 	return !witnessed, witnessed, err
 }
 
-// marked is Holds for a table that has our own families. One that does not exist holds nothing.
+// marked returns Holds for a table with replicator's families. A table that does not exist has no
+// rows.
 func marked(target sink.MarkReader) Holds {
 	return func(ctx context.Context, table string, r sink.Range) (bool, error) {
 		found := false
@@ -44,11 +45,11 @@ func marked(target sink.MarkReader) Holds {
 	}
 }
 
-// Admission decides whether a table's first generation may begin in what its targets hold.
+// Admission decides whether a table's first generation may begin, given the rows in its targets.
 type Admission struct {
 	*engine.Common
 	mapping *transform.Mapping
-	target  sink.MarkReader // nil: nobody is asked
+	target  sink.MarkReader // nil: no check
 	adopt   bool
 	// stranger fails if another migration writes a target table.
 	stranger func(ctx context.Context, tables ...string) error
@@ -58,8 +59,8 @@ func NewAdmission(s *engine.Table) *Admission {
 	return &Admission{Common: s.Common, mapping: s.Mapping, target: s.Worker.Target, adopt: s.Spec.AdoptRows, stranger: s.Witnesses.Stranger}
 }
 
-// admit fails with a *RowsError if an operator has to answer first, and with a
-// *engine.StrangerError if another migration writes a target table. It comes before anything is
+// admit fails with a *RowsError if an operator has to consent first, and with a
+// *engine.StrangerError if another migration writes a target table. It runs before anything is
 // created or written for the table.
 func (a *Admission) admit(ctx context.Context) error {
 	state, _, err := a.Ledger.Table(ctx, a.Source)
@@ -76,7 +77,8 @@ func (a *Admission) admit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Read after the rows: those of another source table are there only after its note.
+		// Read after the rows: a worker of another source table records the target before it writes
+		// rows.
 		t, _, err := a.Ledger.Target(ctx, table)
 		switch {
 		case err != nil:
@@ -114,9 +116,9 @@ func (a *Admission) admit(ctx context.Context) error {
 	return err
 }
 
-// AdmitChange decides whether the mapping may be replaced by this one, which may write further
-// target tables. Strange says that one of them holds rows of which nobody knows whose they are, and
-// that an operator has answered.
+// AdmitChange decides whether this mapping, which may write further target tables, may replace the
+// former one. Strange says that one of the tables holds rows of unknown origin, and that an
+// operator has consented.
 func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
 	state, _, err := a.Ledger.Table(ctx, a.Source)
 	if err != nil || state.Generation == 0 || state.MappingHash == a.MappingHash || a.target == nil {
@@ -138,7 +140,7 @@ func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
 		case err != nil:
 			return false, err
 		case witnessed:
-			strange = strange || len(state.Targets) > 0 // else it is an earlier target, which was not kept
+			strange = strange || len(state.Targets) > 0 // otherwise it is an earlier target, which was not recorded
 		case t.MadeByUs:
 		case !rows:
 			err = a.note(ctx, table, func(t *checkpoint.Target) { t.MadeByUs = true })

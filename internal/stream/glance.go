@@ -9,27 +9,27 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A coordinator describes its table in each complete pass. In between it glances: it describes the table
-// to see whether it exists, and does nothing else with the answer, so that a drop is known within
-// seconds.
+// A coordinator describes its table in each complete pass. Between these passes it glances: it
+// describes the table only to check that it exists, so that a drop is known within seconds.
 
 const (
 	// glanceEvery is the time between two descriptions of a table, and the least time between two
 	// complete passes.
 	glanceEvery = 10 * time.Second
-	// glancePace is the time between two glances of all workers: with more than a hundred tables
-	// each of them waits longer. All clients of an account share its quota of descriptions, and
-	// with a thousand tables the end of the stream still shows a drop as soon.
+	// glancePace is the time between two glances of all workers: with more than a hundred tables,
+	// each table waits longer. All clients of an account share its quota of descriptions. Even with
+	// a thousand tables, the end of the stream shows a drop just as soon.
 	glancePace = 100 * time.Millisecond
 )
 
-// glanceAfter is how long after the last description a table is described again, among so many.
+// glanceAfter returns how long after the last description a table is described again, given the
+// number of tables.
 func glanceAfter(tables int) time.Duration {
 	return max(glanceEvery, time.Duration(tables)*glancePace)
 }
 
-// glance makes a complete pass due if the table was dropped since the last one, or exists again. A
-// failure is not reported here: the next complete pass repeats the call, and reports what fails.
+// glance makes a complete pass due if the table was dropped or recreated since the last pass. It
+// does not report a failure, because the next complete pass repeats the call and reports it.
 func (r *Reconciler) glance(ctx context.Context) {
 	now := task.Mono(ctx)
 	if now-r.described < glanceAfter(r.shares.Followed()) {

@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// ListShards asks for a whole listing of a stream's shards, or of the children of one, until a
-// drain begins. What is repeated is the page that failed. A step is one page more than there ever
-// were: a listing that begins anew again and again is waited for longer and longer.
+// ListShards requests a complete listing of a stream's shards, or of the children of one, until a
+// drain begins. A failed page is retried on its own. A step is one page more than there ever were,
+// so a listing that keeps restarting is waited for longer and longer.
 func ListShards(life engine.Lifecycle, r *engine.Retrier, source cdc.Source, parent string) (cdc.Listing, error) {
 	lister := cdc.NewLister(source, parent)
 	for done := false; !done; {

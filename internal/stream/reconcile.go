@@ -15,8 +15,8 @@ import (
 )
 
 // Reconciler makes the ledger agree with the table's stream and its target: it lists and ranks
-// shards, checks the witness, notices new streams, declares gaps that nobody declared, and removes
-// rows that are no longer needed.
+// shards, checks the witness, notices new streams, declares undeclared gaps, and removes rows that
+// are no longer needed.
 type Reconciler struct {
 	*engine.Common
 	mapping      *transform.Mapping
@@ -31,7 +31,7 @@ type Reconciler struct {
 	wake         *task.Wakeup
 	wakeAssigner *task.Wakeup
 
-	joined  bool // by a pattern: it is left when it is dropped
+	joined  bool // by a pattern: the table is left when it is dropped
 	young   bool // created after the first start
 	copies  bool
 	fromNow bool
@@ -48,29 +48,29 @@ func New(s *engine.Table, admission *Admission) *Reconciler {
 	}
 }
 
-// memory is what the reconciler remembers while its coordinator holds the lease. What must last is in
-// the ledger.
+// memory is the reconciler's state while its coordinator holds the lease. State that must last is
+// in the ledger.
 type memory struct {
 	began         bool
 	last          time.Duration // when the last complete pass began
-	listing       cdc.Listing   // the last complete one
+	listing       cdc.Listing   // the last complete listing
 	doubt         doubt
-	reopenBackoff map[string]time.Duration // since when a shard that could be reopened is left alone, by its id and epoch
-	dropped       bool                     // the table does not exist any more, and its stream is kept
-	since         time.Duration            // when it was first asked for that it did not
+	reopenBackoff map[string]time.Duration // since when a shard that could be reopened is avoided, by its id and epoch
+	dropped       bool                     // the table no longer exists, and its stream is kept
+	since         time.Duration            // when that was first found
 
-	described time.Duration // when it was last asked for
+	described time.Duration // when the table was last described
 	// The next complete pass does not wait for Timing.List: the table was dropped, exists again, or
 	// its stream has ended.
 	soon bool
 }
 
-// Run reconciles until a drain begins: a small pass each Timing.Pass, and a complete one every
+// Run reconciles until a drain begins: with a quick pass each Timing.Pass, and a complete one every
 // Timing.List.
 func (r *Reconciler) Run(life engine.Lifecycle) error {
 	r.memory = memory{}
 	r.fencing.See(0)
-	defer r.tracker.SetOver(false) // another coordinator may find the table there again
+	defer r.tracker.SetOver(false) // the next coordinator may find that the table exists again
 	for !life.Draining() {
 		err := r.Retry(life, "coordinate the table", func(ctx context.Context) error {
 			if r.due(ctx) {
@@ -92,7 +92,7 @@ func (r *Reconciler) due(ctx context.Context) bool {
 	return !r.began || passed >= r.Timing.List || r.soon && passed >= glanceEvery
 }
 
-// unsuspend takes back that the table was suspended, now that it can be followed.
+// unsuspend ends the suspension of a table that can be followed again.
 func (r *Reconciler) unsuspend(ctx context.Context) error {
 	if r.dropped {
 		return nil
@@ -105,9 +105,9 @@ func (r *Reconciler) unsuspend(ctx context.Context) error {
 	return err
 }
 
-// fullPass looks at everything: the witness, the table, its stream and all of its shards. Each step
-// is repeated by itself: while both services throttle, a pass that began anew with each failed call
-// would never end.
+// fullPass checks everything: the witness, the table, its stream and all of its shards. Each step
+// has its own retries. If a failed call restarted the whole pass, the pass would never end while
+// both services throttle.
 func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	ctx := life.Work
 	began := task.Mono(ctx)
@@ -115,7 +115,7 @@ func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	var state checkpoint.TableState
 	steps := []func(ctx context.Context) error{
 		r.admission.admit,
-		r.fencing.OpenFence, // whether the source answers or not
+		r.fencing.OpenFence, // even if the source does not answer
 		func(context.Context) error { return r.reconcileStream(life) },
 		r.unsuspend,
 		func(ctx context.Context) error { _, err := r.Ledger.Adopt(ctx, r.Source); return err },
@@ -144,15 +144,15 @@ func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	return r.quickPass(life)
 }
 
-// list gives the complete listing. A stream that the service does not know any more has ended, and
-// what it held is lost.
+// list returns the complete listing. A stream that the service no longer knows has ended, and its
+// unread changes are lost.
 func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (cdc.Listing, error) {
 	listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), "")
 	if !cdc.Is(err, cdc.NotFound) {
 		return listing, err
 	}
-	// Those who read the stream's shards find the same, and may have raised the generation since
-	// the pass read the record, or the last attempt of this step.
+	// Readers of the stream's shards find the same. They may have raised the generation since this
+	// pass read the record, or since the last attempt of this step.
 	now, _, err := r.Ledger.Table(life.Work, r.Source)
 	if err != nil {
 		return cdc.Listing{}, err
@@ -167,10 +167,10 @@ func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (c
 	return cdc.Listing{Ended: true}, nil
 }
 
-// noteOpen notes which shards the complete listing showed open: their children begin later than its
-// first page. A listing may go on showing a shard open that was closed long ago, for which there is
-// no bound; one whose child is known is closed, whatever the listing says, and so is one that split
-// after its page was read, and one that was read to its end.
+// noteOpen records which shards the complete listing showed as open: their children begin later
+// than its first page. A listing may show a shard as open long after it was closed; there is no
+// bound. Three kinds of shards are closed regardless of the listing: a shard whose child is known,
+// a shard that split after its page was read, and a shard that was read to its end.
 func (r *Reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) error {
 	shards, err := r.Ledger.Shards(ctx, r.Source)
 	if err != nil {
@@ -198,8 +198,8 @@ func (r *Reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) 
 	return r.Ledger.NoteOpen(ctx, r.Source, state.Label, open, r.listing.At, known)
 }
 
-// discover adds the rows of shards that are new in a listing. A shard whose ancestors were lost is
-// a gap, declared before its row is written, so that it is found again if this worker ends in
+// discover adds rows for new shards of a listing. A shard whose ancestors were lost is a gap. The
+// gap is declared before the row is written, so that it is found again if this worker ends in
 // between.
 func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState, listing cdc.Listing, first bool) error {
 	ctx := life.Work
@@ -209,13 +209,13 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	}
 	placed, orphans := cdc.RankShards(known, listing.Shards, first)
 	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
-		// The pages are of several moments: a parent that was not to be listed yet when its page
+		// The pages were read at different times. A parent that was not listed yet when its page
 		// was read is listed now.
 		again, err := ListShards(life, r.Retrier, r.open(state.StreamARN), "")
 		if err != nil && !cdc.Is(err, cdc.NotFound) {
 			return err
 		}
-		// And a coordinator before this one may have written it down while that was asked for.
+		// An earlier coordinator may have recorded it in the meantime.
 		if known, rows, err = r.known(ctx, state.Label); err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	for _, o := range orphans {
 		late[o.ID], lost[o.ID] = o.Reason == cdc.NoRoom, o.Reason == cdc.UnknownParent
 		if noted(state, gapOf(o)) {
-			continue // it cannot be placed, and is listed again and again
+			continue // it has no place in the lineage, and stays in each listing
 		}
 		if err := r.Raise(life, state.Generation, gapOf(o), nil); err != nil {
 			return err
@@ -238,9 +238,9 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	if err := r.overtaken(life, state, known, placed, rows, parents, late); err != nil {
 		return err
 	}
-	// Up to the gap everything is the business of the load that follows it.
+	// The load after the gap covers everything up to the gap.
 	gap, cut := r.Ledger.ServiceTime(ctx), time.Time{}
-	if !slices.ContainsFunc(placed, func(n cdc.Node) bool { // whose changes are all applied, and which may be an orphan's ancestor
+	if !slices.ContainsFunc(placed, func(n cdc.Node) bool { // an ancestor whose changes are all applied, and which may be the orphan's
 		_, known := rows[n.Parent]
 		_, ranked := parents[n.Parent]
 		return known || !lost[n.ID] && !ranked
@@ -253,7 +253,7 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 			Hop: n.Hop, Generation: state.Generation, Began: state.Generation, Dropping: !state.Cut.IsZero(),
 		}
 		if parent, ok := rows[n.Parent]; ok {
-			s.Dropping = parent.Dropping // looked at again when it is leased
+			s.Dropping = parent.Dropping // checked again when it is leased
 		}
 		if lost[n.ID] {
 			s.CoveredTo, s.Cut = gap, cut
@@ -262,8 +262,8 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 		}
 		s.Dropping = s.Dropping || !s.Cut.IsZero()
 		if late[n.ID] {
-			// Not to be read: its ancestors may outrank it, or it its descendants. It is closed, so
-			// that the load after the gap covers all it held.
+			// It must not be read: its ancestors may outrank it, or it may outrank its descendants.
+			// It is closed, so the load after the gap covers all of its changes.
 			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be read", r.Ledger.ServiceTime(ctx)
 		}
 		if err := r.Ledger.CreateShard(ctx, s); err != nil {
@@ -287,8 +287,8 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	return err
 }
 
-// overtaken declares gaps of late ancestors whose descendants were applied in an earlier generation,
-// and adds them to those that are late.
+// overtaken declares gaps of late ancestors whose descendants were applied in an earlier
+// generation, and adds these ancestors to the late ones.
 func (r *Reconciler) overtaken(life engine.Lifecycle, state checkpoint.TableState, known, placed []cdc.Node, rows map[string]checkpoint.Shard, parents map[string]string, late map[string]bool) error {
 	shards := make([]checkpoint.Shard, len(known))
 	for i, n := range known {
@@ -310,7 +310,7 @@ func (r *Reconciler) overtaken(life engine.Lifecycle, state checkpoint.TableStat
 	return nil
 }
 
-// known are the shards of a stream that have rows, and those rows.
+// known returns the shards of a stream that have rows, and those rows.
 func (r *Reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[string]checkpoint.Shard, error) {
 	shards, err := r.Ledger.Shards(ctx, r.Source)
 	var known []cdc.Node
@@ -324,7 +324,7 @@ func (r *Reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[s
 	return known, rows, err
 }
 
-// gapOf is the gap that an orphan is.
+// gapOf returns the gap for an orphan.
 func gapOf(o cdc.Orphan) checkpoint.DeclaredGap {
 	return checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without a place in the lineage: " + o.Reason.String()}
 }
@@ -338,19 +338,19 @@ func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
 	return false
 }
 
-// leafLists is how many shards are asked for their children one by one in a pass; for more a
-// complete listing is cheaper.
+// leafLists is up to how many shards are asked for their children individually in a pass; for more,
+// a complete listing is cheaper.
 const leafLists = 3
 
-// quickPass looks at the ledger alone, unless a shard has ended whose children are not known: gaps that
-// were not declared, trimmed shards that can be read on, and rows that say nothing any more.
+// quickPass reads only the ledger, unless a shard has ended whose children are unknown. It handles
+// undeclared gaps, trimmed shards that can be read further, and obsolete rows.
 func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 	ctx := life.Work
 	v, err := r.Look(ctx)
 	if err != nil {
 		return err
 	}
-	if v.State.Adopted != v.State.Generation { // a raise that its beginner did not complete
+	if v.State.Adopted != v.State.Generation { // a raise that was not completed
 		if v.State, err = r.Ledger.Adopt(ctx, r.Source); err != nil {
 			return err
 		}
@@ -391,8 +391,9 @@ func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 	return r.children(life, v.State, cdc.Leaves(nodes), awaiting)
 }
 
-// declare raises for gaps that are not declared: whoever found them was gone before it could, or
-// left it to this worker, because more may come. One raise takes in all that stand in the ledger.
+// declare raises the generation for undeclared gaps: the worker that found them ended before it
+// could, or left them to this worker because more may follow. One raise covers all gaps in the
+// ledger.
 func (r *Reconciler) declare(life engine.Lifecycle, v engine.View) (engine.View, error) {
 	i := slices.IndexFunc(v.Shards, func(s checkpoint.Shard) bool { return s.Undeclared(v.State) })
 	if i < 0 || v.Shards[i].Generation >= v.State.Generation && checkpoint.GapsCome(v.State, v.Shards, r.Ledger.ServiceTime(life.Work)) {
@@ -406,8 +407,8 @@ func (r *Reconciler) declare(life engine.Lifecycle, v engine.View) (engine.View,
 	return r.Look(life.Work)
 }
 
-// giveUp declares gaps of shards whose descendants were applied in an earlier generation. All of them are lost before the generation
-// rises, so that none is read in it.
+// giveUp declares gaps of shards whose descendants were applied in an earlier generation. It marks
+// all of them as lost before it raises the generation, so that none is read in the new one.
 func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) error {
 	const reason = "its children were applied in an earlier generation, before their lineage was known"
 	var lost []checkpoint.Shard
@@ -416,7 +417,7 @@ func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) er
 		if err != nil {
 			return err
 		}
-		if done { // else the next pass looks again
+		if done { // otherwise the next pass checks again
 			lost = append(lost, s)
 		}
 	}
@@ -428,12 +429,12 @@ func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) er
 	return nil
 }
 
-// longRest is the longest time for which a shard that was lost again and again is left alone.
+// longRest is the longest time for which a repeatedly lost shard is avoided.
 const longRest = 10 * time.Minute
 
-// rested reports whether a trimmed shard may be reopened: at once after its first gap, and after a
-// longer and longer rest if no page of it was applied since it was reopened before. Whatever makes
-// readers refuse it again and again cannot spend generations without end.
+// rested reports whether a trimmed shard may be reopened: at once after its first gap, then after
+// longer and longer rests if no page was applied since it was last reopened. So a repeated refusal,
+// whatever its cause, cannot use up generations without end.
 func (r *Reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
 	if s.Reopened == 0 {
 		return true
@@ -454,8 +455,8 @@ func (r *Reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
 	return true
 }
 
-// children asks for the children of shards that are done. The listing may lag behind the end of a
-// shard by minutes (H13).
+// children requests the children of finished shards. The listing may be minutes behind the end of a
+// shard (H13).
 func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState, leaves []string, awaiting map[string]bool) error {
 	var ended []string
 	for _, id := range leaves {
@@ -464,7 +465,7 @@ func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState
 		}
 	}
 	if len(ended) > leafLists {
-		ended = []string{""} // the parent that all have
+		ended = []string{""} // no parent: list all shards
 	}
 	for _, id := range ended {
 		listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), id)
@@ -472,7 +473,7 @@ func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState
 			return err
 		}
 		if listing.Ended && !r.dropped {
-			r.soon = true // the stream of a table that is dropped ends with it
+			r.soon = true // a dropped table's stream ends with it
 		}
 		if err := r.discover(life, state, listing, false); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// reconcileStream brings the ledger's record in line with the table's stream. The first time it begins the
+// reconcileStream updates the ledger's record to the table's stream. The first time it begins the
 // first generation.
 func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	ctx := life.Work
@@ -39,8 +39,8 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 		return err
 	}
 	if d.StreamEnabled && unusable != nil {
-		// Before a new stream is followed: one that lacks images would have rows removed for want
-		// of what to put (H62).
+		// Checked before a new stream is followed: a stream without images would remove rows,
+		// because there would be nothing to write (H62).
 		return unusable
 	}
 	told := newsOf(d, state)
@@ -66,9 +66,9 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	case !believed && !r.doubt.lasts(d, asked):
 		return nil
 	case told == replaced && rekeyed != nil:
-		return rekeyed // a key stays for a table's life, so that this is another table
+		return rekeyed // a table never changes its key, so this is another table
 	case told == replaced:
-		// H24: between the two streams nobody recorded changes.
+		// H24: changes between the two streams were not recorded.
 		gap := checkpoint.DeclaredGap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
 		return r.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
@@ -79,8 +79,9 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	return r.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 }
 
-// lossOf is what a new stream says was lost: changes between the two, if the table is known to be older than the stream before
-// (the label of a stream is the time at which it was enabled); else the table may be another one.
+// lossOf returns what a new stream shows as lost. If the table is known to be older than the former
+// stream, it is the changes between the two streams (the label of a stream is the time at which it
+// was enabled). Otherwise the table may be another one.
 func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapKind {
 	enabled := checkpoint.LabelTime(state.Label)
 	if enabled.IsZero() || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {
@@ -89,9 +90,9 @@ func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapK
 	return checkpoint.KindStream
 }
 
-// outlive tells that the table was dropped, and lets a named one be kept all the same: its stream
-// can be read for a day still, and may have shards that nobody has listed yet. One of a pattern is
-// left until it is there again.
+// outlive reports that the table was dropped. A named table is kept: its stream can be read for
+// another day, and may have shards that are not listed yet. A table of a pattern is left until it
+// exists again.
 func (r *Reconciler) outlive(ctx context.Context) error {
 	if r.joined {
 		return engine.ErrGone
@@ -106,10 +107,10 @@ func (r *Reconciler) outlive(ctx context.Context) error {
 	return engine.Suspend(ctx, r.Ledger, r.Events, r.Source, engine.GoneReason)
 }
 
-// begin begins the first generation, unless there is one or the stream is unusable, and gives the
+// begin begins the first generation, unless there is one or the stream is unusable, and returns the
 // table's record.
 func (r *Reconciler) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
-	now := task.Now(ctx) // a generation's number is no claim
+	now := task.Now(ctx) // a generation's number proves nothing
 	started := start(r.young, d)
 	return r.Ledger.UpdateTable(ctx, r.Source, func(s *checkpoint.TableState) error {
 		if s.Generation > 0 {
@@ -134,9 +135,9 @@ func (r *Reconciler) begin(ctx context.Context, d backfill.Description, unusable
 	})
 }
 
-// start is when a table begins to be followed from now on, on the service's clock; zero if the
-// answer does not say. One that is younger than the first start is followed since it was created.
-// It may be found long after that (H75): its stream must reach back to its creation.
+// start returns the service time from which a table is followed with start: now; zero if the answer
+// has no time. A table that is younger than the first start is followed from its creation. It may
+// be found long after that (H75): its stream must reach back to its creation.
 func start(young bool, d backfill.Description) time.Time {
 	if young && !d.CreatedAt.IsZero() {
 		return d.CreatedAt
@@ -144,14 +145,14 @@ func start(young bool, d backfill.Description) time.Time {
 	return d.At
 }
 
-// news is what a description says of the table's stream that the ledger does not.
+// news is the difference between a table's description and the ledger, concerning its stream.
 type news uint8
 
 const (
 	nothingNew news = iota
-	goesOn          // the stream that was called over is enabled
-	replaced        // another one is
-	disabled        // none is any more
+	goesOn          // the followed stream, once found ended, is enabled
+	replaced        // another stream is enabled
+	disabled        // no stream is enabled
 )
 
 func newsOf(d backfill.Description, state checkpoint.TableState) news {
@@ -166,8 +167,7 @@ func newsOf(d backfill.Description, state checkpoint.TableState) news {
 	return nothingNew
 }
 
-// over reports whether the service says of the stream that is followed that it records nothing any
-// more.
+// over reports whether the service says that the followed stream records nothing more.
 func (r *Reconciler) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
 	page, err := r.open(state.StreamARN).ListPage(ctx, "", "")
 	if cdc.Is(err, cdc.NotFound) {
@@ -176,10 +176,9 @@ func (r *Reconciler) over(ctx context.Context, state checkpoint.TableState) (boo
 	return page.Ended, err
 }
 
-// doubt is what the table says of its stream while the stream itself says otherwise. DescribeTable
-// is eventually consistent, and an earlier answer would end the stream that is followed for one
-// that is over.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_DescribeTable.html
+// doubt records a description of the table that contradicts its stream. DescribeTable is eventually
+// consistent, and a stale answer would end the followed stream. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_DescribeTable.html
 type doubt struct {
 	arn     string
 	enabled bool
@@ -187,12 +186,13 @@ type doubt struct {
 	known   bool
 }
 
-// lasting is how long the table must say the same to be believed against its stream: far longer
+// lasting is how long the table must report the same to be believed against its stream: far longer
 // than an answer is stale.
 const lasting = 10 * time.Minute
 
-// lasts notes what the table said when it was asked, and reports whether it has said so for long.
-// When the answer is looked at says nothing: the process may have stood still with it.
+// lasts records an answer of the table and when it was requested, and reports whether the table has
+// given the same answer for long enough. The time when the answer is processed does not count,
+// because the process may have been paused in between.
 func (d *doubt) lasts(told backfill.Description, asked time.Duration) bool {
 	if !d.known || d.arn != told.StreamARN || d.enabled != told.StreamEnabled {
 		*d = doubt{told.StreamARN, told.StreamEnabled, asked, true}

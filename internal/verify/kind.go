@@ -11,12 +11,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// kind makes a job of a table's verifies.
+// kind adapts a table's verifies to package job.
 type kind struct{ *Verifier }
 
-// Look gives the part of the phase that the ledger says runs.
+// Look returns the part of the verify's current phase.
 func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
-	if k.failed != nil { // nobody else in this process looks whether the ledger is still the one that was opened
+	if k.failed != nil { // nothing else in this process checks that the ledger is still the opened one
 		if err := k.Ledger.Check(ctx); err != nil {
 			return checkpoint.TableState{}, checkpoint.Part{}, err
 		}
@@ -32,7 +32,7 @@ func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part,
 	return state, state.VerifyPart(), nil
 }
 
-// Begin reads how the phase compares, and what the phase before has picked.
+// Begin reads the way of comparing, and what the phase before selected.
 func (k kind) Begin(ctx context.Context, state checkpoint.TableState, _ []checkpoint.Part) (job.Phase, error) {
 	p := phase{Verifier: k.Verifier}
 	err := json.Unmarshal(state.Verify.Plan, &p.plan)
@@ -42,13 +42,13 @@ func (k kind) Begin(ctx context.Context, state checkpoint.TableState, _ []checkp
 	return p, err
 }
 
-// Pace bounds the rows that are read of the target.
+// Pace bounds the rows that are read from the target.
 func (k kind) Pace(ctx context.Context, _ checkpoint.TableState, limits checkpoint.Limits) {
 	rows, _ := limits.Rows()
 	k.rows.Set(ctx, rows)
 }
 
-// Failed ends a process that does nothing else; a worker takes the part again.
+// Failed ends a process that does nothing else; in a worker, the part is acquired again.
 func (k kind) Failed(err error) {
 	if k.failed != nil {
 		k.failed(err)
@@ -62,8 +62,8 @@ type phase struct {
 	picked *verify.Picked
 }
 
-// Complete goes on to the next phase, or ends the verify with its result. Several may do so at once,
-// to the same effect.
+// Complete begins the next phase, or ends the verify with its result. Several workers may do so at
+// once, with the same effect.
 func (p phase) Complete(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (checkpoint.TableState, error) {
 	run := state.Verify
 	var sums checkpoint.VerifyCounts
@@ -98,7 +98,7 @@ func (p phase) Complete(ctx context.Context, state checkpoint.TableState, rows [
 	return state, p.Ledger.RemoveVerify(ctx, p.Source)
 }
 
-// Take leases a part. One that adds up sums needs a slot.
+// Take leases a part. A part that computes sums needs a slot.
 func (p phase) Take(ctx context.Context, state checkpoint.TableState, part checkpoint.Part) (*checkpoint.PartLease, job.Work, error) {
 	free := func() {}
 	if p.plan.Summing(state.Verify.Phase) {
@@ -118,5 +118,5 @@ func (p phase) Take(ctx context.Context, state checkpoint.TableState, part check
 	}, nil
 }
 
-// End has nothing to tell.
+// End does nothing.
 func (phase) End() {}

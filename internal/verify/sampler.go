@@ -18,13 +18,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Sampler compares a sample of what this worker has just applied, every now and then, and what is
-// known to differ. Both looks of a comparison are taken, so that what is under way is no difference;
-// and only a comparison takes back what another one found.
+// Sampler regularly compares a sample of the rows that this worker has just applied, and the rows
+// that are known to differ. Each comparison makes both of its reads, so in-flight changes do not
+// count as differences. Only a later comparison removes what an earlier one found.
 type Sampler struct {
 	*engine.Common
 	mapping    *transform.Mapping
-	comparison verify.Comparison // without what belongs to one round
+	comparison verify.Comparison // without the data of a single round
 	owned      bool
 	share      float64
 	every      time.Duration
@@ -32,29 +32,28 @@ type Sampler struct {
 
 	mu      sync.Mutex
 	round   uint64
-	cut     uint64 // hashes above it are not in the sample
+	cut     uint64 // items with higher hashes are not in the sample
 	waiting []sampledRow
-	known   map[[2]string]bool // the rows that wait
+	known   map[[2]string]bool // the waiting rows
 }
 
-// sampledRow is a row that was applied, with the hash by which its item was chosen.
+// sampledRow is an applied row, with the hash by which its item was selected.
 type sampledRow struct {
 	hash  uint64
 	place verify.Place
 }
 
 const (
-	// mostWaiting bounds the rows that wait for a round. When there are more, the share is halved
-	// for the rest of the round.
+	// mostWaiting bounds the rows that wait for a round. If there are more, the share is halved for
+	// the rest of the round.
 	mostWaiting = 500
-	// sampleRate is how many items and rows a second a round reads at most.
+	// sampleRate bounds how many items and rows a second a round reads.
 	sampleRate = 50
-	// leastPatience is how long a round waits at least until what was committed before it is
-	// applied.
+	// leastPatience is the least time that a round waits for earlier commits to be applied.
 	leastPatience = time.Minute
 )
 
-// NewSampler is nil if nothing is to be compared.
+// NewSampler returns nil if nothing is to be compared.
 func NewSampler(v *Verifier, spec engine.Spec) *Sampler {
 	if spec.SampleEvery <= 0 || spec.Sample <= 0 {
 		return nil
@@ -68,7 +67,7 @@ func NewSampler(v *Verifier, spec engine.Spec) *Sampler {
 	return s
 }
 
-// begin begins a round: it chooses by another hash, so that each item's turn comes.
+// begin begins a round. It selects by another hash, so that every item is selected at some time.
 func (s *Sampler) begin() {
 	s.round++
 	s.cut, s.waiting, s.known = uint64(s.share*math.MaxUint64), nil, map[[2]string]bool{}
@@ -77,15 +76,15 @@ func (s *Sampler) begin() {
 	}
 }
 
-// Sample picks rows of a batch before it is written. What it returns notes those that are durable
-// then.
+// Sample selects rows of a batch before it is written. The returned function records them once they
+// are durable.
 func (s *Sampler) Sample(b *transform.Batch) (durable func()) {
 	picked := s.pick(b)
 	return func() { s.note(picked) }
 }
 
-// pick finds the rows of a batch whose items are in the sample. A write empties the batch, so that
-// they are picked before, and noted when they are durable.
+// pick returns the rows of a batch whose items are in the sample. A write empties the batch, so
+// rows are selected before it, and recorded once they are durable.
 func (s *Sampler) pick(b *transform.Batch) []sampledRow {
 	s.mu.Lock()
 	round, cut := s.round, s.cut
@@ -111,7 +110,7 @@ func sampleHash(round uint64, item string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// note keeps rows that are durable now for the next round.
+// note keeps rows that are now durable for the next round.
 func (s *Sampler) note(picked []sampledRow) {
 	if len(picked) == 0 {
 		return
@@ -131,7 +130,7 @@ func (s *Sampler) note(picked []sampledRow) {
 	}
 }
 
-// halve lets go of about a half of what waits: those of the higher hashes.
+// halve drops about half of the waiting rows: those with the higher hashes.
 func (s *Sampler) halve() {
 	s.cut /= 2
 	s.waiting = slices.DeleteFunc(s.waiting, func(p sampledRow) bool {
@@ -143,7 +142,7 @@ func (s *Sampler) halve() {
 	})
 }
 
-// take gives what waits, and begins the next round.
+// take returns the waiting rows, and begins the next round.
 func (s *Sampler) take() []verify.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +154,8 @@ func (s *Sampler) take() []verify.Place {
 	return places
 }
 
-// Run compares until a drain begins. A round that fails is over: its rows come again with their next
-// change, and what is known to differ with the next round.
+// Run compares until a drain begins. A failed round is not repeated: its rows return with their
+// next change, and rows known to differ with the next round.
 func (s *Sampler) Run(life engine.Lifecycle) error {
 	for life.Rest(s.every) == nil {
 		err := s.compare(life)
@@ -218,7 +217,7 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 }
 
 // withKnown adds the places of rows that are known to differ. Unread is how many of them cannot be
-// read.
+// parsed.
 func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Place, unread int) {
 	for _, text := range known {
 		var f verify.Finding
@@ -237,8 +236,8 @@ func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Pla
 	return places, unread
 }
 
-// merge is what is known to differ after a comparison: what it found, and of what was known before
-// all that it did not find equal, also what it could not read. It is pure.
+// merge returns what is known to differ after a comparison: its findings, and the earlier findings
+// that it did not find equal, including those that it could not parse. It is pure.
 func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	var now []json.RawMessage
 	at := func(f verify.Finding) func(o verify.Finding) bool {
@@ -247,7 +246,7 @@ func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	for _, text := range known {
 		var f verify.Finding
 		if json.Unmarshal(text, &f) != nil {
-			now = append(now, text) // of a later version, which compares it
+			now = append(now, text) // from a later version, which compares it
 			continue
 		}
 		equal := slices.ContainsFunc(checked.Equal, func(p verify.Place) bool { return p.Table == f.Table && p.Row == f.Row })
@@ -256,7 +255,7 @@ func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 		}
 	}
 	for _, f := range checked.Findings {
-		f.Columns = nil // a comparison on purpose says which
+		f.Columns = nil // a requested verify shows which
 		if text, err := json.Marshal(f); err == nil {
 			now = append(now, text)
 		}

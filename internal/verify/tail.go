@@ -18,26 +18,27 @@ import (
 )
 
 const (
-	// tailShards is how many shards are read at once, tailEvery the time between two reads of one.
+	// tailShards is how many shards are read at once, tailEvery the time between two reads of one
+	// shard.
 	tailShards = 32
 	tailEvery  = 200 * time.Millisecond
-	// tailRest is how long a change may take at least until the stream shows it.
+	// tailRest is how long a change may take until the stream shows it.
 	tailRest = 3 * time.Second
 )
 
-// tail is what the stream holds and no worker applies: from the checkpoints to the tip. It is read
-// and nothing is written, so that a verify needs no worker. A row without such a change is judged,
-// another one is in flight.
+// tail is the part of the stream that no worker applies: from the checkpoints to the tip. It is
+// only read, so that a verify needs no worker. A row without a change in it is judged, any other
+// row is in flight.
 type tail struct {
 	seed maphash.Seed
 
 	mu    sync.Mutex
-	began time.Time // of the last read, on the service's clock
+	began time.Time // begin of the last read, by the service's clock
 	names map[uint64]bool
 }
 
-// changes are the rows and items of the changes that were read, by hashes: one that is shared by two
-// names makes a row in flight that is not, and no more.
+// changes holds hashes of the rows and items of the changes that were read. If two names share a
+// hash, a row wrongly counts as in flight, but nothing worse.
 type changes struct {
 	mapping *transform.Mapping
 	seed    maphash.Seed
@@ -49,7 +50,8 @@ func rowName(table, row string) string { return "r" + table + "\x00" + row }
 
 func itemName(m *transform.Mapping, keys attribute.Item) string { return "i" + m.ItemKey(keys) }
 
-// add notes what changes concern. An item that cannot be mapped concerns no row, but itself.
+// add records the rows and items of changes. An item that cannot be mapped has no row; only the
+// item is recorded.
 func (c *changes) add(of []cdc.Change) {
 	batch := transform.Fold(c.mapping, of, transform.Stamp{Generation: 1, Hop: 1})
 	c.mu.Lock()
@@ -62,8 +64,9 @@ func (c *changes) add(of []cdc.Change) {
 	}
 }
 
-// unapplied reads the tail, and says which places it concerns. It is nil while a worker reads the
-// stream, and in mode topic, where what is read may wait for an applier: then changes are waited for.
+// unapplied reads the tail, and returns which places it concerns. It returns nil if a worker reads
+// the stream, and in mode topic, where a change that was read may still wait for an applier: then
+// the verify waits for the changes instead.
 func (v *Verifier) unapplied(life engine.Lifecycle, to time.Time) (waits func(verify.Place) bool, err error) {
 	ctx := life.Work
 	state, _, err := v.Ledger.Table(ctx, v.Source)
@@ -96,7 +99,7 @@ func (v *Verifier) unapplied(life engine.Lifecycle, to time.Time) (waits func(ve
 	}, nil
 }
 
-// read reports whether a worker reads an open shard of the stream, as far as its beats tell.
+// read reports whether a worker reads an open shard of the stream, according to heartbeats.
 func (v *Verifier) read(ctx context.Context, state checkpoint.TableState, shards []checkpoint.Shard) bool {
 	now := v.now(ctx)
 	return slices.ContainsFunc(standing.Open(state, shards), func(s *checkpoint.Shard) bool {
@@ -104,7 +107,7 @@ func (v *Verifier) read(ctx context.Context, state checkpoint.TableState, shards
 	})
 }
 
-// readTail reads every shard that is not done to its tip, those too that the ledger does not know.
+// readTail reads every unfinished shard to its tip, including shards that the ledger does not know.
 func (v *Verifier) readTail(life engine.Lifecycle, state checkpoint.TableState, shards []checkpoint.Shard) (map[uint64]bool, error) {
 	source := v.open(state.StreamARN)
 	lister := cdc.NewLister(source, "")
@@ -137,8 +140,8 @@ func (v *Verifier) readTail(life engine.Lifecycle, state checkpoint.TableState, 
 	return found.names, g.Wait()
 }
 
-// readShard reads a shard to its tip. What was trimmed after its checkpoint nobody will apply: it is
-// read from the horizon.
+// readShard reads a shard to its tip. If changes after its checkpoint were trimmed, no worker will
+// apply them: the shard is read from the horizon.
 func (v *Verifier) readShard(life engine.Lifecycle, reader *cdc.Reader, at cdc.Position, found *changes) error {
 	for empty := 0; empty < cdc.EmptyRun; empty++ {
 		var page cdc.Page
@@ -148,7 +151,7 @@ func (v *Verifier) readShard(life engine.Lifecycle, reader *cdc.Reader, at cdc.P
 			at = cdc.Position{}
 			continue
 		case cdc.Is(err, cdc.NotFound):
-			return nil // it is gone, with all that it held
+			return nil // the shard is gone, with all its changes
 		case err != nil:
 			return err
 		}

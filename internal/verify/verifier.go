@@ -19,8 +19,8 @@ import (
 )
 
 // Verifier works on parts of a table's verify. Every worker has one, and so has the command that
-// began it: a verify needs no worker. It looks at the ledger alone, where the plan stands; whoever
-// finds that all parts of a phase are done goes on to the next.
+// began the verify, so a verify needs no worker. It reads only the ledger, which has the plan. The
+// process that finds all parts of a phase done begins the next phase.
 type Verifier struct {
 	*engine.Common
 	mapping  *transform.Mapping
@@ -28,30 +28,30 @@ type Verifier struct {
 	target   verify.Target
 	settings verifySettings
 	loop     *job.Loop
-	rows     *backfill.Throttle // of the target
+	rows     *backfill.Throttle // rows read from the target
 	slots    *SumSlots
 	tail     tail
-	open     func(streamARN string) cdc.Source // nil: a worker has to read the stream
-	failed   func(err error)                   // a part failed in a way that no retry fixes; nil: it is taken again
+	open     func(streamARN string) cdc.Source // nil: a worker must read the stream
+	failed   func(err error)                   // called if a part failed in a way that no retry fixes; nil: the part is acquired again
 }
 
-// verifySettings are what a configuration says of verifies.
+// verifySettings are the configuration's settings of verifies.
 type verifySettings struct {
 	settle time.Duration
-	// patience is how long a part waits until changes are applied; 0 is the default.
+	// patience is how long a part waits for changes to be applied; 0 is the default.
 	patience time.Duration
 	owned    bool
-	late     time.Duration // of an application's own writes
+	late     time.Duration // how late an application itself may write
 }
 
 const (
-	// mostSums bounds the parts at once in a process that add up sums, each of up to 32 MB.
+	// mostSums bounds the parts at once in a process that compute sums, each of up to 32 MB.
 	mostSums = 2
 	// mostLooks bounds the other parts of a table.
 	mostLooks = 4
 )
 
-// SumSlots are taken by parts that add up sums, of all tables of a process.
+// SumSlots are acquired by parts that compute sums, for all tables of a process.
 type SumSlots struct{ taken atomic.Int64 }
 
 func (s *SumSlots) take() bool {
@@ -77,8 +77,8 @@ func NewVerifier(s *engine.Table, target verify.Target, workers func() int, slot
 	return v
 }
 
-// Options are what a process needs that works on verifies and nothing else. All fields but
-// the last four may not be left out.
+// Options holds the dependencies of a process that only works on verifies. Only the last four
+// fields are optional.
 type Options struct {
 	Ledger   *checkpoint.Ledger
 	Database engine.Database
@@ -88,17 +88,17 @@ type Options struct {
 	Table  engine.Spec
 	Events engine.Events
 	Timing engine.Timing
-	// Patience is how long a part waits until earlier changes are applied, and fails then; 0 is 15
-	// minutes.
+	// Patience is how long a part waits for earlier changes to be applied before it fails; 0 means
+	// 15 minutes.
 	Patience time.Duration
-	// Slots, if not nil, are shared with the verifies of other tables in this process.
+	// Slots, if not nil, is shared with the verifies of other tables in this process.
 	Slots *Slots
-	// Over, if not nil, is called with every look at the table's record, and says that the work is
-	// over. Without it the work is over when no verify runs.
+	// Over, if not nil, is called after every read of the table's record, and reports whether the
+	// work is over. Without it the work is over when no verify runs.
 	Over func(state checkpoint.TableState) bool
 }
 
-// Slots bound the memory of the verifies of several tables in one process. The zero value is
+// Slots bounds the memory of the verifies of several tables in one process. The zero value is
 // ready.
 type Slots struct{ sums SumSlots }
 
@@ -109,7 +109,7 @@ func (s *Slots) slots() *SumSlots {
 	return &s.sums
 }
 
-// Run works on parts of a table's verify, beside the workers if there are any, until it is over
+// Run works on parts of a table's verify, together with workers if there are any, until it is over
 // or ctx ends. A part that no retry fixes is an error.
 func Run(ctx context.Context, o Options) error {
 	halting, halt := context.WithCancelCause(ctx)
@@ -133,13 +133,13 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// Run takes parts and works on them until a drain begins, or over, if not nil, says that there is
-// nothing left to work on.
+// Run acquires parts and works on them until a drain begins, or until over, if not nil, reports
+// that no work is left.
 func (v *Verifier) Run(life engine.Lifecycle, over func(state checkpoint.TableState) bool) error {
 	return v.loop.Run(life, over)
 }
 
-// work compares what the part is of, from where it stands to its end.
+// work compares the rows of the part, from its saved position to its end.
 func (p phase) work(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease) error {
 	part, run := lease.Part(), state.Verify
 	w := p.plan.Work(p.comparison(life, state, p.plan.Scope), run.Phase, p.picked)
@@ -194,7 +194,7 @@ func (p phase) work(life engine.Lifecycle, state checkpoint.TableState, lease *c
 	})
 }
 
-// comparison is the table's, with this worker's limits.
+// comparison returns the table's comparison, with this worker's limits.
 func (v *Verifier) comparison(life engine.Lifecycle, state checkpoint.TableState, scope verify.Scope) *verify.Comparison {
 	c := &verify.Comparison{
 		Mapping: v.mapping, Source: v.database, Target: v.target, Scope: scope, Settle: v.settings.settle, Patience: v.settings.patience, Now: v.now,
@@ -227,13 +227,13 @@ func (v *Verifier) comparison(life engine.Lifecycle, state checkpoint.TableState
 	return c
 }
 
-// applied says whether what was committed up to a time is applied, by the table's shards.
+// applied reports whether all changes up to a time are applied, by the table's shards.
 func (v *Verifier) applied(ctx context.Context, to time.Time) (bool, error) {
 	at, err := v.AppliedTo(ctx)
 	return !at.Before(to), err
 }
 
-// now is the service's time; this process's if no answer has shown it yet.
+// now returns the service's time; this process's if no answer has shown it yet.
 func (v *Verifier) now(ctx context.Context) time.Time {
 	if at := v.Ledger.ServiceTime(ctx); !at.IsZero() {
 		return at
