@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -68,7 +67,8 @@ func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 	}
 	if s.Export != nil {
 		t.From, t.Files = source.Noun(s.Export.Address), s.Export.Files
-		t.Outside = !strings.HasPrefix(source.Folder(s.Export.Address), "s3://")
+		_, inS3 := source.InS3(source.Folder(s.Export.Address))
+		t.Outside = !inS3
 	}
 	copying := in.question.Prices.Copying(t, in.cluster)
 	s.Copy = Copy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}

@@ -40,7 +40,7 @@ func AWSAdditions(cfg *config.Config, region string) []Addition {
 		}
 	}
 	additions := []Addition{{"tables that a customer managed key encrypts", decrypt, key}}
-	if copiesFrom(cfg, "s3://") {
+	if copiesFromS3(cfg) {
 		additions = append(additions, Addition{"the exports" + encrypted, decrypt, key})
 	}
 	read := bucketARN(table, "BUCKET") + " and " + bucketARN(table, "BUCKET/*")
@@ -53,10 +53,10 @@ func AWSAdditions(cfg *config.Config, region string) []Addition {
 		Addition{byRequest + encrypted, permissions([]string{"kms"}, Encrypting), key})
 }
 
-// copiesFrom reports whether a table is copied from a folder in stores of this scheme.
-func copiesFrom(cfg *config.Config, scheme string) bool {
-	for _, address := range foldersOf(cfg) {
-		if strings.HasPrefix(address, scheme) {
+// copiesFromS3 reports whether a table is copied from a folder in S3.
+func copiesFromS3(cfg *config.Config) bool {
+	for _, folder := range foldersOf(cfg) {
+		if _, ok := source.InS3(folder); ok {
 			return true
 		}
 	}

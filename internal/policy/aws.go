@@ -67,7 +67,7 @@ func importing(cfg *config.Config, region string) (statements []Statement) {
 		if source.Reported(address) {
 			exports = append(exports, arn+"/export/*")
 		}
-		if folder, ok := strings.CutPrefix(source.Folder(address), "s3://"); ok {
+		if folder, ok := source.InS3(source.Folder(address)); ok {
 			bucket, _, _ := strings.Cut(folder, "/")
 			objects = append(objects, bucketARN(arn, strings.TrimSuffix(folder, "/")+"/*"), bucketARN(arn, bucket))
 		}

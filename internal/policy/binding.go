@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
 // Predefined is a role of Google's, what of it is needed, and for which keys of the configuration.
@@ -106,7 +107,7 @@ func looking(cfg *config.Config) bindings {
 	out.subscription(viewer, "relay.dead_letter", cfg.Relay.DeadLetter, "pubsub.subscriptions.get")
 	var buckets []string
 	for _, address := range foldersOf(cfg) {
-		if folder, ok := strings.CutPrefix(address, "gs://"); ok {
+		if folder, ok := source.InCloudStorage(address); ok {
 			bucket, _, _ := strings.Cut(folder, "/")
 			buckets = append(buckets, bucket)
 		}

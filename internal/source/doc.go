@@ -1,9 +1,10 @@
-// Package source knows where the rows of a load come from. One table lists the kinds of sources; each
-// kind has a file of its own, which says how its addresses are written, what they hold, whether that
-// fits a table and is whole, and how its parts are read.
+// Package source knows where the rows of a load come from. The table kinds lists the kinds of
+// sources. Each kind has its own file, which defines the form of its addresses, their content,
+// whether the content fits a table and is whole, and how its parts are read.
 //
-// All others ask this package, and decide by what the opened Images say of themselves: the times that
-// they show, their size, their parts. Nobody else asks which kind a source is.
+// Other packages decide by the properties of the opened Images: their times, size and parts. About
+// an address they ask only whether it stands for a scan (Scans), and where its folder is (Folder,
+// InS3, InCloudStorage).
 //
-// A new kind is a file here that makes a kind, whose open gives a set, and its line in kinds.
+// A new kind needs a file here that defines a kind, whose open returns a set, and an entry in kinds.
 package source

@@ -43,6 +43,12 @@ type kind struct {
 	fit func(sets []set, of Wanted) ([]set, error)
 }
 
+// The schemes of folders in buckets.
+const (
+	s3  = "s3://"
+	gcs = "gs://"
+)
+
 // kinds lists all kinds. An address belongs to the first that claims it.
 var kinds = []*kind{scan, export}
 
@@ -140,6 +146,12 @@ func Parse(address string) (string, error) { return kindOf(address).parse(addres
 // Folder returns the directory, or the s3:// or gs:// address of the folder, that is opened for an
 // address; "" if there is none.
 func Folder(address string) string { return kindOf(address).folder(address) }
+
+// InS3 returns a Folder in S3 as bucket/key; false if the folder is elsewhere.
+func InS3(folder string) (key string, ok bool) { return strings.CutPrefix(folder, s3) }
+
+// InCloudStorage does the same for Cloud Storage.
+func InCloudStorage(folder string) (key string, ok bool) { return strings.CutPrefix(folder, gcs) }
 
 // Reported reports whether DynamoDB is asked about the source at an address.
 func Reported(address string) bool { return kindOf(address).reported }

@@ -11,24 +11,24 @@ import (
 
 // Destination parses the destination of an export to request: s3://BUCKET or s3://BUCKET/PREFIX.
 func Destination(address string) (string, error) {
-	rest, ok := strings.CutPrefix(address, "s3://")
+	rest, ok := strings.CutPrefix(address, s3)
 	bucket, prefix, _ := strings.Cut(rest, "/")
 	if !ok || bucket == "" {
 		return "", diag.BadUsage("DynamoDB exports to S3, but "+fmt.Sprintf("%q", address)+" names no bucket there", "write --export s3://BUCKET or s3://BUCKET/PREFIX")
 	}
 	if prefix = strings.TrimRight(prefix, "/"); prefix == "" {
-		return "s3://" + bucket, nil
+		return s3 + bucket, nil
 	}
-	return "s3://" + bucket + "/" + prefix, nil
+	return s3 + bucket + "/" + prefix, nil
 }
 
 // Bucket returns the bucket of a Destination, and the prefix in it.
 func Bucket(destination string) (bucket, prefix string) {
-	bucket, prefix, _ = strings.Cut(strings.TrimPrefix(destination, "s3://"), "/")
+	bucket, prefix, _ = strings.Cut(strings.TrimPrefix(destination, s3), "/")
 	return bucket, prefix
 }
 
 // Delivered returns the address of an export that DynamoDB reports as done.
 func Delivered(r backfill.ExportReport) string {
-	return "s3://" + r.Bucket + "/" + strings.TrimSuffix(r.Manifest, "/"+path.Base(r.Manifest))
+	return s3 + r.Bucket + "/" + strings.TrimSuffix(r.Manifest, "/"+path.Base(r.Manifest))
 }
