@@ -65,9 +65,10 @@ func Repeatable(err error) bool {
 	return errors.As(err, &e) && (e.Reason == Unknown || e.Reason == Throttled || e.Reason == Denied)
 }
 
-// ErrFenced is returned for mutations of a generation lower than the table's: this worker's view of
-// the table is outdated, and nothing was written. The shard must be leased again.
-var ErrFenced = errors.New("the table's generation rose, so this write is fenced off")
+// ErrFenced is returned for a write of a generation below the table's, or to a table that an
+// operator or a cutover has halted. Nothing was written. The worker's view of the table is old, so
+// the shard must be leased again.
+var ErrFenced = errors.New("the write is rejected, because the table's generation rose or the table is halted")
 
 // ErrParkedLimit is returned when more items are parked than Options.MaxParked allows. The records
 // are stored nevertheless.

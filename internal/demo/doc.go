@@ -1,6 +1,7 @@
-// Package demo runs a whole migration on one machine, without a cloud. At the end both stores are
-// compared cell by cell.
+// Package demo runs a migration without a cloud. At the end it compares source and
+// target cell by cell.
 //
-// Nothing in it is staged: the workers are started as an operator would start them, with a configuration file and the vendors'
-// own environment variables, they are observed through their HTTP endpoints, and the verdict comes from reading both stores.
+// Nothing in it is simulated. The workers start as under an operator, with a configuration file and
+// the vendors' own environment variables. They are observed through their HTTP endpoints. The
+// verdict comes from reads of both stores.
 package demo

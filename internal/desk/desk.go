@@ -1,8 +1,8 @@
-// Package desk opens a migration for a command, with the same checks for all. What each command
-// demands is a table.
+// Package desk opens a migration for a command. It makes the same checks for all commands; a table
+// lists what each command requires.
 //
-// It hands out the clock of the ledger, too: a command asks Migration.Now how old something is, and
-// waits by internal/task, so that it runs in the time of its context.
+// It also provides the clock of the ledger. A command gets the present from Migration.Now, and
+// waits through internal/task, so it runs in the time of its context.
 package desk
 
 import (

@@ -1,3 +1,3 @@
-// Package preflight connects to both clouds and probes them before a start. It explains every
-// refusal, with cause and fix. It creates nothing until all checks have passed.
+// Package preflight probes both clouds before a start. It explains every refusal, with cause and
+// fix. It creates nothing until all checks have passed.
 package preflight
