@@ -1,5 +1,5 @@
-// Package dashboard renders the web page of a running worker. It is rendered here, once for all who
-// look at it, and shows no item data.
+// Package dashboard renders the web page of a running worker. It renders the page once for all
+// readers, and shows no item data.
 package dashboard
 
 import (
@@ -34,34 +34,34 @@ var (
 	build     = fmt.Sprintf("%x", sha256.Sum256([]byte(string(style)+script+text)))[:16]
 )
 
-// icon is the page's own, so that browsers ask for none: a source and, beside it, what it is copied to.
+// icon is the page's own icon, so that browsers request none: a source and, next to it, its copy.
 const icon template.URL = "data:image/svg+xml,%3Csvg xmlns='http:%2F%2Fwww.w3.org/2000/svg' viewBox='0 0 16 16'%3E" +
 	"%3Crect x='1' y='3' width='6' height='10' rx='1' fill='%23777'/%3E%3Crect x='9' y='3' width='6' height='10' rx='1' fill='%23116b3a'/%3E%3C/svg%3E"
 
 const (
-	// Tick is how often each page hears of us; one that has not for five seconds is stale.
+	// tick is how often each page gets an event; a page without one for five seconds is stale.
 	tick = time.Second
-	// mostClients bounds the pages that follow at once.
+	// mostClients bounds the pages that are kept up to date at once.
 	mostClients = 64
-	// shownEvents are the last ones of the list.
+	// shownEvents is how many of the last events are shown.
 	shownEvents = 20
 )
 
-// Board is the page as it is now. Its methods may be called by many tasks at once.
+// Board is the current page. Many tasks may call its methods at once.
 type Board struct {
 	events func(most int) []admin.Event
 
 	mu      sync.Mutex
 	name    string // of the migration
 	body    []byte // the part that changes
-	event   []byte // that brings it to the pages
-	number  uint64 // of body; 0 before the first
+	event   []byte // the event that sends it to the pages
+	number  uint64 // number of body; 0 before the first
 	trail   trail
 	clients int
 	closed  bool
 }
 
-// New returns a page that says that nothing is known yet. Events gives the last ones, the newest first.
+// New returns a page without data. Events returns the last events, the newest first.
 func New(events func(most int) []admin.Event) *Board {
 	b := &Board{events: events}
 	b.render(view{})
@@ -69,7 +69,8 @@ func New(events func(most int) []admin.Event) *Board {
 	return b
 }
 
-// Show brings the page up to date. Fresh tells that the ledger was read just now; else the document judges the last reading.
+// Show updates the page. Fresh says that the ledger was just read; otherwise the document judges
+// the last reading.
 func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,21 +84,22 @@ func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 func (b *Board) render(v view) {
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, "body", v); err != nil {
-		panic("dashboard: " + err.Error()) // a view is plain data, and a buffer takes everything
+		panic("dashboard: " + err.Error()) // a view is plain data, and writes to a buffer never fail
 	}
 	b.body = body.Bytes()
 	b.number++
 	b.event = fmt.Appendf(nil, "id: %d\nevent: page\ndata: %s\n\n", b.number, bytes.ReplaceAll(b.body, []byte("\n"), []byte("\ndata: ")))
 }
 
-// Close ends all pages' streams. A server that shuts down waits for its requests, and these have no end of their own.
+// Close ends all pages' streams. A server that shuts down waits for its requests, and these never
+// end by themselves.
 func (b *Board) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 }
 
-// Page serves the page as it is now. Without scripts it asks again every five seconds.
+// Page serves the current page. Without scripts it reloads every five seconds.
 func (b *Board) Page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		b.mu.Lock()
@@ -109,7 +111,7 @@ func (b *Board) Page() http.Handler {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		_ = templates.ExecuteTemplate(w, "page", struct { // the caller went away: nobody is left to tell
+		_ = templates.ExecuteTemplate(w, "page", struct { // the caller has closed the connection
 			Build, Title string
 			Icon         template.URL
 			Style        template.CSS
@@ -119,7 +121,7 @@ func (b *Board) Page() http.Handler {
 	})
 }
 
-// errTooMany and errClosed are why no stream begins.
+// errTooMany and errClosed are the reasons why no stream begins.
 var (
 	errTooMany = errors.New("too many pages are open")
 	errClosed  = errors.New("the process is stopping")
@@ -144,8 +146,8 @@ func (b *Board) leave() {
 	b.clients--
 }
 
-// Live serves the changes of the page as server-sent events: build, which names style and script, then page with the part that
-// has changed, and else tick, every second.
+// Live serves the changes of the page as server-sent events: first build, which identifies style
+// and script, then page with the changed part, and otherwise tick, every second.
 func (b *Board) Live() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := b.join(); err != nil {
@@ -162,7 +164,8 @@ func (b *Board) Live() http.Handler {
 	})
 }
 
-// next is the event for a page that has so many of the bodies, and how many it has then.
+// next returns the event for a page that has the body of the given number, and the number it has
+// after that.
 func (b *Board) next(has uint64) (event []byte, number uint64, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,38 +13,38 @@ const (
 	boxWidth, boxHeight = 208, 42
 	besideBox           = 32 // room for an edge
 	belowBox            = 10
-	// mostDrawn bounds the rows of a drawing: a larger one shows nothing.
+	// mostDrawn bounds the rows of a drawing, because a larger one is unreadable.
 	mostDrawn = 32
 )
 
-// drawing is the lineage of a table's shards: a column for each generation of shards, an edge from each to its children. Shards that
-// are done and followed by another that is done, and by nothing else, are one box: a shard that rolls every four hours would else
-// lead to the right for two days.
+// drawing is the lineage of a table's shards: a column for each generation of shards, and an edge
+// from each shard to its children. A chain of done shards without other children is one box.
+// Otherwise a shard that rolls every four hours would extend two days to the right.
 type drawing struct {
 	Width, Height int
 	Edges         []string // paths
 	Boxes         []box
 	Left          int // shards that are not drawn
 	rows          int
-	unread        state // how a shard stands that nobody reads
+	unread        state // the state of a shard without a reader
 }
 
-// box is one shard, or the last of a few that are done.
+// box is one shard, or the last of a chain of done shards.
 type box struct {
 	X, Y               int
 	State              state
 	Name, About, Title string
 }
 
-// family is a shard with those that follow it.
+// family is a shard with its descendants.
 type family struct {
-	shards   []*status.Shard // one, or a few that are done, the last of which has the children
+	shards   []*status.Shard // one, or a chain of done shards, the last of which has the children
 	children []*family
 }
 
 func (f *family) last() *status.Shard { return f.shards[len(f.shards)-1] }
 
-// size is how many shards a family has.
+// size returns how many shards a family has.
 func (f *family) size() int {
 	n := len(f.shards)
 	for _, c := range f.children {
@@ -53,7 +53,7 @@ func (f *family) size() int {
 	return n
 }
 
-// rows is how many rows its drawing takes.
+// rows returns how many rows its drawing has.
 func (f *family) rows() int {
 	n := 0
 	for _, c := range f.children {
@@ -67,7 +67,7 @@ func (f *family) troubled() bool {
 	return stateOf(f.last(), state{}).Class == "bad" || slices.ContainsFunc(f.children, (*family).troubled)
 }
 
-// familiesOf are the families of a stream's shards, those that have no parent any more first.
+// familiesOf returns the families of a stream's shards, those of shards without a parent first.
 func familiesOf(shards []status.Shard) []*family {
 	byID, children := map[string]bool{}, map[string][]*status.Shard{}
 	for i := range shards {
@@ -104,11 +104,11 @@ func sorted(shards []*status.Shard) []*status.Shard {
 	return shards
 }
 
-// over tells that nothing is to be said of a shard but that it is done.
+// over reports whether a shard is done and has no open question.
 func over(s *status.Shard) bool { return s.State == "done" && s.Why == nil }
 
-// drawingOf draws the streams of a table, one below the other. If there is not room for all, those that somebody should look at
-// come first.
+// drawingOf draws the streams of a table, one below the other. If there is not enough room, shards
+// that need an operator's attention come first.
 func drawingOf(streams [][]status.Shard, unread state) drawing {
 	var all []*family
 	rows := 0
@@ -136,7 +136,7 @@ func drawingOf(streams [][]status.Shard, unread state) drawing {
 // rim is room for the outlines of the outermost boxes.
 const rim = 2
 
-// urgentFirst sorts families, and theirs, by whether somebody should look at them.
+// urgentFirst sorts families and their children by whether they need an operator's attention.
 func urgentFirst(families []*family) {
 	rank := func(f *family) int {
 		if f.troubled() {
@@ -150,7 +150,8 @@ func urgentFirst(families []*family) {
 	}
 }
 
-// add draws a family from a column on, beginning at the next free row, and gives the box of its first shards.
+// add draws a family from a column on, in the next free row, and returns the box of its first
+// shards.
 func (d *drawing) add(f *family, column int) box {
 	b := boxOf(f, d.unread)
 	b.X, b.Y = rim+column*(boxWidth+besideBox), rim+d.rows*(boxHeight+belowBox)
@@ -160,7 +161,7 @@ func (d *drawing) add(f *family, column int) box {
 		d.rows++
 	}
 	for _, c := range f.children {
-		if d.rows >= mostDrawn { // one family alone may be too large
+		if d.rows >= mostDrawn { // a single family may be too large
 			d.Left += c.size()
 			continue
 		}
@@ -190,7 +191,7 @@ func boxOf(f *family, unread state) box {
 	return b
 }
 
-// shortOf is the end of a name that is too long: shards and workers differ there.
+// shortOf returns the end of a long name, because names of shards and workers differ there.
 func shortOf(name string, most int) string {
 	letters := []rune(name)
 	if len(letters) <= most {
@@ -199,7 +200,7 @@ func shortOf(name string, most int) string {
 	return "…" + string(letters[len(letters)-most+1:])
 }
 
-// unreadOf is how a shard of a table stands that nobody reads.
+// unreadOf returns the state of a table's shards without a reader.
 func unreadOf(m *status.Document, t *status.Table) state {
 	switch {
 	case m.Left():
@@ -210,7 +211,8 @@ func unreadOf(m *status.Document, t *status.Table) state {
 	return state{"waiting for a worker", "□", "soft"}
 }
 
-// stateOf is how a shard stands, in the words that its drawing and its line in the list have; unread is how one does that nobody reads.
+// stateOf returns the state of a shard in the words of the drawing and the list; unread is the
+// state of a shard without a reader.
 func stateOf(s *status.Shard, unread state) state {
 	reads := s.State == "reading"
 	switch why := s.Because(); {

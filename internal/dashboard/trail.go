@@ -8,16 +8,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// trailFor is how far back the small curves reach.
+// trailFor is the period of the small curves.
 const trailFor = 15 * time.Minute
 
-// mark is where the migration stood at one moment; negative figures are unknown.
+// mark is the state of the migration at one moment; negative figures are unknown.
 type mark struct {
 	at        time.Time
 	lag, rate float64
 }
 
-// trail are the marks of the last quarter of an hour, kept in memory alone.
+// trail holds the marks of the last quarter of an hour, only in memory.
 type trail []mark
 
 func (t *trail) add(m *status.Document) {
@@ -41,7 +41,7 @@ const (
 	curveHeight = 24.0
 )
 
-// curve is the points of a polyline through the figures; "" for less than two of them.
+// curve returns the points of a polyline through the figures; "" for fewer than two of them.
 func (t trail) curve(of func(mark) float64) string {
 	highest, points := 0.0, []string(nil)
 	for _, m := range t {

@@ -16,30 +16,31 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// view is what the page shows, ready to be written: every state is a word and a shape.
+// view is the content of the page, ready to be written: every state is a word and a shape.
 type view struct {
 	*status.Document        // nil: nothing is known yet
-	Stands           state  // of the migration as a whole
+	Stands           state  // of the whole migration
 	ReadAt           string // when the ledger was read
-	Blind            bool   // it could not be read since
+	Blind            bool   // later reads failed
 	Phases           []state
 	Figures          []figure
 	Steps            []state // of a cutover that was begun
-	Stood            string  // how long the application was without writes; "" if it was not
-	Gates            []gate  // none once the application has switched
+	Stood            string  // how long writes were frozen; "" if they were not
+	Gates            []gate  // empty once the application has switched
 	Rows             []row
 	Topics           []topic
 	Hands            []hand
 	Happened         []happening
 }
 
-// state is a word, the shape beside it, and how it is meant: good, bad, or neither.
+// state is a word, the shape next to it, and its class: good, bad, or neither.
 type state struct{ Word, Shape, Class string }
 
-// figure is one of the large numbers; Value is for programs, and Of the table that it is of, where there are several.
+// figure is one of the large numbers. Value is for programs. Of is the table that it belongs to, if
+// there are several.
 type figure struct{ ID, Label, Text, Value, Of, Curve string }
 
-// gate is a gate of a cutover, with what it was judged by.
+// gate is a gate of a cutover, with the compared values.
 type gate struct {
 	state
 	Name    string
@@ -51,14 +52,15 @@ type row struct {
 	*status.Table
 	State   state
 	Cells   []cell  // one for each column
-	Counts  []state // of shards
+	Counts  []state // number of shards by state
 	Drawing drawing
-	Open    bool // the drawing is shown at first
+	Open    bool // the drawing is open at first
 	Lineage []shardLine
-	More    int // shards that are left out
+	More    int // omitted shards
 }
 
-// cell is a figure of a table; Value is for programs, and Progress of a copy that runs, in percent.
+// cell is a figure of a table. Value is for programs. Progress is the progress of a running copy in
+// percent.
 type cell struct {
 	status.Column
 	state
@@ -88,24 +90,24 @@ type hand struct {
 type happening struct{ At, Kind, About, Why string }
 
 const (
-	// mostShards bounds the shards that are listed of a table.
+	// mostShards bounds the listed shards of a table.
 	mostShards = 200
-	// mostOpen bounds the rows of drawings that nobody has asked for.
+	// mostOpen bounds the rows of drawings that are open at first.
 	mostOpen = 16
 	// mostTold bounds the tables that are named for a gate.
 	mostTold = 3
 )
 
-// phaseWords are the phases as people read them.
+// phaseWords are the phases for people.
 var phaseWords = map[string]string{"prepare": "Plan", "copy": "Copy and stream", "in_sync": "In sync", "cutover": "Cut over", "done": "Done"}
 
-// gateWords are the gates of a cutover as people read them.
+// gateWords are the gates of a cutover for people.
 var gateWords = map[string]string{
 	cutover.GateCopy: "copy complete", cutover.GateLag: "lag held", cutover.GateVerify: "verify clean", cutover.GateFull: "full verify clean",
 	cutover.GateParked: "parked items", cutover.GateHeadroom: "headroom", cutover.GateFence: "late writes rejected",
 }
 
-// cutoverSteps are the steps of a cutover in their order, and stepWords how people read them.
+// cutoverSteps are the steps of a cutover in order, and stepWords their names for people.
 var (
 	cutoverSteps = []checkpoint.CutoverStep{checkpoint.CutoverRequested, checkpoint.CutoverChecks, checkpoint.CutoverFreeze, checkpoint.CutoverDrain, checkpoint.CutoverVerify,
 		checkpoint.CutoverFence, checkpoint.CutoverSwitching, checkpoint.CutoverWatching, checkpoint.CutoverDone}
@@ -114,7 +116,7 @@ var (
 		checkpoint.CutoverWatching: "watch", checkpoint.CutoverDone: "done"}
 )
 
-// sum are the figures of the migration as a whole; nil if unknown.
+// sum holds the figures of the whole migration; nil if unknown.
 type sum struct {
 	lag, headroom, rate, eta *float64
 	items, estimate          int64
@@ -186,7 +188,7 @@ func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []
 	return v
 }
 
-// phasesOf are the phases in their order: those that are over, the one that is, and those to come.
+// phasesOf returns the phases in order: past, current and future ones.
 func phasesOf(now string) (out []state) {
 	at := slices.Index(admin.Phases, now)
 	for i, p := range admin.Phases {
@@ -227,7 +229,7 @@ func figuresOf(m *status.Document, t trail) []figure {
 	return []figure{lag, headroom, applied, copied, cutoverFigure(m)}
 }
 
-// cutoverFigure is the step of a cutover that was begun, else how many gates are ready.
+// cutoverFigure returns the step of a cutover that was begun, otherwise how many gates are ready.
 func cutoverFigure(m *status.Document) figure {
 	open := len(m.Cutover.OpenGates)
 	f := figure{ID: "cutover", Label: "Cutover", Text: "ready", Value: strconv.Itoa(open)}
@@ -242,19 +244,19 @@ func cutoverFigure(m *status.Document) figure {
 	return f
 }
 
-// begun reports whether a cutover is under way, or the application has left.
+// begun reports whether a cutover is running, or the application has left.
 func begun(m *status.Document) bool {
 	return m.Cutover.Attempt > 0 && !checkpoint.CutoverStep(m.Cutover.Step).Over()
 }
 
-// stepsOf are the steps of a cutover that was begun: those that are over, the one that is, and those to come.
+// stepsOf returns the steps of a cutover that was begun: past, current and future ones.
 func stepsOf(m *status.Document) (out []state) {
 	if !begun(m) {
 		return nil
 	}
 	now := checkpoint.CutoverStep(m.Cutover.Step)
 	if !slices.Contains(cutoverSteps, now) {
-		return []state{{m.Cutover.Step, "✗", "bad"}} // it is taken back
+		return []state{{m.Cutover.Step, "✗", "bad"}} // it is being rolled back
 	}
 	at := slices.Index(cutoverSteps, now)
 	for i, s := range cutoverSteps {
@@ -263,7 +265,8 @@ func stepsOf(m *status.Document) (out []state) {
 	return out
 }
 
-// stepState is a step as it stands beside the one that is: over, now, or to come. The last one is over once it is reached.
+// stepState returns the state of a step compared with the current one: past, current or future. The
+// last step is over once it is reached.
 func stepState(word string, i, at, last int) state {
 	switch {
 	case i < at || i == at && i == last:
@@ -274,7 +277,7 @@ func stepState(word string, i, at, last int) state {
 	return state{word, "○", "soft"}
 }
 
-// number is a figure for programs; "" if it is unknown.
+// number formats a figure for programs; "" if it is unknown.
 func number(f *float64) string {
 	if f == nil {
 		return ""
@@ -343,7 +346,7 @@ func rowOf(m *status.Document, t *status.Table) row {
 	return r
 }
 
-// cellOf is what a table has in a column; a mark has a shape beside the word.
+// cellOf returns a table's cell of a column; a mark has a shape next to the word.
 func cellOf(c status.Column, t *status.Table) cell {
 	out := cell{Column: c, state: state{Word: c.Text(t)}, Value: number(c.Value(t))}
 	switch c.Mark(t) {
@@ -363,7 +366,7 @@ func cellOf(c status.Column, t *status.Table) cell {
 	return out
 }
 
-// standsOf is how a table stands.
+// standsOf returns the state of a table.
 func standsOf(s standing.State) state {
 	out := state{s.Text(), "◐", "now"}
 	switch s {
@@ -377,7 +380,7 @@ func standsOf(s standing.State) state {
 	return out
 }
 
-// countsOf is how many shards are in each state; gaps are told even if there is none.
+// countsOf returns how many shards are in each state; gaps are shown even if there are none.
 func countsOf(shards map[string]int) (out []state) {
 	for _, s := range []state{{"done", "✓", "good"}, {"reading", "■", "now"}, {"waiting", "□", "soft"}, {"gap", "✗", "bad"}} {
 		n := shards[s.Word]

@@ -20,27 +20,27 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Request is what an operator asks for.
+// Request is an operator's request.
 type Request struct {
-	Command string // as in commands
-	Table   string // of the source; "" for all
+	Command string // a key of commands
+	Table   string // source table; "" for all
 	Allowed config.Allowed
-	With    string // flags of the commands that are named
+	With    string // flags for the commands in messages
 	Version string // of the program
 }
 
 // Migration is a migration that was opened for one command.
 type Migration struct {
-	// Ledger is nil where the migration is not started, and the command does not demand it.
+	// Ledger is nil if the migration is not started and the command does not require it.
 	Ledger *checkpoint.Ledger
-	// Tables are the table that was asked for, or all: of patterns those that the ledger knows. They
-	// have a description and a mapping once the source was asked.
+	// Tables is the requested table, or all tables; for patterns, the tables that the ledger knows.
+	// They have a description and a mapping once the source was read.
 	Tables []preflight.Table
-	// To and From are the ends; From is nil before the source is connected to.
+	// To and From are the two databases; From is nil before the source is connected.
 	To   Target
 	From Source
-	// Target and Source are the ends with their clients; nil where other ends than those of the
-	// configuration were given.
+	// Target and Source are the same with their clients; nil if a test or demo replaced the
+	// configured ones.
 	Target *preflight.Target
 	Source *preflight.Source
 
@@ -49,14 +49,14 @@ type Migration struct {
 	cfg     *config.Config
 	request Request
 	needs   Needs
-	asked   bool  // the source, for every table
+	asked   bool  // the source was read for every table
 	left    error // see Left
 }
 
-// Open opens a migration for a command, in this order: the table is known, the environment leads
-// where it may, the target answers, the ledger is there, the cluster is its own, no cutover forbids
-// the command, the mapping is that of the rows, the source has the tables that are followed. A
-// target that is an emulator is named on stderr. What is refused is a *diag.Error.
+// Open opens a migration for a command. It checks in this order: the table is configured, the
+// environment redirects only where it may, the target answers, the ledger exists, the cluster is
+// the ledger's, no cutover forbids the command, the mapping is the one of the rows, the source has
+// the followed tables. It names an emulator as target on stderr. A refusal is a *diag.Error.
 func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.Config, r Request) (*Migration, error) {
 	needs, known := commands[r.Command]
 	if !known {
@@ -83,14 +83,14 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 		err = m.Connect(ctx)
 	}
 	if err != nil {
-		_ = m.Close() // what was refused is said
+		_ = m.Close() // the refusal is reported
 		return nil, err
 	}
 	return m, nil
 }
 
-// Now is the time by which this migration's ages are judged: the ledger's, and that of this process
-// where the migration is not started.
+// Now returns the time by which this migration's ages are judged: the ledger's, or this process's
+// if the migration is not started.
 func (m *Migration) Now(ctx context.Context) time.Time {
 	if m.Ledger == nil {
 		return task.Now(ctx).UTC()
@@ -101,14 +101,14 @@ func (m *Migration) Now(ctx context.Context) time.Time {
 // Close closes the connections.
 func (m *Migration) Close() error { return m.To.Close() }
 
-// Refresh opens the ledger again, with the same checks: the migration may have begun since, and the
-// tables of patterns may be others. What the source said of them is gone.
+// Refresh opens the ledger again, with the same checks: the migration may have begun since, and
+// patterns may match other tables. It drops the descriptions from the source.
 func (m *Migration) Refresh(ctx context.Context) error {
 	m.asked = false
 	return m.read(ctx)
 }
 
-// read opens the ledger, refuses what it forbids, and reads which tables it has.
+// read opens the ledger, applies its refusals, and reads its tables.
 func (m *Migration) read(ctx context.Context) error {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -140,7 +140,7 @@ func (m *Migration) read(ctx context.Context) error {
 	return m.sameMapping(ctx)
 }
 
-// permitted refuses another cluster than the ledger's, and a cutover that is too far.
+// permitted refuses another cluster than the ledger's, and a cutover that has gone too far.
 func (m *Migration) permitted(ctx context.Context) error {
 	if m.needs.Cluster {
 		if err := preflight.SameCluster(ctx, m.Ledger, m.To.Cluster); err != nil {
@@ -155,12 +155,12 @@ func (m *Migration) permitted(ctx context.Context) error {
 	return m.early(&c)
 }
 
-// Left is an error that says when the application left the source, as checkpoint.Cutover.Left; nil
-// if it has not. What a command shows of the tables after that advises nothing.
+// Left returns an error that says when the application left the source, as checkpoint.Cutover.Left
+// does; nil if it has not. After that, commands give no advice about the tables.
 func (m *Migration) Left() error { return m.left }
 
 // sameMapping refuses a table whose rows are written under another mapping than the
-// configuration's, as run does. A table that no worker has met has no rows.
+// configuration's, as run does. A table that no worker has registered has no rows.
 func (m *Migration) sameMapping(ctx context.Context) error {
 	if !m.needs.Mapping || m.Ledger == nil {
 		return nil
@@ -177,9 +177,9 @@ func (m *Migration) sameMapping(ctx context.Context) error {
 	return nil
 }
 
-// Connect asks the source for the tables: for their keys, which are part of their mappings, and for
-// its time. It refuses a table in another region or account than the one that is followed. Open has
-// done so for commands that need it.
+// Connect reads from the source the tables' keys, which are part of their mappings, and the
+// source's time. It refuses a table in another region or account than the followed one. Open does
+// this for commands that need it.
 func (m *Migration) Connect(ctx context.Context) error {
 	if m.asked {
 		return nil
@@ -193,8 +193,7 @@ func (m *Migration) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Reach connects to the source, of which nothing is asked yet. Commands that only read may read an
-// emulator.
+// Reach connects to the source without a request. Commands that only read may use an emulator.
 func (m *Migration) Reach(ctx context.Context) error {
 	if m.From != nil {
 		return nil
@@ -220,7 +219,7 @@ func (m *Migration) Reach(ctx context.Context) error {
 	return nil
 }
 
-// Describe asks the source for one of the tables, as Connect does for all.
+// Describe reads one of the tables from the source, as Connect does for all.
 func (m *Migration) Describe(ctx context.Context, table string) (backfill.Description, error) {
 	i := slices.IndexFunc(m.Tables, func(t preflight.Table) bool { return t.Config.From == table })
 	if i < 0 {
@@ -230,7 +229,7 @@ func (m *Migration) Describe(ctx context.Context, table string) (backfill.Descri
 	return m.Tables[i].Description, err
 }
 
-// isFollowed refuses a table that is not the one which the ledger follows.
+// isFollowed refuses a table that is not the one that the ledger follows.
 func (m *Migration) isFollowed(d backfill.Description, s checkpoint.TableState) error {
 	if m.needs.AnyStream {
 		return engine.CheckSource(d, s.StreamARN)

@@ -12,31 +12,32 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Target is the target of a migration as far as commands need it that leave its clients alone.
+// Target is the part of the target that commands use without its clients.
 type Target interface {
 	failover.Clusters
 	sink.Table
 	sink.Reader
-	// Ledger is where the ledger is in the state table, and Records what is parked there.
+	// Ledger returns the store of the ledger in the state table, and Records the store of parked
+	// items.
 	Ledger(stateTable string) checkpoint.Store
 	Records(stateTable string) sink.Records
-	// WitnessStore is where the witness of a target table is.
+	// WitnessStore returns the store of a target table's witness.
 	WitnessStore(table string) checkpoint.Store
 	Close() error
 }
 
-// Source is the source of a migration as far as commands need it that leave its clients alone.
+// Source is the part of the source that commands use without its clients.
 type Source interface {
 	preflight.Describer
 	source.Reporter
 	backfill.ItemSource
-	// Recovery is whether a table can be exported.
+	// Recovery returns whether a table can be exported.
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
-	// OpenFolder opens a folder that holds what a load copies, and gives its name in the store.
+	// OpenFolder opens a folder that a load copies, and returns its name in the store.
 	OpenFolder(ctx context.Context, env config.Lookup, address string) (store source.Store, name string, err error)
 }
 
-// Ends opens the two ends of a migration. The zero value opens those of the configuration.
+// Ends opens both databases of a migration. The zero value opens the configured ones.
 type Ends struct {
 	Target func(ctx context.Context, cfg *config.Config) (Target, error)
 	Source func(ctx context.Context, cfg *config.Config) (Source, error)

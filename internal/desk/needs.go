@@ -2,52 +2,52 @@ package desk
 
 import "github.com/dynamodb-bigtable/replicator/internal/diag"
 
-// Needs is what a command demands of the migration that it opens.
+// Needs lists what a command requires of the migration that it opens.
 type Needs struct {
-	// Does is what the command does to a table or a migration, whose name takes the place of %s; a
-	// refusal begins with it.
+	// Does names the command's effect on a table or a migration, whose name replaces %s; a refusal
+	// begins with it.
 	Does string
 	// Role begins the id under which the command writes the ledger.
 	Role string
-	// Begun is the code of the error where the migration is not started yet; "" where that is no
+	// Begun is the code of the error if the migration is not started yet; "" if that is not an
 	// error.
 	Begun string
-	// Hint is what to do where the migration is not started yet; "": start a worker. The flags of
-	// the configuration are added.
+	// Hint is the fix if the migration is not started yet; "" means: start a worker. The flags of
+	// the configuration are appended.
 	Hint string
-	// Write: the command changes something, so that emulators must be allowed.
+	// Write: the command changes something, so emulators must be allowed by a flag.
 	Write bool
-	// Cluster: the app profile must lead to the cluster of the ledger.
+	// Cluster: the app profile must route to the cluster of the ledger.
 	Cluster bool
-	// Cutover is how far a cutover may be.
+	// Cutover is how far a cutover may have gone.
 	Cutover Stage
 	// Mapping: rows must be written under the mapping of this configuration.
 	Mapping bool
-	// Names: both ends are named on stderr, and not only a target that is an emulator.
+	// Names: source and target are named on stderr, not only a target that is an emulator.
 	Names bool
 	// Source: every table is described, and must be the one that the ledger follows.
 	Source bool
-	// AnyStream: a table may have been created anew, or have another stream.
+	// AnyStream: a table may have been recreated, or have another stream.
 	AnyStream bool
 }
 
-// Stage is how far a cutover may be when a command is given.
+// Stage is how far a cutover may have gone when a command is given.
 type Stage uint8
 
-// The stages. From the freeze on the tables are frozen and compared, and after the switch the target
-// belongs to the application.
+// The stages. From the freeze on, writes are frozen and the tables are compared. After the switch
+// the target belongs to the application.
 const (
 	Whenever     Stage = iota
 	BeforeSwitch       // refused after the switch
 	BeforeFreeze       // refused while writes are frozen, and after the switch
-	Unrequested        // refused while a cutover is under way, and after the switch
+	Unrequested        // refused while a cutover is running, and after the switch
 )
 
-// commands are all commands that open a migration, with what they demand.
+// commands are all commands that open a migration, with what they require.
 var commands = map[string]Needs{
-	// Status says itself where something is amiss.
+	// Status itself reports such problems.
 	"status": {Role: "operator"},
-	// Rows of another cluster, or under another mapping, would be called wrong.
+	// In another cluster or under another mapping, correct rows would look wrong.
 	"explain": {Does: "explain an item of %s", Role: "explain", Cluster: true, Mapping: true, Names: true, Cutover: BeforeSwitch},
 
 	"backfill status": {Role: "operator"},
@@ -59,13 +59,13 @@ var commands = map[string]Needs{
 	"throttle":        {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
 	"pause":           {Does: "pause %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: Unrequested},
 	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
-	// Another cluster is what it is for.
+	// A failover requires another cluster.
 	"failover": {Does: "fail over %s", Role: "failover", Begun: diag.FailoverRefused, Write: true,
 		Hint: "if its ledger is in another cluster and was never replicated here, begin again: replicator run"},
 
 	"verify status": {Does: "verify %s", Role: "verify"},
 	"verify":        compare(BeforeSwitch),
-	// A repair writes rows, which are the application's after the switch.
+	// A repair writes rows, which belong to the application after the switch.
 	"verify --repair": compare(BeforeFreeze),
 	// The final verify of a cutover is not paused or cancelled: the cutover is.
 	"verify pause":  {Does: "pause the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
@@ -75,7 +75,7 @@ var commands = map[string]Needs{
 	"parked list":  {Role: "parked"},
 	"parked show":  {Role: "parked"},
 	"parked retry": {Does: "retry parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
-	// The evidence of a cutover names what was parked.
+	// The evidence of a cutover names the parked items.
 	"parked drop": {Does: "drop parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
 
 	"cutover check":    {Does: "check the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true, Mapping: true, Source: true},
@@ -89,18 +89,18 @@ var commands = map[string]Needs{
 	"finalize":         {Does: "finalize %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true},
 }
 
-// load is what a command demands that changes loads.
+// load returns what a command that changes loads requires.
 func load(does string) Needs {
 	return Needs{Does: does, Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeFreeze}
 }
 
-// compare is what a verify demands that begins.
+// compare returns what a command that begins a verify requires.
 func compare(until Stage) Needs {
 	return Needs{Does: "verify %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: until, Mapping: true, Source: true}
 }
 
-// steer is what a step of a cutover that was begun demands. Writes may be frozen, so it must be possible
-// with every mapping, and while the source is away: it needs the ledger alone.
+// steer returns what a command for a running cutover requires. Writes may be frozen, so it must
+// work with every mapping and without the source: it needs only the ledger.
 func steer(does string) Needs {
 	return Needs{Does: does, Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true}
 }

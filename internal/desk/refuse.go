@@ -8,7 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// NotStarted is the error of a table that the ledger does not know; of the migration if it is "".
+// NotStarted returns the error for a table that the ledger does not know, or for the migration if
+// table is "".
 func (m *Migration) NotStarted(table string) error {
 	what, cause := "the migration is ", "no ledger with the name "+m.cfg.Name+" is in table "+m.cfg.State.Table
 	if table != "" {
@@ -24,7 +25,7 @@ func (m *Migration) NotStarted(table string) error {
 	return &diag.Error{Code: m.needs.Begun, What: what + terminal.NotStarted, Cause: cause, Fix: fix + m.request.With}
 }
 
-// refused begins the error of a command that is refused for a table; for the migration if it is "".
+// refused returns the beginning of a refusal for a table, or for the migration if table is "".
 func (m *Migration) refused(table string) string {
 	of := m.cfg.Name
 	if table != "" {
@@ -33,7 +34,7 @@ func (m *Migration) refused(table string) string {
 	return "cannot " + fmt.Sprintf(m.needs.Does, of)
 }
 
-// early refuses a command once a cutover is too far for it.
+// early refuses a command if a cutover has gone too far.
 func (m *Migration) early(c *checkpoint.Cutover) error {
 	step := c.Step
 	unfrozen := step == checkpoint.CutoverRequested || step == checkpoint.CutoverChecks

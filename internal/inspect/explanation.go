@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Explanation is what is known of an item: the document of `explain -o json`. What is unknown is
-// null.
+// Explanation is everything known about an item: the document of `explain -o json`. Unknown values
+// are null.
 type Explanation struct {
 	Schema       string         `json:"schema"` // replicator.explain/v1
 	At           time.Time      `json:"at"`     // the item was read
@@ -36,7 +36,7 @@ type sourceItem struct {
 	Unmappable *string `json:"unmappable"` // why it has no row; null if it has or if it is absent
 }
 
-// explainedRow is a row that is, or was, the item's.
+// explainedRow is a row that belongs, or belonged, to the item.
 type explainedRow struct {
 	Table     string        `json:"table"`
 	Row       Octets        `json:"row"`
@@ -49,7 +49,7 @@ type explainedRow struct {
 	Equal bool `json:"equal"`
 }
 
-// heldVersion is a version taken apart.
+// heldVersion is a version, split into its parts.
 type heldVersion struct {
 	Version    string     `json:"version"`
 	Generation uint32     `json:"generation"`
@@ -60,7 +60,7 @@ type heldVersion struct {
 	WrittenAt  *time.Time `json:"written_at"` // of a tombstone, by the server's clock
 }
 
-// differingAt is a column that is not as it should be. Sizes are in bytes; null is no such cell.
+// differingAt is a column that differs. Sizes are in bytes; null means that there is no such cell.
 type differingAt struct {
 	Column    Octets `json:"column"`
 	WantBytes *int   `json:"want_bytes"`
@@ -69,16 +69,16 @@ type differingAt struct {
 	Have      Octets `json:"have,omitempty"`
 }
 
-// explainedShard is where the row's version came from, and who brings the next change, as far as
-// DynamoDB lets it be known.
+// explainedShard is the shard from which the row's version came, and the shard of the next change,
+// if DynamoDB makes them known.
 type explainedShard struct {
 	Carried *string `json:"carried"` // the shard that the live version or the tombstone came from
 	AtHop   int     `json:"at_hop"`  // how many shards of the ledger may have carried it
 	Next    *string `json:"next"`    // the shard of the next change, if only one is open
-	Open    int     `json:"open"`    // how many are
+	Open    int     `json:"open"`    // number of open shards
 }
 
-// explain takes a row apart for the document.
+// explain splits a row for the document.
 func (r *itemRow) explain(values bool) explainedRow {
 	live, gone, goneAt := r.seen.Versions(r.want.Owner)
 	e := explainedRow{Table: r.want.Table, Row: Octets(r.want.Row), Wanted: !r.want.Remove, Cells: len(sink.Owned(r.seen, r.want)), Differs: []differingAt{},
@@ -119,9 +119,9 @@ func decoded(v transform.Version) *heldVersion {
 	return h
 }
 
-// shardOf finds the shard that a version came from, if only one of the ledger's shards has its hop,
-// and the one that would bring the next change, if only one is open. DynamoDB does not say which
-// shard an item's changes go to.
+// shardOf returns the shard from which a version came, if only one of the ledger's shards has its
+// hop, and the shard of the next change, if only one is open. DynamoDB does not say to which shard
+// an item's changes go.
 func shardOf(held transform.Version, shards []status.Shard) explainedShard {
 	var e explainedShard
 	for i := range shards {

@@ -17,15 +17,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Choice is which items of a table are previewed: one by its key in JSON, the first ones of a scan,
+// Choice selects the items of a table to preview: one by its key in JSON, the first ones of a scan,
 // or those of a file.
 type Choice struct {
 	Key, File  string
-	Sample     int    // of the scan or of the file
-	PrimaryKey string // names of a file's key attributes; without, the source is asked
+	Sample     int    // number of items of the scan or the file
+	PrimaryKey string // names of a file's key attributes; if empty, the source is read
 }
 
-// Previews maps the chosen items as they would be if they were written now.
+// Previews maps the chosen items as if they were written now.
 func Previews(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, chosen Choice) ([]Preview, error) {
 	read := itemsOfSource
 	if chosen.File != "" {
@@ -67,7 +67,7 @@ func itemsOfSource(ctx context.Context, env config.Lookup, cfg *config.Config, t
 	return found.Mapping, []attribute.Item{item}, nil
 }
 
-// openTable connects to the source and describes one table. It may be an emulator's.
+// openTable connects to the source, which may be an emulator, and describes one table.
 func openTable(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table) (*preflight.Source, preflight.Table, error) {
 	if err := config.CheckEnvironment(env, config.Anything).Err(); err != nil {
 		return nil, preflight.Table{}, err
@@ -82,8 +82,8 @@ func openTable(ctx context.Context, env config.Lookup, cfg *config.Config, t con
 	return src, found, err
 }
 
-// itemsOfFile reads items of a file. The key schema is the one named, with the types that the items
-// have, or the source's.
+// itemsOfFile reads items of a file. The key schema has the given names and the types of the items'
+// values, or is the source's.
 func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, f Choice) (*transform.Mapping, []attribute.Item, error) {
 	items, err := readItems(f.File, f.Sample)
 	if err != nil {
@@ -111,7 +111,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 	m, err := preflight.MapTable(t, schema)
 	var found diag.List
 	if errors.As(err, &found) {
-		return nil, nil, err // each with its own place and fix
+		return nil, nil, err // each has its own position and fix
 	}
 	if err != nil {
 		return nil, nil, &diag.Error{Code: diag.Usage, What: "--primary-key does not match the item", Err: err, Fix: "name one or two attributes of type S, N or B"}

@@ -19,8 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Explain looks at one item of a table on both sides. Key is its primary key in JSON; with values,
-// the explanation holds those of cells that differ.
+// Explain compares one item of a table in both databases. Key is its primary key in JSON. With
+// values, the explanation includes the values of differing cells.
 func Explain(ctx context.Context, p *terminal.Console, cfg *config.Config, ends desk.Ends, with string, t config.Table, key string, values bool) (*Explanation, error) {
 	m, err := ends.Open(ctx, p, cfg, desk.Request{Command: "explain", Table: t.From, With: with})
 	if err != nil {
@@ -38,7 +38,7 @@ func Explain(ctx context.Context, p *terminal.Console, cfg *config.Config, ends 
 	return l.twice(ctx)
 }
 
-// look looks at one item.
+// look compares one item.
 type look struct {
 	*terminal.Console
 	cfg       *config.Config
@@ -48,10 +48,11 @@ type look struct {
 	values    bool
 }
 
-// longestWait bounds the wait before a second look.
+// longestWait bounds the wait before a second read.
 const longestWait = 10 * time.Second
 
-// twice looks again if the ends differ while a worker may be about to bring them together.
+// twice reads again if source and target differ while a worker may be about to remove the
+// difference.
 func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	e, again, err := l.once(ctx)
 	if err != nil || again <= 0 {
@@ -67,8 +68,8 @@ func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	return e, err
 }
 
-// once looks at the item and judges it. The duration is after how long a second look could find
-// more, 0 if it could not.
+// once reads the item and judges it. The duration is after how long a second read could find more,
+// 0 if it could not.
 func (l *look) once(ctx context.Context) (*Explanation, time.Duration, error) {
 	f, err := l.read(ctx)
 	if err != nil {
@@ -78,8 +79,8 @@ func (l *look) once(ctx context.Context) (*Explanation, time.Duration, error) {
 	return l.explanation(&f, verdict), again, nil
 }
 
-// read looks at the ledger, the rows, the item and the rows that it maps to, in this order: what
-// differs afterwards was not brought by a change between the looks.
+// read reads the ledger, the rows, the item and the rows to which it maps, in this order. So a
+// change between the reads cannot look like a difference.
 func (l *look) read(ctx context.Context) (itemFindings, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -103,13 +104,13 @@ func (l *look) read(ctx context.Context) (itemFindings, error) {
 	}
 	f.placed = transform.Placement{Rule: -1}
 	if f.present {
-		f.placed, _ = m.Map(f.image, f.readAt) // looks has noted why it cannot be mapped
+		f.placed, _ = m.Map(f.image, f.readAt) // looks has recorded why it cannot be mapped
 	}
 	f.ignored, f.moves = f.placed.Ignored, !m.DependsOnKeyOnly()
 	return f, nil
 }
 
-// explanation is the document of what was found.
+// explanation returns the document of the findings.
 func (l *look) explanation(f *itemFindings, verdict itemVerdict) *Explanation {
 	e := &Explanation{Schema: "replicator.explain/v1", At: f.readAt.UTC(), Table: l.table.Config.From, KeyHash: sink.HashOf(l.table.Mapping.ItemKey(l.keys)),
 		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: terminal.Known(f.unmappable)},
@@ -172,7 +173,7 @@ func (l *look) looks(ctx context.Context, f *itemFindings) error {
 	return nil
 }
 
-// missing reports whether a table does not exist, which is so before the first run.
+// missing reports whether a table does not exist, as before the first run.
 func missing(err error) bool {
 	var failed *sink.Error
 	return errors.As(err, &failed) && failed.Code == codes.NotFound.String()

@@ -8,8 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Octets are bytes as documents for programs hold them: text where they are UTF-8, otherwise
-// {"base64": "…"}.
+// Octets are bytes in documents for programs: text if they are UTF-8, otherwise {"base64": "…"}.
 type Octets []byte
 
 // MarshalJSON implements json.Marshaler.
@@ -20,5 +19,5 @@ func (o Octets) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString(o)})
 }
 
-// String is for people.
+// String returns the text for people.
 func (o Octets) String() string { return diag.Quoted(string(o)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Preview is what one item becomes.
+// Preview shows the rows of one item.
 type Preview struct {
 	Source     string       `json:"source"`
 	Rule       rule         `json:"rule"`
@@ -40,7 +40,7 @@ type previewCell struct {
 	Counter   *int64    `json:"counter,omitempty"` // the value of an aggregate
 }
 
-// previewsOf maps items as they would be if they were written at the given time.
+// previewsOf maps items as if they were written at the given time.
 func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items []attribute.Item, at time.Time) []Preview {
 	previews := make([]Preview, 0, len(items))
 	for _, item := range items {
@@ -71,10 +71,10 @@ func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items 
 	return previews
 }
 
-// onDelete says what of the target goes when the item is removed; families are those of the whole
-// target table.
+// onDelete returns what a delete of the item removes from the target; families is the number of
+// families of the target table.
 func onDelete(p transform.Placement, families int) string {
-	if len(p.Rows) == 0 { // ignored, or without a place
+	if len(p.Rows) == 0 { // ignored, or without a row
 		return "nothing, because there is no row"
 	}
 	var parts []string
@@ -93,7 +93,7 @@ func onDelete(p transform.Placement, families int) string {
 	return "removes " + strings.Join(parts, "; ")
 }
 
-// ownedText names what an item owns of a row.
+// ownedText names the parts of a row that belong to an item.
 func ownedText(row transform.RowMutation, families int) string {
 	switch n := len(row.Columns); {
 	case n == 0 && len(row.Families) >= families && row.Owner == "":
@@ -111,8 +111,8 @@ func ownedText(row transform.RowMutation, families int) string {
 	}
 }
 
-// ShowPreviews writes what the items become: as text, cbt or json. What cannot be mapped makes the
-// answer no.
+// ShowPreviews writes the rows of the items, as text, cbt or json. Items that cannot be mapped make
+// the answer "no".
 func ShowPreviews(p *terminal.Console, previews []Preview, as string) error {
 	var err error
 	switch {

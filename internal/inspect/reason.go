@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// likelyReason is why an item's rows are not as they should be, as far as they show.
+// likelyReason is the likely reason why an item's rows differ.
 type likelyReason struct {
 	Reason string `json:"reason"` // one of the words below
 	Text   string `json:"text"`   // one sentence
@@ -17,16 +17,16 @@ type likelyReason struct {
 
 // The reasons for a difference.
 const (
-	reasonInFlight  = "in_flight"          // a change is under way
+	reasonInFlight  = "in_flight"          // a change is in flight
 	reasonParked    = "parked"             // the item could not be stored
 	reasonPhantom   = "phantom_write"      // the target was written, and the source was not
-	reasonForeign   = "foreign_writer"     // somebody else changed the row
-	reasonCollected = "garbage_collection" // a rule of the family took cells
+	reasonForeign   = "foreign_writer"     // another program changed the row
+	reasonCollected = "garbage_collection" // a rule of the family removed cells
 	reasonGap       = "gap"                // changes were lost
 )
 
-// reasonOf is the likely reason of what a verdict says; nil if nothing differs, or nothing suggests
-// one. It is pure.
+// reasonOf returns the likely reason for a verdict; nil if nothing differs, or if nothing suggests
+// a reason. It is pure.
 func reasonOf(f itemFindings, v itemVerdict) *likelyReason {
 	switch v.State {
 	case itemParked, itemUnmappable:
@@ -49,8 +49,8 @@ func reasonOf(f itemFindings, v itemVerdict) *likelyReason {
 	return nil
 }
 
-// reason is why one row differs, though every change is applied. Ageing are the families whose rule
-// takes cells by their age.
+// reason returns why one row differs, although every change is applied. Ageing are the families
+// whose rule removes cells by age.
 func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	live, gone, _ := r.seen.Versions(r.want.Owner)
 	held := max(live, gone)
@@ -83,7 +83,7 @@ func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	return &likelyReason{reasonForeign, "another program changed cells of the item; the cells' times show when"}
 }
 
-// ageingFamilies are the families of a table whose cells a rule takes by their age.
+// ageingFamilies returns the families of a table whose rule removes cells by age.
 func ageingFamilies(t config.Table) []string {
 	var names []string
 	for _, f := range t.Families {

@@ -139,8 +139,8 @@ func (r *previewRow) writeText(b *strings.Builder) {
 	}
 }
 
-// writeCBT writes a row as `cbt read` of the Google Cloud CLI prints it, times in UTC. What cannot
-// be printed is quoted, as in text: cbt itself writes it as it is.
+// writeCBT writes a row as `cbt read` of the Google Cloud CLI prints it, with times in UTC. Unlike
+// cbt, it quotes unprintable text.
 func (r *previewRow) writeCBT(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n%s\n", strings.Repeat("-", 40), r.Row)
 	for _, c := range r.Cells {
@@ -148,7 +148,7 @@ func (r *previewRow) writeCBT(b *strings.Builder) {
 	}
 }
 
-// shown is the value for people.
+// shown returns the value for people.
 func (c *previewCell) shown() string {
 	if c.Counter != nil {
 		return strconv.FormatInt(*c.Counter, 10)
@@ -156,7 +156,7 @@ func (c *previewCell) shown() string {
 	return c.Value.String()
 }
 
-// column is the cell's column for people; an empty qualifier shows as such.
+// column returns the cell's column for people; an empty qualifier is shown as such.
 func (c *previewCell) column() string {
 	if len(c.Qualifier) == 0 {
 		return c.Family + ":"

@@ -8,15 +8,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// rule is what of the configuration maps an item.
+// rule is the part of the configuration that maps an item.
 type rule struct {
 	Name string `json:"name"`
 	File string `json:"file"`
 	Line int    `json:"line"`
 }
 
-// ruleOf is the rule by which an item was placed. Without rules every item is mapped in the default
-// way, by the table's entry.
+// ruleOf returns the rule by which an item was mapped. Without rules the table's entry maps every
+// item in the default way.
 func ruleOf(cfg *config.Config, t config.Table, placed transform.Placement) rule {
 	table := cfg.Where(t.Path() + ".from")
 	at := cfg.Where(fmt.Sprintf("%s.rules[%d]", t.Path(), placed.Rule))

@@ -15,10 +15,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// itemFindings are what was found of an item.
+// itemFindings holds the findings about an item.
 type itemFindings struct {
 	status     *status.Table
-	leases     int // that workers hold
+	leases     int // leases held by workers
 	shards     []status.Shard
 	parked     []parked.Record
 	readAt     time.Time
@@ -26,23 +26,23 @@ type itemFindings struct {
 	image      attribute.Item
 	unmappable string
 	placed     transform.Placement
-	// expired: the item is one whose cells garbage collection takes by now; outlives: what expires
-	// stays in the target (expire: keep).
+	// expired: garbage collection already removes the item's cells. outlives: expired items stay in
+	// the target (expire: keep).
 	expired, outlives bool
 	// ignored: the image's rule says not to copy it. moves: items' rows do not follow from their
-	// keys, so that those of an item that is gone are known from parked images at most.
+	// keys, so the rows of a removed item are known at most from parked images.
 	ignored, moves bool
 	rows           []itemRow
-	ageing         []string // families whose rule takes cells by their age
+	ageing         []string // families whose rule removes cells by age
 }
 
-// itemRow is a row as it should be, and as it was seen.
+// itemRow is a row as it should be, and as it was read.
 type itemRow struct {
 	want transform.RowMutation
 	seen sink.Row
 }
 
-// held is the highest version of the item's rows, "" if they have none.
+// held returns the highest version of the item's rows, "" if they have none.
 func (f *itemFindings) held() transform.Version {
 	var v transform.Version
 	for _, row := range f.rows {
@@ -60,8 +60,8 @@ func (f *itemFindings) equal() bool {
 	return true
 }
 
-// collected reports whether what the rows lack is what garbage collection takes of an item that
-// expired: cells, and nothing else.
+// collected reports whether the rows lack only cells that garbage collection removes from an
+// expired item.
 func (f *itemFindings) collected() bool {
 	if !f.present || !f.expired {
 		return false
@@ -79,7 +79,7 @@ func (f *itemFindings) collected() bool {
 	return true
 }
 
-// kept reports whether the item's rows may live without it, because it expired.
+// kept reports whether the item's rows may exist without it, because it expired.
 func (f *itemFindings) kept() bool {
 	if f.present || !f.outlives {
 		return false
@@ -101,22 +101,22 @@ type itemVerdict struct {
 // The states of an item.
 const (
 	itemEqual      = "equal"
-	itemRemoved    = "removed"    // absent in the source, and its row bears a tombstone
-	itemAbsent     = "absent"     // on neither side
-	itemUnlocated  = "unlocated"  // absent in the source, and which row it had cannot be told
+	itemRemoved    = "removed"    // absent from the source, and its row has a tombstone
+	itemAbsent     = "absent"     // in neither database
+	itemUnlocated  = "unlocated"  // absent from the source, and its former row is unknown
 	itemIgnored    = "ignored"    // its rule says not to copy it
-	itemExpired    = "expired"    // garbage collection takes its cells, and the source has not removed it yet
-	itemKept       = "kept"       // absent in the source, and its row lives, as it should if the item expired
+	itemExpired    = "expired"    // garbage collection removes its cells, and the source has not removed it yet
+	itemKept       = "kept"       // absent from the source, and its row exists, as it should if the item expired
 	itemParked     = "parked"     // could not be stored
-	itemUnmappable = "unmappable" // cannot be stored, and no change of it has come yet
+	itemUnmappable = "unmappable" // cannot be stored, and none of its changes has arrived yet
 	itemNotStarted = "not_started"
-	itemNotCopied  = "not_copied" // the copy has not come to it
+	itemNotCopied  = "not_copied" // the copy has not reached it
 	itemNeedsLoad  = "needs_load" // differs, and changes of the table are lost
-	itemBehind     = "behind"     // differs, and there are changes to come
-	itemDifferent  = "different"  // differs, though nothing explains it
+	itemBehind     = "behind"     // differs, and changes are still to come
+	itemDifferent  = "different"  // differs without an explanation
 )
 
-// judge says in one sentence how the item stands, and after how long a second look could find more
+// judge returns the item's state in one sentence, and after how long a second read could find more
 // (0: it could not). It is pure.
 func judge(f itemFindings) (itemVerdict, time.Duration) {
 	say := func(state, format string, args ...any) itemVerdict {
@@ -162,12 +162,13 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	return say(itemBehind, "target is behind: lag %s", backfill.FormatDuration(lag)), again
 }
 
-// secondLook is how much later than the lag a second look is worth it: a worker asks an empty shard
+// secondLook is how much longer than the lag a second read waits: a worker reads an empty shard
 // every second.
 const secondLook = 2 * time.Second
 
-// judgeKept is the verdict on an item whose rows live without it. Only the stream says whether it
-// expired: where all of that is applied, a removal of another kind would have taken the rows.
+// judgeKept returns the verdict on an item whose rows exist without it. Only the stream shows
+// whether it expired: if all changes are applied, another kind of removal would have removed the
+// rows.
 func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 	const unsure = "kept, if the item expired, because of expire: keep. If it was deleted, the delete is not applied yet"
 	if f.leases == 0 || f.status.LagSeconds == nil {
@@ -180,7 +181,7 @@ func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 	return itemVerdict{itemKept, unsure}, again
 }
 
-// judgeEqual is the verdict when every row is as it should be.
+// judgeEqual returns the verdict if every row is as it should be.
 func (f *itemFindings) judgeEqual() itemVerdict {
 	switch {
 	case f.present && f.ignored && f.moves:
@@ -189,7 +190,7 @@ func (f *itemFindings) judgeEqual() itemVerdict {
 		return itemVerdict{itemIgnored, "ignored: the rule does not copy the item"}
 	case f.present:
 		return itemVerdict{itemEqual, "equal"}
-	case f.moves: // the rows that are known are not all that it may have had
+	case f.moves: // it may have had other rows than the known ones
 		return itemVerdict{itemUnlocated, "absent from the source; its key does not show its former row, so the target may still hold one"}
 	}
 	for _, row := range f.rows {

@@ -6,9 +6,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
-// CheckState tells, from what a ledger holds of a table, whether Run would refuse the table that
-// was described under this mapping: with a *SourceError, or checkpoint.ErrMappingChanged unless a
-// changed mapping is accepted. It changes nothing, so that it can be asked before anything is
+// CheckState reports, from the ledger's record of a table, whether Run would refuse the described
+// table under this mapping. It fails with a *SourceError, or with checkpoint.ErrMappingChanged
+// unless a changed mapping is accepted. It changes nothing, so it can be called before anything is
 // created (H99).
 func CheckState(state checkpoint.TableState, d backfill.Description, mappingHash string, acceptMapping bool) error {
 	if err := engine.CheckSource(d, state.StreamARN); err != nil {

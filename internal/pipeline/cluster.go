@@ -10,26 +10,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// clusterTime bounds one question for the cluster. Google's admin client repeats a question that
-// the control plane does not answer until its context ends, without a word.
+// clusterTime bounds one request for the cluster. If the control plane does not answer, Google's
+// admin client silently retries until its context ends.
 const clusterTime = 20 * time.Second
 
-// NoticeTime is within how long a worker notices by itself that it is led to another cluster, if the
+// NoticeTime is how long a worker takes to notice that it is routed to another cluster, if the
 // control plane answers.
 const NoticeTime = engine.ListEvery + clusterTime
 
-// clusterWatch watches that the target stays in one cluster.
+// clusterWatch checks that the target stays in one cluster.
 type clusterWatch struct {
-	*engine.Common // of no table
+	*engine.Common // belongs to no table
 	ask            func(ctx context.Context) (string, error)
 }
 
-// run asks which cluster the target is, at once and then every Timing.List, until a drain begins.
-// It fails when that is another one than before (H46).
+// run reads the target's cluster, at once and then every Timing.List, until a drain begins. It
+// fails if the cluster has changed (H46).
 //
-// It is a task of its own, and not a step of the coordinators: they may read, and must list shards,
-// however long the control plane, which is another service than the one that takes writes, does not
-// answer.
+// It is a task of its own and not a step of the coordinators, because these must keep listing
+// shards however long the control plane does not answer. The control plane is another service than
+// the one that accepts writes.
 func (w *clusterWatch) run(life engine.Lifecycle) error {
 	for !life.Draining() {
 		err := w.Retry(life, "read the cluster of the target", w.check)

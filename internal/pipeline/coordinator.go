@@ -16,18 +16,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// coordinator holds the table's coordinator lease, if no other worker does, and lets the reconciler and the
-// conductor work under it.
+// coordinator holds the table's coordinator lease, if no other worker does, and runs the reconciler
+// and the conductor under it.
 type coordinator struct {
 	*engine.Common
 	reconciler   *stream.Reconciler
 	conductor    *load.Conductor
 	database     engine.Database
-	joined       bool // what keeps the table from being followed suspends it
+	joined       bool // an obstacle suspends the table
 	tracker      *engine.ShardTracker
 	outages      *engine.Outages
 	wakeAssigner *task.Wakeup
-	kept         time.Duration // how long a message is brought that is not applied
+	kept         time.Duration // how long the subscription redelivers an unapplied message
 }
 
 func newCoordinator(s *engine.Table, reconciler *stream.Reconciler, conductor *load.Conductor) *coordinator {
@@ -37,7 +37,8 @@ func newCoordinator(s *engine.Table, reconciler *stream.Reconciler, conductor *l
 	}
 }
 
-// seek waits for the coordinator lease, and keeps the table while it has it, until a drain begins.
+// seek waits for the coordinator lease and coordinates the table while it holds the lease, until a
+// drain begins.
 func (k *coordinator) seek(life engine.Lifecycle) error {
 	watch := k.Ledger.NewWatch()
 	waits := follow.FirstLook(k.Events.Waits)
@@ -70,9 +71,9 @@ func (k *coordinator) seek(life engine.Lifecycle) error {
 	return nil
 }
 
-// serve keeps the table until a drain begins, the coordinator lease is lost or left to another, or the
-// table is suspended, and says how long to stay away from it. The error is only what ends the
-// process.
+// serve coordinates the table until a drain begins, the coordinator lease is lost or released, or
+// the table is suspended. It returns how long to avoid the lease. The error is only an error that
+// ends the process.
 func (k *coordinator) serve(life engine.Lifecycle, lease *checkpoint.Coordinator) (rest time.Duration, err error) {
 	rest = k.Timing.Pass
 	k.Events.CoordinatorTaken(k.Source, lease.Epoch())
@@ -112,8 +113,8 @@ func (k *coordinator) serve(life engine.Lifecycle, lease *checkpoint.Coordinator
 	return rest, k.End(err)
 }
 
-// merge keeps together what appliers note, while this worker keeps the table, and declares a gap
-// where messages have expired.
+// merge combines the positions that appliers record, while this worker coordinates the table, and
+// declares a gap if messages have expired.
 func (k *coordinator) merge(life engine.Lifecycle) error {
 	looked := task.Mono(life.Work)
 	for !life.Draining() && life.Work.Err() == nil {
@@ -130,7 +131,8 @@ func (k *coordinator) merge(life engine.Lifecycle) error {
 	return nil
 }
 
-// expire declares a gap of messages that no subscription keeps any more. What is merged is fresh.
+// expire declares a gap of messages that the subscription no longer keeps. The merged positions are
+// fresh.
 func (k *coordinator) expire(life engine.Lifecycle) error {
 	return k.Retry(life, "look for expired messages", func(ctx context.Context) error {
 		state, _, err := k.Ledger.Table(ctx, k.Source)
@@ -148,8 +150,8 @@ func (k *coordinator) expire(life engine.Lifecycle) error {
 	})
 }
 
-// suspendFor suspends the table if that is what an error of its coordinator asks for. It returns false
-// if it does not, or if that could not be noted.
+// suspendFor suspends the table if an error of its coordinator requires that. It returns false if
+// not, or if the suspension could not be recorded.
 func (k *coordinator) suspendFor(life engine.Lifecycle, err error) bool {
 	reason, yes := k.unfollowable(life.Work, err)
 	if !yes {
@@ -159,12 +161,12 @@ func (k *coordinator) suspendFor(life engine.Lifecycle, err error) bool {
 		return engine.Suspend(ctx, k.Ledger, k.Events, k.Source, reason)
 	})
 	k.tracker.SetSuspended(err == nil)
-	k.wakeAssigner.Signal() // with Once there is nothing to wait for any more
+	k.wakeAssigner.Signal() // with Once there is nothing left to wait for
 	return err == nil
 }
 
-// unfollowable is why a table of a pattern cannot be followed for now, if that is what an error
-// says; the other tables go on.
+// unfollowable returns why a table of a pattern cannot be followed for now, if the error is such a
+// reason. The other tables continue.
 func (k *coordinator) unfollowable(ctx context.Context, err error) (string, bool) {
 	var stream *engine.StreamError
 	var key *engine.KeyError
@@ -186,7 +188,7 @@ func (k *coordinator) unfollowable(ctx context.Context, err error) (string, bool
 	case errors.Is(err, engine.ErrGone):
 		return engine.GoneReason, true
 	case cdc.Is(err, cdc.NotFound) && engine.Gone(k.database.Describe(ctx, k.Source)):
-		return engine.GoneReason, true // a scan came to know it first
+		return engine.GoneReason, true // a scan noticed it first
 	}
 	return "", false
 }

@@ -18,33 +18,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Rehearsal is what a dry run found of one table.
+// Rehearsal is the result of a dry run of one table.
 type Rehearsal struct {
 	Table string
-	// Items were read, and would become so many Rows with so many Cells.
+	// Items were read, and would give that many Rows with that many Cells.
 	Items, Rows, Cells int64
-	// Shards of the stream were listed, and gave so many Changes.
+	// Shards of the stream were listed, and had that many Changes.
 	Shards  int
 	Changes int64
-	// Unmappable counts what could not be mapped, by reason; reasons hold no item data.
+	// Unmappable counts the items that could not be mapped, by reason; reasons hold no item data.
 	Unmappable map[string]int64
 }
 
 const (
-	// rehearsalPages is how many empty pages in a row a dry run takes for the end of an open shard
-	// that nothing is written to: it wants a good part of the stream, not all of it.
+	// rehearsalPages is how many empty pages in a row end the read of an open shard without new
+	// changes. A dry run needs a large part of the stream, not all of it.
 	rehearsalPages = 3
-	// rehearsalShards is how many shards are read side by side.
+	// rehearsalShards is how many shards are read in parallel.
 	rehearsalShards = 16
-	// rehearsalReasons bounds how many different reasons are told apart; sizes make them differ.
+	// rehearsalReasons bounds the number of distinct reasons, because reasons may contain sizes.
 	rehearsalReasons = 100
 	otherReasons     = "other reasons"
 )
 
-// DryRun reads and maps one table: every item once, and every listed shard from the horizon to its
-// end, to where it is empty, or to what was written after it was begun. It writes nothing, not even
-// the ledger. It needs Database, Open, Events and Timing of the options, and Folders for a source
-// that the configuration names.
+// DryRun reads and maps one table: every item once, and every listed shard from the horizon until
+// the shard ends, is empty, or has changes from after the start. It writes nothing, not even to the
+// ledger. It needs Database, Open, Events and Timing of the options, and Folders for a source that
+// the configuration names.
 func DryRun(ctx context.Context, o engine.Options, spec engine.Spec) (Rehearsal, error) {
 	o.Timing = o.Timing.OrDefault(0)
 	o.Events = o.Events.OrSilent()
@@ -94,7 +94,7 @@ func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err e
 	return d, engine.CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0 && r.spec.Mapping.VersionAttribute() == "")
 }
 
-// load reads what a copy would, and maps it.
+// load reads and maps what a copy would.
 func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	r.Events.CopyStarted(r.Source, d.Items, 0)
 	defer r.Events.CopyLeft(r.Source)
@@ -137,7 +137,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	return err
 }
 
-// images are what the first load copies.
+// images opens what the first load would copy.
 func (r *rehearsal) images(ctx context.Context, d backfill.Description) (images source.Images, err error) {
 	err = r.Retry(engine.Until(ctx), "read the export", func(ctx context.Context) error {
 		if images, err = source.Open(ctx, r.from, r.spec.From.Address); err == nil {
@@ -148,7 +148,7 @@ func (r *rehearsal) images(ctx context.Context, d backfill.Description) (images 
 	return images, err
 }
 
-// limits are those of the configuration.
+// limits returns the configured limits.
 func (r *rehearsal) limits() *backfill.Limits {
 	limits := backfill.NewLimits(0, 0)
 	limits.UseRows(r.spec.Throttle())
@@ -175,8 +175,8 @@ func (r *rehearsal) rehearse(_ context.Context, page backfill.Page, readAt time.
 	return nil
 }
 
-// stream reads the listed shards. What is trimmed or gone meanwhile would be no gap of a run that
-// begins now, and is passed over.
+// stream reads the listed shards. It skips changes and shards that are trimmed meanwhile, because
+// they would not be a gap of a run that starts now.
 func (r *rehearsal) stream(ctx context.Context, arn string) error {
 	listing, err := stream.ListShards(engine.Until(ctx), r.Retrier, r.open(arn), "")
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 			}
 		}
 		if at = follow.Advance(at, page, batch.Latest, sent); at.EventTime.After(began) {
-			return nil // a table that is written to all the time never gives an empty page
+			return nil // a table with constant writes never returns an empty page
 		}
 		if !at.CaughtUp {
 			empty = 0
@@ -234,7 +234,7 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 	return nil
 }
 
-// count notes what could not be mapped.
+// count records what could not be mapped.
 func (r *rehearsal) count(batch *transform.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A cutover halts a table before it raises the fence: whoever proves his right to write afterwards
-// reads that. The parts of a halted table end as in a clean stop, and begin anew if the cutover is
-// cancelled. While it stands, this worker reads and writes nothing of the table. An operator's pause
-// stops a table in the same way, without a fence.
+// A cutover halts a table before it raises the fence, so a writer that proves its right afterwards
+// finds the table halted. The loops of a halted table end as in a clean stop, and start again if
+// the cutover is cancelled. While the table is halted, this worker reads and writes nothing of it.
+// An operator's pause stops a table in the same way, without a fence.
 
-// serve works on a table whenever neither a cutover halts it nor an operator has paused it, until a
-// drain begins or it is cut over for good. First is what is to run first.
+// serve works on a table whenever no cutover halts it and no operator has paused it, until a drain
+// begins or the table is cut over. It runs first before all others.
 func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) error {
 	t := first
 	for !life.Draining() && life.Work.Err() == nil {
@@ -32,7 +32,7 @@ func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) er
 		case state.Paused() && w.Completion != nil:
 			return t.End(checkpoint.ErrPaused)
 		case state.Stopped():
-			t.Events.Ledger(state, nil) // else the worker would seem to be cut off from it
+			t.Events.Ledger(state, nil) // otherwise the worker would look disconnected from the ledger
 			_ = task.Sleep(life.Drain, t.Timing.Pass)
 			continue
 		}

@@ -11,18 +11,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// discovery is what a run with Once waits for besides tables, none of which is called so.
+// discovery is the name under which a run with Once waits for the search for tables. No table has
+// this name.
 const discovery = ""
 
-// joining lets the tables of patterns join.
+// joining makes the tables of patterns join.
 type joining struct {
-	*engine.Common // of no table
+	*engine.Common // belongs to no table
 	discover       func(ctx context.Context, followed func(source string) bool) (engine.Discovery, error)
 	every          time.Duration
-	alone          bool // no table is named
+	alone          bool // the configuration has only patterns
 	begin          func(engine.Spec)
-	joined         *engine.NameSet    // the tables that did
-	once           *engine.Completion // nil: it looks for ever
+	joined         *engine.NameSet    // tables that have joined
+	once           *engine.Completion // nil: the search never ends
 }
 
 func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joining {
@@ -32,8 +33,9 @@ func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joi
 	}
 }
 
-// unlessCutOver finds nothing while a cutover is under way: what shares a target with a table that
-// is cut over must not join meanwhile. Once it is done no table joins any more, with ErrCutOver.
+// unlessCutOver makes the search find nothing during a cutover, because a table that shares a
+// target with one that is being cut over must not join. After the cutover no table joins: the
+// search fails with ErrCutOver.
 func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (engine.Discovery, error)) func(context.Context, func(string) bool) (engine.Discovery, error) {
 	return func(ctx context.Context, followed func(string) bool) (engine.Discovery, error) {
 		switch c, err := ledger.Cutover(ctx); {
@@ -46,8 +48,8 @@ func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, fun
 	}
 }
 
-// join looks for tables, at once and then every DiscoverEvery, and begins to replicate those that
-// are new, until a drain begins. With Once it looks until nothing has failed.
+// join searches for tables, at once and then every DiscoverEvery, and starts to replicate new ones,
+// until a drain begins. With Once it searches until no part of a search has failed.
 func (j *joining) join(life engine.Lifecycle) error {
 	for !life.Draining() {
 		err := j.Retry(life, "look for tables", func(context.Context) error { return j.admit(life) })
@@ -66,8 +68,8 @@ func (j *joining) join(life engine.Lifecycle) error {
 	return nil
 }
 
-// admit looks for tables one time. What was found joins, or is suspended, even if others could not
-// be looked at: it neither waits for them nor is lost with their error.
+// admit searches for tables once. Tables that were found join or are suspended at once, even if
+// others could not be checked and the search fails.
 func (j *joining) admit(life engine.Lifecycle) error {
 	j.tick()
 	found, failed := j.discover(life.Work, j.joined.Has)
@@ -83,7 +85,7 @@ func (j *joining) admit(life engine.Lifecycle) error {
 	}
 	for _, r := range found.Refused {
 		if j.joined.Has(r.Table) {
-			continue // it has a coordinator, who looks for himself
+			continue // its coordinator checks it
 		}
 		err := j.Retry(life, "suspend a table", func(ctx context.Context) error {
 			return engine.Suspend(ctx, j.Ledger, j.Events, r.Table, r.Reason)
@@ -95,11 +97,11 @@ func (j *joining) admit(life engine.Lifecycle) error {
 	return failed
 }
 
-// tickEvery is how often a worker that follows no table shows that it lives.
+// tickEvery is how often a worker that follows no table signals that it is alive.
 const tickEvery = 20 * time.Second
 
-// rest waits until tables are looked for again. Meanwhile there may be no table whose loop shows
-// that the process lives.
+// rest waits until the next search. Meanwhile there may be no table whose loop signals that the
+// process is alive.
 func (j *joining) rest(drain context.Context) {
 	until := task.Mono(drain) + j.every
 	for left := j.every; left > 0; left = until - task.Mono(drain) {
@@ -110,8 +112,8 @@ func (j *joining) rest(drain context.Context) {
 	}
 }
 
-// tick tells that the process lives, unless there are tables whose loops do: it must be seen if
-// those stand.
+// tick signals that the process is alive, unless there are tables: if their loops stop, that must
+// show.
 func (j *joining) tick() {
 	if j.alone && j.joined.Empty() {
 		j.Events.Tick()

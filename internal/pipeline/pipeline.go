@@ -1,7 +1,7 @@
-// Package pipeline decides which loops run for each table. The work on a table has these parts,
-// each made of what the table's loops share (engine.Table): the assigner leases shards, a follower
-// works under each lease, the loader and the verifier take parts of loads and verifies, and under
-// the lease of the coordinator the reconciler and the conductor work.
+// Package pipeline decides which loops run for each table. All loops of a table share an
+// engine.Table. The assigner leases shards, and a follower works under each lease. The loader and
+// the verifier lease parts of loads and verifies. Under the coordinator lease, the reconciler and
+// the conductor work.
 package pipeline
 
 import (
@@ -13,10 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages that were
-// read are written and committed and leases are released, within Timing.Grace. It returns nil after
-// a clean stop, and with Once when everything is drained. Any other return is an error that no
-// repeat mends.
+// Run replicates the tables until ctx ends, which is a clean stop: within Timing.Grace it ends
+// reads, writes and commits pages that were read, and releases leases. It returns nil after a clean
+// stop, and with Once when everything is drained. Any other return is an error that no retry fixes.
 func Run(ctx context.Context, o engine.Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
@@ -59,7 +58,7 @@ func Run(ctx context.Context, o engine.Options) error {
 		return checkpoint.ErrCutOver
 	}
 	if ctx.Err() != nil && !engine.Fatal(err) {
-		// What was still waiting when the grace was over says so in the words of its client.
+		// A call that still waited at the end of the grace reports that in the words of its client.
 		// The next worker resumes from the last commit.
 		return nil
 	}

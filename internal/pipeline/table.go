@@ -20,8 +20,8 @@ type table struct {
 	admission   *stream.Admission
 	assigner    *follow.Assigner
 	loader      *load.Loader
-	verifier    *verify.Verifier // nil: this worker compares nothing
-	sampler     *verify.Sampler  // nil: nor what it has just applied
+	verifier    *verify.Verifier // nil: this worker runs no verifies
+	sampler     *verify.Sampler  // nil: no samples are compared
 	coordinator *coordinator
 }
 
@@ -48,7 +48,7 @@ func newTable(w *worker, spec engine.Spec) *table {
 // while it holds the coordinator lease, as its coordinator.
 func (t *table) run(life engine.Lifecycle) error {
 	err := t.Retry(life, "check the source", func(ctx context.Context) error {
-		t.Events.Tick() // an outage is nothing that a restart of this process would fix
+		t.Events.Tick() // a restart of this process would not fix an outage
 		defer t.Events.Tick()
 		return t.SameSource(ctx)
 	})

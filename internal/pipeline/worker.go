@@ -15,16 +15,16 @@ import (
 // worker follows the tables of this process.
 type worker struct {
 	*engine.Worker
-	room *follow.SettleRoom // for pages that are to be settled
+	room *follow.SettleRoom // for pages that wait to be settled
 	sums verify.SumSlots    // for parts of verifies
-	over atomic.Bool        // a table is cut over for good
+	over atomic.Bool        // a table is cut over
 }
 
 func newWorker(o *engine.Options, halt context.CancelCauseFunc) *worker {
 	return &worker{Worker: engine.NewWorker(o, halt), room: follow.NewSettleRoom(cmp.Or(o.SettleBytes, engine.SettleBytes))}
 }
 
-// follow lets the tables be followed until a drain begins, or, with Once, until all are drained.
+// follow follows the tables until a drain begins, or, with Once, until all are drained.
 func (w *worker) follow(life engine.Lifecycle) error {
 	tables := task.NewGroup(life.Work, 0)
 	joined := &engine.NameSet{Names: map[string]bool{}}
@@ -38,7 +38,7 @@ func (w *worker) follow(life engine.Lifecycle) error {
 		})
 	}
 	if w.Discover != nil {
-		w.Completion.Await(discovery, new(task.Wakeup)) // which comes before all tables, or those that are there might be drained without the others
+		w.Completion.Await(discovery, new(task.Wakeup)) // awaited before all tables: otherwise the known ones might be drained without the others
 	}
 	for _, spec := range w.Tables {
 		begin(spec)

@@ -7,15 +7,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// Addition is what an identity needs besides, of which the configuration does not report whether it
-// applies: that rests on keys, and on flags of commands.
+// Addition is a permission that an identity may need in addition. The configuration does not show
+// whether it does, because that depends on keys and on flags of commands.
 type Addition struct {
 	When    string
 	Actions []string
-	On      string // the resource, with names in capitals in place of what is not known
+	On      string // the resource, with names in capitals for unknown parts
 }
 
-// WithKeys is the policy, and the use of the keys that encrypt its tables.
+// WithKeys returns the policy with the permission to use the keys that encrypt its tables.
 func (p Policy) WithKeys(keys []string) Policy {
 	if len(keys) == 0 {
 		return p
@@ -24,7 +24,7 @@ func (p Policy) WithKeys(keys []string) Policy {
 	return p
 }
 
-// AWSAdditions are those of the identity that reads DynamoDB.
+// AWSAdditions returns the additions of the identity that reads DynamoDB.
 func AWSAdditions(cfg *config.Config, region string) []Addition {
 	table := tableARN(cfg.Source.RoleARN, region, "TABLE")
 	key := strings.Replace(strings.Replace(table, ":dynamodb:", ":kms:", 1), ":table/TABLE", ":key/KEY_ID", 1)
@@ -48,8 +48,8 @@ func AWSAdditions(cfg *config.Config, region string) []Addition {
 		Addition{byExport, permissions([]string{"dynamodb"}, Importing), table + "/export/*"},
 		Addition{byExport, permissions([]string{"s3"}, Importing), read},
 		Addition{byExport + encrypted, decrypt, key},
-		Addition{byRequest + ", besides those", request, table},
-		Addition{byRequest + ", besides those", write, bucketARN(table, "BUCKET/*")},
+		Addition{byRequest + ", in addition", request, table},
+		Addition{byRequest + ", in addition", write, bucketARN(table, "BUCKET/*")},
 		Addition{byRequest + encrypted, permissions([]string{"kms"}, Encrypting), key})
 }
 
@@ -63,8 +63,8 @@ func copiesFromS3(cfg *config.Config) bool {
 	return false
 }
 
-// foldersOf are the addresses of the folders that the configuration names, of tables of patterns
-// with * for what is not known.
+// foldersOf returns the folders that the configuration names, with * for the unknown parts of
+// patterns.
 func foldersOf(cfg *config.Config) (addresses []string) {
 	for _, t := range cfg.Tables {
 		t.From = t.Glob()

@@ -24,8 +24,9 @@ type Statement struct {
 	Resource []string
 }
 
-// AWS is what the identity that reads DynamoDB needs: a worker's and a plan's needs are the same. Region is that of the source;
-// empty stands for any. The account is that of source.role_arn, or any: a table is in the account of the identity that reads it.
+// AWS returns the policy of the identity that reads DynamoDB: a worker and a plan need the same.
+// Region is the source's; empty stands for any. The account is the account of source.role_arn, or
+// any: a table is in the account of the identity that reads it.
 func AWS(cfg *config.Config, region string) Policy {
 	var tables, streams, expiring []string
 	for _, t := range cfg.Tables {
@@ -41,7 +42,8 @@ func AWS(cfg *config.Config, region string) Policy {
 		{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
 	}
 	if cfg.Cutover.Hooks.Given() {
-		// Of keys that the ledger knows: they are never taken for data, and are removed again.
+		// Canaries have keys that the ledger knows: they are never taken for data, and are removed
+		// again.
 		statements = append(statements, Statement{"WriteCanaries", "Allow", permissions([]string{"dynamodb"}, CuttingOver), tables})
 	}
 	statements = append(statements, importing(cfg, region)...)
@@ -49,14 +51,14 @@ func AWS(cfg *config.Config, region string) Policy {
 		statements = append(statements, Statement{"ReadExpiry", "Allow", permissions([]string{"dynamodb"}, Expiring), expiring})
 	}
 	if cfg.HasPatterns() {
-		// The action knows no resources: who may list tables sees the names of all.
+		// The action has no resources: an identity that may list tables sees the names of all.
 		statements = append(statements, Statement{"FindTables", "Allow", permissions([]string{"dynamodb"}, Finding), []string{"*"}})
 	}
 	return document(statements...)
 }
 
-// importing is what the exports take that the configuration names: to read them, and to prove that
-// they are whole.
+// importing returns the statements for the exports that the configuration names: to read them, and
+// to prove that they are whole.
 func importing(cfg *config.Config, region string) (statements []Statement) {
 	var objects, exports []string
 	for _, t := range cfg.Tables {
@@ -82,13 +84,13 @@ func importing(cfg *config.Config, region string) (statements []Statement) {
 	return statements
 }
 
-// bucketARN is the name of a bucket, or of objects in it, in the partition of a table.
+// bucketARN returns the ARN of a bucket, or of objects in it, in the partition of a table.
 func bucketARN(table, name string) string {
 	return strings.Join([]string{"arn", strings.Split(table, ":")[1], "s3", "", "", name}, ":")
 }
 
-// AssumeRole is what the identity that assumes source.role_arn needs besides, and that role's trust in it; false if no role is
-// assumed.
+// AssumeRole returns the additional policy of the identity that assumes source.role_arn, which that
+// role must trust; false if no role is assumed.
 func AssumeRole(cfg *config.Config) (Policy, bool) {
 	if cfg.Source.RoleARN == "" {
 		return Policy{}, false
@@ -100,8 +102,9 @@ func document(statements ...Statement) Policy {
 	return Policy{Version: "2012-10-17", Statement: statements}
 }
 
-// tableARN is arn:PARTITION:dynamodb:REGION:ACCOUNT:table/NAME, with * for what is not known.
-// Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html
+// tableARN returns arn:PARTITION:dynamodb:REGION:ACCOUNT:table/NAME, with * for unknown parts.
+// Source:
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html
 func tableARN(role, region, table string) string {
 	partition, account := awshost.Partition(region), "*"
 	if parts := strings.SplitN(role, ":", 6); len(parts) == 6 { // arn:PARTITION:iam::ACCOUNT:role/NAME

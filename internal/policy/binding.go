@@ -8,22 +8,23 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// Predefined is a role of Google's, what of it is needed, and for which keys of the configuration.
+// Predefined is a predefined role of Google Cloud, the permissions needed of it, and the
+// configuration keys that need it.
 type Predefined struct {
 	Name        string
 	Permissions []string
 	For         string
-	Member      string // who gets it; "" for the identity of the process
+	Member      string // the member that gets it; "" for the identity of the process
 	On          Resource
 }
 
-// Resource is what a role is granted on: the project, where its kind is "".
+// Resource is the resource on which a role is granted; the project if its kind is "".
 type Resource struct {
 	Kind ResourceKind
-	Name string // of topics and subscriptions the whole name, projects/PROJECT/topics/TOPIC
+	Name string // for topics and subscriptions the full name, projects/PROJECT/topics/TOPIC
 }
 
-// ResourceKind is how gcloud calls a kind of resources.
+// ResourceKind is gcloud's name for a kind of resources.
 type ResourceKind string
 
 // The kinds of resources on which roles are granted.
@@ -33,17 +34,18 @@ const (
 	subscriptionKind ResourceKind = "pubsub subscriptions"
 )
 
-// processMember is the identity of the process, and forwardingMember that with which Pub/Sub moves
-// messages of a subscription to its dead-letter topic: the service agent of the subscription's
-// project. It needs to publish there, and to acknowledge here.
-// Source: https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
+// processMember is the identity of the process. forwardingMember is the identity with which Pub/Sub
+// moves messages of a subscription to its dead-letter topic: the service agent of the
+// subscription's project. It needs to publish to that topic, and to acknowledge in the
+// subscription. Source:
+// https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
 const (
 	processMember    = "serviceAccount:EMAIL"
 	forwardingMember = "serviceAccount:service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com"
 	deadLetterTopic  = "DEAD_LETTER_TOPIC"
 )
 
-// granted is the command that grants the role.
+// granted returns the command that grants the role.
 func (p Predefined) granted(project string) string {
 	member := p.Member
 	if member == "" {
@@ -59,7 +61,7 @@ func (p Predefined) granted(project string) string {
 	return command + " add-iam-policy-binding " + name + " --member=" + member + " --role=" + p.Name
 }
 
-// bindings are roles on resources, each once: what several keys need is said in one of them.
+// bindings are roles on resources, each once: if several keys need one, it names them together.
 type bindings []Predefined
 
 func (b *bindings) add(p Predefined) {
@@ -77,8 +79,8 @@ func (b *bindings) add(p Predefined) {
 	*b = append(*b, p)
 }
 
-// topic and subscription add a role of Pub/Sub on a resource that a key names; nothing if it names
-// none.
+// topic and subscription add a role of Pub/Sub on the resource that a key names; nothing if it
+// names none.
 func (b *bindings) topic(role, key, name, permission string) {
 	b.onResource(role, key, Resource{topicKind, name}, permission)
 }
@@ -93,8 +95,9 @@ func (b *bindings) onResource(role, key string, on Resource, permission string) 
 	}
 }
 
-// looking are the roles besides the instance's of whoever looks at what the configuration names, as
-// `plan` and a worker do: time series, topics and buckets belong to no instance.
+// looking returns the roles, in addition to the role on the instance, that `plan` and a worker need
+// to read what the configuration names: time series, topics and buckets do not belong to an
+// instance.
 func looking(cfg *config.Config) bindings {
 	var out bindings
 	if cfg.Backfill.PauseAboveTargetCPU != "" {
@@ -119,8 +122,8 @@ func looking(cfg *config.Config) bindings {
 	return out
 }
 
-// besides are the roles of a worker besides the instance's, and those of Pub/Sub itself without
-// which a dead letter stays empty.
+// besides returns the roles of a worker in addition to the role on the instance, and the roles that
+// Pub/Sub itself needs to fill a dead-letter topic.
 func besides(cfg *config.Config) []Predefined {
 	out := looking(cfg)
 	const publisher, subscriber = "roles/pubsub.publisher", "roles/pubsub.subscriber"

@@ -17,12 +17,13 @@ type Role struct {
 	Description         string   `json:"description"`
 	Stage               string   `json:"stage"`
 	IncludedPermissions []string `json:"includedPermissions"`
-	// Besides are Google's own roles that are granted in the project, where the instance's role cannot give what is needed.
+	// Besides are predefined roles that are granted in the project, if the role on the instance
+	// cannot include the permission.
 	Besides []Predefined `json:"-"`
 }
 
-// GoogleAdditions are what the identity of `run` needs besides for flags of commands, and Pub/Sub
-// itself for a dead letter of which the configuration does not tell.
+// GoogleAdditions returns the permissions that the identity of `run` needs for flags of commands,
+// and those that Pub/Sub itself needs for a dead-letter topic that the configuration does not show.
 func GoogleAdditions(cfg *config.Config) []Addition {
 	var additions []Addition
 	if cfg.Backfill.PauseAboveTargetCPU == "" {
@@ -38,14 +39,14 @@ func GoogleAdditions(cfg *config.Config) []Addition {
 	return additions
 }
 
-// GoogleWorker is what the identity of `run` needs.
+// GoogleWorker returns the role of the identity of `run`.
 func GoogleWorker(cfg *config.Config) Role {
 	return Role{"replicator", "replicator", "Copies DynamoDB tables to Bigtable: reads and writes rows, its own state and its own column families.", "GA",
 		permissions([]string{"bigtable"}, runUses(cfg)...), besides(cfg)}
 }
 
-// GooglePlanner is what whoever runs `plan --apply` needs: what a worker needs, what only plan looks at, and the creation of all
-// that may be missing.
+// GooglePlanner returns the role for `plan --apply`: the permissions of a worker, those that only
+// plan reads with, and the creation of everything that may be missing.
 func GooglePlanner(cfg *config.Config) Role {
 	uses := []Use{Always, Creating, Planning, Applying}
 	if cfg.Target.View != "" {
@@ -55,8 +56,8 @@ func GooglePlanner(cfg *config.Config) Role {
 		permissions([]string{"bigtable"}, uses...), looking(cfg)}
 }
 
-// GoogleFinalizer is what whoever runs `finalize` needs: what a worker needs, and the removal of the
-// view.
+// GoogleFinalizer returns the role for `finalize`: the permissions of a worker, and the removal of
+// the view.
 func GoogleFinalizer(cfg *config.Config) Role {
 	uses := []Use{Always}
 	if cfg.Target.View != "" {
@@ -65,8 +66,8 @@ func GoogleFinalizer(cfg *config.Config) Role {
 	return Role{"replicatorFinalize", "replicator finalize", "Removes replicator's metadata from Bigtable tables after a cutover.", "GA", permissions([]string{"bigtable"}, uses...), nil}
 }
 
-// GoogleFailover is what whoever runs `failover` needs: what a worker needs, and to see what clusters
-// there are and how far they have copied.
+// GoogleFailover returns the role for `failover`: the permissions of a worker, and to read the
+// clusters and the progress of their replication.
 func GoogleFailover() Role {
 	return Role{"replicatorFailover", "replicator failover", "Continues a copy of DynamoDB tables to Bigtable in another cluster.", "GA",
 		append(permissions([]string{"bigtable"}, Always, FailingOver), "bigtable.clusters.list"), nil}
@@ -89,7 +90,7 @@ func (r Role) Write(w io.Writer, project, instance string) error {
 	return err
 }
 
-// Lacking returns the permissions of the role that are not among those that an identity has.
+// Lacking returns the permissions of the role that an identity does not have.
 func (r Role) Lacking(has []string) []string {
 	var out []string
 	for _, p := range r.IncludedPermissions {

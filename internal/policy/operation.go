@@ -1,6 +1,6 @@
-// Package policy lists every API operation used; writes least privileges. A test walks the code for
-// the calls that it makes and fails if an operation is missing here or not used there, so that
-// neither document can fall behind.
+// Package policy lists every API operation used; writes least privileges. A test searches the code
+// for calls. It fails if an operation is missing here or not used in the code, so both documents
+// stay up to date.
 package policy
 
 import (
@@ -12,12 +12,12 @@ import (
 // Operation is a request that the program can send.
 type Operation struct {
 	// Service is "dynamodb", "dynamodbstreams", "s3", "sts", "kms", "bigtable", "pubsub", "storage"
-	// or "monitoring"; Name is the operation as the service's reference calls it. Those of kms are
-	// sent by DynamoDB and S3, in the caller's name.
+	// or "monitoring"; Name is the operation's name in the service's reference. DynamoDB and S3
+	// send the operations of kms in the caller's name.
 	Service, Name string
-	// Permissions are what it takes; none if it needs none.
+	// Permissions are the required permissions; none if it needs none.
 	Permissions []string
-	// Use says when it is sent.
+	// Use says when the program sends it.
 	Use Use
 }
 
@@ -26,21 +26,21 @@ type Use uint8
 
 // The uses.
 const (
-	Always      Use = iota // by `run`, whatever the configuration
+	Always      Use = iota // by `run`, with any configuration
 	Creating               // by `run`, with target.create_missing
 	Viewing                // by `run`, with target.view
 	MakeView               // by `run`, with target.view and target.create_missing
 	Finding                // with a pattern of tables, and by `init`
 	Assuming               // with source.role_arn, by the identity that assumes the role
-	Planning               // by `plan` alone
-	Applying               // by `plan --apply` alone
+	Planning               // only by `plan`
+	Applying               // only by `plan --apply`
 	Watching               // by `run` and `plan`, with backfill.pause_above_target_cpu
-	Relaying               // by `relay`, and where changes are applied from its topic
+	Relaying               // by `relay`, and if changes are applied from its topic
 	FromTopic              // by `run --from pubsub`
 	CuttingOver            // by the process that drives a cutover, with cutover.hooks
 	Finalizing             // by `finalize`
 	Importing              // by `run` and `backfill start`, for exports
-	Exporting              // by `run`, for an export that `backfill start --request-export` wishes for
+	Exporting              // by `run`, for an export that `backfill start --request-export` requests
 	FailingOver            // by `failover`
 	Recovering             // by `plan` and `backfill start --request-export`
 	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
@@ -48,7 +48,7 @@ const (
 	Encrypting             // by `run`, for an export into such a bucket
 )
 
-// String says when, for the reference.
+// String returns the use in words, for the reference.
 func (u Use) String() string { return useTexts[u] }
 
 var useTexts = [...]string{
@@ -74,11 +74,12 @@ var useTexts = [...]string{
 	Encrypting:  "`run`, for `backfill start --request-export` into a bucket that a customer managed key encrypts",
 }
 
-// operations are all that the program can send. Sources: for AWS the service authorization reference
-// (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html), in which the operations of streams have
-// the prefix dynamodb too; for Google the permissions of the Bigtable roles
-// (cloud.google.com/iam/docs/roles-permissions/bigtable, .../monitoring). That CheckAndMutateRow takes mutateRows is what that page's roles
-// imply, it names no permission of its own.
+// operations lists every operation that the program can send. Sources: for AWS the service
+// authorization reference
+// (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html), in which
+// the operations of streams also have the prefix dynamodb; for Google the permissions of the
+// Bigtable roles (cloud.google.com/iam/docs/roles-permissions/bigtable, .../monitoring). That
+// page's roles imply that CheckAndMutateRow needs mutateRows; it names no permission of its own.
 var operations = []Operation{
 	{"dynamodb", "DescribeTable", []string{"dynamodb:DescribeTable"}, Always},
 	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Finding},
@@ -88,22 +89,22 @@ var operations = []Operation{
 	{"dynamodb", "DeleteItem", []string{"dynamodb:DeleteItem"}, CuttingOver},
 	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
 	{"dynamodb", "DescribeContinuousBackups", []string{"dynamodb:DescribeContinuousBackups"}, Recovering},
-	// DynamoDB writes the objects with the rights of who asks.
-	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
+	// DynamoDB writes the objects with the caller's rights. Source:
+	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
 	{"dynamodb", "ExportTableToPointInTime", []string{"dynamodb:ExportTableToPointInTime", "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"}, Exporting},
 	{"dynamodb", "DescribeExport", []string{"dynamodb:DescribeExport"}, Importing},
-	// Without s3:ListBucket an object that does not exist is answered as one that is denied; so is
-	// it without storage.objects.list.
-	// Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html and
-	// https://cloud.google.com/storage/docs/json_api/v1/status-codes
+	// Without s3:ListBucket or storage.objects.list, the service answers for a missing object as
+	// for a denied one. Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+	// and https://cloud.google.com/storage/docs/json_api/v1/status-codes
 	{"s3", "GetObject", []string{"s3:GetObject", "s3:ListBucket"}, Importing},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},
 	{"sts", "AssumeRole", []string{"sts:AssumeRole"}, Assuming},
-	// DynamoDB and S3 decrypt with a customer managed key in the name of who reads. That to use a
-	// key takes to see it is as the AWS CDK grants it. An upload in parts takes both.
-	// Sources: https://docs.aws.amazon.com/kms/latest/developerguide/services-dynamodb.html and
+	// DynamoDB and S3 decrypt with a customer managed key in the reader's name. The use of a key
+	// also needs the permission to describe it, as the AWS CDK grants it. A multipart upload needs
+	// both permissions. Sources:
+	// https://docs.aws.amazon.com/kms/latest/developerguide/services-dynamodb.html and
 	// https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 	{"kms", "Decrypt", []string{"kms:Decrypt", "kms:DescribeKey"}, Decrypting},
 	{"kms", "GenerateDataKey", []string{"kms:GenerateDataKey"}, Encrypting},
@@ -115,11 +116,11 @@ var operations = []Operation{
 	{"bigtable", "GetAppProfile", []string{"bigtable.appProfiles.get"}, Always},
 	{"bigtable", "GetTable", []string{"bigtable.tables.get"}, Always},
 	{"bigtable", "CreateTable", []string{"bigtable.tables.create"}, Creating},
-	{"bigtable", "ModifyColumnFamilies", []string{FencePermission}, Always}, // of the fence, whatever else may be created
+	{"bigtable", "ModifyColumnFamilies", []string{FencePermission}, Always}, // for the fence, regardless of target.create_missing
 	{"bigtable", "GetAuthorizedView", []string{"bigtable.authorizedViews.get"}, Viewing},
 	{"bigtable", "CreateAuthorizedView", []string{"bigtable.authorizedViews.create"}, MakeView},
 	{"bigtable", "DeleteAuthorizedView", []string{"bigtable.authorizedViews.delete"}, Finalizing},
-	{"bigtable", "TestIamPermissions", nil, Planning}, // everybody may ask what he may
+	{"bigtable", "TestIamPermissions", nil, Planning}, // any identity may ask for its own permissions
 	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
 	{"bigtable", "GenerateConsistencyToken", []string{"bigtable.tables.generateConsistencyToken"}, FailingOver},
 	{"bigtable", "CheckConsistency", []string{"bigtable.tables.checkConsistency"}, FailingOver},
@@ -137,14 +138,15 @@ var operations = []Operation{
 	{"monitoring", "ListTimeSeries", []string{"monitoring.timeSeries.list"}, Watching},
 }
 
-// FencePermission is what the fence takes. Without it a run goes on, and late writes are not
-// refused.
+// FencePermission is the permission that the fence needs. Without it a run continues, and late
+// writes are not rejected.
 const FencePermission = "bigtable.tables.update"
 
 // Operations returns all operations that the program can send.
 func Operations() []Operation { return slices.Clone(operations) }
 
-// permissions are what the operations of these uses take, sorted, of one cloud's services.
+// permissions returns the sorted permissions that the operations of these uses need, for one
+// cloud's services.
 func permissions(services []string, uses ...Use) []string {
 	var out []string
 	for _, o := range operations {
@@ -156,7 +158,7 @@ func permissions(services []string, uses ...Use) []string {
 	return slices.Compact(out)
 }
 
-// runUses are the uses of a worker under a configuration.
+// runUses returns the uses of a worker under a configuration.
 func runUses(cfg *config.Config) []Use {
 	uses := []Use{Always}
 	if cfg.Target.CreateMissing {

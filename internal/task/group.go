@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Group runs tasks that belong together: the first error cancels the others, and Wait returns only when all are gone. It
-// is errgroup.Group on this seam.
+// Group runs related tasks: the first error cancels the others, and Wait returns only when all have
+// ended. It is errgroup.Group on this runtime seam.
 type Group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -15,11 +15,11 @@ type Group struct {
 	mu      sync.Mutex
 	running int
 	err     error
-	idle    Event // set when running falls to zero; nil while nobody waits
+	idle    Event // set when running falls to zero; nil without a waiter
 
 	reuses bool
 	over   bool          // Wait has returned
-	spare  []chan func() // of goroutines that are done with a task and wait for another
+	spare  []chan func() // of goroutines that have finished a task and wait for another
 }
 
 // NewGroup returns a group whose tasks get a context that ends with the first error, with ctx, or when Wait returns. A
@@ -33,18 +33,20 @@ func NewGroup(ctx context.Context, limit int) *Group {
 	return g
 }
 
-// NewCrew returns a Group for very many small tasks. A goroutine that is done with one takes up the next: the stacks that calls
-// over the network need are grown once, and not by each task. That is a matter of plain Go alone; what runs when is as in any group.
+// NewCrew returns a Group for very many small tasks. A goroutine that has finished a task takes the
+// next one, so the stacks that network calls need grow only once. This concerns only plain Go; the
+// order of tasks is as in any group.
 func NewCrew(ctx context.Context) *Group {
 	g := NewGroup(ctx, 0)
 	_, g.reuses = from(ctx).(plain)
 	return g
 }
 
-// Context is what the group's tasks run under.
+// Context returns the context of the group's tasks.
 func (g *Group) Context() context.Context { return g.ctx }
 
-// Go starts f as soon as the limit allows. When the group has ended meanwhile, f does not start: the group's error says why.
+// Go starts f as soon as the limit allows. If the group ends before, f does not start: the group's
+// error says why.
 func (g *Group) Go(name string, f func(ctx context.Context) error) {
 	if g.slots != nil {
 		if err := g.slots.Acquire(g.ctx, 1); err != nil {
@@ -102,7 +104,7 @@ func (g *Group) work(run func()) {
 	}
 }
 
-// Fail ends the group as a task of it that returned err would.
+// Fail ends the group as if one of its tasks had returned err.
 func (g *Group) Fail(err error) { g.fail(err) }
 
 func (g *Group) fail(err error) {
@@ -121,7 +123,8 @@ func (g *Group) Wait() error {
 		g.idle = NewEvent(g.ctx)
 		idle := g.idle
 		g.mu.Unlock()
-		// Not the group's own context: a task that is being cancelled still has to be waited for.
+		// Not the group's own context, because tasks that are being cancelled must still be waited
+		// for.
 		_ = idle.Wait(context.WithoutCancel(g.ctx))
 		g.mu.Lock()
 	}

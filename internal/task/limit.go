@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Limit is a weighted semaphore that serves waiters in the order they came, so that a large claim is not starved by small
-// ones. With a size of one it is a mutex that may be held across waits.
+// Limit is a weighted semaphore that serves waiters in order of arrival, so small claims do not
+// starve a large one. With a size of one it is a mutex that may be held across waits.
 type Limit struct {
 	mu      sync.Mutex
 	size    int64
@@ -28,11 +28,12 @@ func NewLimit(size int64) *Limit {
 	return &Limit{size: size}
 }
 
-// clamp lets a claim above the whole size through alone instead of never. The mutex is held.
+// clamp reduces a claim above the whole size, so that it runs alone instead of never. The mutex is
+// held.
 func (l *Limit) clamp(n int64) int64 { return min(max(n, 1), l.size) }
 
-// Acquire waits until n units are free and takes them, or returns the context's cause with nothing taken. A claim larger
-// than the limit waits for all of it.
+// Acquire waits until n units are free and takes them, or takes nothing and returns the context's
+// cause. A claim larger than the limit waits for the whole limit.
 func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -55,7 +56,8 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.given {
-		// Granted in the same moment as the context ended: hand it back, the caller will not use it.
+		// Granted at the moment when the context ended: give it back, because the caller will not
+		// use it.
 		l.used -= n
 	} else {
 		for i, w := range l.waiters {
@@ -69,7 +71,7 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	return err
 }
 
-// TryAcquire takes n units if they are free and nobody waits for any, and reports whether it did.
+// TryAcquire takes n units if they are free and no other claim waits, and reports whether it did.
 func (l *Limit) TryAcquire(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,8 +83,9 @@ func (l *Limit) TryAcquire(n int64) bool {
 	return true
 }
 
-// Resize changes the size, which must be positive. What is taken already stays taken. Who claims more than one unit at a time must
-// not use it: a claim is clamped by the size of the moment.
+// Resize changes the size, which must be positive. Units that are taken stay taken. Callers that
+// claim more than one unit at a time must not use it, because a claim is clamped to the current
+// size.
 func (l *Limit) Resize(size int64) {
 	if size <= 0 {
 		panic("task: a limit must be positive")
@@ -93,14 +96,14 @@ func (l *Limit) Resize(size int64) {
 	l.grant()
 }
 
-// Awaited reports whether somebody waits for units.
+// Awaited reports whether a claim waits for units.
 func (l *Limit) Awaited() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiters) > 0
 }
 
-// Release gives n units back, clamped as Acquire clamps them.
+// Release returns n units, clamped as Acquire clamps them.
 func (l *Limit) Release(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

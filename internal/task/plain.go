@@ -10,7 +10,7 @@ import (
 // plain is ordinary Go: goroutines, timers, channels.
 type plain struct{}
 
-// started anchors Mono: time.Since uses the monotonic reading it carries.
+// started is the origin of Mono: time.Since uses its monotonic reading.
 var started = time.Now()
 
 func (plain) Now() time.Time        { return time.Now() }
@@ -23,7 +23,7 @@ func (plain) Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
 	}
-	var other <-chan struct{} // nil never ends a wait
+	var other <-chan struct{} // a nil channel never ends a wait
 	if e, ok := ctx.(either); ok {
 		other = e.other.Done()
 	}

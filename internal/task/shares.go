@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// Shares is a Limit that several names use beside each other. Whoever is slow to release must not hold everything: once there is more than one
-// name, each may claim more only while it holds less than shareOfFree times what is free. So a part always stays for a name that holds little,
-// and one that is alone at work still gets almost all.
+// Shares is a Limit that several names share. A name that releases slowly must not hold everything:
+// once there is more than one name, each may claim more only while it holds less than shareOfFree
+// times the free units. So some units always stay free for a name that holds few, and a name that
+// works alone still gets almost all.
 type Shares struct {
 	mu      sync.Mutex
 	size    int64
 	used    int64
-	held    map[string]int64 // by every name that ever claimed
+	held    map[string]int64 // by every name that has ever claimed
 	waiters []*share
 }
 
@@ -22,7 +23,8 @@ type share struct {
 	claim
 }
 
-// shareOfFree leaves a ninth of the whole to others when one name takes all it may, a seventeenth when two do.
+// shareOfFree leaves a ninth of the whole to others if one name takes all it may, a seventeenth if
+// two do.
 const shareOfFree = 8
 
 // NewShares returns shares of a whole of the given size, which must be positive.
@@ -33,17 +35,18 @@ func NewShares(size int64) *Shares {
 	return &Shares{size: size, held: map[string]int64{}}
 }
 
-// clamp lets a claim above the whole size through alone instead of never.
+// clamp reduces a claim above the whole size, so that it runs alone instead of never.
 func (s *Shares) clamp(n int64) int64 { return min(max(n, 1), s.size) }
 
-// Acquire waits until the name may have n units more and takes them, or returns the context's cause with nothing taken.
+// Acquire waits until the name may have n more units and takes them, or takes nothing and returns
+// the context's cause.
 func (s *Shares) Acquire(ctx context.Context, name string, n int64) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	c := &share{name, claim{n: s.clamp(n)}}
 	s.mu.Lock()
-	s.held[name] += 0 // from now on there is one of this name
+	s.held[name] += 0 // registers the name
 	s.waiters = append(s.waiters, c)
 	s.grant()
 	if c.given {
@@ -60,7 +63,8 @@ func (s *Shares) Acquire(ctx context.Context, name string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.given {
-		// Granted in the same moment as the context ended: hand it back, the caller will not use it.
+		// Granted at the moment when the context ended: give it back, because the caller will not
+		// use it.
 		s.give(name, -c.n)
 	} else {
 		s.waiters = slices.DeleteFunc(s.waiters, func(w *share) bool { return w == c })
@@ -69,7 +73,7 @@ func (s *Shares) Acquire(ctx context.Context, name string, n int64) error {
 	return err
 }
 
-// Release gives n units of the name back, clamped as Acquire clamps them.
+// Release returns n units of the name, clamped as Acquire clamps them.
 func (s *Shares) Release(name string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +89,9 @@ func (s *Shares) give(name string, n int64) {
 	s.held[name] += n
 }
 
-// grant serves the waiters in the order in which they came. It passes over those whose name holds enough, and keeps what is free for the first
-// of the others, so that a large claim is not starved by small ones. The mutex is held.
+// grant serves the waiters in order of arrival. It skips waiters whose name holds enough, and
+// reserves free units for the first of the others, so small claims do not starve a large one. The
+// mutex is held.
 func (s *Shares) grant() {
 	waiting := s.waiters[:0]
 	full := false

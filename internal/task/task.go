@@ -1,13 +1,15 @@
-// Package task is the runtime seam: time, randomness, concurrency. All that waits, times, draws a
-// random number or runs concurrently goes through it. It imports no other package of this module.
+// Package task is the runtime seam: time, randomness, concurrency. All waits, times, random numbers
+// and concurrency go through it. It imports no other package of this module.
 //
-// In production it is plain Go. In the simulation a cooperative scheduler takes its place: it runs one task at a time and
-// lets a seed choose who goes on at every wait, so that the very same loops run in both, repeatable byte for byte. That is
-// why the packages above it never write `go`, `select`, a channel operation, time.Now, time.Sleep, a timer,
-// context.WithTimeout or a draw from math/rand themselves; a test over their syntax trees holds them to it.
+// In production it is plain Go. In the simulation a cooperative scheduler replaces it. The
+// scheduler runs one task at a time, and a seed chooses which task continues at every wait. So the
+// same loops run in both, and a simulation repeats byte for byte. Therefore the packages above it
+// never write `go`, `select`, a channel operation, time.Now, time.Sleep, a timer,
+// context.WithTimeout or a draw from math/rand themselves. A test over their syntax trees checks
+// this.
 //
-// The runtime travels in the context, like a trace does: a task that was handed a context runs where that context came
-// from, and a simulated worker with a skewed clock is no more than a context with another runtime.
+// The runtime is carried in the context: a task uses the runtime of its context, and a simulated
+// worker with a skewed clock is just a context with another runtime.
 package task
 
 import (
@@ -16,15 +18,17 @@ import (
 	"time"
 )
 
-// Runtime is the world a task runs in. Production code does not call it; it calls the functions of this package.
+// Runtime is the environment of a task. Production code does not call it directly, but through the
+// functions of this package.
 type Runtime interface {
 	// Now is the wall clock. It may jump either way.
 	Now() time.Time
-	// Mono is the time passed since an arbitrary start, on a clock that never goes back and ignores changes of the wall clock.
+	// Mono is the time since an arbitrary start, on a clock that never goes back and ignores
+	// changes of the wall clock.
 	Mono() time.Duration
-	// Rand is uniform in [0, 1). It serves jitter, never identity.
+	// Rand returns a uniform number in [0, 1). It is for jitter, never for identity.
 	Rand() float64
-	// Go starts f as a task of its own.
+	// Go starts f as a new task.
 	Go(name string, f func())
 	// Sleep returns nil after d, or the context's cause as soon as it ends.
 	Sleep(ctx context.Context, d time.Duration) error
@@ -54,29 +58,29 @@ func from(ctx context.Context) Runtime {
 	return plain{}
 }
 
-// Now is the wall clock of this worker. It may jump; nothing that must be right may rest on it.
+// Now returns this worker's wall clock. It may jump; correctness must not depend on it.
 func Now(ctx context.Context) time.Time { return from(ctx).Now() }
 
-// Clock is Now for what is given no context, such as a handler of requests.
+// Clock returns Now for code without a context, such as a handler of requests.
 func Clock(ctx context.Context) func() time.Time { return from(ctx).Now }
 
-// Mono is the monotonic clock of this worker: only differences mean anything.
+// Mono returns this worker's monotonic clock: only differences have a meaning.
 func Mono(ctx context.Context) time.Duration { return from(ctx).Mono() }
 
-// Rand is uniform in [0, 1), for jitter.
+// Rand returns a uniform number in [0, 1), for jitter.
 func Rand(ctx context.Context) float64 { return from(ctx).Rand() }
 
-// Sleep waits for d, or returns the context's cause when it ends first. A d of zero or less still is a point where another
-// task may go on.
+// Sleep waits for d, or returns the context's cause if the context ends first. Even with a d of
+// zero or less, another task may run at this point.
 func Sleep(ctx context.Context, d time.Duration) error { return from(ctx).Sleep(ctx, d) }
 
-// SleepWithin is Sleep for a wait that two contexts may end; a says in which runtime.
+// SleepWithin is Sleep for a wait that two contexts may end; a determines the runtime.
 func SleepWithin(a, b context.Context, d time.Duration) error {
 	err := from(a).Sleep(either{a, b}, d)
 	return cmp.Or(err, context.Cause(a), context.Cause(b))
 }
 
-// either ends as soon as one of two contexts does. A runtime that waits for Done looks at both.
+// either ends as soon as one of two contexts does. A runtime that waits for Done checks both.
 type either struct {
 	context.Context
 	other context.Context

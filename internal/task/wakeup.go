@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Wakeup wakes one waiter before its time. A signal while nobody waits is kept for the next wait; more signals are one.
+// Wakeup wakes one waiter early. A signal without a waiter is kept for the next wait; several
+// signals count as one.
 type Wakeup struct {
 	mu        sync.Mutex
 	signalled bool
@@ -37,7 +38,7 @@ func (b *Wakeup) Wait(ctx context.Context, d time.Duration) error {
 
 	timed, cancel := WithTimeout(ctx, d)
 	defer cancel()
-	_ = event.Wait(timed) // a signal or the time: both end the wait well
+	_ = event.Wait(timed) // a signal and the end of the time are both a normal end
 	b.mu.Lock()
 	b.signalled, b.event = false, nil
 	b.mu.Unlock()
