@@ -16,27 +16,28 @@ const (
 	million     = 1_000_000
 )
 
-// longestCopy is the time beyond which a copy is too slow: the stream keeps changes for 24 hours, and what a copy does not need of
-// that is the margin for everything that goes wrong.
+// longestCopy is the time beyond which a copy is too slow: the stream keeps changes for 24 hours,
+// and the rest of that is the margin for failures.
 const longestCopy = 18 * time.Hour
 
-// Table is what is known of a source table.
+// Table is everything known about a source table.
 type Table struct {
 	Items, Bytes int64 // DynamoDB's own counts
 	// ReadCapacity is the provisioned capacity in read units a second; 0 if the table is billed per request.
 	ReadCapacity int64
-	// OpenShards is how many shards of the stream are read at present; 0 if it is not known.
+	// OpenShards is how many shards of the stream are currently read; 0 if unknown.
 	OpenShards int
-	// RowsPerSecond and ReadLimit, in read units a second, are the configured limits; 0 is none.
+	// RowsPerSecond and ReadLimit, in read units a second, are the configured limits; 0 means none.
 	RowsPerSecond, ReadLimit float64
-	// Published: changes go to a topic. Applied: they are pulled from it, too.
+	// Published: changes go to a topic. Applied: they are also pulled from it.
 	Published, Applied bool
-	// From names what is copied in place of a scan, of so many Files; 0 if the table is scanned.
-	// Outside tells that it does not lie in AWS.
+	// From names the source that is copied instead of a scan, and Files is its number of files; 0
+	// if the table is scanned. Outside says that it is not in AWS.
 	From    string
 	Files   int
 	Outside bool
-	// Share is the part of a worker and of the cluster that this table has while others are copied beside it; 0 is all.
+	// Share is this table's part of a worker and of the cluster while other tables are copied too;
+	// 0 means all.
 	Share float64
 }
 
@@ -47,7 +48,7 @@ func (t Table) share() float64 {
 	return t.Share
 }
 
-// Cluster is what is known of the target's cluster; Nodes is 0 if nothing is.
+// Cluster is everything known about the target's cluster; Nodes is 0 if it is unknown.
 type Cluster struct {
 	Nodes int
 	HDD   bool
@@ -60,10 +61,11 @@ type Copy struct {
 	Time          time.Duration // 0 if the table is empty
 }
 
-// TooSlow tells whether the copy takes so long that changes may leave the stream before they are read.
+// TooSlow reports whether the copy takes so long that changes may leave the stream before they are
+// read.
 func (c Copy) TooSlow() bool { return c.Time > longestCopy }
 
-// Copying estimates the copy of a table by one worker: the slowest of all that bounds it.
+// Copying estimates the copy of a table by one worker: the lowest of all bounds.
 func (p Prices) Copying(t Table, c Cluster) Copy {
 	out := Copy{RowsPerSecond: p.Rates["worker_rows"] * t.share(), LimitedBy: "one worker (assumed)"}
 	slower := func(rows float64, by string) {
@@ -88,7 +90,7 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 	return out
 }
 
-// guarded is how many rows a node takes in a second: each is read and written in one request.
+// guarded returns how many rows a second a node accepts: each is read and written in one request.
 func (p Prices) guarded(hdd bool) float64 {
 	kind := "ssd"
 	if hdd {
@@ -97,18 +99,18 @@ func (p Prices) guarded(hdd bool) float64 {
 	return 1 / (1/p.Rates[kind+"_reads"] + 1/p.Rates[kind+"_writes"])
 }
 
-// nodesFor is how many nodes take so many rows a second.
+// nodesFor returns how many nodes accept the given number of rows a second.
 func (p Prices) nodesFor(rowsPerSecond float64, hdd bool) int {
 	return max(1, int(math.Ceil(rowsPerSecond/p.guarded(hdd))))
 }
 
-// Line is one position of an estimate.
+// Line is one item of an estimate.
 type Line struct {
 	What     string  `json:"what"`
 	Quantity string  `json:"quantity"`
 	Amount   float64 `json:"amount"` // in the currency of the prices
 	Per      string  `json:"per"`    // once, day, month, million changes, idle shard-hour
-	Price    string  `json:"price"`  // the name of the unit price; empty where nothing is charged
+	Price    string  `json:"price"`  // the name of the unit price; empty if nothing is charged
 	Note     string  `json:"note,omitempty"`
 }
 
@@ -121,7 +123,8 @@ const (
 	perIdleShardHour  = "idle shard-hour"
 )
 
-// Estimate is what a table's migration costs, but for the nodes of the target, which all tables share: Nodes.
+// Estimate returns the cost of a table's migration, without the nodes of the target, which all
+// tables share: see Nodes.
 func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	copying := p.Copying(t, c)
 	lines := []Line{p.scan(t, copying)}
@@ -152,9 +155,9 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 		Amount: float64(t.Bytes) / gib * p.Prices[storage].Price, Per: month, Price: storage, Note: "before compression"})
 }
 
-// messages is what changes cost on their way through a topic.
+// messages returns the cost of changes through a topic.
 func (p Prices) messages(t Table) Line {
-	images := 2 * float64(t.Bytes) / math.Max(float64(t.Items), 1) // the new and the old one
+	images := 2 * float64(t.Bytes) / math.Max(float64(t.Items), 1) // the new and the old image
 	line := Line{What: "changes through Pub/Sub", Per: perMillionChanges, Price: "pubsub_tib", Note: "published; each subscription adds the same amount"}
 	bytes := million * (images*p.Rates["wire_factor"] + p.Rates["message_bytes"])
 	if t.Applied {
@@ -182,8 +185,8 @@ func (p Prices) scan(t Table, copying Copy) Line {
 	return line
 }
 
-// Spent is what a load has cost so far: the read units that the service counted, as of a table that is billed per request, and the
-// bytes of the items.
+// Spent returns the cost of a load so far: the read units that the service counted, priced as for a
+// table that is billed per request, and the bytes of the items.
 func (p Prices) Spent(units float64, bytes int64) []Line {
 	return []Line{
 		{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once, Price: "dynamodb_read_million",
@@ -192,7 +195,8 @@ func (p Prices) Spent(units float64, bytes int64) []Line {
 	}
 }
 
-// Export is what a full export of a table of so many bytes costs, by the service's own count.
+// Export returns the cost of a full export of a table with the given bytes, by the service's own
+// count.
 func (p Prices) Export(bytes int64) Line {
 	return Line{What: "export to S3", Quantity: size(float64(bytes)), Amount: float64(bytes) / gib * p.Prices["export_gb"].Price, Per: Once, Price: "export_gb"}
 }
@@ -203,7 +207,8 @@ func (p Prices) egress(t Table) Line {
 		Note: "over the Internet"}
 }
 
-// Nodes is what copies that run beside each other need beyond the nodes that are there. Bigtable bills a node for an hour at least.
+// Nodes returns the cost of nodes that parallel copies need beyond the existing ones. Bigtable
+// bills a node for at least an hour.
 func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	var (
 		rows    float64
@@ -239,7 +244,7 @@ type Total struct {
 // Totals sums lines by their periods, those that happen once first.
 func Totals(lines []Line) []Total {
 	var out []Total
-	for _, per := range []string{Once, day, month} { // what a million changes cost is no part of a sum
+	for _, per := range []string{Once, day, month} { // the cost of a million changes is not part of a sum
 		t := Total{Per: per}
 		for _, line := range lines {
 			if line.Per == per {
@@ -251,7 +256,7 @@ func Totals(lines []Line) []Total {
 	return out
 }
 
-// counted writes a rounded number with its noun.
+// counted formats a rounded number with its noun.
 func counted(n float64, noun string) string {
 	if n < 1000 {
 		return terminal.Plural(int(n), noun)
@@ -259,7 +264,7 @@ func counted(n float64, noun string) string {
 	return count(n) + " " + noun + "s"
 }
 
-// count writes a number with two significant digits and a unit.
+// count formats a number with two significant digits and a unit.
 func count(n float64) string {
 	for _, unit := range []struct {
 		size float64
@@ -272,7 +277,7 @@ func count(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// size writes a number of bytes with two significant digits.
+// size formats a number of bytes with two significant digits.
 func size(bytes float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	i := 0
@@ -282,5 +287,5 @@ func size(bytes float64) string {
 	return fmt.Sprintf("%.4g %s", Round(bytes), units[i])
 }
 
-// Size writes a number of bytes for people.
+// Size formats a number of bytes for people.
 func Size(bytes int64) string { return size(float64(bytes)) }

@@ -1,6 +1,6 @@
-// Package cost estimates the duration and the price of a migration. It is arithmetic over a dated
-// table of unit prices, and everything it says is an estimate: list prices of one region,
-// DynamoDB's own count of items, and rates that the vendors call approximate.
+// Package cost estimates the duration and the price of a migration. It calculates with a dated
+// table of unit prices. All results are estimates: from list prices of one region, DynamoDB's own
+// count of items, and rates that the vendors call approximate.
 package cost
 
 import (
@@ -21,13 +21,13 @@ import (
 //go:embed prices.yaml
 var builtin []byte
 
-// Price is a unit price and where it is from.
+// Price is a unit price and its source.
 type Price struct {
 	Price  float64 `yaml:"price" json:"price"` // in the currency of the prices
 	Source string  `yaml:"source" json:"source"`
 }
 
-// Prices is the table of unit prices and rates; prices.yaml says what each is.
+// Prices is the table of unit prices and rates; prices.yaml explains each.
 type Prices struct {
 	Date     string             `yaml:"date"`
 	Currency string             `yaml:"currency"`
@@ -45,8 +45,8 @@ func Default() Prices {
 	return p
 }
 
-// Override returns the default table with what a file in the same form gives instead. Every mistake in it is an error: a price
-// that is not what it seems is worse than none.
+// Override returns the default table with the replacements from a file of the same form. Every
+// mistake in the file is an error, because a wrong price is worse than none.
 func Override(content []byte) (Prices, error) {
 	base := Default()
 	over, err := parse(content)
@@ -109,7 +109,8 @@ func parse(content []byte) (Prices, error) {
 	return p, nil
 }
 
-// Money writes an amount with two significant digits, which is more than an estimate has: "< 0.01", "0.37", "4.20", "1,300".
+// Money formats an amount with two significant digits, which is more than the precision of an
+// estimate: "< 0.01", "0.37", "4.20", "1,300".
 func Money(amount float64) string {
 	switch {
 	case amount <= 0:
@@ -126,7 +127,7 @@ func Money(amount float64) string {
 	return digits
 }
 
-// Round leaves two significant digits.
+// Round rounds to two significant digits.
 func Round(x float64) float64 {
 	if x == 0 {
 		return 0

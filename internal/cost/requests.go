@@ -6,30 +6,31 @@ import (
 	"time"
 )
 
-// Run is what decides how often both services are asked. The zero value: nothing is followed.
+// Run holds the settings that decide how many requests are sent. The zero value: nothing is
+// followed.
 type Run struct {
 	Poll  time.Duration // source.poll
 	Lease time.Duration // state.lease
 }
 
-// Requests are what both services are asked, the ledger included.
+// Requests counts the requests to both services, including those for the ledger.
 type Requests struct {
 	StreamReads  float64 // GetRecords
 	Writes       float64 // conditional writes of rows of target tables, at most
 	LedgerWrites float64 // conditional writes of the ledger
-	LedgerRows   float64 // rows that are read of the ledger
+	LedgerRows   float64 // rows read from the ledger
 }
 
 const (
 	pageRecords = 1000    // records of a page of GetRecords, at most
-	pageBytes   = 1 << 20 // and their size
-	looksAtAll  = 2       // of the worker that keeps a table, at its shards, in a pass
-	looksToList = 4       // and when it lists them, every minute
+	pageBytes   = 1 << 20 // maximum bytes of such a page
+	looksAtAll  = 2       // reads of a table's shards by its coordinator, in a pass
+	looksToList = 4       // the same when it lists the shards, every minute
 )
 
-// IdleShardHour is what an open shard without changes takes in an hour: it is polled, its lease is
-// renewed every third, together with its progress, and its row is read by the worker that keeps the
-// table in each pass, once by what leases shards and once by what looks after the table. Every other
+// IdleShardHour returns the requests for an open shard without changes in an hour. The shard is
+// polled. Its lease is renewed together with its progress, every third of a lease. In each pass the
+// coordinator's worker reads its row twice: in the assigner and in the coordinator. Every other
 // worker reads it half as often, and less often in a large fleet.
 func (r Run) IdleShardHour() Requests {
 	pass := min(2*time.Second, r.Lease/3)
@@ -40,9 +41,9 @@ func (r Run) IdleShardHour() Requests {
 	}
 }
 
-// MillionChanges is what a million changes take, of items of so many bytes: records carry two
-// images. A page that has several changes of an item writes its row once. Beside that a shard has at
-// most one ledger write a second.
+// MillionChanges returns the requests for a million changes of items of the given size: records
+// carry two images. If a page has several changes of an item, its row is written once. In addition
+// a shard has at most one ledger write a second.
 func MillionChanges(itemBytes float64) Requests {
 	return Requests{StreamReads: math.Max(million/pageRecords, 2*itemBytes*million/pageBytes), Writes: million}
 }

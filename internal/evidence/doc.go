@@ -1,5 +1,5 @@
-// Package evidence writes the report of a finished cutover. It is a folder: one page that needs no
-// other file, the same as JSON, shards and timeline as tables, and the SHA-256 of every file. It
-// renders what was read of the ledger, and reads nothing itself. It holds no data of items: of
-// those that are parked or were written too late it has the hashes of their keys.
+// Package evidence writes the report of a finished cutover. The report is a folder: one
+// self-contained page, the same content as JSON, shards and timeline as tables, and the SHA-256 of
+// every file. The package renders the ledger's data, but does not read the ledger itself. The
+// report holds no data of items: parked items and late writes appear as hashes of their keys.
 package evidence

@@ -8,11 +8,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Input is what evidence is made of.
+// Input is the data for the evidence.
 type Input struct {
-	Name string // of the pipeline
+	Name string // name of the pipeline
 	At   time.Time
-	// Version is of the process that writes the evidence, Versions those of the workers that are known.
+	// Version is the version of the process that writes the evidence, Versions the known versions
+	// of workers.
 	Version  string
 	Versions []string
 	Record   checkpoint.Cutover
@@ -30,7 +31,7 @@ type TableInput struct {
 // schema names the form of the document.
 const schema = "replicator.evidence/v1"
 
-// Document is the evidence as JSON. Times are on the source's clock; what is unknown is null.
+// Document is the evidence as JSON. Times are on the source's clock; unknown values are null.
 type Document struct {
 	Schema            string    `json:"schema"`
 	Name              string    `json:"name"`
@@ -39,10 +40,10 @@ type Document struct {
 	Step              string    `json:"step"`
 	Rehearse          bool      `json:"rehearsal"`            // the application was neither stopped nor switched
 	Reason            string    `json:"reason,omitempty"`     // why it was cancelled
-	ConfigurationHash string    `json:"configuration_hash"`   // that the cutover began with
-	Version           string    `json:"version"`              // that began it
+	ConfigurationHash string    `json:"configuration_hash"`   // of the configuration with which the cutover began
+	Version           string    `json:"version"`              // of the process that began it
 	WrittenBy         string    `json:"written_by"`           // version
-	Versions          []string  `json:"versions"`             // of the workers that are known
+	Versions          []string  `json:"versions"`             // known versions of workers
 	StartedBy         string    `json:"started_by,omitempty"` // process
 	KeepFallback      bool      `json:"keep_fallback"`
 	Lossy             []string  `json:"lossy"` // why a fallback would lose data
@@ -54,11 +55,11 @@ type Document struct {
 	SwitchedAt    *time.Time `json:"switched_at"`
 	UnfrozenAt    *time.Time `json:"unfrozen_at"`
 	EndedAt       *time.Time `json:"ended_at"`
-	FrozenSeconds float64    `json:"frozen_seconds"` // that the application was without writes
+	FrozenSeconds float64    `json:"frozen_seconds"` // how long the application was without writes
 	WatchSeconds  float64    `json:"watch_seconds"`  // after the switch, for late writers
 
 	Gates      []checkpoint.CutoverGate      `json:"gates"`     // at the end of the checks
-	Overrides  []checkpoint.CutoverOverride  `json:"overrides"` // gates that an operator passed, with the reason
+	Overrides  []checkpoint.CutoverOverride  `json:"overrides"` // gates that an operator overrode, with the reason
 	Tables     []Table                       `json:"tables"`
 	Fences     []Fence                       `json:"fences"` // by target, the first number that no process wrote under
 	Timeline   []checkpoint.CutoverEvent     `json:"timeline"`
@@ -83,14 +84,14 @@ type Table struct {
 	Shards   []Shard   `json:"shards"`
 }
 
-// Gap is a break of continuity, and what mended it.
+// Gap is a break of continuity, and its repair.
 type Gap struct {
 	At         time.Time `json:"at"`
 	Kind       string    `json:"kind"`
 	Shard      string    `json:"shard,omitempty"`
 	Reason     string    `json:"reason"`
 	Generation uint32    `json:"generation"`
-	Mended     string    `json:"mended"` // "" if it is not
+	Mended     string    `json:"mended"` // the repair; "" if there is none
 }
 
 // Verified is a comparison of source and target.
@@ -110,25 +111,25 @@ type Verified struct {
 	InFlight  int64     `json:"in_flight"`
 }
 
-// Shard is where a shard stood at last, and the proof that nothing was left in it.
+// Shard is the last state of a shard, and the proof that no change was left in it.
 type Shard struct {
 	ID       string     `json:"id"`
 	Parent   string     `json:"parent,omitempty"`
 	State    string     `json:"state"`
 	Position string     `json:"position,omitempty"` // sequence number of the last change that was applied
-	Latest   *time.Time `json:"latest_change"`      // event time of that
+	Latest   *time.Time `json:"latest_change"`      // its event time
 	Applied  uint64     `json:"applied"`
 	Proof    string     `json:"proof"` // how it was proved that no change was left; "" if it was not
 	Proved   string     `json:"proved_position,omitempty"`
 }
 
-// Fence is the first number of a target that nobody wrote under.
+// Fence is the first number of a target under which no process wrote.
 type Fence struct {
 	Target string `json:"target"`
 	Number uint64 `json:"number"`
 }
 
-// NewDocument makes the document of what was read.
+// NewDocument makes the document from the input.
 func NewDocument(in Input) *Document {
 	c := in.Record
 	d := &Document{
@@ -178,14 +179,14 @@ func newTable(in TableInput, c checkpoint.Cutover) Table {
 		t.Shards = append(t.Shards, Shard{sh.ID, sh.Parent, string(sh.State), sh.Position.String(), at(sh.EventTime), sh.Applied, p.How, p.Position})
 		delete(proofs, sh.ID)
 	}
-	for _, p := range proofs { // its row is gone since: sorted below
+	for _, p := range proofs { // its row no longer exists: sorted below
 		t.Shards = append(t.Shards, Shard{ID: p.Shard, State: "removed since", Proof: p.How, Proved: p.Position})
 	}
 	slices.SortFunc(t.Shards, func(a, b Shard) int { return cmp.Compare(a.ID, b.ID) })
 	return t
 }
 
-// list is never nil, which JSON would show as null.
+// list returns a non-nil list, because JSON would show nil as null.
 func list[T any](items []T) []T { return append([]T{}, items...) }
 
 func sorted(items []string) []string {

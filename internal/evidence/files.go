@@ -34,8 +34,9 @@ const (
 	sumsFile = "SHA256SUMS"
 )
 
-// Files renders the folder. More are files of others, such as reports of a verify, which are kept
-// and summed with it; their names must be plain. sumsFile is the last one, and has the form of sha256sum(1).
+// Files renders the folder. More are other files, such as reports of a verify, which are kept and
+// summed with it; their names must be plain. sumsFile is the last one, and has the form of
+// sha256sum(1).
 func Files(d *Document, more ...File) ([]File, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
@@ -66,8 +67,8 @@ func sum(content []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// Write writes the folder, which must not be there yet: evidence is never overwritten. It is there as
-// a whole, or not at all.
+// Write writes the folder, which must not exist, because evidence is never overwritten. It writes
+// either the whole folder or nothing.
 func Write(dir string, files []File) error {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -97,7 +98,7 @@ func table(head []string, rows [][]string) []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	_ = w.Write(head)
-	_ = w.WriteAll(rows) // a buffer does not fail
+	_ = w.WriteAll(rows) // a write to a buffer never fails
 	return b.Bytes()
 }
 
@@ -119,14 +120,14 @@ func (d *Document) timeline() []byte {
 	return table([]string{"at", "step", "what", "token", "outcome", "took"}, rows)
 }
 
-// Event is a line of the timeline, calls of hooks among them.
+// Event is a line of the timeline, including calls of hooks.
 type Event struct {
 	At                         time.Time
 	Step, Text, Token, Outcome string
 	Took, Output               string
 }
 
-// Events are steps and hooks in the order of time.
+// Events returns steps and hook calls in order of time.
 func (d *Document) Events() (events []Event) {
 	for _, e := range d.Timeline {
 		text := e.Text
@@ -142,7 +143,7 @@ func (d *Document) Events() (events []Event) {
 	return events
 }
 
-// Verdict is what became of the cutover, in a sentence.
+// Verdict returns the outcome of the cutover in a sentence.
 func (d *Document) Verdict() string {
 	switch d.Step {
 	case "watching":
@@ -157,12 +158,12 @@ func (d *Document) Verdict() string {
 	return "The cutover is running, at step " + d.Step + "."
 }
 
-// Good tells whether the cutover came to the end that it was begun for, and nobody wrote too late.
+// Good reports whether the cutover reached its goal, without late writes.
 func (d *Document) Good() bool {
 	return (d.Step == "watching" || d.Step == "done" || d.Step == "rehearsed") && d.Strays == 0
 }
 
-// FrozenFor is how long the application was without writes.
+// FrozenFor returns how long the application was without writes.
 func (d *Document) FrozenFor() string {
 	return time.Duration(d.FrozenSeconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }

@@ -1,12 +1,12 @@
 // Package fence raises and drops the fence that rejects late writes. The numbers of the fence are
 // in the ledger, its families in the target tables.
 //
-// Who raises or drops is a table's coordinator, or whoever drives a cutover; who writes only proves
-// (Prove).
+// Only a table's coordinator, or the process that drives a cutover, raises and drops. Writers only
+// prove their right (Prove).
 //
-// A number is reserved in the target's record before its family is created, and published there
-// only after the creation was acknowledged without doubt. A creation that may still be executed
-// burns its number: nobody ever writes under it. So no family comes back once it was dropped.
+// A number is reserved in the target's record before its family is created. It is published there
+// only after the creation was acknowledged. A number whose creation may still be executed is never
+// used. So no family exists again after it was dropped.
 package fence
 
 import (
@@ -24,13 +24,13 @@ import (
 // Fence is the fence of all target tables of one ledger.
 type Fence struct {
 	Ledger *checkpoint.Ledger
-	// Families changes schemas; nil: nobody here may, and the fence is withheld.
+	// Families changes schemas; nil: this process may not, and the fence is withheld.
 	Families sink.Families
 	// Rest waits until a drop is in force (sink.Families.DropDelay); nil: task.Sleep.
 	Rest func(ctx context.Context, d time.Duration) error
 }
 
-// MarkOf is the mark of a target by its record.
+// MarkOf returns the mark of a target from its record.
 func MarkOf(ledger *checkpoint.Ledger, t checkpoint.Target) sink.Mark {
 	m := sink.Mark{Number: t.Fence, Withheld: t.Withheld != ""}
 	if t.Fence > 0 {
@@ -47,13 +47,14 @@ func Marks(ledger *checkpoint.Ledger) sink.Marks {
 	}
 }
 
-// Prove gives the stamps for writes to target tables: right is called after their numbers were
-// read, and must prove that the caller may write still (sink.Prove).
+// Prove returns the stamps for writes to target tables. It calls right after it has read their
+// numbers; right must prove that the caller may still write (sink.Prove).
 func Prove(ctx context.Context, ledger *checkpoint.Ledger, tables []string, right func(ctx context.Context) error) (sink.Stamps, error) {
 	return sink.Prove(ctx, tables, Marks(ledger), right)
 }
 
-// Open gives target tables that have none their first number. Nobody writes to them before.
+// Open publishes the first number of target tables that have none. No process writes to them
+// before.
 func (f Fence) Open(ctx context.Context, tables ...string) error {
 	for _, table := range tables {
 		t, _, err := f.Ledger.Target(ctx, table)
@@ -67,13 +68,13 @@ func (f Fence) Open(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// tries bounds how many numbers are tried in a row that turn out to be taken.
+// tries bounds how many numbers in a row are tried if they are already in use.
 const tries = 5
 
-// Raise publishes a new number for a target table, or notes why none can be had. Families below the
-// number that was published are dropped first, so that two are left at most. Where the fence was
-// withheld, a family is dropped first, too: a service that creates families and drops none keeps no
-// fence. After an error the number that was tried is burnt, and a repetition tries another.
+// Raise publishes a new number for a target table, or records why that is impossible. It first
+// drops families below the published number, so that at most two are left. If the fence was
+// withheld, it also drops a family first: a service that creates families but does not drop them
+// cannot have a fence. After an error the tried number is never used, and a retry tries another.
 func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, error) {
 	if f.Families == nil {
 		return f.withhold(ctx, table, "this worker creates and drops no families")
@@ -82,7 +83,7 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 	if err == nil && t.Withheld != "" {
 		err = f.tryDrop(ctx, table, t)
 	} else if err == nil {
-		// A drop that fails is left to the next look: nothing that raises may wait for it.
+		// A failed drop is left to the next pass: no raise may wait for it.
 		if left, failed := f.dropBelow(ctx, table, t.Fence, nil); !left || protected(failed) {
 			err = failed
 		}
@@ -98,7 +99,7 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 		return checkpoint.Target{}, err
 	}
 	return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
-		t.Fence, t.Withheld = n, "" // a higher one stays (UpdateTarget)
+		t.Fence, t.Withheld = n, "" // a higher number stays (UpdateTarget)
 		return nil
 	})
 }
@@ -110,7 +111,7 @@ func (f Fence) create(ctx context.Context, table string) (n uint64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		now := task.Now(ctx) // a number is no claim
+		now := task.Now(ctx) // a number proves nothing
 		_, err = f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
 			n = sink.NextFence(t.Last, now, present)
 			t.Last = n
@@ -120,15 +121,15 @@ func (f Fence) create(ctx context.Context, table string) (n uint64, err error) {
 			return 0, err
 		}
 		err = f.Families.CreateFamily(ctx, table, sink.FenceFamily(f.Ledger.ID(), n))
-		if !coded(err, "AlreadyExists") { // perhaps by an attempt of ours whose answer was lost, and that is executed once more later
+		if !coded(err, "AlreadyExists") { // perhaps from our own earlier attempt, whose answer was lost and which may be executed again later
 			return n, err
 		}
 	}
 	return 0, fmt.Errorf("%w: every fence number of table %s is in use", checkpoint.ErrConflict, table)
 }
 
-// tryDrop drops every family of this ledger in a table whose fence is withheld, where no request
-// needs one. If there is none, it creates one for that: under a number that nobody writes under.
+// tryDrop drops every family of this ledger in a table whose fence is withheld, because no request
+// needs one. If there is none, it first creates one, under a number that no process uses.
 func (f Fence) tryDrop(ctx context.Context, table string, t checkpoint.Target) error {
 	left, err := f.dropBelow(ctx, table, t.Last+1, nil)
 	if err != nil || left {
@@ -141,9 +142,9 @@ func (f Fence) tryDrop(ctx context.Context, table string, t checkpoint.Target) e
 	return err
 }
 
-// Mend raises a number where the family of the published one is not there, as after a restored
-// ledger or target: nobody could write. Where a fence was withheld it tries again. Families of
-// former numbers are dropped.
+// Mend publishes a new number if the family of the published one is missing, for example after a
+// restore of the ledger or target: otherwise no process could write. If the fence was withheld, it
+// tries again. It drops families of former numbers.
 func (f Fence) Mend(ctx context.Context, table string) error {
 	t, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
@@ -160,9 +161,9 @@ func (f Fence) Mend(ctx context.Context, table string) error {
 	return f.Clear(ctx, table)
 }
 
-// Clear drops the families of this ledger's numbers below the published one. Nobody has the right to
-// write under them, and whoever does is rejected as after Drop; but Clear does not wait until that is
-// certain. A service that refuses to drop them keeps no fence.
+// Clear drops the families of this ledger's numbers below the published one. No process has the
+// right to write under them, and such a write is rejected as after Drop. But Clear does not wait
+// until that is certain. A service that refuses the drop cannot have a fence.
 func (f Fence) Clear(ctx context.Context, table string) error {
 	t, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil || t.Withheld != "" {
@@ -175,8 +176,8 @@ func (f Fence) Clear(ctx context.Context, table string) error {
 	return err
 }
 
-// dropBelow drops the families of this ledger's numbers below n, and all of former ledgers, and
-// reports whether there were any. Each is tried, whatever becomes of the others.
+// dropBelow drops the families of this ledger's numbers below n, and all families of former
+// ledgers, and reports whether there were any. It tries each, even if others fail.
 func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []string) (left bool, failed error) {
 	present, err := f.Families.ListFamilies(ctx, table)
 	if err != nil {
@@ -187,16 +188,16 @@ func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []s
 			continue
 		}
 		left = true
-		if err := f.Families.DropFamily(ctx, table, family); err != nil && !coded(err, "NotFound") { // which is gone
+		if err := f.Families.DropFamily(ctx, table, family); err != nil && !coded(err, "NotFound") { // NotFound: already gone
 			failed = err
 		}
 	}
 	return left, failed
 }
 
-// Drop drops the families of this ledger's numbers below n in a target table, and those of ledgers
-// that were lost, and returns once nothing that is stamped with one can take effect any more.
-// Withheld says why that cannot be had, if so. After an error it may be repeated.
+// Drop drops the families of this ledger's numbers below n in a target table, and those of lost
+// ledgers. It returns once no write stamped with one of them can take effect. Withheld says why
+// that is impossible, if so. After an error it may be called again.
 func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld string, err error) {
 	target, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
@@ -222,7 +223,7 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 	return "", fmt.Errorf("%w: fence families of table %s exist again after each drop", checkpoint.ErrConflict, table)
 }
 
-// isOf reports whether a family is of the fence of one of the ledgers.
+// isOf reports whether a family belongs to the fence of one of the ledgers.
 func isOf(family string, ledgers []string) bool {
 	return slices.ContainsFunc(ledgers, func(ledger string) bool {
 		_, own, _ := sink.ParseFence(ledger, family)
@@ -237,7 +238,7 @@ func (f Fence) rest(ctx context.Context, d time.Duration) error {
 	return task.Sleep(ctx, d)
 }
 
-// withhold notes that no fence can be kept. Writes go on without one.
+// withhold records that no fence can be kept. Writes continue without one.
 func (f Fence) withhold(ctx context.Context, table, reason string) (checkpoint.Target, error) {
 	return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
 		t.Withheld = reason
@@ -245,8 +246,8 @@ func (f Fence) withhold(ctx context.Context, table, reason string) (checkpoint.T
 	})
 }
 
-// refused is why the service will not change families, if that is what an error says and no repeat
-// mends.
+// refused returns why the service will not change families, if an error says so and no retry fixes
+// it.
 func refused(err error) (reason string, never bool) {
 	var e *sink.Error
 	if !errors.As(err, &e) {
@@ -263,7 +264,7 @@ func refused(err error) (reason string, never bool) {
 	return "", false
 }
 
-// protected reports whether a service refused for good to change families.
+// protected reports whether a service permanently refuses to change families.
 func protected(err error) bool {
 	_, never := refused(err)
 	return never

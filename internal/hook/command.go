@@ -12,19 +12,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 )
 
-// stale is the exit status of a command that refuses a late token, or cannot tell what became of an
-// earlier call: EX_TEMPFAIL of sysexits.h.
+// stale is the exit status of a command that refuses a late token, or that does not know the result
+// of an earlier call: EX_TEMPFAIL of sysexits.h.
 const stale = 75
 
-// denied is the only exit status by which a switch promises that nothing was switched: EX_NOPERM of
-// sysexits.h. A script with `set -e` ends with 1 after it has acted.
+// denied is the only exit status by which a switch promises that it switched nothing: EX_NOPERM of
+// sysexits.h. A script with `set -e` may end with 1 after it has acted.
 const denied = 77
 
-// foreign is the first exit status by which a shell tells of what it could not execute, or what was
-// killed. That is no promise.
+// foreign is the first exit status by which a shell reports a command that could not be executed or
+// was killed. It promises nothing.
 const foreign = 126
 
-// closing is how long the output of a command that has ended may be held open by what it left behind.
+// closing is how long child processes of an ended command may keep its output open.
 const closing = time.Second
 
 // run runs a command.
@@ -40,15 +40,15 @@ func run(ctx context.Context, words []string, call cutover.Call) (how, output st
 	c.Stdout, c.Stderr = &kept, &kept
 	inGroup(c)
 	err := c.Run()
-	if c.ProcessState == nil { // earlier calls may have been carried out: this one promises nothing of them
+	if c.ProcessState == nil { // earlier calls may have been carried out: this failure says nothing about them
 		return "it cannot be run: " + err.Error(), "", cutover.HookUnknown
 	}
 	how, outcome = judge(ctx, call.Hook, c.ProcessState.ExitCode(), err)
 	return how, kept.String(), outcome
 }
 
-// refuses tells whether an exit status promises that the hook did nothing, by this call and by those
-// before it.
+// refuses reports whether an exit status promises that neither this call of the hook nor earlier
+// ones did anything.
 func refuses(hook string, status int) bool {
 	if hook == cutover.Switch {
 		return status == denied
@@ -56,8 +56,8 @@ func refuses(hook string, status int) bool {
 	return status > 0 && status < foreign && status != stale
 }
 
-// judge gives how a hook's command ended, if it is not done, and its outcome; status is -1 if it was
-// killed.
+// judge returns how a hook's command ended, unless it is done, and the outcome; status is -1 if it
+// was killed.
 func judge(ctx context.Context, hook string, status int, err error) (how string, outcome cutover.Outcome) {
 	switch {
 	case status == 0 && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
@@ -74,7 +74,7 @@ func judge(ctx context.Context, hook string, status int, err error) (how string,
 	return err.Error(), cutover.HookUnknown
 }
 
-// environment is the worker's own, and what the call says.
+// environment returns the worker's own environment and the variables of the call.
 func environment(own []string, call cutover.Call) []string {
 	var env []string
 	for _, v := range own {

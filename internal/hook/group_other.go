@@ -4,5 +4,5 @@ package hook
 
 import "os/exec"
 
-// inGroup leaves the command as it is: only it is killed when its time is up.
+// inGroup does nothing: when its time is up, only the command itself is killed.
 func inGroup(*exec.Cmd) {}

@@ -19,9 +19,9 @@ type Hook struct {
 	URL     *url.URL
 }
 
-// Parse reads a hook as a configuration has it: an https:// address, or the words of a command with
-// spaces between them, which no shell sees. A path with a separator that is not absolute starts at dir. Plain http is
-// for addresses of this machine alone.
+// Parse parses a hook of a configuration: an https:// address, or the words of a command with
+// spaces between them. No shell runs the command. A relative path with a separator starts at dir.
+// Plain http is only for addresses of this machine.
 func Parse(text, dir string) (Hook, error) {
 	if strings.Contains(text, "://") {
 		u, err := url.Parse(text)
@@ -44,11 +44,11 @@ func Parse(text, dir string) (Hook, error) {
 	if at := strings.IndexAny(text, "\"'`\\$|&;<>*?"); at >= 0 {
 		return Hook{}, fmt.Errorf("no shell runs the command, so %q has no meaning in it; put the line into a script", text[at:at+1])
 	}
-	for i, word := range words { // arguments that are paths, too: a wrapper has the command as one
+	for i, word := range words { // also arguments that are paths, because a wrapper has the command as an argument
 		if strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || i == 0 && strings.ContainsRune(word, '/') && !filepath.IsAbs(word) {
 			words[i] = filepath.Join(dir, word)
 			if !filepath.IsAbs(words[i]) {
-				words[i] = "./" + words[i] // a path, and never a name to look up
+				words[i] = "./" + words[i] // a path, so that it is not searched in PATH
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// String names the hook without what may be a secret in its address.
+// String names the hook without parts of its address that may be secret.
 func (h Hook) String() string {
 	if h.URL != nil {
 		return h.URL.Scheme + "://" + h.URL.Host + h.URL.EscapedPath()
@@ -68,18 +68,18 @@ func (h Hook) String() string {
 	return strings.Join(h.Command, " ")
 }
 
-// Hooks are the hooks of a configuration. It implements cutover.Hooks.
+// Hooks holds the hooks of a configuration. It implements cutover.Hooks.
 type Hooks struct {
-	// Heard, if not nil, gets the end of what each call printed, without what looks like a secret: it
-	// is for the log of this process alone.
+	// Heard, if not nil, gets the end of each call's output, without text that looks like a secret.
+	// It is only for this process's log.
 	Heard func(call cutover.Call, output string)
 
 	hooks  map[string]Hook
 	client *http.Client
 }
 
-// New makes hooks callable; the names are those of cutover.HookNames, and each must be there.
-// Transport, if not nil, is what HTTPS calls go through.
+// New returns callable hooks; it needs all names in cutover.HookNames. Transport, if not nil, sends
+// the HTTPS calls.
 func New(hooks map[string]Hook, transport http.RoundTripper) (*Hooks, error) {
 	for _, name := range cutover.HookNames {
 		if h := hooks[name]; h.URL == nil && len(h.Command) == 0 {
@@ -94,7 +94,7 @@ func New(hooks map[string]Hook, transport http.RoundTripper) (*Hooks, error) {
 
 var _ cutover.Hooks = (*Hooks)(nil)
 
-// Call implements cutover.Hooks. It ends soon after ctx does; a command is killed then, with all of
+// Call implements cutover.Hooks. It ends soon after ctx does, and then kills a command with all of
 // its process group. Said is how the call ended, and the last line that the hook printed.
 func (h *Hooks) Call(ctx context.Context, call cutover.Call) (said string, outcome cutover.Outcome) {
 	how, output, outcome := h.call(ctx, call)
@@ -108,7 +108,7 @@ func (h *Hooks) Call(ctx context.Context, call cutover.Call) (said string, outco
 	return cutover.Redact(how + said), outcome
 }
 
-// call gives how a call ended, if it is not done, and the end of what the hook printed.
+// call returns how a call ended, unless it is done, and the end of the hook's output.
 func (h *Hooks) call(ctx context.Context, call cutover.Call) (how, output string, outcome cutover.Outcome) {
 	hook := h.hooks[call.Hook]
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 )
 
-// The headers of a call. OutcomeHeader is of an answer.
+// The headers of a call. OutcomeHeader is a header of the answer.
 const (
 	HookHeader    = "Cutover-Hook"
 	TokenHeader   = "Cutover-Token"
@@ -23,19 +23,20 @@ const (
 	OutcomeHeader = "Cutover-Outcome"
 )
 
-// body is what an address gets.
+// body is the body of a call.
 type body struct {
 	Schema string   `json:"schema"`
 	Hook   string   `json:"hook"`            // freeze_writes, switch or unfreeze_writes
 	Token  string   `json:"token,omitempty"` // attempt.step.call: rises with every call; a lower one is late
 	Step   string   `json:"step"`            // of the cutover
 	Tables []string `json:"tables"`          // source tables
-	Probe  bool     `json:"probe,omitempty"` // nothing is to be done
+	Probe  bool     `json:"probe,omitempty"` // do nothing
 }
 
 const bodySchema = "replicator.cutover_hook/v1"
 
-// post asks an address. Redirects are not followed: an answer is the application's own.
+// post calls an address. Redirects are not followed, because only the application itself may
+// answer.
 func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, output string, outcome cutover.Outcome) {
 	text, err := json.Marshal(body{bodySchema, call.Hook, call.Token, call.Step, call.Tables, call.Probe})
 	if err != nil {
@@ -45,7 +46,7 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, o
 	if err != nil {
 		return "it cannot be called, because the address is not valid", "", cutover.HookUnknown
 	}
-	request.GetBody = nil // a request is sent once: who repeats it gives it a token of its own
+	request.GetBody = nil // a request is sent once: a retry needs a new token
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(HookHeader, call.Hook)
 	request.Header.Set(stepHeader, call.Step)

@@ -11,7 +11,8 @@ type tail struct {
 	cut  bool
 }
 
-// Write implements io.Writer. It never fails, and never waits: a hook that says much is not held up.
+// Write implements io.Writer. It never fails and never waits, so a hook with much output is not
+// delayed.
 func (t *tail) Write(text []byte) (int, error) {
 	n := len(text)
 	if n > most {
@@ -24,7 +25,7 @@ func (t *tail) Write(text []byte) (int, error) {
 	return n, nil
 }
 
-// lastLine is the last line of a text that says something, at most 300 bytes of it.
+// lastLine returns the last non-empty line of a text, at most 300 bytes of it.
 func lastLine(text string) string {
 	const longest = 300
 	text = strings.TrimSpace(text)
@@ -35,7 +36,7 @@ func lastLine(text string) string {
 	return text
 }
 
-// String is the text, without what a terminal would obey.
+// String returns the text, without characters that a terminal would act upon.
 func (t *tail) String() string {
 	text := strings.ToValidUTF8(string(t.kept), "�")
 	text = strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -1,9 +1,8 @@
-// Package itemfile reads items from files. The forms are DynamoDB JSON, one item after the other:
-// bare, below "Item" as exports and `aws dynamodb get-item` have them, below "Items" as `aws
-// dynamodb scan` prints them, or a list. A file may be packed by gzip, as those of exports are, be
-// UTF-16 or UTF-32, and have byte order marks. What is known and cannot be read is refused by name,
-// such as Amazon Ion, incremental exports, what BatchGetItem answers, and JSON without DynamoDB's
-// types.
+// Package itemfile reads items from files. The format is DynamoDB JSON, one item after the other:
+// bare, below "Item" as in exports and `aws dynamodb get-item`, below "Items" as in `aws dynamodb
+// scan`, or as a list. A file may be compressed with gzip, as exports are, be UTF-16 or UTF-32, and
+// have byte order marks. Known formats that cannot be read are refused by name, such as Amazon Ion,
+// incremental exports, answers of BatchGetItem, and JSON without DynamoDB's types.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
 package itemfile
@@ -21,23 +20,24 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// maxBytes bounds what is read of a file, unpacked.
+// maxBytes bounds the read of a file, uncompressed.
 const maxBytes = 64 << 20
 
-// FormatError is returned for a file that is known for what it is, and cannot be read. It holds nothing of the items.
+// FormatError is returned for a file of a known format that cannot be read. It contains nothing of
+// the items.
 type FormatError struct {
-	What string // what the file is
+	What string // the format of the file
 	Fix  string
 }
 
 func (e *FormatError) Error() string { return e.What }
 
-// ErrTooLarge is returned for what goes on behind maxBytes.
-var ErrTooLarge = fmt.Errorf("it has more than %d MiB", maxBytes>>20)
+// ErrTooLarge is returned for a file larger than maxBytes.
+var ErrTooLarge = fmt.Errorf("it is larger than %d MiB", maxBytes>>20)
 
-// Read gives the first items of a file, all of them if limit is 0. It reads no further than it
-// must, so that a small limit serves for a file of any size with an item a line. An error is
-// without item data.
+// Read returns the first items of a file, all of them if limit is 0. It reads no further than
+// needed, so a small limit works for a file of any size with one item a line. An error contains no
+// item data.
 func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	var items []attribute.Item
 	entry := 0
@@ -57,8 +57,8 @@ func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	return items, nil
 }
 
-// Documents gives the JSON values of a file, one after the other, and stops at the first error,
-// which names the entry and holds nothing of its data.
+// Documents returns the JSON values of a file, and stops at the first error, which names the entry
+// and contains nothing of its data.
 func Documents(in io.Reader) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		text, err := Text(in)
@@ -88,7 +88,7 @@ func Documents(in io.Reader) iter.Seq2[json.RawMessage, error] {
 	}
 }
 
-// unreadable says why an entry is none.
+// unreadable explains why an entry cannot be read.
 func unreadable(entry int, err error) error {
 	var known *FormatError
 	var packing flate.CorruptInputError
@@ -103,7 +103,7 @@ func unreadable(entry int, err error) error {
 	return fmt.Errorf("entry %d is not JSON", entry)
 }
 
-// itemsOf are those of one document, or of an element of a list, at the named place.
+// itemsOf returns the items of one document, or of an element of a list, at the named place.
 func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	if isList(document) {
 		return elements(document, place)
@@ -136,8 +136,8 @@ func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	return []attribute.Item{item}, nil
 }
 
-// answer is what a document is that is no item, and holds items of several tables or changes; nil if
-// it is none of these.
+// answer recognizes a document that is not an item but holds items of several tables or changes;
+// nil if it is none of these.
 func answer(members map[string]json.RawMessage) *FormatError {
 	var tables map[string]json.RawMessage
 	switch responses, records := members["Responses"], members["Records"]; {
@@ -164,12 +164,12 @@ func incremental(members map[string]json.RawMessage) bool {
 	return members["Keys"] != nil && json.Unmarshal(members["Metadata"], &metadata) == nil && metadata.WriteTimestampMicros != nil
 }
 
-// isList reports whether a document is a list, which no item and no value of an attribute is.
+// isList reports whether a document is a list. Neither an item nor a value of an attribute is one.
 func isList(document json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(document), []byte("["))
 }
 
-// elements are the items of a list.
+// elements returns the items of a list.
 func elements(list json.RawMessage, place string) ([]attribute.Item, error) {
 	var documents []json.RawMessage
 	if err := json.Unmarshal(list, &documents); err != nil {
@@ -186,8 +186,7 @@ func elements(list json.RawMessage, place string) ([]attribute.Item, error) {
 	return items, nil
 }
 
-// untyped tells whether no attribute of a document has a type, so that it is not DynamoDB's JSON at
-// all.
+// untyped reports whether no attribute of a document has a type, so that it is not DynamoDB's JSON.
 func untyped(members map[string]json.RawMessage) bool {
 	for _, text := range members {
 		var value map[string]json.RawMessage

@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// formats are what people have beside JSON, by the first bytes, unpacked. Each is refused by name.
+// formats are other common formats, by their first bytes when uncompressed. Each is refused by
+// name.
 var formats = []struct{ magic, what, fix string }{
 	{"$ion_1_0", ion, exportJSON},
 	{"\xe0\x01\x00\xea", ion, exportJSON},
@@ -31,9 +32,9 @@ const (
 	exportJSON = "export again in the other format: aws dynamodb export-table-to-point-in-time --export-format DYNAMODB_JSON"
 )
 
-// Text gives the text of a file as UTF-8 without a byte order mark. The file may be packed by gzip,
-// and may be UTF-16 or UTF-32. It returns a *FormatError for a file that is of a known other
-// format; so do reads of the text where the file turns out to be damaged.
+// Text returns the text of a file as UTF-8 without a byte order mark. The file may be compressed
+// with gzip, and may be UTF-16 or UTF-32. Text returns a *FormatError for a file of a known other
+// format. So do reads of the text if the file is damaged.
 func Text(in io.Reader) (*bufio.Reader, error) {
 	text := bufio.NewReader(in)
 	if begins(text, "\x1f\x8b") {
@@ -53,14 +54,13 @@ func Text(in io.Reader) (*bufio.Reader, error) {
 }
 
 func begins(text *bufio.Reader, magic string) bool {
-	head, _ := text.Peek(len(magic)) // a shorter file begins otherwise
+	head, _ := text.Peek(len(magic)) // a shorter file does not match
 	return string(head) == magic
 }
 
-// encodings are the encodings beside UTF-8: the marks that name them, longer ones first, and how
-// JSON looks in them without a mark. J stands for a character that JSON may begin with, * for any
-// byte.
-// Source: https://www.rfc-editor.org/rfc/rfc4627#section-3
+// encodings are the encodings besides UTF-8: the marks that name them, longer ones first, and the
+// form of JSON in them without a mark. J stands for a character with which JSON may begin, * for
+// any byte. Source: https://www.rfc-editor.org/rfc/rfc4627#section-3
 var encodings = []struct {
 	mark, begin string
 	name        string
@@ -75,7 +75,7 @@ var encodings = []struct {
 
 const byteOrderMark = "\xef\xbb\xbf" // in UTF-8
 
-// inUTF8 decodes what is in another encoding of Unicode, and drops the byte order mark.
+// inUTF8 decodes text in another Unicode encoding, and removes the byte order mark.
 func inUTF8(text *bufio.Reader) *bufio.Reader {
 	if begins(text, byteOrderMark) {
 		_, _ = text.Discard(len(byteOrderMark)) // these bytes were seen
@@ -107,15 +107,15 @@ func looksLike(head []byte, begin string) bool {
 	return true
 }
 
-// decoder reads UTF-16 or UTF-32 as UTF-8. Half characters are errors: another character in their
-// place would be another item.
+// decoder reads UTF-16 or UTF-32 as UTF-8. Incomplete characters are errors, because a replacement
+// would change the item.
 type decoder struct {
 	in    *bufio.Reader
 	name  string
 	order binary.ByteOrder
-	width int    // bytes of a unit
+	width int    // bytes of a code unit
 	ready []byte // decoded and not yet read
-	err   error  // that ended the text; readers may ask for it again
+	err   error  // the error that ended the text; readers may ask for it again
 }
 
 func (d *decoder) Read(p []byte) (n int, _ error) {
@@ -170,11 +170,11 @@ func (d *decoder) damaged() error {
 	return &FormatError{fmt.Sprintf("it is damaged: it begins as %s, but contains invalid text", d.name), "write the file again, in UTF-8"}
 }
 
-// jsonText is JSON without what tools leave in it: byte order marks between values, as files have
-// that were joined. In strings they are data, and stay. It refuses NUL bytes by name.
+// jsonText is JSON without the byte order marks between values that joined files have. In strings
+// they are data, and stay. It refuses NUL bytes by name.
 type jsonText struct {
 	in              *bufio.Reader
-	quoted, escaped bool // the place is in a string, behind a backslash
+	quoted, escaped bool // the position is in a string, after a backslash
 }
 
 func (j *jsonText) Read(p []byte) (n int, err error) {

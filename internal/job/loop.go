@@ -11,34 +11,34 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Loop takes parts of one kind of job of a table and works on them. Every worker has one for each
-// kind.
+// Loop acquires parts of one kind of job of a table and works on them. Every worker has one for
+// each kind.
 type Loop struct {
 	Options
 	*engine.Common
 	Limits   *backfill.Limits // of this worker: its share of the read units, and rows
 	kind     Kind
 	database engine.Database
-	bounds   func() checkpoint.Limits // of the configuration
+	bounds   func() checkpoint.Limits // the configured bounds
 }
 
-// Options say how a loop works. All fields but Left may not be left out.
+// Options configure a loop. Only Left is optional.
 type Options struct {
-	Verb    string       // what is done with a part, for people: load, verify
-	AtOnce  int          // the most parts of this worker
-	Workers func() int   // how many may take parts
-	Wake    *task.Wakeup // lets the loop look at the ledger before its time
-	Left    func()       // called when a part was left or done
+	Verb    string       // the work on a part, for people: load, verify
+	AtOnce  int          // maximum number of parts of this worker
+	Workers func() int   // how many workers may acquire parts
+	Wake    *task.Wakeup // makes the loop read the ledger early
+	Left    func()       // called when a part was released or done
 }
 
-// New makes a loop of a table.
+// New returns a loop of a table.
 func New(s *engine.Table, kind Kind, o Options) *Loop {
 	return &Loop{Options: o, Common: s.Common, Limits: backfill.NewLimits(0, 0), kind: kind, database: s.Database, bounds: s.Spec.Bounds()}
 }
 
-// Run takes parts and works on them until a drain begins, or over, if not nil, says of the table's
-// record that there is nothing left to work on. It returns when no part is in hand any more, with
-// what ends the process.
+// Run acquires parts and works on them until a drain begins, or until over, if not nil, reports
+// from the table's record that no work is left. It returns when this worker holds no more parts,
+// with the error that ends the process.
 func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState) bool) error {
 	held := engine.NewHoldings(life, func() {
 		l.Wake.Signal()
@@ -75,21 +75,21 @@ func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState)
 	return held.Tasks.Wait()
 }
 
-// phaseLoop is the work of a loop on one phase after the other.
+// phaseLoop is the work of a loop, one phase after the other.
 type phaseLoop struct {
 	*Loop
 	held  *engine.Holdings
 	watch *checkpoint.Watch
 
-	phase Phase // nil: this worker works on none
+	phase Phase // nil: this worker works on no phase
 	of    checkpoint.Part
-	drain context.Context         // of the parts of the phase
+	drain context.Context         // drain of the phase's parts
 	over  context.CancelCauseFunc // ends it
 
 	source source
 }
 
-// end lets the parts in hand be left between two pages.
+// end makes the held parts end between two pages.
 func (s *phaseLoop) end() {
 	if s.phase != nil {
 		s.over(backfill.ErrDrained)
@@ -98,13 +98,14 @@ func (s *phaseLoop) end() {
 	}
 }
 
-// look takes parts of the phase that the ledger says runs, and lets those of another one be left.
+// look acquires parts of the phase that runs according to the ledger, and ends parts of another
+// phase.
 func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
 	state, of, err := s.kind.Look(ctx)
 	if err != nil {
 		return state, err
 	}
-	if !of.SamePhase(s.of) { // nor is one of no parts
+	if !of.SamePhase(s.of) { // a phase without parts is never the same
 		s.end()
 	}
 	if of.Total == 0 {
@@ -142,16 +143,17 @@ func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
 	return state, nil
 }
 
-// source is what a loop remembers of the source, whose answers are rationed.
+// source is the loop's memory of the source, because the source limits requests.
 type source struct {
-	capacity int64         // read units a second that are provisioned; 0: on demand
-	asked    time.Duration // when, on the monotonic clock
+	capacity int64         // provisioned read units a second; 0: on demand
+	asked    time.Duration // when it was read, on the monotonic clock
 	known    bool
 }
 
-// pace gives this worker its share of the limits, which is that of the parts it holds: an
-// operator's, else those of the configuration. The capacity is asked for again from time to time,
-// because it may be scaled while a phase runs; a source that does not answer then is as it was.
+// pace gives this worker its share of the limits, in proportion to the parts it holds. An
+// operator's limits override the configured ones. The capacity is read again from time to time,
+// because it may be scaled while a phase runs. If the source does not answer, the last value
+// applies.
 func (l *Loop) pace(ctx context.Context, at *source, state checkpoint.TableState, mine, all int) error {
 	limits := state.Limits.Over(l.bounds())
 	l.kind.Pace(ctx, state, limits)

@@ -11,10 +11,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// take leases a part and works on it. It fails with what ends the process.
+// take leases a part and works on it. It returns the error that ends the process.
 func (s *phaseLoop) take(state checkpoint.TableState, part checkpoint.Part) error {
 	drain, phase := s.drain, s.phase
-	// One of the same index may still be in hand that is of a phase before.
+	// A part of an earlier phase with the same index may still be held.
 	name := fmt.Sprintf("part %d of %s %d.%d", part.Index, part.Phase, part.Generation, part.Number)
 	err := s.held.Begin(name, func(ctx context.Context) (func(life engine.Lifecycle) error, error) {
 		lease, work, err := phase.Take(ctx, state, part)
@@ -33,8 +33,8 @@ func (s *phaseLoop) take(state checkpoint.TableState, part checkpoint.Part) erro
 	return nil
 }
 
-// hold works under a part's lease until the part is done, left, or no longer held. It returns
-// only what ends the process.
+// hold works under a part's lease until the part is done, released, or no longer held. It returns
+// only an error that ends the process.
 func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Work) error {
 	g := task.NewGroup(lease.Context(), 0)
 	g.Go("renew the part", func(context.Context) error { return lease.Keep() })
@@ -44,7 +44,7 @@ func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Wor
 		if err == nil {
 			return nil
 		}
-		// If the release fails, the successor waits until the lease is over.
+		// If the release fails, the next worker waits until the lease ends.
 		if released := lease.Release(ctx); !engine.Fatal(err) && engine.Fatal(released) {
 			return released
 		}
@@ -52,12 +52,13 @@ func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Wor
 	})
 	err := g.Wait()
 	switch {
-	case engine.Fatal(err): // whatever else has failed beside it
+	case engine.Fatal(err): // regardless of other failures
 		return l.End(err)
 	case err == nil || life.Draining() || engine.IsAny(err, backfill.ErrDrained, checkpoint.ErrLeaseLost, sink.ErrFenced):
 		return nil // the next worker resumes from what was saved
 	}
-	// No repeat under this lease mends it: the table is not there, for example. It may be there again.
+	// No retry under this lease fixes it: the table is missing, for example. It may exist again
+	// later.
 	l.Events.Retry(l.Source, l.Verb+" a part", l.Timing.List, err)
 	l.kind.Failed(err)
 	_ = task.Sleep(life.Drain, l.Timing.List)

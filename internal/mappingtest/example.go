@@ -5,16 +5,16 @@
 //	table.json       the source table, as `aws dynamodb create-table --cli-input-json` takes it
 //	items.jsonl      items that exist when the migration begins, in DynamoDB's JSON; in a folder also items.json.gz, a file of an export
 //	changes.jsonl    changes after that: {"put": item} or {"delete": key}; it may be left out
-//	cells.txt        what is expected of the target after the copy, and after the changes
+//	cells.txt        the expected cells of the target after the copy, and after the changes
 //
-// A file may say in lines at its head, instead of with table.json, which table of the configuration is meant and what the table's
-// primary key is, and which configuration file it goes with:
+// Instead of table.json, lines at the head of a file may give the table of the configuration, its
+// primary key, and the configuration file:
 //
 //	config: ../replicator.yaml
 //	table: VideoApp
 //	primary_key: PK S, SK S
 //
-// An example takes place at fixed times, and nothing outside of its parts and the configuration has a say in it.
+// An example runs at fixed times. Its result depends only on its parts and the configuration.
 package mappingtest
 
 import (
@@ -37,7 +37,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Suffix is that of files that are found in folders as examples.
+// Suffix is the suffix of files that are found in folders as examples.
 const Suffix = ".example.txtar"
 
 // The parts of an example.
@@ -55,23 +55,24 @@ var (
 	folderParts = append(slices.Clone(parts), packedPart)
 )
 
-// maxPart bounds what is read of one file.
+// maxPart bounds the read of one file, in bytes.
 const maxPart = 64 << 20
 
 // Example is one example as it was read.
 type Example struct {
-	Path string // of the folder or file
-	// Config is the text of the example's own configuration; nil if it has none. ConfigFile is the file it names instead, or "".
+	Path string // path of the folder or file
+	// Config is the text of the example's own configuration; nil if it has none. ConfigFile is the
+	// configuration file that it names instead, or "".
 	Config     []byte
 	ConfigFile string
 	// Table is the source table; "" if the example names none.
 	Table string
-	// Want is what is expected; nil if nothing was written down yet.
+	// Want is the expected result; nil if none is recorded yet.
 	Want []byte
 
 	items, changes []byte
-	itemsName      string                   // of the part that items is
-	key            []transform.KeyAttribute // without types where the items say them
+	itemsName      string                   // name of the part with the items
+	key            []transform.KeyAttribute // without types if only the items show them
 	archive        *txtar.Archive           // nil for a folder
 }
 
@@ -108,7 +109,7 @@ func Find(path string) ([]string, error) {
 	return found, err
 }
 
-// Read reads an example. Errors name the part, and hold nothing of the items.
+// Read reads an example. Errors name the part, and contain nothing of the items.
 func Read(path string) (*Example, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -124,7 +125,8 @@ func Read(path string) (*Example, error) {
 	return e, e.settle(texts)
 }
 
-// ReadFS reads an example that is a folder of a file system, such as one that is part of the program. Update is not for it.
+// ReadFS reads an example that is a folder of a file system, such as one embedded in the program.
+// Update does not work for it.
 func ReadFS(files fs.FS, folder string) (*Example, error) { return readFolder(files, folder, folder) }
 
 func readFolder(files fs.FS, folder, name string) (*Example, error) {
@@ -136,7 +138,7 @@ func readFolder(files fs.FS, folder, name string) (*Example, error) {
 	return e, e.settle(texts)
 }
 
-// settle takes what the parts say.
+// settle parses the parts.
 func (e *Example) settle(texts map[string][]byte) error {
 	e.Config, e.Want, e.items, e.changes = texts[ConfigPart], texts[CellsPart], texts[itemsPart], texts[changesPart]
 	e.itemsName = itemsPart
@@ -163,7 +165,8 @@ func (e *Example) settle(texts map[string][]byte) error {
 	return nil
 }
 
-// Key is the primary key, partition key first. Of an example that does not say a type the kind is none.
+// Key returns the primary key, partition key first. If an example does not give a type, the type is
+// empty.
 func (e *Example) Key() []transform.KeyAttribute { return slices.Clone(e.key) }
 
 func folderTexts(files fs.FS, folder string) (map[string][]byte, error) {
@@ -203,7 +206,7 @@ func (e *Example) readArchive(texts map[string][]byte) error {
 	return e.readHead(string(e.archive.Comment))
 }
 
-// readText is the text of a file, in whatever encoding of Unicode it is.
+// readText returns the text of a file, in any Unicode encoding.
 func readText(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -217,16 +220,16 @@ func readText(path string) ([]byte, error) {
 	return readPart(path, text)
 }
 
-// readPart reads what is at most maxPart long.
+// readPart reads at most maxPart bytes.
 func readPart(name string, in io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxPart+1))
 	if err == nil && len(text) > maxPart {
-		err = fmt.Errorf("%s has more than %d MiB", name, maxPart>>20)
+		err = fmt.Errorf("%s is larger than %d MiB", name, maxPart>>20)
 	}
 	return text, err
 }
 
-// readHead reads what stands before the parts of a file.
+// readHead parses the lines before the parts of a file.
 func (e *Example) readHead(text string) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -296,7 +299,7 @@ func (e *Example) readTable(text []byte) error {
 	return nil
 }
 
-// Update writes down what the example became as what is expected.
+// Update records the result of the example as the expected one.
 func (e *Example) Update(got string) error {
 	if e.archive == nil {
 		return os.WriteFile(filepath.Join(e.Path, CellsPart), []byte(got), 0o644)
@@ -310,7 +313,7 @@ func (e *Example) Update(got string) error {
 	return os.WriteFile(e.Path, txtar.Format(e.archive), 0o644)
 }
 
-// documents are the JSON values of a part, one after the other.
+// documents returns the JSON values of a part.
 func documents(name string, text []byte) ([]json.RawMessage, error) {
 	var found []json.RawMessage
 	for document, err := range itemfile.Documents(bytes.NewReader(text)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Result is what became of one example.
+// Result is the result of one example.
 type Result struct {
 	Path string `json:"path"`
 	// Result is ok, differs, updated or refused: the example or its configuration cannot be used.
@@ -35,17 +35,17 @@ const (
 	exampleRefused = "refused"
 )
 
-// Results are those of all examples.
+// Results holds the results of all examples.
 type Results []Result
 
 // Runner runs the examples that paths name.
 type Runner struct {
 	Env    config.Lookup
-	Config func() (*config.Config, error) // of examples that have none of their own
+	Config func() (*config.Config, error) // for examples without their own
 	Update bool                           // record the results as expected
 }
 
-// Run runs the examples of files and of directories, by default of the current one, until ctx ends.
+// Run runs the examples in files and directories, by default in the current one, until ctx ends.
 func (r *Runner) Run(ctx context.Context, paths []string) (Results, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -103,7 +103,7 @@ func (r *Runner) run(ctx context.Context, path string) Result {
 	return result
 }
 
-// refused is the result of an example that cannot be used.
+// refused returns the result of an example that cannot be used.
 func (r Result) refused(err error) Result {
 	var known *diag.Error
 	var list diag.List
@@ -120,7 +120,7 @@ func (r Result) refused(err error) Result {
 	return r
 }
 
-// configOf is the configuration of an example: its own, the one it names, or the runner's.
+// configOf returns the configuration of an example: its own, the one it names, or the runner's.
 func (r *Runner) configOf(e *Example) (*config.Config, error) {
 	switch {
 	case e.Config != nil:
@@ -131,7 +131,7 @@ func (r *Runner) configOf(e *Example) (*config.Config, error) {
 	return r.Config()
 }
 
-// Render says what became of the examples. In text, explain says on stderr why one cannot be used.
+// Render writes the results. In text, explain writes to stderr why an example cannot be used.
 func (r Results) Render(c *terminal.Console, explain func(error) error) error {
 	if c.AsJSON() {
 		return c.WriteJSON(struct {
@@ -161,7 +161,7 @@ func (r Results) Render(c *terminal.Console, explain func(error) error) error {
 	return err
 }
 
-// write says one result in a line, and how it differs below.
+// write writes one result in a line, with the differences below.
 func (r *Result) write(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%-8s %s\n", r.Result, diag.Printable(r.Path)); err != nil || r.Diff == nil {
 		return err
@@ -175,7 +175,7 @@ func (r *Result) write(w io.Writer) error {
 	return nil
 }
 
-// Refused is why the first example that cannot be used cannot; nil if all can.
+// Refused returns why the first unusable example cannot be used; nil if all can.
 func (r Results) Refused() error {
 	for _, one := range r {
 		if one.err != nil {
@@ -185,7 +185,7 @@ func (r Results) Refused() error {
 	return nil
 }
 
-// Verdict is an error if examples differ.
+// Verdict returns an error if examples differ.
 func (r Results) Verdict() error {
 	differs := 0
 	for _, one := range r {

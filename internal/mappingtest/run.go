@@ -43,7 +43,7 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 		for _, f := range t.Families {
 			name := f.Name
 			if f.Aggregate != transform.NoAggregate {
-				name += ":intsum" // as good as any: each column is emptied before
+				name += ":intsum" // any aggregate works, because each column is cleared first
 			}
 			families = append(families, name)
 		}
@@ -62,7 +62,8 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 	return out + "\nafter the changes\n\n" + followed, err
 }
 
-// TableOf is the entry of the configuration that the example is about; false if there is none, or several and the example names none.
+// TableOf returns the configuration's entry for the example; false if there is none, or if there
+// are several and the example names none.
 func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
 	if e.Table == "" && len(c.Tables) == 1 && !c.HasPatterns() {
 		return c.Tables[0], true
@@ -70,7 +71,7 @@ func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
 	return c.Table(e.Table)
 }
 
-// Items are those that exist when the migration begins, at least one.
+// Items returns the items that exist when the migration begins, at least one.
 func (e *Example) Items() ([]attribute.Item, error) {
 	items, err := itemfile.Read(bytes.NewReader(e.items), 0)
 	if err != nil {
@@ -82,17 +83,17 @@ func (e *Example) Items() ([]attribute.Item, error) {
 	return items, nil
 }
 
-// run is an example while it runs.
+// run is a running example.
 type run struct {
-	part    string // that the items are from
+	part    string // part with the items
 	key     []transform.KeyAttribute
 	mapping *transform.Mapping
 	target  *sinktest.Memory
-	items   map[string]attribute.Item // of the source, by key
-	names   map[string]string         // of where an item was given last, by key
+	items   map[string]attribute.Item // items of the source, by key
+	names   map[string]string         // last place of an item, by key
 }
 
-// settleKey takes the types that the example does not say from an item.
+// settleKey takes key types that the example does not give from an item.
 func (r *run) settleKey(item attribute.Item) error {
 	settled := make([]transform.KeyAttribute, len(r.key))
 	for i, k := range r.key {
@@ -108,7 +109,8 @@ func (r *run) settleKey(item attribute.Item) error {
 	return nil
 }
 
-// hasKey tells whether an item, or a key, has the attributes of the primary key; a key has no others.
+// hasKey reports whether an item, or a key, has the attributes of the primary key; a key has no
+// others.
 func (r *run) hasKey(item attribute.Item, alone bool) error {
 	for _, k := range r.key {
 		if v, ok := item.Get(k.Name); !ok || v.Kind() != k.Type {
@@ -136,10 +138,10 @@ func (r *run) copy(ctx context.Context, items []attribute.Item) (string, error) 
 	return r.apply(ctx, transform.Load(r.mapping, items, 1, copyTime))
 }
 
-// Change is what happens to an item: it is put, or the item with the key is deleted.
+// Change is a change of an item: a put, or a delete of the item with the key.
 type Change struct{ Put, Delete attribute.Item }
 
-// Changes are what happens after the copy.
+// Changes returns the changes after the copy.
 func (e *Example) Changes() ([]Change, error) {
 	texts, err := documents(changesPart, e.changes)
 	if err != nil {
@@ -195,7 +197,8 @@ func (r *run) follow(ctx context.Context, changes []Change) (string, error) {
 	return r.apply(ctx, transform.Fold(r.mapping, page, transform.Stamp{Generation: 1, Hop: 500_000}))
 }
 
-// apply writes a batch under the guard, and again backwards. It returns the target, and what was parked.
+// apply writes a batch under the guard, and again in reverse order. It returns the target, and the
+// parked items.
 func (r *run) apply(ctx context.Context, b transform.Batch) (string, error) {
 	for pass := range 2 {
 		for i := range b.Rows {
@@ -241,7 +244,8 @@ func writeRow(out *strings.Builder, row sink.Row) {
 	}
 }
 
-// show is text as it is, and quoted if it cannot be printed, or a line of it would begin a part of the file.
+// show returns text, quoted if it cannot be printed or if a line of it would look like the begin of
+// a part of the file.
 func show(text string) string {
 	if strings.HasPrefix(text, "-- ") {
 		return strconv.Quote(text)

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Drop forgets the chosen records.
+// Drop deletes the chosen records.
 func (d *Decision) Drop(ctx context.Context, yes bool) error {
 	if !yes && len(d.Chosen) > 0 {
 		question := fmt.Sprintf("Drop %s of %s? The rows stay removed until the items change.", terminal.Plural(len(d.Chosen), "record"),

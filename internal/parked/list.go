@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Explain explains an error of the parking lot; one that is explained already stays.
+// Explain explains an error from the store of parked items; an explained error stays as it is.
 func Explain(ctx context.Context, cfg *config.Config, err error) error {
 	var told *diag.Error
 	if err == nil || errors.As(err, &told) {
@@ -40,7 +40,7 @@ type Entry struct {
 	Reason  string    `json:"reason"`
 }
 
-// EntryOf is the line of a record.
+// EntryOf returns the line of a record.
 func EntryOf(ref sink.Ref, record transform.Parked) Entry {
 	_, hash, _ := ref.Parts()
 	return Entry{Ref: string(ref), Table: record.Source, KeyHash: hash, Version: string(record.Version),
@@ -71,7 +71,8 @@ func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 	return p.Show(p.Stdout, func(w io.Writer) error { return writeEntries(w, entries) })
 }
 
-// The list fits terminals of listWidth columns: names of tables are cut, and reasons go on below themselves.
+// The list fits terminals of listWidth columns: names of tables are shortened, and reasons continue
+// on the next line.
 const (
 	listWidth   = 100
 	shownHash   = 12 // of its 32 digits
@@ -79,7 +80,8 @@ const (
 	betweenCols = 2
 )
 
-// writeEntries writes them for people. Documents for programs have the whole reference of each.
+// writeEntries writes the entries for people. Documents for programs have the whole reference of
+// each.
 func writeEntries(w io.Writer, entries []Entry) error {
 	widest := len("TABLE")
 	for _, e := range entries {
@@ -99,7 +101,7 @@ func writeEntries(w io.Writer, entries []Entry) error {
 	return tab.Flush()
 }
 
-// shortTable is the name of a table, which is ASCII, as the list shows it.
+// shortTable returns the name of a table, which is ASCII, as the list shows it.
 func shortTable(name string) string {
 	if len(name) <= widestTable {
 		return name
@@ -107,7 +109,7 @@ func shortTable(name string) string {
 	return name[:widestTable-len("...")] + "..."
 }
 
-// Show writes one record whole, with the images of its change: item data.
+// Show writes one whole record, with the images of its change: item data.
 func Show(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selection) error {
 	var found []Record
 	err := read(ctx, p, cfg, desk.Request{Command: "parked show", Table: s.Table}, func(ctx context.Context, lot *sink.Parking) (err error) {

@@ -12,12 +12,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// lotOf is where the parked items of a migration are.
+// lotOf returns the store of a migration's parked items.
 func lotOf(m *desk.Migration, cfg *config.Config) *sink.Parking {
 	return sink.NewParking(m.To.Records(cfg.State.Table), cfg.Name)
 }
 
-// read lets f read the parked items for a command, for a limited time.
+// read calls f to read the parked items for a command, for a limited time.
 func read(ctx context.Context, p *terminal.Console, cfg *config.Config, r desk.Request, f func(ctx context.Context, lot *sink.Parking) error) error {
 	m, err := desk.Ends{}.Open(ctx, p, cfg, r)
 	if err != nil {
@@ -29,14 +29,13 @@ func read(ctx context.Context, p *terminal.Console, cfg *config.Config, r desk.R
 	return Explain(ctx, cfg, f(ctx, lotOf(m, cfg)))
 }
 
-// The commands that decide.
+// The commands that act on parked items.
 const (
 	RetryCommand = "parked retry"
 	DropCommand  = "parked drop"
 )
 
-// Decide opens the migration for a command, finds the selected records, and does with them what was
-// decided.
+// Decide opens the migration for a command, finds the selected records, and calls act on them.
 func (d *Decision) Decide(ctx context.Context, command string, s *Selection, act func(d *Decision, ctx context.Context) error) error {
 	m, err := d.Ends.Open(ctx, d.Console, d.Cfg, desk.Request{Command: command, Table: s.Table, Allowed: d.Allowed})
 	if err != nil {

@@ -26,8 +26,8 @@ type Decision struct {
 	Allowed config.Allowed
 	Ends    desk.Ends
 	Log     *slog.Logger
-	// What follows is set by Decide.
-	Connect func(ctx context.Context) (repair.Source, error) // to the source, for a retry
+	// Decide sets the following fields.
+	Connect func(ctx context.Context) (repair.Source, error) // connects to the source, for a retry
 	Target  repair.Target
 	Lot     *sink.Parking
 	Chosen  []Record
@@ -35,13 +35,13 @@ type Decision struct {
 
 // The outcomes of a retry.
 const (
-	outcomeStored  = "stored"       // the item is in the target as it is now
-	outcomeRemoved = "removed"      // the source no longer holds it, and neither does the target
+	outcomeStored  = "stored"       // the target has the item's current content
+	outcomeRemoved = "removed"      // neither source nor target has the item
 	outcomeParked  = "still_parked" // it cannot be stored
-	outcomeChanged = "changing"     // it changes faster than it is repaired; its changes bring it
+	outcomeChanged = "changing"     // it changes faster than the repair; its changes bring it
 )
 
-// retried is what became of one item.
+// retried is the outcome for one item.
 type retried struct {
 	Table   string  `json:"table"`
 	KeyHash string  `json:"key_hash"`
@@ -54,7 +54,7 @@ type retried struct {
 func (r *retried) resolved() bool { return r.Outcome == outcomeStored || r.Outcome == outcomeRemoved }
 
 // Retry repairs every chosen item and resolves its records. It stops at the first error of either
-// end, and tells what was done until then.
+// database, and shows the results so far.
 func (d *Decision) Retry(ctx context.Context) error {
 	results := []retried{}
 	items := ByItem(d.Chosen)
@@ -90,8 +90,8 @@ func (d *Decision) Retry(ctx context.Context) error {
 	return retryVerdict(results)
 }
 
-// retryItem repairs one item. The records are those that were parked before the item is read, so
-// that a change which is parked meanwhile stays parked.
+// retryItem repairs one item. The records are those parked before the item is read, so a change
+// that is parked meanwhile stays parked.
 func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Record) (retried, error) {
 	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -127,7 +127,7 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 	return result, nil
 }
 
-// repairer is what repairs items of a table, if it may.
+// repairer returns the repairer for items of a table, if a repair is allowed.
 func (d *Decision) repairer(ctx context.Context, src repair.Source, table string) (*sink.Repairer, error) {
 	t, ok := d.Cfg.Table(table)
 	if !ok {
@@ -137,8 +137,8 @@ func (d *Decision) repairer(ctx context.Context, src repair.Source, table string
 	return repair.Of(ctx, d.Cfg, t, src, d.Target, "cannot retry items of table "+table)
 }
 
-// writeRetried says what became of so many items as were chosen. Those that were not come to,
-// because something failed, are left.
+// writeRetried writes the outcomes for the chosen items. Items that were not reached because of a
+// failure count as left.
 func (d *Decision) writeRetried(results []retried, chosen int) error {
 	resolved := 0
 	for _, r := range results {
@@ -173,7 +173,7 @@ func (d *Decision) writeRetried(results []retried, chosen int) error {
 	return err
 }
 
-// retryVerdict is nil if every item is resolved.
+// retryVerdict returns nil if every item is resolved.
 func retryVerdict(results []retried) error {
 	left := 0
 	for _, r := range results {

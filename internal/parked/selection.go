@@ -17,11 +17,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// RefHelp says what a reference is, in the help of commands that take one.
-const RefHelp = `REF is TABLE/HASH/VERSION, as "list -o json" prints it. TABLE/HASH or HASH alone name the item, and
+// RefHelp explains references, in the help of commands that take one.
+const RefHelp = `REF is TABLE/HASH/VERSION, as "list -o json" prints it. TABLE/HASH or HASH names the item, and
 so do the first 8 digits of HASH or more, if they are unique.`
 
-// Selection is which parked records a command is about.
+// Selection selects the parked records for a command.
 type Selection struct {
 	Refs   []string // positional arguments
 	Table  string
@@ -30,14 +30,14 @@ type Selection struct {
 	All    bool
 }
 
-// Record is a parked record with its place.
+// Record is a parked record with its reference.
 type Record struct {
 	Ref sink.Ref
 	transform.Parked
 }
 
-// Check refuses selections that contradict themselves, or are none: nothing is ever retried or
-// dropped by leaving words out.
+// Check refuses selections that contradict themselves or are empty, so that a missing argument
+// never selects everything.
 func (s *Selection) Check(command string) error {
 	ways := 0
 	for _, given := range []bool{len(s.Refs) > 0, s.Key != "", s.All || s.Reason != ""} {
@@ -63,7 +63,8 @@ func isObject(text string) bool {
 	return json.Unmarshal([]byte(text), &members) == nil && members != nil
 }
 
-// fits reports whether a record is selected. A key that is none of the record's table is an error.
+// fits reports whether a record is selected. A key that does not fit the record's table is an
+// error.
 func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	switch {
 	case s.Table != "" && record.Source != s.Table, !strings.Contains(record.Reason, s.Reason):
@@ -77,7 +78,7 @@ func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	return true, nil
 }
 
-// leastHash is how many digits of a hash name an item, if no other begins with them.
+// leastHash is how many digits of a hash are enough to name an item, if they are unique.
 const leastHash = 8
 
 // names reports whether a word of the command line names a record.
@@ -87,8 +88,8 @@ func names(word string, ref sink.Ref) bool {
 	return word == string(ref) || (ofTable || beginning == word) && len(beginning) >= leastHash && strings.HasPrefix(hash, beginning)
 }
 
-// each calls f for the selected records: by table, item and version. Before the first run there is
-// no state table, and so nothing is parked.
+// each calls f for the selected records, ordered by table, item and version. Before the first run
+// there is no state table, so nothing is parked.
 func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref, transform.Parked) error) error {
 	err := lot.List(ctx, s.Table, func(ref sink.Ref, record transform.Parked) error {
 		ok, err := s.fits(ref, record)
@@ -104,7 +105,7 @@ func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref
 	return err
 }
 
-// Find returns the selected records. What is named must exist, and a bare hash must mean one item.
+// Find returns the selected records. Named ones must exist, and a bare hash must match one item.
 func (s *Selection) Find(ctx context.Context, lot *sink.Parking) ([]Record, error) {
 	var found []Record
 	err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
@@ -142,7 +143,7 @@ func notParked(what string) error {
 		Exit: diag.ExitNo}
 }
 
-// nothing is what is said when no record is selected.
+// nothing returns the message if no record is selected.
 func (s *Selection) nothing() string {
 	switch {
 	case s.Reason != "":
@@ -153,7 +154,7 @@ func (s *Selection) nothing() string {
 	return "nothing is parked"
 }
 
-// ByItem groups records, which are in order, by their item.
+// ByItem groups ordered records by item.
 func ByItem(records []Record) [][]Record {
 	var items [][]Record
 	for i, record := range records {

@@ -1,3 +1,3 @@
-// Package repair rewrites rows that were parked or that differ. It says who may, and what became of
-// each row; how a row is mended is sink's.
+// Package repair rewrites rows that were parked or that differ. It decides whether a repair is
+// allowed, and reports the outcome of each row; package sink makes the repair itself.
 package repair

@@ -20,27 +20,28 @@ import (
 )
 
 const (
-	// atOnce is how many items are repaired at the same time: a repair must not starve the stream.
+	// atOnce is how many items are repaired at the same time, so that a repair does not starve the
+	// stream.
 	atOnce = 8
-	// tries is how often a step is attempted that a repeat may mend, and firstWait what lies
-	// between the first two attempts.
+	// tries is how often a step is attempted, and firstWait the wait between the first two
+	// attempts.
 	tries     = 5
 	firstWait = 500 * time.Millisecond
 	// mostRows is how many rows a document lists.
 	mostRows = 1000
 )
 
-// Document is what a repair did with what a comparison of one table found.
+// Document is the outcome of a repair of one table's differences.
 type Document struct {
 	Schema   string         `json:"schema"` // replicator.repair/v1
 	Table    string         `json:"table"`
 	DryRun   bool           `json:"dry_run"`  // nothing was written
-	Findings int            `json:"findings"` // that there were to repair
-	Repaired int            `json:"repaired"` // in a dry run, those that would be
-	Outcomes []OutcomeCount `json:"outcomes"` // one for each that occurred
+	Findings int            `json:"findings"` // findings to repair
+	Repaired int            `json:"repaired"` // in a dry run, how many would be
+	Outcomes []OutcomeCount `json:"outcomes"` // one for each outcome that occurred
 	// NotReached are findings that the repair did not process, because of an earlier failure.
 	NotReached int   `json:"not_reached"`
-	Left       []Row `json:"left"` // those that were not repaired, at most 1,000
+	Left       []Row `json:"left"` // findings that were not repaired, at most 1,000
 }
 
 // OutcomeCount is how many findings had an outcome.
@@ -52,7 +53,7 @@ type OutcomeCount struct {
 	Different bool `json:"different"`
 }
 
-// Row is a finding that was left alone.
+// Row is a finding that was not repaired.
 type Row struct {
 	KeyHash string `json:"key_hash"` // of the item; empty for foreign rows
 	RowHash string `json:"row_hash"`
@@ -60,7 +61,7 @@ type Row struct {
 	Outcome string `json:"outcome"`
 }
 
-// outcomes are the words for outcomes, in the order in which they are listed.
+// outcomes are the words for outcomes, in the order of the list.
 var outcomes = []struct {
 	outcome   sink.Outcome
 	text      string
@@ -78,8 +79,9 @@ var outcomes = []struct {
 	{sink.Unreadable, "with a version that another program wrote", true},
 }
 
-// Findings repairs what a comparison found, each row exactly as it was seen. Errors of either end
-// are repeated for a while; one that stays ends the repair, and the document says how far it came.
+// Findings repairs the findings of a comparison, each row exactly as it was read. Errors of either
+// database are retried for a while. An error that stays ends the repair, and the document shows the
+// progress.
 func Findings(ctx context.Context, r *sink.Repairer, found []verify.Finding, log *slog.Logger) (Document, error) {
 	items := byItem(r, found)
 	results := make([]sink.Outcome, len(found))
@@ -100,10 +102,11 @@ func Findings(ctx context.Context, r *sink.Repairer, found []verify.Finding, log
 type itemFindings struct {
 	keys      attribute.Item
 	sightings []sink.Sighting
-	of        [][]int // by sighting, the findings of that row
+	of        [][]int // by row, its findings
 }
 
-// byItem groups findings, in the order of the first of each item. What is nobody's is under no key.
+// byItem groups findings by item, in the order of each item's first finding. Findings without an
+// item are under no key.
 func byItem(r *sink.Repairer, found []verify.Finding) []itemFindings {
 	var items []itemFindings
 	index := map[string]int{}
@@ -133,7 +136,7 @@ func (f *itemFindings) add(s sink.Sighting, finding int) {
 	f.sightings, f.of = append(f.sightings, s), append(f.of, []int{finding})
 }
 
-// repair repairs the rows of one item, and notes what became of them.
+// repair repairs the rows of one item, and records the outcomes.
 func (f *itemFindings) repair(ctx context.Context, r *sink.Repairer, found []verify.Finding, results []sink.Outcome) error {
 	note := func(i int, o sink.Outcome) {
 		for _, n := range f.of[i] {
@@ -153,7 +156,7 @@ func (f *itemFindings) repair(ctx context.Context, r *sink.Repairer, found []ver
 		for i, o := range done {
 			switch before := results[f.of[i][0]]; {
 			case o == "":
-			case before == sink.Mended && (o == sink.Equal || o == sink.MovedOn): // an earlier attempt did it
+			case before == sink.Mended && (o == sink.Equal || o == sink.MovedOn): // an earlier attempt repaired it
 			default:
 				note(i, o)
 			}
@@ -162,7 +165,7 @@ func (f *itemFindings) repair(ctx context.Context, r *sink.Repairer, found []ver
 	})
 }
 
-// again repeats what a repeat may mend.
+// again retries what a retry may fix.
 func again(ctx context.Context, op func(ctx context.Context) error) error {
 	wait := firstWait
 	for i := 1; ; i++ {
@@ -177,7 +180,7 @@ func again(ctx context.Context, op func(ctx context.Context) error) error {
 	}
 }
 
-// passing reports whether an error may pass by itself.
+// passing reports whether an error may be temporary.
 func passing(err error) bool {
 	return sink.Repeatable(err) || cdc.Is(err, cdc.Throttled) || cdc.Is(err, cdc.Unavailable)
 }
@@ -230,7 +233,7 @@ func (d Document) Render(w io.Writer) error {
 	return tab.Flush()
 }
 
-// Verdict is nil if nothing is left that somebody must act on.
+// Verdict returns nil if nothing is left that an operator must act on.
 func (d Document) Verdict() error {
 	left := d.NotReached
 	for _, o := range d.Outcomes {

@@ -17,25 +17,25 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Source is where a repair reads items.
+// Source is the source from which a repair reads items.
 type Source interface {
 	preflight.Describer
 	// Get reads an item, strongly consistently; false if there is none.
 	Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error)
 }
 
-// Target is where a repair writes rows, and where it reads the ledger.
+// Target is the target to which a repair writes rows and from which it reads the ledger.
 type Target interface {
 	sink.Reader
 	sink.Table
 	Ledger(stateTable string) checkpoint.Store
-	// Cluster is where requests are led to now; "" if that is not known.
+	// Cluster returns the cluster to which requests are routed now; "" if it is unknown.
 	Cluster(ctx context.Context) (string, error)
 }
 
-// Of is what repairs items of a table, once it is clear that it may: the ledger must know the table,
-// under this mapping and with this cluster behind the app profile, as run demands it. What begins
-// its errors.
+// Of returns a repairer for items of a table, after checking that a repair is allowed: as for run,
+// the ledger must know the table, with this mapping, and with this cluster behind the app profile.
+// What is the beginning of its errors.
 func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*sink.Repairer, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -64,22 +64,22 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 		Now: ledger.Now}, nil
 }
 
-// generations are what the ledger says of a table's generation. They are read anew for every item:
-// a repair of many takes hours.
+// generations reads a table's generation from the ledger, again for every item, because a repair of
+// many items takes hours.
 type generations struct {
 	ledger         *checkpoint.Ledger
 	table, mapping string
 	late           time.Duration // how long after its change the application may write the target
 }
 
-// current is the generation that rows are written in.
+// current returns the generation in which rows are written.
 func (g generations) current(ctx context.Context) (uint32, error) {
 	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
 	return state.Generation, err
 }
 
-// former are the earlier mappings of which rows and columns may still be there. A family of theirs
-// that was deleted meanwhile fails the repair until the sweep is over.
+// former returns the earlier mappings whose rows and columns may still exist. If one of their
+// families is deleted meanwhile, the repair fails until the sweep is over.
 func (g generations) former(ctx context.Context) ([]sink.Former, error) {
 	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
 	var all []sink.Former
@@ -91,7 +91,7 @@ func (g generations) former(ctx context.Context) ([]sink.Former, error) {
 	return all, err
 }
 
-// admissible is the generation in which every change after a time will be applied; an error if
+// admissible returns the generation in which every change after a time will be applied; an error if
 // there is none yet.
 func (g generations) admissible(ctx context.Context, at time.Time) (uint32, error) {
 	state, _, err := g.ledger.Table(ctx, g.table)
@@ -105,8 +105,8 @@ func (g generations) admissible(ctx context.Context, at time.Time) (uint32, erro
 	return state.Generation, checkpoint.Admissible(state, shards, at, g.late)
 }
 
-// underMapping is the ledger's record of a table, if its rows are written by the mapping of this
-// hash.
+// underMapping returns the ledger's record of a table, if its rows are written under the mapping of
+// this hash.
 func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
 	state, _, err := ledger.Table(ctx, table)
 	switch {
@@ -119,15 +119,15 @@ func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash st
 	return state, err
 }
 
-// itemReader reads items of a table, strongly consistently.
+// itemReader returns a function that reads items of a table, strongly consistently.
 func itemReader(source Source, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
 	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 		return source.Get(ctx, table, keys)
 	}
 }
 
-// Failed explains what stopped a repair. Its outcome may be unknown; the same command may be given
-// again.
+// Failed explains an error that ended a repair. Its outcome may be unknown; the same command may be
+// run again.
 func Failed(ctx context.Context, what, table string, err error) error {
 	var unready *checkpoint.NotAdmissible
 	switch {

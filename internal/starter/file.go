@@ -10,16 +10,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Document is a proposal for programs.
+// Document is a proposal, for programs.
 type Document struct {
 	Schema string `json:"schema"` // replicator.init/v1
 	Config string `json:"config"` // the config file
 	// Tables are the facts found about each table: sampled items, their types, hot keys, the
-	// attribute of time to live, and the pattern of a series.
+	// time-to-live attribute, and the pattern of a series.
 	Tables []Recognised `json:"tables"`
 }
 
-// Absent refuses a file that exists.
+// Absent refuses a file that already exists.
 func Absent(file string) error {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return fileExists(file)
@@ -28,10 +28,10 @@ func Absent(file string) error {
 }
 
 func fileExists(file string) error {
-	return diag.BadUsage(file+" exists already", "name another file with -c, or replace it with --force")
+	return diag.BadUsage(file+" already exists", "name another file with -c, or replace it with --force")
 }
 
-// Save writes the configuration to a file, which must not exist, or is replaced.
+// Save writes the configuration to a file, which must not exist unless replace is set.
 func (p *Proposal) Save(file string, replace bool) error {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if replace {
@@ -51,7 +51,7 @@ func (p *Proposal) Save(file string, replace bool) error {
 	return nil
 }
 
-// Render writes the configuration or, if it was saved to a file, what it was made of.
+// Render writes the configuration or, if it was saved to a file, a summary.
 func (p *Proposal) Render(c *terminal.Console, file string) error {
 	switch {
 	case c.AsJSON():

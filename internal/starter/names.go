@@ -11,15 +11,15 @@ import (
 // Times as numbers: between 2001 and 2096.
 const (
 	firstSecond, lastSecond = 1_000_000_000, 4_000_000_000
-	// gaps is how much sparser than one after the other numbers may be that still count as a sequence.
+	// gaps is up to how sparse numbers may be and still count as a sequence, as a factor.
 	gaps = 100
 )
 
-// hotNumbers judges whole numbers of at most 18 digits, of a table of so many items.
+// hotNumbers judges whole numbers of at most 18 digits, for a table with the given number of items.
 func hotNumbers(texts []string, items int64) string {
 	least, most := int64(1<<62), int64(0)
 	for _, text := range texts {
-		n, _ := strconv.ParseInt(text, 10, 64) // of 18 digits at most
+		n, _ := strconv.ParseInt(text, 10, 64) // at most 18 digits
 		least, most = min(least, n), max(most, n)
 	}
 	switch {
@@ -31,16 +31,16 @@ func hotNumbers(texts []string, items int64) string {
 	return ""
 }
 
-// cutByTime is the end of a table's name that tells a time: _2015_01, -201501, .2015-01-31.
+// cutByTime matches the end of a table's name that contains a time: _2015_01, -201501, .2015-01-31.
 var cutByTime = regexp.MustCompile(`^(.+?)([_.-]?)((?:19|20)[0-9]{2})([_.-]?)(0[1-9]|1[0-2])(?:([_.-]?)([0-3][0-9]))?$`)
 
-// series is a number of tables that look like one, cut by time.
+// series is a group of tables that look like one table split by time.
 type series struct {
-	pattern string // of their names, as the format of configurations has it
+	pattern string // pattern of their names, in the form of the configuration
 	names   []string
 }
 
-// seriesOf finds tables that look like one, by their names.
+// seriesOf finds groups of tables that look like one table, by their names.
 func seriesOf(names []string) []series {
 	var found []series
 	for _, name := range names {
@@ -62,7 +62,7 @@ func seriesOf(names []string) []series {
 	return slices.DeleteFunc(found, func(s series) bool { return len(s.names) < 2 })
 }
 
-// targetName is the name of a Bigtable table for a source; "" if it can be the source's own.
+// targetName returns the name of a Bigtable table for a source; "" if the source's own name fits.
 func targetName(source string, taken map[string]bool) string {
 	const longest = 50
 	name := strings.TrimLeft(source, "-.")
@@ -84,10 +84,10 @@ func targetName(source string, taken map[string]bool) string {
 	return name
 }
 
-// plainName is a text that YAML reads as itself without quotes.
+// plainName matches text that needs no quotes in YAML.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`)
 
-// quoted is a text as a YAML value in which variables are not expanded.
+// quoted returns text as a YAML value without expansion of variables.
 func quoted(text string) string {
 	switch strings.ToLower(text) {
 	case "null", "true", "false", "yes", "no", "on", "off":

@@ -20,7 +20,8 @@ import (
 // sample is how many items of each table are read.
 const sample = 200
 
-// Read reads what a proposal is made of: the tables that patterns name, or all of the region.
+// Read reads the data for a proposal about the tables that match the patterns, or about all tables
+// of the region.
 func Read(ctx context.Context, s *preflight.Source, patterns []string, minimal bool) ([]Table, error) {
 	names, err := match(ctx, s, patterns)
 	if err != nil {
@@ -37,7 +38,7 @@ func Read(ctx context.Context, s *preflight.Source, patterns []string, minimal b
 	return tables, nil
 }
 
-// once leaves out the names that stand before, as a pattern does.
+// once removes duplicate names, which patterns may cause.
 func once(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -48,7 +49,7 @@ func once(names []string) []string {
 	return out
 }
 
-// match is the tables of the region that the patterns name.
+// match returns the tables of the region that match the patterns.
 func match(ctx context.Context, s *preflight.Source, patterns []string) ([]string, error) {
 	exact := len(patterns) > 0
 	for _, one := range patterns {
@@ -68,7 +69,7 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 	for _, name := range all {
 		chosen := len(patterns) == 0
 		for _, one := range patterns {
-			matches, _ := path.Match(one, name) // it has no other sign than *
+			matches, _ := path.Match(one, name) // * is its only special character
 			chosen = chosen || matches
 		}
 		if chosen {
@@ -85,8 +86,8 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 	return names, nil
 }
 
-// streamProblem is why a table's stream cannot be read by what is proposed, whose row keys rest on
-// the primary key alone; nil if it can.
+// streamProblem returns why the proposal cannot use a table's stream; nil if it can. The proposal's
+// row keys depend only on the primary key.
 func streamProblem(d backfill.Description) *diag.Error {
 	err := engine.CheckStream(d, true)
 	if err == nil {
@@ -99,7 +100,7 @@ func streamProblem(d backfill.Description) *diag.Error {
 	return &diag.Error{Code: diag.StreamViewUnusable, What: "the stream of table " + d.Name + " cannot be used", Cause: err.Error()}
 }
 
-// readTable reads what a proposal is made of.
+// readTable reads the data for a proposal about one table.
 func readTable(ctx context.Context, s *preflight.Source, name string, minimal bool) (Table, error) {
 	d, err := preflight.AskSource(ctx, func(ctx context.Context) (backfill.Description, error) { return s.Tables.Describe(ctx, name) })
 	if err != nil {

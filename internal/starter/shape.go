@@ -1,8 +1,8 @@
-// Package starter writes a first configuration from existing tables. It is pure: who reads the
-// tables hands it what was read.
+// Package starter writes a first configuration from existing tables. It is pure, except for the
+// code that reads the tables.
 //
-// What it proposes is meant to be read and changed. Every proposal that it makes is one that the program accepts: rules that do not
-// compile, or that do not map every sampled item, are left out.
+// Users are expected to read and change a proposal. The program accepts every proposal: rules that
+// do not compile, or that do not map every sampled item, are left out.
 package starter
 
 import (
@@ -17,54 +17,55 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Table is what is known of a source table.
+// Table is everything known about a source table.
 type Table struct {
 	Name       string
 	PrimaryKey []transform.KeyAttribute
-	// TimeToLive is the attribute by which items expire; "" if they do not, or if that is not known.
+	// TimeToLive is the attribute by which items expire; "" if they do not, or if it is unknown.
 	TimeToLive        string
 	TimeToLiveUnknown bool
-	// Stream is why the table's stream cannot be read, and what to do; nil if it can.
+	// Stream is the reason why the table's stream cannot be read, with the fix; nil if it can.
 	Stream *diag.Error
-	Count  int64            // of items, by DynamoDB's own count
+	Count  int64            // number of items, by DynamoDB's own count
 	Items  []attribute.Item // a sample
 }
 
-// Bounds of what is taken for a type of items. With more types, prefixes are rather names of customers or the like.
+// Bounds of what counts as a type of items. If there are more types, prefixes are probably names of
+// customers or the like.
 const (
 	mostTypes   = 12
-	leastOfType = 3 // different keys
+	leastOfType = 3 // distinct keys
 )
 
-// typePrefix is a prefix of keys that looks like the name of a type, and typeName a whole sort key that does: letters alone, so
-// that no identifier is taken for one.
+// typePrefix matches a prefix of keys that looks like the name of a type, and typeName a whole sort
+// key that does: only letters, so that no identifier matches.
 var (
 	typePrefix = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{1,30}[#|:]`)
 	typeName   = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{1,30}$`)
 	simpleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// role says what the sort key of a type's items is.
+// role is the meaning of the sort key of a type's items.
 type role uint8
 
 const (
-	sortSame   role = iota // the partition key once more
+	sortSame   role = iota // equal to the partition key
 	sortName               // always the same name, such as META
-	sortPrefix             // a name and what follows it, such as COMMENT#1
+	sortPrefix             // a name and a suffix, such as COMMENT#1
 )
 
-// itemType is a group of items whose keys look alike.
+// itemType is a group of items with keys of the same form.
 type itemType struct {
-	prefix string // of the partition key, with its delimiter
+	prefix string // prefix of the partition key, with its delimiter
 	role   role
 	text   string // the name, or the prefix with its delimiter
 }
 
-// alone reports whether there is one such item for each partition key.
+// alone reports whether each partition key has only one such item.
 func (t itemType) alone() bool { return t.role != sortPrefix }
 
-// single finds the types of a table that holds several; none if it does not look like one: keys of one form alone, such as eu#17 and
-// order#3, are those of an ordinary table.
+// single returns the types of a table that holds several, or none. Keys of only one form, such as
+// eu#17 and order#3, belong to an ordinary table.
 func (t *Table) single() []itemType {
 	if len(t.PrimaryKey) != 2 {
 		return nil
@@ -74,7 +75,7 @@ func (t *Table) single() []itemType {
 			return nil
 		}
 	}
-	keys := map[itemType]map[string]bool{} // what the items of the type have different
+	keys := map[itemType]map[string]bool{} // the differing parts of the type's items
 	prefixes := map[string]bool{}
 	for _, item := range t.Items {
 		found, different, ok := t.typeOf(item)
@@ -98,7 +99,7 @@ func (t *Table) single() []itemType {
 	})
 }
 
-// typeOf is the type of an item, and what tells it from others of its type.
+// typeOf returns the type of an item, and the part that distinguishes it from others of its type.
 func (t *Table) typeOf(item attribute.Item) (found itemType, different string, ok bool) {
 	p, _ := item.Get(t.PrimaryKey[0].Name)
 	s, _ := item.Get(t.PrimaryKey[1].Name)
@@ -120,22 +121,23 @@ func (t *Table) typeOf(item attribute.Item) (found itemType, different string, o
 	return found, "", false
 }
 
-// word is the name of a prefix or sort key as rules and families have it.
+// word returns the name of a prefix or sort key for rules and families.
 func word(text string) string {
 	return strings.ToLower(strings.TrimRight(text, "#|:"))
 }
 
-// leastHot is how many different partition keys it takes to judge them.
+// leastHot is how many distinct partition keys are needed to judge them.
 const leastHot = 10
 
-// Forms of text by which rows would come in the order of time.
+// Forms of text by which rows would be sorted by time.
 var (
 	dateText  = regexp.MustCompile(`^(19|20)[0-9]{2}[-/.]?[01][0-9]([-/.T ]|[0-9]{2}|$)`)
 	ulidText  = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 	wholeText = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
 )
 
-// hot says why new rows would come one behind the other, if the partition keys of the sample look like it; "" if not.
+// hot returns why new rows would all go to the end of the table, if the partition keys of the
+// sample suggest that; "" if not.
 func (t *Table) hot() string {
 	values := map[string]bool{}
 	for _, item := range t.Items {

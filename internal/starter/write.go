@@ -9,27 +9,28 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// Target is where the tables shall go, as far as it is known.
+// Target is the target of the tables, if known.
 type Target struct{ Project, Instance string }
 
-// Proposal is a configuration, and what was recognised of each table.
+// Proposal is a configuration, and the facts recognised about each table.
 type Proposal struct {
 	Config string
 	Tables []Recognised
 }
 
-// Recognised is what a table looks like.
+// Recognised holds the facts recognised about a table.
 type Recognised struct {
 	Table   string `json:"table"`
 	Sampled int    `json:"sampled"` // items
-	// Types are the types of items, if their keys show that the table has several; else empty.
+	// Types are the types of items, if the table's keys show several; otherwise empty.
 	Types      []string `json:"types"`
 	Hot        string   `json:"hot"`          // why new rows would go to one tablet; empty if they would not
 	TimeToLive string   `json:"time_to_live"` // the attribute, or empty
 	Series     string   `json:"series"`       // a pattern of names, if the tables look like one table split by time
 }
 
-// Propose writes a configuration for tables. Region may be "". A minimal one has no comments and no proposals.
+// Propose writes a configuration for tables. Region may be "". A minimal configuration has no
+// comments and no proposals.
 func Propose(region string, target Target, tables []Table, minimal bool) Proposal {
 	w := writer{minimal: minimal, taken: map[string]bool{"replicator_state": true}}
 	w.head(region, target)
@@ -46,7 +47,7 @@ func Propose(region string, target Target, tables []Table, minimal bool) Proposa
 	return out
 }
 
-// writer writes a configuration from its beginning to its end.
+// writer writes a configuration from beginning to end.
 type writer struct {
 	text    strings.Builder
 	minimal bool
@@ -56,7 +57,7 @@ type writer struct {
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(&w.text, format+"\n", args...) }
 
-// note writes a comment, but for a minimal configuration.
+// note writes a comment, except in a minimal configuration.
 func (w *writer) note(format string, args ...any) {
 	if !w.minimal {
 		w.line(format, args...)
@@ -147,8 +148,8 @@ func (w *writer) spread(t *Table, why string) {
 	w.line("    #     columns: { \"*\": d }")
 }
 
-// rules are the families and rules of a table that holds several types of items; "" if there are none to propose. What it returns is
-// accepted, and maps every item of the sample.
+// rules returns the families and rules for a table that holds several types of items; "" if there
+// are none to propose. The program accepts them, and they map every item of the sample.
 func (t *Table) rules() string {
 	types := t.single()
 	if len(types) == 0 {
@@ -173,10 +174,10 @@ func (t *Table) rules() string {
 
 func none(string) (string, bool) { return "", false }
 
-// dataFamily is the family of items that are a row of their own.
+// dataFamily is the family of items that have their own row.
 const dataFamily = config.DataFamily
 
-// family is the name of the family of a type's cells.
+// family returns the name of the family of a type's cells.
 func family(text string) string {
 	if name := word(text); name != dataFamily {
 		return name
@@ -184,15 +185,17 @@ func family(text string) string {
 	return dataFamily + "_items"
 }
 
-// The sizes of rows in the text are those of https://cloud.google.com/bigtable/quotas (data size within tables).
+// Source of the row sizes in the text: https://cloud.google.com/bigtable/quotas (data size within
+// tables).
 
-// lastRule is the name of the rule for what looks like no type.
+// lastRule is the name of the rule for items of no type.
 const lastRule = "other"
 
-// ruleText writes the rules of types: items of which a partition has one become the row, others cells of that row. An item whose sort key
-// names another type that has rows links the two, and is written to both.
+// ruleText writes the rules of types. An item that is the only one of its type in a partition
+// becomes the row; others become cells of that row. An item whose sort key names another type with
+// rows links the two, and is written to both.
 func (t *Table) ruleText(types []itemType) string {
-	rows := map[string]itemType{} // by prefix: the type that is the row
+	rows := map[string]itemType{} // by prefix: the type that becomes the row
 	for _, one := range types {
 		if _, taken := rows[one.prefix]; one.alone() && !taken {
 			rows[one.prefix] = one
@@ -222,7 +225,7 @@ func (t *Table) ruleText(types []itemType) string {
 			cell = fmt.Sprintf("%s:{%s | after('%s')}", family(one.text), sort, one.text)
 		}
 		free := name
-		for n := 2; names[free]; n++ { // prefixes may differ in what names leave out
+		for n := 2; names[free]; n++ { // prefixes may give the same name
 			free = fmt.Sprintf("%s_%d", name, n)
 		}
 		names[free] = true
@@ -243,7 +246,7 @@ func (t *Table) ruleText(types []itemType) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("    # It holds several types of items. The items of a partition become one wide row. The item that is alone in it becomes the row's\n" +
+	b.WriteString("    # It holds several types of items. The items of a partition become one wide row. The only item of its type becomes the row's\n" +
 		"    # columns, the others become cells, each type in its own family. The last rule takes all other items.\n" +
 		"    # A partition with very many items becomes a very wide row. Bigtable recommends at most 100 MB and refuses more than 256 MB.\n    families:\n")
 	for _, name := range families {
