@@ -16,9 +16,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The kinds of events. docs/http.md says what each has.
+// The kinds of events. docs/http.md lists the members of each.
 const (
-	// What any worker did, as the ledger tells: every process tells the same, within seconds.
+	// Events of any worker, read from the ledger: every process reports the same, within seconds.
 	EventPhase         = "phase"
 	EventShardStarted  = "shard_started"
 	EventShardDone     = "shard_done"
@@ -35,21 +35,22 @@ const (
 	EventWorkerCame    = "worker_came"
 	EventWorkerSilent  = "worker_silent"
 	EventWorkerLeft    = "worker_left"
-	// What this process did, at once.
+	// Events of this process, reported at once.
 	EventLeaseTaken  = "lease_taken"
 	EventLeaseLeft   = "lease_left"
 	EventCoordinator = "keeper"
 	EventThrottled   = "throttled"
-	// Told to one client: what happened before this is not known any more.
+	// Sent to one client: earlier events are no longer available.
 	eventReset = "reset"
 )
 
-// EventKinds are all of them.
+// EventKinds lists all kinds.
 var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGap, EventGeneration, EventNeedsLoad, EventTableJoined, EventTableSetAside, EventCopyStarted, EventCopyProgress,
 	EventCopyDone, EventParked, EventMismatch, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventCoordinator, EventThrottled, eventReset}
 
-// Event is something that happened. It has these members and no others, so that no item data can get into it: shards, workers and
-// tables are named, reasons are fixed words. What an event does not have is left out.
+// Event is something that happened. It has only these members, so it cannot contain item data:
+// shards, workers and tables are named, reasons are fixed words. Members that do not apply are left
+// out.
 type Event struct {
 	Kind       string    `json:"kind"`
 	At         time.Time `json:"at"` // when it was noticed; set by Publish
@@ -65,8 +66,8 @@ type Event struct {
 	Seconds    float64   `json:"seconds,omitempty"`
 }
 
-// Bounds of a feed. A client that cannot take pendingEvents at once is dropped, and may come back for the rest with the id of the
-// last event it saw, as browsers do by themselves.
+// Bounds of a feed. A client that does not take pendingEvents in time is dropped. It may reconnect
+// with the id of the last event it saw, as browsers do automatically, and gets the rest.
 const (
 	keptEvents     = 512
 	pendingEvents  = 64
@@ -75,11 +76,12 @@ const (
 	eventWithin    = 10 * time.Second // a client that takes longer for one write is gone
 )
 
-// Feed gives events to any number of clients as server-sent events, and keeps the last ones for those that come late or come
-// back. Its methods may be called by many tasks at once; none of them waits for a client.
+// Feed sends events to any number of clients as server-sent events, and keeps the last ones for
+// clients that come late or reconnect. Many tasks may call its methods at once; none waits for a
+// client.
 type Feed struct {
 	clock func() time.Time
-	boot  string // ids of another process mean nothing here
+	boot  string // distinguishes ids of other processes
 
 	mu      sync.Mutex
 	last    uint64  // id of the last event
@@ -107,7 +109,7 @@ func NewFeed(clock func() time.Time) *Feed {
 	return &Feed{clock: clock, boot: fmt.Sprintf("%x", boot), clients: map[*client]bool{}}
 }
 
-// Publish gives an event to every client. Clients that have not taken the last ones yet are dropped.
+// Publish sends an event to every client. It drops clients that have too many unsent events.
 func (f *Feed) Publish(e Event) {
 	e.At = f.clock().UTC()
 	data, err := json.Marshal(e)
@@ -134,7 +136,7 @@ func (f *Feed) Publish(e Event) {
 	}
 }
 
-// Recent are the last events, at most so many, the newest first.
+// Recent returns the last events, at most the given number, the newest first.
 func (f *Feed) Recent(most int) (events []Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,8 +153,8 @@ func (f *Feed) drop(c *client, why string) {
 	close(c.frames)
 }
 
-// Close ends every client and takes no further events. A server that shuts down waits for its requests, and these have no end of
-// their own.
+// Close ends every client and accepts no further events. A server that shuts down waits for its
+// requests, and these never end by themselves.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,8 +170,8 @@ var (
 	errFeedClosed     = errors.New("the process ends")
 )
 
-// join adds a client and returns what it has missed: everything that is kept, or what came after the event that it saw last. Gone
-// tells that this is not known any more.
+// join adds a client and returns the events that it has missed: all kept ones, or those after the
+// last event it saw. Gone says that some are no longer kept.
 func (f *Feed) join(lastSeen string) (c *client, missed []frame, gone bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,8 +202,8 @@ func (f *Feed) leave(c *client) {
 	delete(f.clients, c)
 }
 
-// ServeHTTP sends events until the client goes away, is dropped, or the feed ends.
-// Source of the form: https://html.spec.whatwg.org/multipage/server-sent-events.html
+// ServeHTTP sends events until the client disconnects or is dropped, or the feed ends. Source of
+// the format: https://html.spec.whatwg.org/multipage/server-sent-events.html
 func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, missed, gone, err := f.join(r.Header.Get("Last-Event-ID"))
 	if err != nil {
@@ -256,12 +258,13 @@ type Stream struct {
 	clock   func() time.Time
 }
 
-// OpenStream begins such a response, which no limit of the server ends.
+// OpenStream begins such a response, without the server's time limits.
 func OpenStream(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies must not collect events
 	s := &Stream{w, http.NewResponseController(w), task.Clock(r.Context())}
-	// The server's limit for reading a request would end the connection once it is over: this request is read.
+	// The server's limit for reading a request would end the connection later, although this
+	// request is already read.
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}

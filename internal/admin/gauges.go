@@ -1,7 +1,7 @@
 package admin
 
 // Gauge is a metric of a source table whose value is in the ledger: every process shows the same.
-// The columns of a status say what its value is.
+// The columns of a status define its value.
 type Gauge struct{ Name, Help string }
 
 // The gauges of tables.
@@ -17,5 +17,5 @@ var (
 		"Changes that were applied once and will be written a second time (dual_writes). Counts all shards, including those of other processes."}
 )
 
-// Gauges are all of them.
+// Gauges lists all gauges.
 var Gauges = []Gauge{GaugeHeadroom, GaugeLastPoll, GaugeSetAside, GaugeParked, GaugeSettling}

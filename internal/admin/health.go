@@ -8,54 +8,63 @@ import (
 	"time"
 )
 
-// When facts become findings.
+// The limits by which facts are judged.
 const (
-	// liveWithin is how long the process' main loop may go without a turn before a restart is asked for. It is far above any
-	// wait of the loop, because a restart makes everything slower first.
+	// liveWithin is how long the process' main loop may go without a turn before the process asks
+	// for a restart. It is far above any wait of the loop, because a restart first makes everything
+	// slower.
 	liveWithin = time.Minute
 	// pollWithin is how long a table that is being read may go without a successful poll. The alert for stalled tables uses
 	// the same time.
 	pollWithin = 2 * time.Minute
-	// lookWithin is how old the last look at the ledger may be that succeeded. A look comes every two seconds, on a standby too, and what a
-	// process reads rests on leases of seconds.
+	// lookWithin is how old the last successful read of the ledger may be. The ledger is read every
+	// two seconds, also by a standby, and reads of shards depend on leases of seconds.
 	lookWithin = 30 * time.Second
-	// seekWithin is how long tables of patterns may be looked for in vain: a new one is followed by nobody meanwhile. Throttles of a start with thousands of tables pass
-	// within that.
+	// seekWithin is how long the search for tables of patterns may fail, because no worker follows
+	// new tables meanwhile. Throttling after a start with thousands of tables ends within that
+	// time.
 	seekWithin = 10 * time.Minute
 )
 
-// Facts are what health and readiness are judged by. They are all about this process: neither asks a cloud anything.
+// Facts are the facts by which health and readiness are judged. All are about this process: a check
+// sends no request to a cloud.
 type Facts struct {
 	Started time.Time
 	// Ticked is the last turn of the main loop; zero before the first.
 	Ticked time.Time
-	// Target tells that the target was reached once.
+	// Target says that the target was reached once.
 	Target bool
 	// Looked is when the ledger, which is in the target, was last read for any table; zero: never.
 	Looked time.Time
-	// Seeking is since when tables of patterns are looked for in vain: some, or all, could not be looked at. Zero if the last look was whole, or there are no patterns.
+	// Seeking is since when the search for tables of patterns fails for some or all tables. Zero if
+	// the last search was complete, or if there are no patterns.
 	Seeking time.Time
 	// Tables are those of the configuration, sorted by name.
 	Tables []TableFacts
-	// Stopping tells that the process was asked to end.
+	// Stopping says that the process was asked to end.
 	Stopping bool
 }
 
 // TableFacts are the facts of one source table.
 type TableFacts struct {
 	Name string
-	// Source tells that the table and its stream were reached once.
+	// Source says that the table and its stream were reached once.
 	Source bool
 	// Shards is how many shards this process reads; a standby reads none.
 	Shards int
-	// Since is when the first of the present shards was taken, Polled the last successful read of any.
+	// Since is when the first of the current shards was acquired, Polled the last successful read
+	// of any.
 	Since, Polled time.Time
-	// GivenUp is when this process last gave a shard up because the source did not answer, Vain since when it has not: another process may take the shard
-	// meanwhile, and if none does this one takes it back, which is no news of the source. Both are zero if there was nothing of the kind since the last successful read.
+	// GivenUp is when this process last released a shard because the source did not answer, Vain
+	// since when the source has not answered. Another process may acquire the shard. If none does,
+	// this one acquires it again, which says nothing about the source. Both are zero if the last
+	// read succeeded.
 	GivenUp, Vain time.Time
-	// Unlisted is since when this process sees that the stream was never listed as a whole, so that nobody reads it; zero if it was.
+	// Unlisted is since when this process sees that the stream has no complete listing, so its
+	// shards are not read; zero if it has one.
 	Unlisted time.Time
-	// Childless is since when the children of a shard that ended have not been listed, so that nobody reads them; zero if all were, or ended of late.
+	// Childless is since when the children of an ended shard are not listed, so they are not read;
+	// zero if there is no such shard, or it ended recently.
 	Childless time.Time
 }
 
@@ -87,8 +96,8 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// live tells whether the process should be left alone rather than restarted: its main loop turns. Whether the clouds can be
-// reached is no part of it, because no restart mends them.
+// live reports whether the process needs no restart: its main loop turns. Unreachable clouds do not
+// count, because a restart does not fix them.
 func live(f Facts, now time.Time) Verdict {
 	last := f.Ticked
 	if last.IsZero() {
@@ -98,10 +107,11 @@ func live(f Facts, now time.Time) Verdict {
 	return Verdict{{Name: "loop", OK: age <= liveWithin, Text: fmt.Sprintf("last pass %s ago", round(age))}}
 }
 
-// Ready tells whether the process does its part: both ends were reached, the ledger still is, and what it reads makes progress. A write that does
-// not get through stops the reading of its shard, so progress of the polls is progress of the writes too. A standby without shards
-// is ready as long as it sees the ledger: without that it could take nothing over. A gap in the stream is an alarm and not unreadiness: a
-// rollout of its cure would otherwise stall.
+// Ready reports whether the process does its part: source and target were reached, the ledger still
+// is, and its reads make progress. A failing write stops the reads of its shard, so progress of
+// reads is also progress of writes. A standby without shards is ready as long as it can read the
+// ledger; otherwise it could not take over. A gap in the stream raises an alarm but does not make
+// the process unready, because a rollout of the fix would stall.
 func Ready(f Facts, now time.Time) Verdict {
 	v := Verdict{{Name: "process", OK: !f.Stopping, Text: "running"}}
 	if f.Stopping {
@@ -120,7 +130,8 @@ func Ready(f Facts, now time.Time) Verdict {
 	return v
 }
 
-// target is the finding on the target, which is asked for the ledger in every look. One that has not answered for lookWithin counts as not reached.
+// target returns the finding on the target, which every read of the ledger uses. A target that has
+// not answered for lookWithin counts as not reached.
 func (f *Facts) target(now time.Time) Check {
 	age := now.Sub(f.Looked)
 	if !f.Target || len(f.Tables) == 0 || f.Looked.IsZero() || age <= lookWithin {
@@ -129,7 +140,8 @@ func (f *Facts) target(now time.Time) Check {
 	return Check{Name: "target", Text: fmt.Sprintf("no answer for %s", round(age))}
 }
 
-// looked is the finding on the ledger. A process without tables, whose patterns match none yet, has nothing to look at.
+// looked returns the finding on the ledger. A process without tables, whose patterns match none
+// yet, has nothing to read.
 func looked(last, now time.Time) Check {
 	if last.IsZero() {
 		return Check{Name: "ledger", Text: "not read yet"}
@@ -138,7 +150,7 @@ func looked(last, now time.Time) Check {
 	return Check{Name: "ledger", OK: age <= lookWithin, Text: fmt.Sprintf("last read %s ago", round(age))}
 }
 
-// polls is the finding on the reading of a table.
+// polls returns the finding on the reads of a table.
 func (t *TableFacts) polls(now time.Time) Check {
 	c := Check{Name: "polls " + t.Name, OK: true, Text: "no shards here"}
 	switch {
@@ -157,7 +169,7 @@ func (t *TableFacts) polls(now time.Time) Check {
 	return c
 }
 
-// progress is since when what is read here made none.
+// progress returns when the reads of this process last made progress.
 func (t *TableFacts) progress() time.Time {
 	switch {
 	case !t.Vain.IsZero():
@@ -185,8 +197,8 @@ type Health struct {
 	facts Facts
 }
 
-// NewHealth expects the given source tables. The clock should carry a monotonic reading, as the host's does: then jumps of the
-// wall clock do no harm.
+// NewHealth returns the health for the given source tables. The clock should have a monotonic
+// reading, as the host's has, so jumps of the wall clock have no effect.
 func NewHealth(clock func() time.Time, tables ...string) *Health {
 	h := &Health{clock: clock, facts: Facts{Started: clock()}}
 	for _, name := range tables {
@@ -195,7 +207,7 @@ func NewHealth(clock func() time.Time, tables ...string) *Health {
 	return h
 }
 
-// Facts are a copy of what was reported.
+// Facts returns a copy of the reported facts.
 func (h *Health) Facts() Facts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,7 +227,7 @@ func (h *Health) SourceReached(table string) {
 	h.report(func(_ *Facts, _ time.Time) { h.table(table).Source = true })
 }
 
-// Sought reports that tables of patterns were looked for, and whether all could be looked at.
+// Sought reports that tables of patterns were searched for, and whether the search was complete.
 func (h *Health) Sought(whole bool) {
 	h.report(func(f *Facts, now time.Time) {
 		switch {
@@ -227,7 +239,8 @@ func (h *Health) Sought(whole bool) {
 	})
 }
 
-// Looked reports a look at the ledger that succeeded, for one table, and whether that shows that its stream waits to be listed.
+// Looked reports a successful read of the ledger for one table, and whether its stream waits for a
+// complete listing.
 func (h *Health) Looked(table string, unlisted bool) {
 	h.report(func(f *Facts, now time.Time) {
 		f.Looked = now
@@ -240,8 +253,8 @@ func (h *Health) Looked(table string, unlisted bool) {
 	})
 }
 
-// Childless reports since when the children of a shard of a table have not been listed; zero: there is none. It passes over tables that are not expected:
-// what tells of it knows those that other processes follow.
+// Childless reports since when the children of a table's shard are not listed; zero: there is no
+// such shard. It ignores tables of other processes.
 func (h *Health) Childless(table string, since time.Time) {
 	h.report(func(f *Facts, _ time.Time) {
 		if slices.ContainsFunc(f.Tables, func(t TableFacts) bool { return t.Name == table }) {
@@ -272,7 +285,8 @@ func (h *Health) ShardLeft(table string) {
 	})
 }
 
-// ShardGivenUp is ShardLeft where the source did not answer: the shard was left to other processes, and perhaps there are none.
+// ShardGivenUp is ShardLeft after the source did not answer: the shard was left to other processes,
+// if there are any.
 func (h *Health) ShardGivenUp(table string) {
 	h.report(func(_ *Facts, now time.Time) {
 		t := h.table(table)
@@ -299,7 +313,8 @@ func (h *Health) report(change func(f *Facts, now time.Time)) {
 	change(&h.facts, now)
 }
 
-// table is the entry of a table, made if it is new. The mutex is held, or nobody else knows h yet.
+// table returns the entry of a table, and creates it if it is new. The mutex is held, or no other
+// task has h yet.
 func (h *Health) table(name string) *TableFacts {
 	at, ok := slices.BinarySearchFunc(h.facts.Tables, name, func(t TableFacts, name string) int { return strings.Compare(t.Name, name) })
 	if !ok {

@@ -27,26 +27,28 @@ const (
 )
 
 // Services are the ids of all services that the program calls: tables, streams, exports, and those
-// that give credentials.
+// that issue credentials.
 var Services = []string{Tables, Streams, "S3", "STS", "SSO", "SSO OIDC", "Signin"}
 
-// What stands in the form of a host for a part that differs. No host has capital letters.
+// Placeholders for the variable parts of a host. They are distinct because no host has capital
+// letters.
 const (
 	anyRegion  = "REGION"
 	anyAccount = "ACCOUNT"
 )
 
-// accountForm is what the account at the beginning of a host looks like.
+// accountForm matches the account at the beginning of a host.
 var accountForm = regexp.MustCompile(`^[0-9]{12}\.`)
 
-// locality is what the SDK's resolvers are asked for.
+// locality is the input of the SDK's resolvers.
 type locality struct {
 	region          string
 	dualStack, fips bool
 }
 
-// awsResolvers give the hosts of the services that are asked here. The domains alone would not do:
-// in them anybody can rent a host, of a machine, a load balancer or a website.
+// awsResolvers return the hosts of the services that the program calls. A check of the domain is
+// not enough, because anyone can rent a host in AWS domains: a machine, a load balancer or a
+// website.
 var awsResolvers = []struct {
 	service string
 	resolve func(context.Context, locality) (smithyendpoints.Endpoint, error)
@@ -168,14 +170,13 @@ func Find(host string) (services []string, region string) {
 	}
 }
 
-// Is reports whether a service that is asked here has an endpoint of Amazon's at a host.
+// Is reports whether a service that the program calls has an AWS endpoint at a host.
 func Is(host string) bool {
 	services, _ := Find(host)
 	return len(services) > 0
 }
 
-// IsEndpoint reports whether a URL is one of Amazon's own endpoints, and reached without being
-// overheard or redirected.
+// IsEndpoint reports whether a URL is an AWS endpoint that is reached encrypted.
 func IsEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && strings.EqualFold(u.Scheme, "https") && Is(u.Hostname())

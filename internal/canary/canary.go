@@ -1,6 +1,6 @@
-// Package canary makes the items that prove a drain during a cutover. It recognises them, too.
-// Their keys are a function of ledger and table: every worker knows each of them at any time, so
-// that none is ever taken for data.
+// Package canary makes the items that prove a drain during a cutover. It also recognises them.
+// Their keys are a function of ledger and table. So every worker knows all of them at any time, and
+// none is ever taken for data.
 package canary
 
 import (
@@ -17,7 +17,7 @@ import (
 // most is how many canaries a table can have.
 const most = 800
 
-// markAttribute holds the attempt of a canary, and number which of its table's it is, both as numbers;
+// markAttribute holds the attempt of a canary, and number its index in the table, both as numbers;
 // the nonce makes each write a change.
 const (
 	markAttribute = "replicator_cutover"
@@ -25,13 +25,13 @@ const (
 	nonce         = "replicator_nonce"
 )
 
-// Set are the canaries of one table.
+// Set holds the canaries of one table.
 type Set struct {
 	seeds [][sha256.Size]byte
 	known map[string]bool // by kind and text
 }
 
-// New gives the canaries of a source table under a ledger.
+// New returns the canaries of a source table under a ledger.
 func New(ledger, source string) *Set {
 	s := &Set{known: make(map[string]bool, 3*most)}
 	for i := range most {
@@ -46,7 +46,7 @@ func New(ledger, source string) *Set {
 
 func textOf(v attribute.Value) string { return v.Kind().String() + v.Text() }
 
-// value is a canary's key in one kind.
+// value returns a canary's key in one kind.
 func value(seed [sha256.Size]byte, kind attribute.Kind) attribute.Value {
 	switch kind {
 	case attribute.KindN:
@@ -61,8 +61,8 @@ func value(seed [sha256.Size]byte, kind attribute.Kind) attribute.Value {
 	return attribute.String("replicator-canary-" + hex.EncodeToString(seed[:16]))
 }
 
-// Has tells whether an item, by its primary key or as a whole, is a canary: every attribute of its
-// key is.
+// Has reports whether an item, given by its primary key or as a whole, is a canary: every attribute
+// of its key is.
 func (s *Set) Has(item attribute.Item, key ...string) bool {
 	if !item.Exists() {
 		return false
@@ -83,7 +83,7 @@ func (s *Set) Has(item attribute.Item, key ...string) bool {
 	return true
 }
 
-// Key is the primary key of canary i.
+// Key returns the primary key of canary i.
 func (s *Set) Key(i int, key []transform.KeyAttribute) attribute.Item {
 	return attribute.NewItem(s.attributes(i, key))
 }
@@ -95,8 +95,8 @@ func (s *Set) attributes(i int, key []transform.KeyAttribute) (list []attribute.
 	return list
 }
 
-// Item is canary i of an attempt. Two of different nonces are different items, so that each write
-// leaves a record in the stream.
+// Item returns canary i of an attempt. Items with different nonces differ, so each write leaves a
+// record in the stream.
 func (s *Set) Item(i int, key []transform.KeyAttribute, attempt uint32, once string) attribute.Item {
 	list := s.attributes(i, key)
 	list = append(list, attribute.Attribute{Name: markAttribute, Value: whole(uint64(attempt))}, attribute.Attribute{Name: number, Value: whole(uint64(i))},
@@ -112,8 +112,8 @@ func whole(n uint64) attribute.Value {
 	return v
 }
 
-// Which gives the attempt that a canary's change is of, and which of its table's canaries it is;
-// the attempt is 0 if it says neither: it is a removal.
+// Which returns the attempt and the index of a canary's change; the attempt is 0 for a removal,
+// which has neither.
 func Which(c cdc.Change) (attempt uint32, i int) {
 	of, known := c.New.Get(markAttribute)
 	which, numbered := c.New.Get(number)
@@ -128,7 +128,7 @@ func Which(c cdc.Change) (attempt uint32, i int) {
 	return uint32(a), int(n)
 }
 
-// Strip takes the canaries out of a page: Canaries are those it had.
+// Strip removes the canaries from a page; Canaries are the removed ones.
 func (s *Set) Strip(p cdc.Page) cdc.Page {
 	if len(p.Changes) == 0 {
 		return p

@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// tolerance is how far the clock may be off before anybody is told.
+	// tolerance is how wrong the clock may be before it is reported.
 	tolerance = time.Minute
-	// Limit is how far it may be off for a worker to begin. DynamoDB refuses the signatures of clocks that are off by not much more.
+	// Limit is how wrong it may be when a worker starts. DynamoDB rejects signatures of clocks that
+	// are only slightly more wrong.
 	Limit = 10 * time.Minute
 )
 
-// Client is what the clients of the AWS SDK send their requests with.
+// Client sends the requests of the AWS SDK's clients.
 type Client interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Watch knows how far the clock was off when the last answer came.
+// Watch records how wrong the clock was at the last answer.
 type Watch struct {
 	// Now is the clock; nil: the host's.
 	Now func() time.Time
@@ -33,7 +34,7 @@ type Watch struct {
 	known  bool
 }
 
-// Around notes the times of what a client is answered.
+// Around returns a client that records the times in answers.
 func (w *Watch) Around(c Client) Client { return watched{c, w} }
 
 type watched struct {
@@ -52,7 +53,7 @@ func (c watched) Do(r *http.Request) (*http.Response, error) {
 func (w *Watch) note(date string) {
 	at, err := http.ParseTime(date)
 	if err != nil {
-		return // no time is told
+		return // the answer has no time
 	}
 	now := time.Now
 	if w.Now != nil {
@@ -63,14 +64,15 @@ func (w *Watch) note(date string) {
 	w.offset, w.known = now().Sub(at), true
 }
 
-// Offset is how far this host's clock is ahead of the source's, to about a second; false until an answer told the time.
+// Offset returns how far this host's clock is ahead of the source's, to about a second; false until
+// an answer had the time.
 func (w *Watch) Offset() (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.offset, w.known
 }
 
-// Refuse is why a worker may not begin; nil if it may.
+// Refuse returns why a worker may not start; nil if it may.
 func (w *Watch) Refuse() error {
 	offset, _ := w.Offset()
 	if offset.Abs() <= Limit {
@@ -80,10 +82,10 @@ func (w *Watch) Refuse() error {
 		Cause: fmt.Sprintf("by the Date of its answers; up to %s are allowed", Limit)}
 }
 
-// Ahead is how far this host's clock is ahead of the time that an answer said just now.
+// Ahead returns how far this host's clock is ahead of the time in an answer that just arrived.
 func Ahead(at time.Time) time.Duration { return time.Since(at) }
 
-// Text says in words how far a clock is off.
+// Text describes how wrong a clock is.
 func Text(offset time.Duration) string {
 	if offset < 0 {
 		return (-offset).Round(time.Second).String() + " behind"
@@ -97,7 +99,7 @@ type Teller struct {
 	wrong bool
 }
 
-// Tell takes how far the clock is off now.
+// Tell reports how wrong the clock is now.
 func (t *Teller) Tell(offset time.Duration) {
 	switch wrong := offset.Abs() > tolerance; {
 	case wrong && !t.wrong:

@@ -26,10 +26,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Application is an application that writes both stores: DynamoDB first, and Bigtable second, without
-// any order between its servers. Everything that dual writes suffer from happens: servers race for
-// the same items, clocks differ, the second write comes up to the deadline late or not at all, and
-// some of it deletes whole rows.
+// Application is an application that writes both databases: DynamoDB first, then Bigtable, without
+// any order between its servers. It shows every difficulty of dual writes: servers race for the
+// same items, clocks differ, the second write arrives just before the deadline or not at all, and
+// some writes delete whole rows.
 type Application struct {
 	DynamoDB string        // the endpoint, such as http://127.0.0.1:8000
 	Bigtable string        // the address of an emulator
@@ -38,34 +38,34 @@ type Application struct {
 	Items    int           // the first of the table's, for which the servers race
 	Rate     float64       // changes a second
 	Duration time.Duration // or until the context ends
-	Deadline time.Duration // after its commit in DynamoDB a second write is given up
-	Skew     time.Duration // the servers' clocks are between so much ahead and so much behind
+	Deadline time.Duration // time after the commit in DynamoDB at which a second write is abandoned
+	Skew     time.Duration // the servers' clocks are up to this much ahead or behind
 	Seed     uint64
 
 	client  *dynamodb.Client
 	rows    *bigtable.Client
 	mapping *transform.Mapping
-	// pending are second writes that are under way.
+	// pending are second writes in flight.
 	pending sync.WaitGroup
 	counts  applicationCounts
 }
 
-// applicationCounts says what an application did.
+// applicationCounts counts what an application did.
 type applicationCounts struct {
 	Changes, Refused, Late, Missing, RowsDeleted atomic.Int64
 }
 
-// String is the counts in one line.
+// String returns the counts in one line.
 func (a *Application) String() string {
 	c := &a.counts
 	return fmt.Sprintf("%d changes in DynamoDB, %d rejected by their condition; of the writes to Bigtable, %d came late, %d were lost, %d deleted a whole row",
 		c.Changes.Load(), c.Refused.Load(), c.Late.Load(), c.Missing.Load(), c.RowsDeleted.Load())
 }
 
-// servers is how many of them race.
+// servers is how many servers race.
 const servers = 6
 
-// Run writes until the duration is over or ctx ends, and then waits for what is under way.
+// Run writes until the duration is over or ctx ends, and then waits for writes in flight.
 func (a *Application) Run(ctx context.Context) error {
 	conn, err := grpc.NewClient("passthrough:///"+a.Bigtable, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -106,7 +106,8 @@ func (a *Application) Run(ctx context.Context) error {
 	return err
 }
 
-// change makes one change: DynamoDB first, and if it accepts it, Bigtable at some time before the deadline.
+// change makes one change: in DynamoDB first, and if DynamoDB accepts it, in Bigtable some time
+// before the deadline.
 func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Duration) error {
 	old, image, err := a.first(ctx, r)
 	var refused *types.ConditionalCheckFailedException
@@ -120,7 +121,7 @@ func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Durati
 	a.counts.Changes.Add(1)
 	committed := time.Now()
 	if r.IntN(20) == 0 {
-		a.counts.Missing.Add(1) // a server that is gone between its two writes
+		a.counts.Missing.Add(1) // a server that ends between its two writes
 		return nil
 	}
 	delay, whole := time.Duration(r.Int64N(int64(50*time.Millisecond))), r.IntN(2) == 0
@@ -130,7 +131,7 @@ func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Durati
 	}
 	row, mutation, err := a.second(old, image, committed.Add(delay+skew), whole)
 	if err != nil || row == "" {
-		return err // nothing to write: what was not there was deleted
+		return err // nothing to write: the deleted item did not exist
 	}
 	a.pending.Add(1)
 	time.AfterFunc(delay, func() {
@@ -178,8 +179,9 @@ func (a *Application) first(ctx context.Context, r *rand.Rand) (old, image attri
 	return old, image, err
 }
 
-// second is the write of Bigtable, by the server's own clock: it deletes the former columns, and a
-// removed item takes those or the whole row with it. Row is empty if there is nothing to write.
+// second returns the write to Bigtable, by the server's own clock: it deletes the former columns;
+// for a removed item it deletes only those or the whole row. Row is empty if there is nothing to
+// write.
 func (a *Application) second(old, image attribute.Item, at time.Time, whole bool) (row string, m *bigtable.Mutation, err error) {
 	m = bigtable.NewMutation()
 	for _, item := range []attribute.Item{old, image} {

@@ -13,28 +13,28 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Difference is one row in which the stores differ.
+// Difference is one row that differs between the databases.
 type Difference struct {
 	Key  string      `json:"row_hash"` // of the row key: keys are item data
 	Kind verify.Kind `json:"kind"`
 	What string      `json:"what"` // how they differ: names of attributes, never values
 }
 
-// Comparison is the outcome of reading both stores whole.
+// Comparison is the result of reading both databases completely.
 type Comparison struct {
 	Items       int // in the source
 	Tombstones  int // rows of the target that only guard against late writes
 	Differences []Difference
 }
 
-// source is what the comparison reads of DynamoDB; *backfill.Tables is one.
+// source is the part of DynamoDB that the comparison reads; *backfill.Tables is one.
 type source interface {
 	verify.Source
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
-// compare reads the source table and the target table whole and compares them cell by cell, both
-// ways, as `replicator verify` does. Nobody may write meanwhile.
+// compare reads the source table and the target table completely and compares them cell by cell, in
+// both directions, as `replicator verify` does. No process may write meanwhile.
 func compare(ctx context.Context, from source, to verify.Target, table string) (Comparison, error) {
 	description, err := from.Describe(ctx, table)
 	if err != nil {
@@ -66,7 +66,7 @@ func compare(ctx context.Context, from source, to verify.Target, table string) (
 	return c, err
 }
 
-// describe says how a row differs, without item data.
+// describe returns how a row differs, without item data.
 func describe(f verify.Finding) string {
 	var columns []string
 	for _, c := range f.Columns {
@@ -82,7 +82,7 @@ func describe(f verify.Finding) string {
 // Identical reports whether nothing differs.
 func (c *Comparison) Identical() bool { return len(c.Differences) == 0 }
 
-// String is the verdict in one line.
+// String returns the verdict in one line.
 func (c *Comparison) String() string {
 	if c.Identical() {
 		return fmt.Sprintf("source and target are identical: %s, 0 differences", terminal.Plural(c.Items, "item"))

@@ -22,23 +22,23 @@ import (
 const (
 	// cutoverLimit is how long each part of a cutover may take.
 	cutoverLimit = 2 * time.Minute
-	// missedFor is how long late writers are watched for: a day of a demo.
+	// missedFor is how long the demo watches for late writers; a real cutover watches for a day.
 	missedFor = 5 * time.Second
 )
 
-// site is where the application of a demo with Cutover runs. The hooks call it.
+// site runs the application of a demo with Cutover. The hooks call it.
 type site struct {
 	d       *demo
 	address string
 
 	mu       sync.Mutex
-	process  *exec.Cmd // of the application; nil: it does not run
+	process  *exec.Cmd // process of the application; nil: it does not run
 	told     strings.Builder
 	calls    int // of hooks
 	switched bool
 }
 
-// openSite listens for the hooks until the function that it returns is called.
+// openSite serves the hooks until the returned function is called.
 func (d *demo) openSite() (closing func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -50,7 +50,7 @@ func (d *demo) openSite() (closing func(), err error) {
 	return func() { _ = serving.Close(); d.site.kill() }, nil
 }
 
-// configuration is what the configuration adds for a cutover.
+// configuration returns the configuration's section for a cutover.
 func (s *site) configuration() string {
 	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listings_apart: 1s\n  watch_for: %s\n  hooks:\n", missedFor)
 	for _, name := range cutover.HookNames {
@@ -59,7 +59,7 @@ func (s *site) configuration() string {
 	return text
 }
 
-// ServeHTTP is the hooks. Each may be called again.
+// ServeHTTP implements the hooks. Each may be called repeatedly.
 func (s *site) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	if request.Header.Get(hook.ProbeHeader) != "" {
 		return
@@ -99,7 +99,7 @@ func (s *site) start() error {
 	return nil
 }
 
-// stop stops the application, which first finishes what is under way.
+// stop stops the application, which first finishes its writes in flight.
 func (s *site) stop() error {
 	if s.process == nil {
 		return nil
@@ -123,7 +123,7 @@ func (s *site) kill() {
 	}
 }
 
-// asked reports whether anything was asked of the application.
+// asked reports whether a hook was called.
 func (s *site) asked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,17 +136,17 @@ func (s *site) open() error {
 	return s.start()
 }
 
-// beforeLive compares both stores as an operator does before the day.
+// beforeLive compares both databases as an operator does before a cutover.
 func (d *demo) beforeLive(ctx context.Context) error {
 	d.say("replicator verify: a cutover needs a clean and recent result")
 	return d.operate(ctx, "verify")
 }
 
-// cutOver cuts the table over, and leaves the target with nothing of ours.
+// cutOver cuts the table over, and removes replicator's metadata from the target.
 func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 	d.services.dynamo.ClearFaults()
 	for _, w := range d.running() {
-		w.ending() // by itself, once it is over
+		w.ending() // it ends by itself after the cutover
 	}
 	if err := d.begin(ctx); err != nil {
 		return c, err
@@ -176,8 +176,9 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 	return c, d.leave(ctx)
 }
 
-// begin starts a cutover, and follows it to the switch. A gate that closes again, for a shard that is
-// listed just then, ends an attempt before the application is asked; then it is begun again.
+// begin starts a cutover, and follows it to the switch. If a gate closes again, for example because
+// a shard was just listed, the attempt ends before the application is stopped; then begin starts
+// another.
 func (d *demo) begin(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		select { // the stream has just changed
@@ -215,7 +216,7 @@ func (d *demo) leave(ctx context.Context) error {
 	return d.operate(ctx, "finalize", "--yes")
 }
 
-// insist runs a command without its output until it answers yes.
+// insist repeats a command, without its output, until it succeeds.
 func (d *demo) insist(ctx context.Context, args ...string) error {
 	for deadline := time.Now().Add(cutoverLimit); ; {
 		out, err := d.command(ctx, args...).CombinedOutput()
@@ -236,7 +237,7 @@ func (d *demo) insist(ctx context.Context, args ...string) error {
 	}
 }
 
-// operate runs a command as an operator does, and narrates what it says.
+// operate runs a command as an operator does, and adds its output to the narration.
 func (d *demo) operate(ctx context.Context, args ...string) error {
 	c := d.command(ctx, args...)
 	out, err := c.StdoutPipe()
@@ -258,7 +259,7 @@ func (d *demo) operate(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// command is one of the program.
+// command returns a command of this program.
 func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, d.Executable, append(args, "--config", d.config, "--allow-emulator", "--timeout", cutoverLimit.String())...)
 	c.Env, c.Dir = childEnvironment(d.Environment, d.dir, d.services), d.dir

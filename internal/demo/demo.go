@@ -16,46 +16,50 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Options of a demo. Executable must be given; the other zero values are not defaults.
+// Options configures a demo. Executable is required; the other zero values are not defaults.
 type Options struct {
 	Items    int           // in the table before the copy
 	Duration time.Duration // of the live workload
 	Rate     float64       // changes a second of the live workload
 	Seed     uint64        // of items, workload and the embedded services
-	// Outage stops all workers until the stream has lost changes, and lets them mend that.
+	// Outage stops all workers until the stream has lost changes, and lets them repair the gap.
 	Outage bool
-	// Relay has the workers publish what they apply, to an embedded Pub/Sub.
+	// Relay makes the workers also publish changes, to an embedded Pub/Sub.
 	Relay bool
-	// DualWrites has an application in a process of its own write both stores.
+	// DualWrites runs an application in its own process that writes both databases.
 	DualWrites bool
-	// Cutover has that application switched at the end, and replicator's metadata removed. It needs DualWrites.
+	// Cutover moves that application to Bigtable at the end, and removes replicator's metadata. It
+	// needs DualWrites.
 	Cutover bool
-	// Listen is where one of the workers serves health, metrics and status; "" is any free port.
+	// Listen is the address at which one of the workers serves health, metrics and status; "" means
+	// any free port.
 	Listen string
-	// Serve leaves the page, the services and a worker after the comparison, until ctx ends.
+	// Serve keeps the page, the services and a worker running after the comparison, until ctx ends.
 	Serve bool
 	// Verdict is called with the comparison, before the services are served. It may be nil.
 	Verdict func(Comparison)
-	// Executable is the program whose `run` the workers are.
+	// Executable is the program whose `run` the workers execute.
 	Executable string
-	// Environment is what the workers inherit, as os.Environ gives it, with all that speaks to a cloud taken out.
+	// Environment is the base of the workers' environment, as os.Environ returns it. Variables that
+	// concern a cloud are removed from it.
 	Environment []string
-	// Log takes the narration.
+	// Log gets the narration.
 	Log io.Writer
 }
 
-// The limits of the parts that wait for something: nothing hangs, and what took too long is named.
+// The limits of the parts that wait: nothing hangs, and an error names the part that took too long.
 const (
 	copyStart  = 60 * time.Second     // the workers' start included
-	copyItem   = 2 * time.Millisecond // many times what one takes on a machine that has little else to do
+	copyItem   = 2 * time.Millisecond // many times the time that an item takes on an idle machine
 	drainLimit = 40 * time.Second
 )
 
 // copyLimit is how long the copy may take.
 func (o *Options) copyLimit() time.Duration { return copyStart + time.Duration(o.Items)*copyItem }
 
-// life is after what time a worker has lost its demo, which was killed in a way that left it no chance to end its workers: longer than all parts may
-// take together, the comparisons included, which read as much as the copy does.
+// life is the time after which a worker ends by itself, in case the demo was killed and could not
+// end it. It is longer than all parts may take together, including the comparisons, which read as
+// much as the copy does.
 func (o *Options) life() time.Duration {
 	return o.Duration + 3*(o.copyLimit()+drainLimit) + mendLimit + 10*time.Minute
 }
@@ -66,16 +70,17 @@ type demo struct {
 	dir      string
 	config   string
 	services *services
-	site     *site  // nil: nothing is cut over
-	url      string // of the page
+	site     *site  // nil: no cutover
+	url      string // address of the page
 	began    time.Time
 
 	mu      sync.Mutex
-	workers []*worker // all that were ever started
+	workers []*worker // all workers ever started
 }
 
-// Run runs the demo to its comparison. The error is about the demo itself; that the stores differ is the comparison's to say.
-// All processes and services it started are gone when it returns. The workers' logs of a demo that failed, or whose stores differ, stay.
+// Run runs the demo to its comparison. The error is about the demo itself; the comparison shows
+// differences. When Run returns, all processes and services that it started have ended. The
+// workers' logs stay if the demo failed or found differences.
 func Run(ctx context.Context, o Options) (c Comparison, err error) {
 	d := &demo{Options: o, began: time.Now()}
 	if d.dir, err = os.MkdirTemp("", "replicator-demo-"); err != nil {
@@ -85,7 +90,7 @@ func Run(ctx context.Context, o Options) (c Comparison, err error) {
 	return d.run(ctx)
 }
 
-// cleanUp removes the files of the demo, unless somebody may want to know from them why it failed: then it names them.
+// cleanUp removes the files of the demo. After a failure it keeps and names the logs.
 func (d *demo) cleanUp(failed bool) {
 	if failed && len(d.all()) > 0 {
 		d.say("the logs of the workers are kept: %s", filepath.Join(d.dir, logName("*")))
@@ -149,7 +154,7 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 			return Comparison{}, err
 		}
 	}
-	if !o.DualWrites { // which has said it itself
+	if !o.DualWrites { // with DualWrites the application reports it
 		d.say("the application has stopped writing: %s", app)
 	}
 	end := d.settle
@@ -181,7 +186,7 @@ func (d *demo) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(d.Log, "%5.1fs  %s\n", time.Since(d.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// listen is where the next worker listens: one of those that live has the address that was asked for.
+// listen returns the address of the next worker: one running worker gets the requested address.
 func (d *demo) listen() string {
 	if d.Listen == "" || slices.ContainsFunc(d.all(), func(w *worker) bool { return w.listen == d.Listen && !w.gone() }) {
 		return anyPort
@@ -189,7 +194,7 @@ func (d *demo) listen() string {
 	return d.Listen
 }
 
-// start adds a worker, which lives no longer than all parts of the demo together.
+// start adds a worker that lives no longer than all parts of the demo together.
 func (d *demo) start(name string) (*worker, error) { return d.startFor(name, d.life()) }
 
 // startFor adds a worker that ends by itself after life.
@@ -231,7 +236,8 @@ func (d *demo) healthy() error {
 	return nil
 }
 
-// observe sums up what the workers tell. Of a killed one, what it told last still counts: its changes are applied.
+// observe sums up the workers' metrics. The last metrics of a killed worker still count, because
+// its changes are applied.
 func (d *demo) observe(ctx context.Context) sample {
 	var sum sample
 	for _, w := range d.all() {
@@ -243,7 +249,7 @@ func (d *demo) observe(ctx context.Context) sample {
 	return sum
 }
 
-// progress is how the table stands, from the first worker that can be asked.
+// progress returns the state of the table, from the first worker that answers.
 func (d *demo) progress(ctx context.Context) progress {
 	for _, w := range d.all() {
 		if p, ok := w.status(ctx); ok {
@@ -253,7 +259,7 @@ func (d *demo) progress(ctx context.Context) progress {
 	return progress{}
 }
 
-// until asks done again and again until it says yes, and calls each, if not nil, once a second.
+// until calls done repeatedly until it returns true, and calls each, if not nil, once a second.
 func (d *demo) until(ctx context.Context, limit time.Duration, what string, each func(), done func() bool) error {
 	const look = 200 * time.Millisecond
 	deadline, told := time.Now().Add(limit), time.Now()
@@ -278,7 +284,7 @@ func (d *demo) until(ctx context.Context, limit time.Duration, what string, each
 	return nil
 }
 
-// copy starts two workers and follows the copy of what is in the table.
+// copy starts two workers and follows the copy of the existing items.
 func (d *demo) copy(ctx context.Context) error {
 	for _, name := range []string{"a", "b"} {
 		if _, err := d.start(name); err != nil {
@@ -299,7 +305,7 @@ func (d *demo) copy(ctx context.Context) error {
 	return nil
 }
 
-// live runs the workload and, beside it, what goes wrong.
+// live runs the workload together with the faults.
 func (d *demo) live(ctx context.Context, w *workload) error {
 	d.say("live workload: %.0f changes/s for %s, a third of them on %d hot items", d.Rate, d.liveTime(), hotItems)
 	g, gctx := errgroup.WithContext(ctx)
@@ -317,7 +323,7 @@ func (d *demo) live(ctx context.Context, w *workload) error {
 	return g.Wait()
 }
 
-// narrate tells throughput and lag once in a while until ended.
+// narrate regularly writes throughput and lag until ended.
 func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float64, w *workload) error {
 	const every = 2 * time.Second
 	last, lastAt := before, time.Now()
@@ -347,10 +353,10 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 	}
 }
 
-// settle waits until nothing is left to apply, stops the workers and compares the stores.
+// settle waits until every change is applied, stops the workers and compares the databases.
 func (d *demo) settle(ctx context.Context) (Comparison, error) {
-	// That the stream is drained cannot be asked; that the stores are equal can. So they are compared until they are, or until
-	// they had time enough.
+	// There is no way to ask whether the stream is drained. So the databases are compared until
+	// they are equal or the time is over.
 	deadline := time.Now().Add(drainLimit)
 	for {
 		applied := d.observe(ctx).applied
@@ -398,7 +404,7 @@ func (d *demo) compare(ctx context.Context) (Comparison, error) {
 	return compare(ctx, d.services.reads, d.services.rows, tableName)
 }
 
-// stopAll asks all workers that run to end, and waits for them.
+// stopAll asks all running workers to end, and waits for them.
 func (d *demo) stopAll() error {
 	var g errgroup.Group
 	for _, w := range d.running() {
@@ -407,7 +413,7 @@ func (d *demo) stopAll() error {
 	return g.Wait()
 }
 
-// running are the workers that have not ended.
+// running returns the workers that have not ended.
 func (d *demo) running() []*worker {
 	return slices.DeleteFunc(slices.Clone(d.all()), func(w *worker) bool {
 		select {
@@ -422,9 +428,10 @@ func (d *demo) running() []*worker {
 // serveLife is how long one worker of a served demo lives; then another one follows it.
 const serveLife = 24 * time.Hour
 
-// serve leaves the services, and a worker that follows the stream, to the user until ctx ends.
+// serve keeps the services, and a worker that follows the stream, running for the user until ctx
+// ends.
 func (d *demo) serve(ctx context.Context) error {
-	d.services.dynamo.ClearFaults() // whoever uses the services from here on has not asked for trouble
+	d.services.dynamo.ClearFaults() // users of the services did not ask for faults
 	for said := false; ; said = true {
 		w, err := d.follower(ctx)
 		if err != nil || ctx.Err() != nil {
@@ -449,11 +456,11 @@ func (d *demo) serve(ctx context.Context) error {
 		case w.cmd.ProcessState.ExitCode() != diag.ExitTimeout:
 			return w.unexpected()
 		}
-		w.ending() // its life was over
+		w.ending() // its life has ended
 	}
 }
 
-// follower starts a worker, and returns once it follows the stream, or ctx has ended.
+// follower starts a worker, and returns once it follows the stream or ctx has ended.
 func (d *demo) follower(ctx context.Context) (*worker, error) {
 	w, err := d.startFor(string(rune('a'+len(d.all()))), serveLife)
 	if err != nil {

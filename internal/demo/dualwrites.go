@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// settleTime is the dual_writes.settle of a demo with DualWrites; the application gives up before.
+// settleTime is the dual_writes.settle of a demo with DualWrites; the application abandons writes
+// before that.
 const (
 	settleTime = 5 * time.Second
 	giveUp     = 4 * time.Second
-	// clockSkew is how far a server's clock is ahead, at the most, and another one's behind.
+	// clockSkew is the most that one server's clock is ahead, and another's behind.
 	clockSkew = 10 * time.Minute
 )
 
@@ -23,7 +24,7 @@ var settles = fmt.Sprintf("dual_writes:\n  settle: %s\n", settleTime)
 // ApplicationCommand is the hidden command that runs an Application.
 const ApplicationCommand = "application"
 
-// application is the process of the application, which writes for a time.
+// application returns the process of the application, which writes for the given time.
 func (d *demo) application(ctx context.Context, lasts time.Duration) *exec.Cmd {
 	c := exec.CommandContext(ctx, d.Executable, "demo", ApplicationCommand, "--dynamodb", d.services.endpoint, "--bigtable", d.services.bigtable.Addr,
 		"--instance", project+"/"+instance, "--items", strconv.Itoa(max(1, d.Items/20)), "--rate", strconv.FormatFloat(d.Rate, 'f', -1, 64),
@@ -32,13 +33,13 @@ func (d *demo) application(ctx context.Context, lasts time.Duration) *exec.Cmd {
 	return c
 }
 
-// describeApplication says who writes.
+// describeApplication describes the application in the narration.
 func (d *demo) describeApplication(c *exec.Cmd) {
 	d.say("application: process %d; %d servers write the same items, with clocks up to %s ahead or behind, and write to Bigtable up to %s after DynamoDB",
 		c.Process.Pid, servers, clockSkew, giveUp)
 }
 
-// apply runs the application in a process of its own. One that is cut over goes on writing.
+// apply runs the application in its own process. If it is to be cut over, it keeps writing.
 func (d *demo) apply(ctx context.Context) error {
 	if d.Cutover {
 		if err := d.site.open(); err != nil {

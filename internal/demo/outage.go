@@ -13,12 +13,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// mendLimit is how long the way back from an outage may take beside its load: the gap is noticed, and the sweep waits until nothing of
-// before the gap can land any more.
+// mendLimit is how long a repair may take in addition to its load: workers notice the gap, and the
+// sweep waits until no write from before the gap can arrive.
 const mendLimit = 2 * time.Minute
 
-// liveTime and outageTime are the parts of the workload: with an outage half of it is before, a quarter while no worker runs, and a
-// quarter while the gap is mended.
+// liveTime and outageTime are the parts of the workload: with an outage, half of it is before, a
+// quarter while no worker runs, and a quarter during the repair.
 func (o *Options) liveTime() time.Duration {
 	if o.Outage {
 		return o.Duration / 2
@@ -28,8 +28,8 @@ func (o *Options) liveTime() time.Duration {
 
 func (o *Options) outageTime() time.Duration { return o.Duration / 4 }
 
-// outage lets the stream lose changes that nobody has read, starts workers again, and waits until they have mended that by themselves.
-// The application goes on all the time.
+// outage makes the stream lose unread changes, starts workers again, and waits until they have
+// repaired the gap automatically. The application keeps writing.
 func (d *demo) outage(ctx context.Context, app *workload) error {
 	if err := d.stopAll(); err != nil {
 		return err
@@ -66,8 +66,8 @@ func (d *demo) records() (n int64, err error) {
 	return n, err
 }
 
-// forget makes all that the stream holds as old as if a day had passed, and tells what that costs. Held is what it had held when the
-// workers stopped.
+// forget makes all records of the stream look a day old, and narrates the damage. Held is the
+// number of records when the workers stopped.
 func (d *demo) forget(ctx context.Context, held int64) error {
 	now, err := d.records()
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *demo) forget(ctx context.Context, held int64) error {
 	return nil
 }
 
-// damage counts the rows that differ, by how.
+// damage counts the rows that differ, by kind.
 func (c *Comparison) damage() string {
 	var missing, surplus, old int
 	for _, difference := range c.Differences {
@@ -101,7 +101,7 @@ func (c *Comparison) damage() string {
 	return fmt.Sprintf("%s wrong: %d missing, %d of removed items, %d old", terminal.Are(len(c.Differences), "row"), missing, surplus, old)
 }
 
-// mend starts workers again and follows what they do about the gap, until that is over.
+// mend starts workers again and follows the repair of the gap to its end.
 func (d *demo) mend(ctx context.Context) error {
 	for _, name := range []string{"d", "e"} {
 		if _, err := d.start(name); err != nil {
@@ -120,7 +120,7 @@ func (d *demo) mend(ctx context.Context) error {
 	return nil
 }
 
-// loadState is what `backfill status` says of the table.
+// loadState is the table's part of `backfill status`.
 type loadState struct {
 	State      string     `json:"state"`
 	LoadNeeded bool       `json:"needs_load"`
@@ -139,7 +139,7 @@ type loadState struct {
 	} `json:"load"`
 }
 
-// load asks the program, as an operator would; false if it cannot be asked.
+// load runs that command, as an operator would; false if it fails.
 func (d *demo) load(ctx context.Context) (loadState, bool) {
 	c := exec.CommandContext(ctx, d.Executable, "backfill", "status", "--config", d.config, "--output", "json")
 	c.Env, c.Dir = childEnvironment(d.Environment, d.dir, d.services), d.dir
@@ -153,10 +153,10 @@ func (d *demo) load(ctx context.Context) (loadState, bool) {
 	return document.Tables[0], true
 }
 
-// mending is what was already said of the way back.
+// mending records which steps of the repair were already narrated.
 type mending struct{ declared, loading, sweeping bool }
 
-// step says what is new, once, and whether the table is in order again.
+// step narrates new steps, once each, and reports whether the table is in sync again.
 func (m *mending) step(t loadState, say func(format string, args ...any)) (over bool) {
 	if t.LoadNeeded && !m.declared {
 		m.declared = true

@@ -17,12 +17,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// pageEvery is how often the page reads the ledger. A worker reads it every five seconds; whoever
-// watches a demo wants to see a change at once.
+// pageEvery is how often the page reads the ledger. A worker reads it every five seconds, but a
+// viewer of the demo wants to see a change at once.
 const pageEvery = 500 * time.Millisecond
 
-// page is the status page of a demo. The demo's own process serves it, from the ledger alone, so
-// that it outlives every worker.
+// page is the status page of a demo. The demo's own process serves it, only from the ledger, so it
+// outlives every worker.
 type page struct {
 	board  *dashboard.Board
 	feed   *admin.Feed
@@ -31,8 +31,8 @@ type page struct {
 	env    config.Lookup
 }
 
-// openPage serves the page of the migration that the workers are configured for, on a free port of
-// loopback, and says where, until the function that it returns is called.
+// openPage serves the page of the workers' migration on a free port of loopback, and narrates the
+// address, until the returned function is called.
 func (d *demo) openPage() (closing func(), err error) {
 	env := lookup(childEnvironment(d.Environment, d.dir, d.services))
 	cfg, err := config.Load(d.config, env)
@@ -51,7 +51,7 @@ func (d *demo) openPage() (closing func(), err error) {
 	return p.serve(listener), nil
 }
 
-// serve answers, and follows the ledger, until the function that it returns is called.
+// serve answers requests, and follows the ledger, until the returned function is called.
 func (p *page) serve(listener net.Listener) (closing func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	handler := admin.Handler(admin.Options{Page: p.board.Page(), Live: p.board.Live(), Events: p.feed,
@@ -63,14 +63,14 @@ func (p *page) serve(listener net.Listener) (closing func()) {
 	both.Go(func() { _ = admin.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }) // a demo runs without its page too
 	both.Go(func() { p.follow(ctx) })
 	return func() {
-		p.feed.Close() // streams have no end of their own, and the server waits for them
+		p.feed.Close() // streams never end by themselves, and the server waits for them
 		p.board.Close()
 		cancel()
 		both.Wait()
 	}
 }
 
-// follow brings the page up to date until ctx ends.
+// follow updates the page until ctx ends.
 func (p *page) follow(ctx context.Context) {
 	ticker := time.NewTicker(pageEvery)
 	defer ticker.Stop()

@@ -28,7 +28,7 @@ const interruptedStatus = 130
 // worker is one process of the program, run as an operator would.
 type worker struct {
 	name   string // a, b, …
-	listen string // what it was told
+	listen string // the address it was given
 	cmd    *exec.Cmd
 	log    string // path of what it wrote to stderr
 
@@ -36,7 +36,7 @@ type worker struct {
 	address string // of its HTTP endpoints, once it has told
 	exited  chan struct{}
 	err     error // how it exited
-	ended   bool  // by us, on purpose
+	ended   bool  // the demo ended it
 	last    sample
 }
 
@@ -94,7 +94,7 @@ func (w *worker) follow(stderr io.Reader, file io.Writer) {
 	}
 }
 
-// ending notes that the process ends because we want it to.
+// ending records that the demo ends the process.
 func (w *worker) ending() {
 	w.mu.Lock()
 	w.ended = true
@@ -137,7 +137,7 @@ func (w *worker) gone() bool {
 	}
 }
 
-// unexpected is an error if the worker has ended though nobody asked it to.
+// unexpected returns an error if the worker has ended although the demo did not end it.
 func (w *worker) unexpected() error {
 	if !w.gone() {
 		return nil
@@ -160,15 +160,15 @@ func tail(path string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// sample is what a worker's metrics say at one moment.
+// sample holds a worker's metrics at one moment.
 type sample struct {
 	copied  float64 // items
 	applied float64 // changes
 	leases  float64
 }
 
-// observe reads the worker's metrics. A worker that cannot be asked, because it is starting or gone, is as it last was, without
-// leases.
+// observe reads the worker's metrics. A worker that does not answer, because it starts or has
+// ended, keeps its last metrics, without leases.
 func (w *worker) observe(ctx context.Context) sample {
 	w.mu.Lock()
 	address, s := w.address, w.last
@@ -202,7 +202,8 @@ func (w *worker) observe(ctx context.Context) sample {
 	return s
 }
 
-// metric reads a line of Prometheus' text format. The series of the program have no blanks in their labels' values.
+// metric parses a line of Prometheus' text format. The program's series have no spaces in the
+// values of their labels.
 func metric(line string) (name string, value float64, ok bool) {
 	series, text, found := strings.Cut(strings.TrimSpace(line), " ")
 	if !found || strings.HasPrefix(series, "#") {
@@ -213,15 +214,15 @@ func metric(line string) (name string, value float64, ok bool) {
 	return name, value, err == nil
 }
 
-// progress is what a worker's status says of the table, from the ledger and so of all workers.
+// progress is a worker's status of the table. It comes from the ledger, so it includes all workers.
 type progress struct {
 	Copy struct {
 		State string `json:"state"`
 	} `json:"copy"`
-	Lag *float64 `json:"lag_seconds"` // nil if it cannot be told
+	Lag *float64 `json:"lag_seconds"` // nil if unknown
 }
 
-// status asks the worker how the table stands; false if it cannot be asked.
+// status reads the state of the table from the worker; false if it does not answer.
 func (w *worker) status(ctx context.Context) (progress, bool) {
 	w.mu.Lock()
 	address := w.address

@@ -16,23 +16,24 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Failover lets a migration go on in the cluster the cluster to which the app profile routes now.
+// Failover continues a migration in the cluster to which the app profile routes now.
 type Failover struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags of the commands that are named
-	// StillFor is how long nobody may write the ledger; 0: a lease, and until a worker has noticed.
+	With    string // flags for the commands in messages
+	// StillFor is how long no process may write the ledger before a failover; 0: a lease, plus the
+	// time in which a worker notices a change of cluster.
 	StillFor     time.Duration
 	StoppedFirst bool
 	DryRun       bool
 	Yes          bool
-	// Confirm asks a question that yes alone answers; nil: nobody can be asked.
+	// Confirm asks a question that only "yes" affirms; nil: there is no terminal.
 	Confirm func(ctx context.Context, question string) error
 	Ends    desk.Ends
 }
 
-// FailedOver is what came of it.
+// FailedOver is the result of a failover.
 type FailedOver struct {
 	Schema  string `json:"schema"`
 	From    string `json:"from"` // the ledger's cluster before
@@ -73,8 +74,8 @@ func (o *Failover) Run(ctx context.Context) error {
 	return o.write(r)
 }
 
-// question says what will happen. That nobody works is looked for, too, but what the former cluster
-// still takes cannot be seen from here.
+// question describes what will happen. Run also checks that no worker runs, but it cannot see
+// writes that the former cluster still accepts.
 func (o *Failover) question() string {
 	if o.StoppedFirst {
 		return "Did every worker stop before the app profile was rerouted? Every table will resume from its checkpoints."

@@ -1,5 +1,5 @@
-// Package lever runs pause, resume and failover. They work from any machine and through the ledger
-// alone: every worker reads it within seconds.
+// Package lever runs pause, resume and failover. They work from any machine, only through the
+// ledger: every worker reads it within seconds.
 package lever
 
 import (
@@ -21,7 +21,7 @@ const schemaName = "replicator.pause/v1"
 // mostReason is how many bytes of a reason are kept.
 const mostReason = 200
 
-// Document is where a table stands after the command.
+// Document is the state of a table after the command.
 type Document struct {
 	Schema string     `json:"schema"`
 	Table  string     `json:"table"`
@@ -30,18 +30,18 @@ type Document struct {
 	Reason *string    `json:"reason"` // null if none was given
 }
 
-// Operator is somebody at a machine who pauses a table, or lets it go on.
+// Operator runs a command that pauses or resumes a table.
 type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags of the commands that are named
+	With    string // flags for the commands in messages
 	Table   string
 	Reason  string
 	Ends    desk.Ends
 }
 
-// Pause lets the table stand still: no worker reads its stream, copies, sweeps or verifies it.
+// Pause pauses the table: no worker reads its stream, copies, sweeps or verifies it.
 func (o *Operator) Pause(ctx context.Context) error {
 	if len(o.Reason) > mostReason {
 		return diag.BadUsage(fmt.Sprintf("--reason has %d bytes", len(o.Reason)), fmt.Sprintf("give at most %d bytes: the ledger stores it, and status shows it", mostReason))
@@ -51,14 +51,14 @@ func (o *Operator) Pause(ctx context.Context) error {
 	})
 }
 
-// Resume lets the table go on from its checkpoints.
+// Resume makes the table continue from its checkpoints.
 func (o *Operator) Resume(ctx context.Context) error {
 	return o.pull(ctx, "resume", func(ctx context.Context, m *desk.Migration) (checkpoint.TableState, error) {
 		return m.Ledger.ResumeTable(ctx, o.Table)
 	})
 }
 
-// pull changes the record of a table that a migration knows, and shows what it is then.
+// pull changes the record of a known table, and shows the result.
 func (o *Operator) pull(ctx context.Context, command string, change func(context.Context, *desk.Migration) (checkpoint.TableState, error)) error {
 	if o.Table == "" {
 		return diag.BadUsage("pause and resume need the name of a table", "add --table TABLE")

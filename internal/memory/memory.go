@@ -10,20 +10,23 @@ import (
 	"strings"
 )
 
-// headroom is what a limit leaves for all that is not Go's: stacks of the system, buffers of the kernel.
+// headroom is the share of a limit that is reserved for memory outside Go's: stacks of the system,
+// buffers of the kernel.
 const headroom = 0.1
 
-// floor is memory that is never touched and so takes none, but that counts as live: the collector lets half as much again come
-// together before it runs. Beside a small heap it would run for nearly every page, which costs as much as decoding them.
+// floor is memory that is never touched, so it uses no physical memory, but it counts as live: the
+// collector then runs only after half as much has been allocated. Without it, a small heap would
+// make the collector run for nearly every page, which costs as much as decoding them.
 const floor = 48 << 20
 
-// small is a limit under which there is no room for that.
+// small is a limit too low for the floor.
 const small = 256 << 20
 
 var untouched []byte
 
-// Fit sets Go's memory limit to the container's, less a tenth, unless GOMEMLIMIT is given, and keeps the collector from running for
-// each page, unless GOGC is. It returns the limit in bytes that holds from now on, 0 if there is none.
+// Fit sets Go's memory limit to the container's, less a tenth, unless GOMEMLIMIT is given. It also
+// keeps the collector from running for each page, unless GOGC is given. It returns the limit in
+// bytes, 0 if there is none.
 func Fit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if os.Getenv("GOMEMLIMIT") == "" {
@@ -41,8 +44,8 @@ func Fit() int64 {
 	return limit
 }
 
-// Bound sets Go's memory limit to so many bytes, unless GOMEMLIMIT is given or the container has
-// less: for a command that runs beside other work on somebody's machine. What is live may exceed it.
+// Bound sets Go's memory limit to the given bytes, unless GOMEMLIMIT is given or the container has
+// less. It is for a command that runs next to other work on a machine. Live memory may exceed it.
 func Bound(bytes int64) {
 	if contained := containerLimit(os.ReadFile); contained > 0 {
 		bytes = min(bytes, int64(float64(contained)*(1-headroom)))
@@ -52,8 +55,9 @@ func Bound(bytes int64) {
 	}
 }
 
-// containerLimit is what the control group of this process, or one above it, lets it have; 0 if that is not limited or not known.
-// Source: https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.max) and cgroup-v1/memory.html.
+// containerLimit returns the memory limit of this process's control group or one above it; 0 if
+// there is none or it is unknown. Source: https://docs.kernel.org/admin-guide/cgroup-v2.html
+// (memory.max) and cgroup-v1/memory.html.
 func containerLimit(read func(string) ([]byte, error)) (least int64) {
 	text, _ := read("/proc/self/cgroup")
 	take := func(file string) {

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// AWS is the logger of the AWS SDK's clients: what they say becomes records of the default log. No mode of the clients is set by which
-// they would log requests or answers, which hold item data.
+// AWS is the logger of the AWS SDK's clients: their messages become records of the default log. No
+// mode is set in which clients log requests or answers, because these hold item data.
 var AWS logging.Logger = logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {
 	message := fmt.Sprintf(format, v...)
 	if c == logging.Warn {
@@ -24,8 +24,8 @@ var AWS logging.Logger = logging.LoggerFunc(func(c logging.Classification, forma
 	}
 })
 
-// Clients makes log the default of the process, so that what the vendors' clients and their libraries say is part of it. It is called
-// before they are made.
+// Clients makes log the default of the process, so that it includes messages of the vendors'
+// clients and their libraries. It must be called before they are created.
 func Clients(log *slog.Logger) {
 	slog.SetDefault(log) // the standard library's log with it, which Google's libraries use
 	errors := Lines(log.With(admin.KeyClient, "grpc"))

@@ -1,5 +1,5 @@
-// Package targetload reads the CPU load of Bigtable clusters. It is one REST call; whatever
-// prevents an answer is an answer too: "cannot tell", with the reason, and then nothing is slowed.
+// Package targetload reads the CPU load of Bigtable clusters. It makes one REST call. If there is
+// no answer, the load is unknown, with the reason, and loads are not slowed.
 package targetload
 
 import (
@@ -29,22 +29,23 @@ const (
 	scope      = "https://www.googleapis.com/auth/monitoring.read"
 	permission = "monitoring.timeSeries.list"
 
-	// window is how far back points are asked for. The metric is sampled each minute, and a point
-	// may be four minutes old when it can first be seen.
+	// window is the period of the requested points. The metric is sampled each minute, and a point
+	// may be four minutes old when it first appears.
 	window = 10 * time.Minute
 	// answerTime bounds a request, with the fetch of a token before it.
 	answerTime = 20 * time.Second
-	// maxAnswer bounds what is read: a page of an instance's clusters and ten points each is a few
-	// kilobytes.
+	// maxAnswer bounds the read of an answer: a page with ten points for each cluster of an
+	// instance is a few kilobytes.
 	maxAnswer = 1 << 20
 )
 
-// Reading is what is known of the target's load.
+// Reading is the known load of the target.
 type Reading struct {
 	// Known is false if it is unknown; Why then says why, in a few words.
 	Known bool
 	Why   string
-	// CPU is that of the busiest cluster, 0.7 for 70 %, at its newest point, which has the time At.
+	// CPU is the load of the busiest cluster, 0.7 for 70 %, at its newest point, which has the time
+	// At.
 	CPU     float64
 	Cluster string
 	At      time.Time
@@ -53,7 +54,7 @@ type Reading struct {
 // Above reports whether the target is known to be busier than a share of its CPU.
 func (r Reading) Above(share float64) bool { return r.Known && r.CPU > share }
 
-// String is the reading for people.
+// String returns the reading for people.
 func (r Reading) String() string {
 	if !r.Known {
 		return "unknown: " + r.Why
@@ -61,7 +62,7 @@ func (r Reading) String() string {
 	return fmt.Sprintf("target CPU %.0f%% (cluster %s)", r.CPU*100, r.Cluster)
 }
 
-// Monitor asks for one instance, one task at a time. The zero value of what is optional is right in
+// Monitor reads the load of one instance, for one task at a time. Optional fields may be zero in
 // production.
 type Monitor struct {
 	Project, Instance string
@@ -74,7 +75,7 @@ type Monitor struct {
 	Client   *http.Client
 }
 
-// Read asks for the load as of a time. It returns at the latest when ctx ends.
+// Read reads the load as of a time. It returns at the latest when ctx ends.
 func (m *Monitor) Read(ctx context.Context, now time.Time) Reading {
 	if m.Emulator != "" {
 		return unknown("an emulator has no Cloud Monitoring")
@@ -95,13 +96,13 @@ func (m *Monitor) Read(ctx context.Context, now time.Time) Reading {
 
 func unknown(why string) Reading { return Reading{Why: why} }
 
-// firstLine keeps a reason short: it becomes a line of a log.
+// firstLine shortens a reason to one line for the log.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// client is made at the first use, so that credentials that come later are found.
+// client is created at its first use, so that credentials that arrive later are found.
 func (m *Monitor) client(ctx context.Context) (*http.Client, error) {
 	if m.Client != nil {
 		return m.Client, nil
@@ -110,11 +111,11 @@ func (m *Monitor) client(ctx context.Context) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Tokens are fetched anew for as long as the process runs, beyond this request's context.
+	// Tokens are renewed for as long as the process runs, beyond this request's context.
 	return oauth2.NewClient(context.WithoutCancel(ctx), credentials.TokenSource), nil
 }
 
-// series is an answer of the service, as far as it is used.
+// series is the used part of the service's answer.
 type series struct {
 	TimeSeries []struct {
 		Resource struct {
@@ -173,7 +174,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	return out, nil
 }
 
-// message is the reason that a refusal gives, else its status.
+// message returns the reason in a refusal, or else its status.
 func (s series) message(r *http.Response) string {
 	if s.Error != nil && s.Error.Message != "" {
 		return s.Error.Message

@@ -6,8 +6,8 @@ import (
 	"os/user"
 )
 
-// Caller names who runs this process, as user@host, for records of who did what. It is what the
-// system says: whoever may write the record may say another name.
+// Caller returns user@host of this process, for records of who did what. It comes from the system,
+// but a process that may write the record could use another name.
 func Caller() string {
 	name := os.Getenv("USER")
 	if u, err := user.Current(); err == nil {

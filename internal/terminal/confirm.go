@@ -13,12 +13,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Interactive reports whether somebody can be asked.
+// Interactive reports whether there is a terminal for questions.
 func Interactive() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
 }
 
-// Asking asks questions on stderr as Confirm does; it is nil where nobody can be asked.
+// Asking returns a function that asks questions on stderr as Confirm does; nil without a terminal.
 func Asking(stderr io.Writer) func(ctx context.Context, question string) error {
 	if !Interactive() {
 		return nil
@@ -26,7 +26,8 @@ func Asking(stderr io.Writer) func(ctx context.Context, question string) error {
 	return func(ctx context.Context, question string) error { return Confirm(ctx, os.Stdin, stderr, question) }
 }
 
-// Confirm asks a question that only yes answers. Anything else is an error of usage: nothing was done. A signal ends the wait.
+// Confirm asks a question that only "yes" affirms. Any other answer is an error of usage: nothing
+// was done. A signal ends the wait.
 func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) error {
 	question += " [y/N] "
 	if terminal(out) == nil { // where stderr is a log, a line is written at its end

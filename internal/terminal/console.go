@@ -18,7 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Console is where a command writes, and in which form.
+// Console holds the outputs of a command and their format.
 type Console struct {
 	Stdout, Stderr io.Writer
 	Env            config.Lookup
@@ -31,7 +31,7 @@ type Signalled struct{ os.Signal }
 
 func (s Signalled) Error() string { return "received " + s.String() }
 
-// Ended is the error of a command that its context ended: a signal, or --timeout.
+// Ended returns the error of a command whose context ended: by a signal, or by --timeout.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	var s Signalled
@@ -41,7 +41,7 @@ func Ended(ctx context.Context) error {
 	return cause
 }
 
-// AsJSON reports whether the output shall be for programs.
+// AsJSON reports whether the output is for programs.
 func (c *Console) AsJSON() bool { return c.Output == "json" }
 
 // WriteJSON writes one document to stdout.
@@ -52,7 +52,8 @@ func (c *Console) WriteJSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// Colored tells whether text for people that goes to a writer may have colours: if that is a terminal, unless somebody objects (no-color.org).
+// Colored reports whether text for people may have colours on a writer: if it is a terminal and the
+// user has not disabled them (no-color.org).
 func (c *Console) Colored(to io.Writer) bool {
 	if c.NoColor || terminal(to) == nil {
 		return false
@@ -61,7 +62,7 @@ func (c *Console) Colored(to io.Writer) bool {
 	return no == ""
 }
 
-// terminal is the file of a writer if that is a terminal, and nil if not.
+// terminal returns the file of a writer if that is a terminal, otherwise nil.
 func terminal(w io.Writer) *os.File {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return file
@@ -69,7 +70,8 @@ func terminal(w io.Writer) *os.File {
 	return nil
 }
 
-// Width returns how to ask for the width of the terminal that stderr is, in characters; nil if it is none.
+// Width returns a function that returns stderr's width in characters; nil if stderr is not a
+// terminal.
 func (c *Console) Width() func() int {
 	file := terminal(c.Stderr)
 	if file == nil {
@@ -84,7 +86,7 @@ func (c *Console) Width() func() int {
 	}
 }
 
-// Columns is how wide the terminal is that stdout is, in characters; 0 if it is none.
+// Columns returns stdout's width in characters; 0 if stdout is not a terminal.
 func (c *Console) Columns() int {
 	if file := terminal(c.Stdout); file != nil {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
@@ -94,8 +96,8 @@ func (c *Console) Columns() int {
 	return 0
 }
 
-// Wrap sets the paragraphs of a text anew in lines of at most so many characters; 0 leaves them.
-// Paragraphs with an indented line, as examples are, stay as they are.
+// Wrap wraps the paragraphs of a text at the given width; 0 leaves them. Paragraphs with an
+// indented line, such as examples, stay as they are.
 func Wrap(text string, width int) string {
 	if width <= 0 {
 		return text
@@ -126,11 +128,11 @@ func Wrap(text string, width int) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// NotStarted is what commands say of a migration, a table, a load, a verify or a cutover that has
-// not begun.
+// NotStarted is the text for a migration, a table, a load, a verify or a cutover that has not
+// begun.
 const NotStarted = "not started yet"
 
-// Known is a member of a document: nil for the zero value, which is what is not known.
+// Known returns a value of a document: nil for the zero value, which means unknown.
 func Known[T comparable](v T) *T {
 	if v == *new(T) {
 		return nil
@@ -138,7 +140,7 @@ func Known[T comparable](v T) *T {
 	return &v
 }
 
-// KnownTime is a time in UTC, and nil for none.
+// KnownTime returns a time in UTC, and nil for none.
 func KnownTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -146,7 +148,7 @@ func KnownTime(t time.Time) *time.Time {
 	return new(t.UTC())
 }
 
-// Plural writes a count with its noun.
+// Plural formats a count with its noun.
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -154,7 +156,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Are writes a count with its noun and the verb: 1 row is, 2 rows are.
+// Are formats a count with its noun and the verb: 1 row is, 2 rows are.
 func Are(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun + " is"
@@ -162,7 +164,7 @@ func Are(n int, noun string) string {
 	return Plural(n, noun) + " are"
 }
 
-// RowsDiffer is how many rows of something differ.
+// RowsDiffer formats how many rows of something differ.
 func RowsDiffer(n int, of string) string {
 	if n == 1 {
 		return "1 row of " + of + " differs"

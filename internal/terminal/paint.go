@@ -17,7 +17,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// verdicts are the words that say how something stands, in texts for people. Each says it without its colour, too.
+// verdicts are the words for states in texts for people. Each is clear without its colour too.
 var verdicts = []struct {
 	words *regexp.Regexp
 	color string
@@ -27,7 +27,7 @@ var verdicts = []struct {
 	{regexp.MustCompile(`(?m)^(?:\?|!|warning R\d{4})|\b(?:Throttled|Trouble|Old|Waiting):|\bis paused\b`), yellow},
 }
 
-// Paint colours the verdicts of a text. Its lines keep their width, so that tables stay aligned.
+// Paint colours the verdicts in a text. Lines keep their width, so tables stay aligned.
 func Paint(text []byte) []byte {
 	for _, v := range verdicts {
 		text = v.words.ReplaceAll(text, []byte(v.color+"${0}"+plain))
@@ -35,8 +35,8 @@ func Paint(text []byte) []byte {
 	return text
 }
 
-// Show writes what render writes, without what a terminal would act upon: a document holds texts of
-// others. It has colours if it goes to a terminal and nobody objects.
+// Show writes the output of render, with characters escaped that a terminal would act upon, because
+// a document contains foreign text. It has colours if Colored allows them.
 func (c *Console) Show(to io.Writer, render func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := render(&text); err != nil {
