@@ -9,13 +9,17 @@ import (
 )
 
 // Where the application ranks its writes by a number in the item (transform.Rank), the number takes
-// precedence over the position in the stream. The application may lower it, for example when it
-// recreates an item and counts from 1. Then the row refuses the stream's newer record because of
-// the older one's higher number, and would be wrong permanently (H87). The service does not say
-// which version refused a request, so the row's version is read once after a refusal.
+// precedence over the position in the stream. A number may begin anew, for example when an item is
+// removed, and created by a server whose clock is behind. Then the row refuses the stream's newer
+// record because of the older one's higher number, and would be wrong permanently (H87). The service
+// does not say which version refused a request, so the row's version is read once after a refusal.
+//
+// In that case the stream judges: the change is written at the number of the row and at its own
+// position, which is later. So no version falls (S1). Late attempts of the item's earlier changes are
+// refused, whatever number they were raised to, because the row has held that number.
 
 // outranked returns the version that a row holds after it refused a mutation. It returns "" if the
-// mutation has no rank, or if it is a remove and the row is a tombstone.
+// mutation has no rank.
 func (w *Writer) outranked(ctx context.Context, m *transform.RowMutation) (transform.Version, error) {
 	if !m.Version.Ordered() {
 		return "", nil
@@ -29,9 +33,6 @@ func (w *Writer) outranked(ctx context.Context, m *transform.RowMutation) (trans
 		return "", asError(err)
 	}
 	live, gone, _ := row.Versions(m.Owner)
-	if m.Remove && gone > live {
-		return "", nil
-	}
 	return max(live, gone), nil
 }
 
@@ -56,15 +57,43 @@ func overtaken(refused, held transform.Version) bool {
 	return refused.Ordered() && held.Ordered() && held.ByApplication() && refused.Hop() != transform.LoadHop && refused.Rank().Below(held.Rank())
 }
 
-// fell parks a change that its row refuses because of an older change's higher number.
-func (w *Writer) fell(b *transform.Batch, row *transform.RowMutation, held transform.Version) error {
-	if !Fell(row.Version, held) || parkedOf(b, row) >= 0 {
-		return nil
+// raised returns the version at which a row takes a change that it refused because of a higher
+// number at an earlier position. It returns "" if the change must not be written. Removes are raised
+// too: otherwise a late put of the removed item, which was raised, would win.
+//
+// A later generation reads changes again that an earlier one has applied, so the position of a
+// change proves nothing about a row of an earlier generation. Such a change is parked, and the row
+// keeps its image, until later changes or the load of the generation follow. The image of a load is
+// later than every earlier generation. It is raised over removed items only: the number of an image
+// may be its own, and then changes older than the load would be taken for later ones.
+func raised(refused, held transform.Version) transform.Version {
+	certain := refused.Generation() == held.Generation()
+	if refused.Hop() == transform.LoadHop {
+		certain = held.Rank().Removed
+	}
+	if !certain || !Fell(refused, held) {
+		return ""
+	}
+	return held.Rank().At(refused)
+}
+
+// judge decides about a row that took a change, or refused it. If it returns true, the change must
+// be sent again, at the version that the row has now. Other changes that fell are parked.
+func (w *Writer) judge(b *transform.Batch, row *transform.RowMutation, held transform.Version) (again bool, err error) {
+	if !Fell(row.Version, held) {
+		return false, nil
+	}
+	if v := raised(row.Version, held); v != "" {
+		row.Version = v
+		return true, nil
+	}
+	if parkedOf(b, row) >= 0 {
+		return false, nil
 	}
 	reason := fmt.Sprintf("the version attribute fell: the row holds number %s; write the item again with a higher number", held.Rank())
 	if w.o.OnBadItem == Stop {
-		return &BadItem{b.Source, reason}
+		return false, &BadItem{b.Source, reason}
 	}
 	b.Parked = append(b.Parked, b.Park(*row, reason))
-	return nil
+	return false, nil
 }

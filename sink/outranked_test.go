@@ -86,48 +86,6 @@ func TestH87_ConflictsAreCounted(t *testing.T) {
 	}
 }
 
-// TestH87_WhatFellIsParked: an item that is created anew at 1 is refused by its tombstone, and parked; the write above it
-// heals that.
-func TestH87_WhatFellIsParked(t *testing.T) {
-	m, err := transform.New(transform.Spec{Source: "S", Table: "t", VersionAttribute: "rev", Families: []transform.Family{{Name: "d"}},
-		PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, lot := &sinktest.Memory{}, newLot()
-	memory.Create("t", "d")
-	w := sink.NewWriter(sink.Options{Table: memory, Rows: memory, Parking: lot})
-	item := func(rev string) attribute.Item {
-		if rev == "" {
-			return attribute.Item{}
-		}
-		number, err := attribute.Number(rev)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}, {Name: "rev", Value: number}})
-	}
-	for i, c := range []struct {
-		old, new string
-		parked   int
-	}{{"", "5", 0}, {"5", "", 0}, {"", "1", 1}, {"1", "6", 0}} {
-		change := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(int64(i), 0), Keys: m.Keys(item("1")), Old: item(c.old), New: item(c.new)}
-		if c.new == "" {
-			change.Event = cdc.Remove
-		}
-		b := transform.Fold(m, []cdc.Change{change}, transform.Stamp{Generation: 1, Hop: 500_000})
-		if err := w.Write(t.Context(), sink.Unfenced(), &b); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := lot.Resolve(t.Context(), m, memory); err != nil {
-			t.Fatal(err)
-		}
-		if parked := lot.list(t); len(parked) != c.parked {
-			t.Errorf("after %q to %q %d are parked", c.old, c.new, len(parked))
-		}
-	}
-}
-
 // TestH41_H112_OnlyAPhantomFalls: a row that the application alone wrote, above the item's number, is lowered, if it is
 // still as it was seen. What it wrote at the item's number is in flight: the stream follows.
 func TestH41_H112_OnlyAPhantomFalls(t *testing.T) {

@@ -65,7 +65,7 @@ func (r *refusals) putAside(b *transform.Batch, i int, failed error) error {
 func (r *refusals) restore(b *transform.Batch, i int) {
 	row := &b.Rows[i]
 	n := slices.IndexFunc(r.before, func(m transform.RowMutation) bool {
-		return m.Item == row.Item && m.Table == row.Table && m.Row == row.Row && m.Version == row.Version
+		return m.Item == row.Item && m.Table == row.Table && m.Row == row.Row && m.Version.Position() == row.Version.Position()
 	})
 	if n < 0 {
 		return
@@ -92,9 +92,11 @@ func (r *refusals) leave(b *transform.Batch, row *transform.RowMutation, failed 
 }
 
 // parkedOf returns the index in b.Parked of the record of a row's change; negative if there is
-// none.
+// none. The row's number may have been raised since.
 func parkedOf(b *transform.Batch, row *transform.RowMutation) int {
-	return slices.IndexFunc(b.Parked, func(p transform.Parked) bool { return p.Key == row.Item && p.Version == row.Version })
+	return slices.IndexFunc(b.Parked, func(p transform.Parked) bool {
+		return p.Key == row.Item && p.Version.Position() == row.Version.Position()
+	})
 }
 
 // alone reports whether the table takes a request for another row, in the same families.

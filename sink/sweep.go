@@ -460,7 +460,7 @@ func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int6
 		return 0
 	}
 	refused := func(row transform.RowMutation, by Suspect) bool {
-		return addressOf(by.Claim).holds(row) && row.Version <= by.Claim.Version
+		return addressOf(by.Claim).holds(row) && row.Version <= by.Claim.Version && raised(row.Version, by.Claim.Version) == ""
 	}
 	written := map[string]bool{} // items of other suspects
 	for _, suspect := range suspects {

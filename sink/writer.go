@@ -135,8 +135,9 @@ func (w *Writer) Write(ctx context.Context, stamps Stamps, b *transform.Batch) e
 		if err := w.send(ctx, stamps, b, refused); err != nil {
 			return stamps.refenced(ctx, err)
 		}
-		// The remaining rows were rejected and have become removes, or were not sent. A rejected
-		// remove is parked or an error, so this loop ends.
+		// The remaining rows were rejected and have become removes, were raised (judge), or were not
+		// sent. A rejected remove is parked or an error, and only a later change makes a row raise
+		// again, so this loop ends.
 	}
 	if err := w.park(ctx, b); err != nil {
 		return err
@@ -209,7 +210,8 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 }
 
 // send sends all rows once, and leaves in the batch the rows that are not durable. It returns nil
-// if all of these were rejected puts, which are removes now, or were not sent because of them.
+// if all of these were rejected puts, which are removes now, were raised (judge), or were not sent
+// because of them.
 func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
 	var failed atomic.Bool // a failure of the target affects the next row too, so do not send it
@@ -262,9 +264,11 @@ func settle(ctx context.Context, b *transform.Batch, outcomes []outcome, refused
 	open := b.Rows[:0]
 	for i, o := range outcomes {
 		if o.sent && o.err == nil {
-			if o.err = refused.fell(b, &b.Rows[i], o.held); o.err == nil {
+			again, err := refused.judge(b, &b.Rows[i], o.held)
+			if err == nil && !again {
 				continue
 			}
+			o.err = err
 		}
 		done, err := refused.settle(ctx, b, i, o.err)
 		if err != nil && (worst == nil || Repeatable(worst) && !Repeatable(err)) {

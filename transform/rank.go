@@ -121,10 +121,10 @@ func (m *Mapping) removalOf(held Version) Rank {
 }
 
 // rank returns the highest rank of an item's changes in a page, and the reason why the newest
-// change cannot be applied; "" if it can and has that rank. A change whose number is lower than an
-// earlier number of the item, if the page shows it, is not applied: a row with the higher number
-// would reject it, and any late write would overwrite it. Addresses that the item left are removed
-// at the highest rank.
+// change cannot be applied; "" if it can, at that rank. A change whose number is lower than that of
+// its own old image is not applied: a writer has ignored the condition, and the row with the higher
+// number would reject it. An item that is created anew below the number of a removed one has ignored
+// none. It gets the higher number, at which its later position decides.
 func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason string) {
 	if m.number == "" {
 		return Rank{}, ""
@@ -132,7 +132,6 @@ func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason strin
 	for _, at := range h.moments {
 		c := &changes[at.change]
 		was, _ := m.RankOf(c.Old, false)
-		top = higher(top, was)
 		var o Rank
 		var err error
 		if c.Event == cdc.Remove { // a remove has no number of its own (H87)
@@ -140,12 +139,12 @@ func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason strin
 		} else {
 			o, err = m.RankOf(c.New, false)
 		}
-		if reason = ""; err != nil && at.change == h.newest {
+		top = higher(higher(top, was), o)
+		switch reason = ""; {
+		case o.Below(was):
+			reason = fmt.Sprintf("the version attribute %s fell to %s, below %s; write the item again with a higher number", m.number, o, was)
+		case err != nil:
 			reason = reasonOf(err)
-		}
-		lower := o.Below(top)
-		if top = higher(top, o); lower {
-			reason = fmt.Sprintf("the version attribute %s fell to %s, below %s; write the item again with a higher number", m.number, o, top)
 		}
 	}
 	return top, reason

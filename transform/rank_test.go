@@ -40,7 +40,8 @@ func revision(t *testing.T, rev string) attribute.Item {
 func n(number string) string { return `{"N":"` + number + `"}` }
 
 // TestH87_Ranks: the rank under which a page's changes of an item are written, and what is parked: a number
-// below one that the item had. Removals carry none of their own, and what is not raised follows the stream.
+// below that of the old image. Removals carry none of their own, and what is not raised follows the stream,
+// as what is created anew does.
 func TestH87_Ranks(t *testing.T) {
 	m := rankedMapping(t)
 	high := strings.Repeat("9", 20)
@@ -53,12 +54,16 @@ func TestH87_Ranks(t *testing.T) {
 		"not raised":                         {[]string{n("5"), n("5")}, "5.0 put"},
 		"removed, by the time to live too":   {[]string{n("5"), "-"}, "5.1 remove"},
 		"removed and created above":          {[]string{n("5"), "-", n("6")}, "6.0 put"},
-		"removed and created at 1":           {[]string{n("5"), "-", n("1")}, "5.1 parked"},
-		"removed and created at its number":  {[]string{n("5"), "-", n("5")}, "5.1 parked"},
+		"removed and created at 1":           {[]string{n("5"), "-", n("1")}, "5.1 put"},
+		"removed and created at its number":  {[]string{n("5"), "-", n("5")}, "5.1 put"},
+		"created at 1, and raised":           {[]string{n("5"), "-", n("1"), n("2")}, "5.1 put"},
+		"created at 1, and fell":             {[]string{n("5"), "-", n("3"), n("2")}, "5.1 parked"},
+		"created without a number":           {[]string{n("5"), "-", ""}, "5.1 put"},
+		"created at 1, and removed":          {[]string{n("5"), "-", n("1"), "-"}, "5.1 remove"},
 		"fell":                               {[]string{n("5"), n("4")}, "5.0 parked"},
 		"fell and rose again":                {[]string{n("5"), n("4"), n("6")}, "6.0 put"},
-		"fell and rose, but not enough":      {[]string{n("5"), n("2"), n("4")}, "5.0 parked"},
-		"fell and was removed":               {[]string{n("5"), n("4"), "-"}, "5.0 parked"},
+		"fell and rose, but not as high":     {[]string{n("5"), n("2"), n("4")}, "5.0 put"},
+		"fell and was removed":               {[]string{n("5"), n("4"), "-"}, "5.0 remove"},
 		"the attribute is gone":              {[]string{n("5"), ""}, "5.0 parked"},
 		"without the attribute":              {[]string{"", ""}, "0.0 put"},
 		"removed without the attribute":      {[]string{"", "-"}, "0.0 remove"},

@@ -224,6 +224,9 @@ func (d *dualRun) quiet(ctx context.Context) error {
 		}
 	}
 	parked := d.parkedKeys(ctx)
+	if d.ranked && len(parked) > 0 && !d.lost {
+		return fmt.Errorf("parked: %s", parked)
+	}
 	if d.cured {
 		if len(parked) > 0 && !d.moving {
 			return fmt.Errorf("parked: %s", parked)

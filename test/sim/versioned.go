@@ -195,8 +195,8 @@ func (d *dualRun) phantom(ctx context.Context, pk string, keys attribute.Item) {
 	}
 }
 
-// restart creates an item as somebody who counts from 1, whatever it had been before (H87): the
-// stream's change is refused for the tombstone's number, and must be parked.
+// restart creates an item as a server that counts from 1, whatever it had been before (H87): the
+// stream's change is refused for the tombstone's number, and raised above it.
 func (d *dualRun) restart(ctx context.Context) {
 	pk := fmt.Sprintf("r%d", d.World.Rand().IntN(3))
 	keys := keysOf(pk)
