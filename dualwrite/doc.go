@@ -7,9 +7,10 @@
 //
 // With dual_writes.version_attribute each item carries a number. Put and Delete expect the number
 // with which the caller read the item, and raise it by one; an item that is created gets the
-// milliseconds since 1970, or one more than what its row says that a removed one had. Rows are
-// written under the replicator's own guard, ranked by that number, and so a late write never takes
-// the place of a newer one.
+// milliseconds since 1970, or one more than what its row says that a removed one had. While the row
+// cannot be read the item is created in DynamoDB alone, and the replicator writes the row, whatever
+// number that remembers. Rows are written under the replicator's own guard, ranked by the number, and
+// so a late write never takes the place of a newer one.
 //
 // With dual_writes.settle the row gets cells with this process's time, as any application writes
 // them, and the replicator asserts it again when the delay has passed. Then Put overwrites what is

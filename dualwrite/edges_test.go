@@ -20,8 +20,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/worker"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/test/known"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // second rejects the second request of a change, and counts requests without a deadline.
@@ -61,29 +59,6 @@ func TestOneOfTwoRowsIsNotNone(t *testing.T) {
 	if target.unbounded > 0 {
 		t.Errorf("%d of %d requests have no deadline", target.unbounded, target.requests)
 	}
-}
-
-// away is a target that does not answer.
-type away struct{ *recorder }
-
-func (*away) Look(context.Context, *transform.RowMutation, int64) (sink.Row, error) {
-	return sink.Row{}, &sink.Error{Op: "ReadRows", Reason: sink.Unknown, Code: "Unavailable"}
-}
-
-func (*away) Apply(context.Context, *sink.Request) (bool, error) {
-	return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
-}
-
-// DynamoDB is the primary store: while Bigtable does not answer, items are created there as they
-// are changed there.
-func TestItemsAreCreatedWhileBigtableDoesNotAnswer(t *testing.T) {
-	m := mapping()
-	source := &table{}
-	_, err := dualwrite.New(m, source, &away{newRecorder(m)}).Put(t.Context(), item(t, `{"pk":{"S":"1"},"sk":{"S":"a"},"customer":{"S":"x"}}`))
-	if err == nil {
-		t.Fatal("no error")
-	}
-	known.Defect(t, 46, "the item is in DynamoDB: false", known.Expect(source.item.Exists(), "the item is in DynamoDB: %t", source.item.Exists()))
 }
 
 // TestARehearsalHindersNoDualWrites: a rehearsal neither stops nor switches the application. The family

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -12,12 +13,30 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
+// Option is a choice of who calls Open.
+type Option func(*config.Allowed)
+
+// AllowEmulators accepts the Bigtable emulator, AWS endpoints that are not Amazon's, and endpoints
+// without https. It is for tests: by default, a variable such as BIGTABLE_EMULATOR_HOST that was
+// left in the environment is refused, because every write would go there.
+func AllowEmulators(a *config.Allowed) { a.Emulator, a.Insecure = true, true }
+
 // Open makes a Writer of a source table of a replicator.yaml, with clients for both stores that take
 // their credentials and endpoints from where the replicator takes them. Close it in the end. Errors
 // name the place in the file; a table with neither of the two ways of dual_writes is refused.
-func Open(ctx context.Context, file, table string) (w *Writer, err error) {
+func Open(ctx context.Context, file, table string, options ...Option) (w *Writer, err error) {
 	cfg, err := config.Load(file, os.LookupEnv)
 	if err != nil {
+		return nil, err
+	}
+	allowed := config.Allowed{By: "open it with dualwrite.AllowEmulators"}
+	for _, option := range options {
+		option(&allowed)
+	}
+	found := slices.DeleteFunc(config.CheckEnvironment(os.LookupEnv, allowed), func(e *diag.Error) bool {
+		return e.Code == diag.OneEndpoint // a writer reads no stream
+	})
+	if err := found.Err(); err != nil {
 		return nil, err
 	}
 	if err := preflight.KnownTable(cfg, table); err != nil {

@@ -19,9 +19,12 @@ const order = `{"pk":{"S":"c1"},"sk":{"S":"o1"},"total":{"N":"12.5"},"note":{"S"
 func TestBothStoresAreWritten(t *testing.T) {
 	s := start(t, ranked)
 	w := s.open(t)
-	_, err := w.Put(t.Context(), item(t, order))
+	early, err := w.Put(t.Context(), item(t, order))
 	var failed *dualwrite.Error
-	if !errors.As(err, &failed) || failed.DynamoDB != dualwrite.NotWritten || !failed.Repeat {
+	if !errors.As(err, &failed) || failed.DynamoDB != dualwrite.Written || failed.Bigtable != dualwrite.NotWritten || failed.Repeat {
+		t.Fatalf("before a worker ran: %v", err)
+	}
+	if err := w.Delete(t.Context(), early); !errors.As(err, &failed) || failed.DynamoDB != dualwrite.Written {
 		t.Fatalf("before a worker ran: %v", err)
 	}
 	s.replicate(t)
@@ -130,7 +133,7 @@ func TestBothStoresAreWrittenAndSettled(t *testing.T) {
 func TestAWriterIsClosed(t *testing.T) {
 	s := start(t, ranked)
 	s.replicate(t)
-	w, err := dualwrite.Open(t.Context(), s.file, "Orders")
+	w, err := dualwrite.Open(t.Context(), s.file, "Orders", dualwrite.AllowEmulators)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +150,30 @@ func TestAWriterIsClosed(t *testing.T) {
 func TestOpenRefusesOtherTables(t *testing.T) {
 	s := start(t, strings.Replace(ranked, "to: orders", "to: orders, dual_writes: off", 1))
 	for table, want := range map[string]string{"Orders": "dual writes are off", "Others": "no source table"} {
-		if _, err := dualwrite.Open(t.Context(), s.file, table); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := dualwrite.Open(t.Context(), s.file, table, dualwrite.AllowEmulators); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", table, err)
 		}
+	}
+}
+
+// A variable that was left in the environment sends no write to another service.
+func TestOpenRefusesEmulators(t *testing.T) {
+	s := start(t, ranked)
+	for name, others := range map[string][]string{
+		"BIGTABLE_EMULATOR_HOST":    {"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS"},
+		"AWS_ENDPOINT_URL_DYNAMODB": {"BIGTABLE_EMULATOR_HOST", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, other := range others {
+				t.Setenv(other, "")
+			}
+			_, err := dualwrite.Open(t.Context(), s.file, "Orders")
+			var refused diag.List
+			if !errors.As(err, &refused) || len(refused) != 1 || refused[0].Code != diag.EmulatorNotAllowed || !strings.Contains(refused[0].What, name) ||
+				!strings.Contains(refused[0].Fix, "dualwrite.AllowEmulators") || strings.Contains(refused[0].Fix, "--allow") {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }
 

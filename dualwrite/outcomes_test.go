@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -174,6 +175,71 @@ func TestTheWitnessIsReadUntilItNamesAFence(t *testing.T) {
 		}
 		if reads != 1 {
 			t.Errorf("%q: the witness is read %d times", announced, reads)
+		}
+	}
+}
+
+// A fence that was withheld once is asked for again: no write without a stamp would ever fail for it.
+func TestAWithheldFenceIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mappingBy(t, keyed, byNumber)
+		target, source := newRecorder(m), &table{item: item(t, order1)}
+		reads := 0
+		target.witness.OnRead = func(context.Context, string) error { reads++; return nil }
+		w := dualwrite.New(m, source, target)
+		target.announce(m, checkpoint.NoFence)
+		for _, c := range []struct {
+			announced string
+			after     time.Duration
+			stamped   bool
+			reads     int
+		}{{checkpoint.NoFence, 0, false, 1}, {fence, 30 * time.Second, false, 1}, {fence, 31 * time.Second, true, 2}, {fence, time.Hour, true, 2}} {
+			target.announce(m, c.announced)
+			time.Sleep(c.after)
+			target.sent = nil
+			if _, err := w.Put(t.Context(), source.item); err != nil || reads != c.reads || (target.sent[0].Ops[0].Family == fence) != c.stamped {
+				t.Errorf("%+v: %v, %d reads, %+v", c, err, reads, target.sent)
+			}
+		}
+	})
+}
+
+// A delete whose answer was lost removes the row of the item as it was read, and so does a change that
+// read the item itself; where the row is not known the error says so.
+func TestALostAnswerRemovesTheFormerRow(t *testing.T) {
+	moved := strings.Replace(order1, `"x"`, `"y"`, 1)
+	for name, c := range map[string]struct {
+		write func(ctx context.Context, w *dualwrite.Writer, read attribute.Item) error
+		rows  []string // that are sent, in their order
+		want  dualwrite.Outcome
+	}{
+		"a delete": {func(ctx context.Context, w *dualwrite.Writer, read attribute.Item) error { return w.Delete(ctx, read) }, []string{"x#1#a"}, ""},
+		"a delete by the key": {func(ctx context.Context, w *dualwrite.Writer, _ attribute.Item) error {
+			return w.Delete(ctx, item(t, `{"pk":{"S":"1"},"sk":{"S":"a"},"rev":{"N":"7"}}`))
+		}, nil, dualwrite.NotWritten},
+		"an update that moves it": {func(ctx context.Context, w *dualwrite.Writer, read attribute.Item) error {
+			_, err := w.Update(ctx, read, func(attribute.Item) (attribute.Item, error) { return item(t, moved), nil })
+			return err
+		}, []string{"y#1#a", "x#1#a"}, ""},
+		"a put that moves it": {func(ctx context.Context, w *dualwrite.Writer, _ attribute.Item) error {
+			_, err := w.Put(ctx, item(t, moved))
+			return err
+		}, nil, dualwrite.NotWritten},
+	} {
+		m := mapping()
+		source, target := &table{item: item(t, order1)}, newRecorder(m)
+		source.fail = func(execute func()) error { execute(); return errLost }
+		err := c.write(t.Context(), dualwrite.New(m, source, target), source.item)
+		var failed *dualwrite.Error
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &failed) || failed.DynamoDB != dualwrite.Written || failed.Bigtable != c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		var rows []string
+		for _, r := range target.sent {
+			rows = append(rows, r.Row)
+		}
+		if !slices.Equal(rows, c.rows) {
+			t.Errorf("%s: rows %q are written, want %q", name, rows, c.rows)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (s *services) run(ctx context.Context, cfg *config.Config) (string, error) 
 // open is a writer of the table.
 func (s *services) open(t *testing.T) *dualwrite.Writer {
 	t.Helper()
-	w, err := dualwrite.Open(t.Context(), s.file, "Orders")
+	w, err := dualwrite.Open(t.Context(), s.file, "Orders", dualwrite.AllowEmulators)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,18 @@ type target struct {
 	source  Source
 
 	mu    sync.Mutex
-	marks map[string]sink.Mark // as the witnesses said last
+	marks map[string]seenMark // as the witnesses said last
 }
+
+// seenMark is a mark, and when it was read.
+type seenMark struct {
+	sink.Mark
+	at time.Duration // monotonic
+}
+
+// withheldFor is how long a fence is taken for withheld. No write fails that carries no stamp once
+// there is one, so that nothing else would have the witness read again.
+const withheldFor = time.Minute
 
 // Rows are the requests that an application sends for a change of an item, given as a stream would
 // show it, without the fence: those of the guard at the item's number and no position, or, without a
@@ -180,10 +190,11 @@ func (t *target) prove(ctx context.Context, anew bool, right func(context.Contex
 	}
 	read := func(ctx context.Context, table string) (sink.Mark, error) {
 		t.mu.Lock()
-		mark, known := t.marks[table]
+		seen, known := t.marks[table]
 		t.mu.Unlock()
-		if known && !anew {
-			return mark, nil
+		fresh := !seen.Withheld || task.Mono(ctx)-seen.at < withheldFor
+		if known && fresh && !anew {
+			return seen.Mark, nil
 		}
 		return t.read(ctx, table)
 	}
@@ -197,7 +208,12 @@ func (t *target) prove(ctx context.Context, anew bool, right func(context.Contex
 // read reads the fence's family in the witness of a target table.
 func (t *target) read(ctx context.Context, table string) (sink.Mark, error) {
 	at := checkpoint.Place{Store: t.store.WitnessStore(table), Key: t.mapping.WitnessKey()}
-	witness, found, err := checkpoint.ReadWitness(ctx, at)
+	var witness checkpoint.Witness
+	var found bool
+	err := limited(ctx, func(ctx context.Context) (err error) {
+		witness, found, err = checkpoint.ReadWitness(ctx, at)
+		return err
+	})
 	if err != nil {
 		return sink.Mark{}, err
 	}
@@ -211,10 +227,10 @@ func (t *target) read(ctx context.Context, table string) (sink.Mark, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.marks == nil {
-		t.marks = map[string]sink.Mark{}
+		t.marks = map[string]seenMark{}
 	}
 	if mark.Family != "" || mark.Withheld {
-		t.marks[table] = mark
+		t.marks[table] = seenMark{mark, task.Mono(ctx)}
 	}
 	return mark, nil
 }
@@ -227,15 +243,21 @@ func (t *target) highest(ctx context.Context, image attribute.Item) (string, err
 	if errors.Is(err, ErrUnmappable) {
 		return "", nil // the replicator parks it
 	}
+	if err != nil {
+		return "", err
+	}
 	top := ""
 	for i := range rows {
 		at := rows[i]
 		at.Families, at.Columns = nil, nil // its version is all that is asked for
-		row, err := t.store.Look(ctx, &at, 0)
+		err := limited(ctx, func(ctx context.Context) error {
+			row, err := t.store.Look(ctx, &at, 0)
+			top = max(top, row.HeldBy(at.Owner).Rank().Number)
+			return err
+		})
 		if err != nil {
 			return "", err
 		}
-		top = max(top, row.HeldBy(at.Owner).Rank().Number)
 	}
-	return strings.TrimLeft(top, "0"), err
+	return strings.TrimLeft(top, "0"), nil
 }

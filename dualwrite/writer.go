@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -55,14 +56,16 @@ func (w *Writer) Mapping() *transform.Mapping { return w.mapping }
 // none if it is new; it is returned as it was written, with its new number. Somebody else's write in
 // between is ErrConflict. Errors are *Error.
 func (w *Writer) Put(ctx context.Context, item attribute.Item) (attribute.Item, error) {
-	return w.write(ctx, "Put", w.mapping.Keys(item), item, item)
+	return w.write(ctx, call{op: "Put", keys: w.mapping.Keys(item), read: item, image: item})
 }
 
-// Update reads an item and puts what change makes of it, from the start again if somebody else wrote
-// in between. Keys may be the whole item. Change must keep the primary key, and need not care for the version attribute; the item
-// that it is given does not exist if there is none. Errors are *Error, or those of change.
+// Update reads an item and puts what change makes of it, from the start again, after a wait, if
+// another writer was faster. Keys may be the whole item. Change must keep the primary key, and need
+// not care for the version attribute; the item that it is given does not exist if there is none.
+// Errors are *Error, or those of change.
 func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(attribute.Item) (attribute.Item, error)) (attribute.Item, error) {
 	keys = w.mapping.Keys(keys)
+	waits := newWaits(ctx)
 	for try := 1; ; try++ {
 		read, _, err := w.source.Get(ctx, keys)
 		if err != nil {
@@ -75,7 +78,8 @@ func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(at
 		if image.Exists() && !w.mapping.Keys(image).Equal(keys) {
 			return attribute.Item{}, &Error{"Update", NotWritten, NotWritten, false, ErrKey}
 		}
-		if written, err := w.write(ctx, "Update", keys, read, image); try == updateTries || !errors.Is(err, ErrConflict) {
+		written, err := w.write(ctx, call{op: "Update", keys: keys, read: read, image: image, old: read})
+		if try == updateTries || !errors.Is(err, ErrConflict) || waits.rest(ctx) != nil {
 			return written, err
 		}
 	}
@@ -84,35 +88,61 @@ func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(at
 // Delete removes an item, which has the primary key of the given one and, with a version attribute, its
 // number: it is the item as the caller read it. Errors are *Error.
 func (w *Writer) Delete(ctx context.Context, item attribute.Item) error {
-	_, err := w.write(ctx, "Delete", w.mapping.Keys(item), item, attribute.Item{})
+	_, err := w.write(ctx, call{op: "Delete", keys: w.mapping.Keys(item), read: item, old: item})
 	return err
 }
 
-// write makes image of the item that was read.
-func (w *Writer) write(ctx context.Context, op string, keys, read, image attribute.Item) (attribute.Item, error) {
-	change := Change{Keys: keys, Image: image}
-	if err := w.rank(ctx, &change, read); err != nil {
-		return attribute.Item{}, &Error{op, NotWritten, NotWritten, !errors.Is(err, ErrNumber), err}
+// call is one change of an item.
+type call struct {
+	op    string         // as in Error
+	keys  attribute.Item // the primary key
+	read  attribute.Item // has the number with which the item was read
+	image attribute.Item // what it becomes; none: it is removed
+	old   attribute.Item // the item as it was read, as far as the caller gave it
+}
+
+// write makes a change in both stores.
+func (w *Writer) write(ctx context.Context, c call) (attribute.Item, error) {
+	change := Change{Keys: c.keys, Image: c.image}
+	unseen, err := w.rank(ctx, &change, c.read)
+	if err != nil {
+		return attribute.Item{}, &Error{c.op, NotWritten, NotWritten, !errors.Is(err, ErrNumber), err}
 	}
 	old, err := w.source.Write(ctx, change)
 	known := true
 	if err != nil {
-		if known, err = w.resolve(ctx, op, change, err); err != nil {
+		if known, err = w.resolve(ctx, c.op, change, err); err != nil {
 			return attribute.Item{}, err
 		}
-		old = attribute.Item{}
+		old, known = w.before(change, c.old)
 	}
-	if !known && !w.mapping.DependsOnKeyOnly() {
-		err := errors.New("DynamoDB's answer was lost, and with it the old image, which names the former row")
-		return change.Image, &Error{op, Written, NotWritten, false, err}
-	}
-	if change.Attribute != "" && change.Number == "" && !change.Image.Exists() {
+	switch {
+	case change.Attribute != "" && change.Number == "" && !change.Image.Exists():
 		return change.Image, nil // an item without a number is the stream's alone
+	case !known:
+		err = errors.New("DynamoDB's answer was lost, and with it the old image, which names the former row")
+		return change.Image, &Error{c.op, Written, NotWritten, false, err}
+	case unseen != nil:
+		return change.Image, &Error{c.op, Written, NotWritten, false, unseen}
 	}
 	if bigtable, err := w.target.write(ctx, w.record(ctx, change, old)); err != nil {
-		return change.Image, &Error{op, Written, bigtable, false, err}
+		return change.Image, &Error{c.op, Written, bigtable, false, err}
 	}
 	return change.Image, nil
+}
+
+// before is the image that a change found whose answer was lost; false if it is not known which rows
+// it had. The number that a change expected is that of one image alone. Of an item that is gone every
+// row is to be removed, whatever images it had last.
+func (w *Writer) before(c Change, read attribute.Item) (old attribute.Item, known bool) {
+	if w.mapping.DependsOnKeyOnly() {
+		return attribute.Item{}, true
+	}
+	if !read.Exists() || c.Number == "" && c.Image.Exists() {
+		return attribute.Item{}, false
+	}
+	rows := sink.Removals(w.mapping, c.Keys, []attribute.Item{read})
+	return read, len(rows) > 0
 }
 
 // record is the change as a stream would show it.
@@ -139,42 +169,53 @@ func (c Change) removed() attribute.Item {
 	return with(c.Keys, c.Attribute, number)
 }
 
-// rank gives a change its condition, and its image the next number.
-func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) error {
+// rank gives a change its condition, and its image the next number. Unseen is why the rows of a new
+// item could not be looked at: then its number may be below that of a removed one, and the stream
+// judges (sink.Fell).
+func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unseen, err error) {
 	c.Attribute = w.mapping.VersionAttribute()
 	if c.Attribute == "" {
-		return nil
+		return nil, nil
 	}
 	if _, err := w.mapping.RankOf(read, false); err != nil {
-		return ErrNumber
+		return nil, ErrNumber
 	}
 	if value, ok := read.Get(c.Attribute); ok {
 		c.Number = value.Text()
 	}
 	if !c.Image.Exists() {
-		return nil
+		return nil, nil
 	}
 	next, _ := new(big.Int).SetString("0"+c.Number, 10)
 	if c.Number == "" { // new, or of a time without numbers
-		held, err := w.target.highest(ctx, c.Image)
-		if err != nil {
-			return err
-		}
-		next.SetString("0"+held, 10)
-		if now := big.NewInt(task.Now(ctx).UnixMilli() - 1); now.Cmp(next) > 0 {
-			next = now
+		if next, unseen = w.first(ctx, c.Image); ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 	}
 	next.Add(next, big.NewInt(1))
 	number, err := attribute.Number(next.String())
 	if err != nil {
-		return ErrNumber
+		return nil, ErrNumber
 	}
 	c.Image = with(c.Image, c.Attribute, number)
 	if _, err := w.mapping.RankOf(c.Image, false); err != nil {
-		return ErrNumber // above what a version can hold
+		return nil, ErrNumber // above what a version can hold
 	}
-	return nil
+	return unseen, nil
+}
+
+// first is what the number of a new item must be above: by the clock, and by what its rows remember of
+// a removed one.
+func (w *Writer) first(ctx context.Context, image attribute.Item) (above *big.Int, unseen error) {
+	held, err := w.target.highest(ctx, image)
+	if err != nil {
+		unseen = fmt.Errorf("the row cannot be read, and it may remember a higher number, so replicator alone writes it: %w", err)
+	}
+	above, _ = new(big.Int).SetString("0"+held, 10)
+	if now := big.NewInt(task.Now(ctx).UnixMilli() - 1); now.Cmp(above) > 0 {
+		above = now
+	}
+	return above, unseen
 }
 
 // with is an item with an attribute set.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
@@ -114,7 +116,9 @@ func TestH35_TheRightIsProvedUnderANewFence(t *testing.T) {
 }
 
 // Update begins anew while others write, keeps the key, and hands on what the change fails with.
-func TestUpdate(t *testing.T) {
+func TestUpdate(t *testing.T) { synctest.Test(t, testUpdate) }
+
+func testUpdate(t *testing.T) {
 	m := mapping()
 	source := &table{item: item(t, order1)}
 	w := dualwrite.New(m, source, newRecorder(m))
@@ -128,10 +132,12 @@ func TestUpdate(t *testing.T) {
 		return dualwrite.ErrConflict
 	}
 	same := func(old attribute.Item) (attribute.Item, error) { return old, nil }
-	_, err := w.Update(t.Context(), source.item, same)
-	var failed *dualwrite.Error
-	if !errors.As(err, &failed) || failed.DynamoDB != dualwrite.Written || number(source.item) != "8" {
+	began := time.Now()
+	if _, err := w.Update(t.Context(), source.item, same); err != nil || number(source.item) != "8" {
 		t.Errorf("%v, number %s", err, number(source.item))
+	}
+	if took := time.Since(began); took < 25*time.Millisecond || took > 75*time.Millisecond {
+		t.Errorf("it begins anew after %s", took)
 	}
 	if _, err := w.Update(t.Context(), source.item, func(attribute.Item) (attribute.Item, error) { return attribute.Item{}, errLost }); !errors.Is(err, errLost) {
 		t.Error(err)
@@ -150,9 +156,20 @@ func TestUpdate(t *testing.T) {
 	}
 	source.item = was
 	source.fail, source.asked = func(func()) error { return dualwrite.ErrConflict }, nil
+	began = time.Now()
 	if _, err := w.Update(t.Context(), source.item, same); !errors.Is(err, dualwrite.ErrConflict) || len(source.asked) != 10 {
 		t.Errorf("%v after %d tries", err, len(source.asked))
 	}
+	if took := time.Since(began); took < 500*time.Millisecond || took > 5*time.Second {
+		t.Errorf("it gives up after %s", took)
+	}
+	hurried, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	source.asked = nil
+	if _, err := w.Update(hurried, source.item, same); !errors.Is(err, dualwrite.ErrConflict) || len(source.asked) != 1 {
+		t.Errorf("%v after %d tries, when the caller's time is over", err, len(source.asked))
+	}
+	var failed *dualwrite.Error
 	source.unread, source.asked = errLost, nil
 	if _, err := w.Update(t.Context(), source.item, same); !errors.As(err, &failed) || failed.DynamoDB != dualwrite.NotWritten || !failed.Repeat || source.asked != nil {
 		t.Errorf("an item that cannot be read: %v", err)

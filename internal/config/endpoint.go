@@ -14,6 +14,16 @@ import (
 type Allowed struct {
 	Emulator bool // --allow-emulator
 	Insecure bool // --allow-insecure-endpoint
+	// By is how a caller without flags allows both, as an imperative; empty: by the flags.
+	By string
+}
+
+// fix is how what a flag allows is allowed.
+func (a Allowed) fix(flag string) string {
+	if a.By != "" {
+		return a.By
+	}
+	return "pass " + flag
 }
 
 // Anything is for commands that only read: they accept every endpoint, and show an emulator's
@@ -47,11 +57,11 @@ func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 			cause = "requests to Amazon's host would go there unencrypted"
 		}
 		found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", where, shown(address)), Cause: cause,
-			Fix: "unset it, or pass --allow-emulator"})
+			Fix: "unset it, or " + allowed.fix("--allow-emulator")})
 	}
 	if !allowed.Insecure && !secure && !isLoopback(u.Hostname()) {
 		found = append(found, &diag.Error{Code: diag.InsecureEndpoint, What: fmt.Sprintf("%s names another host without https (%s)", where, shown(address)),
-			Cause: "items and session tokens would cross the network unencrypted", Fix: "write it with https://, or pass --allow-insecure-endpoint"})
+			Cause: "items and session tokens would cross the network unencrypted", Fix: "write it with https://, or " + allowed.fix("--allow-insecure-endpoint")})
 	}
 	return found
 }

@@ -27,7 +27,7 @@ func CheckEnvironment(env Lookup, allowed Allowed) diag.List {
 		if value := set(name); value != "" && !allowed.Emulator {
 			found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", name, shown(WithoutPassword(value))),
 				Cause: "Google's client would send everything there, unencrypted, instead of to Google Cloud",
-				Fix:   "unset " + name + ", or pass --allow-emulator"})
+				Fix:   "unset " + name + ", or " + allowed.fix("--allow-emulator")})
 		}
 	}
 	return found

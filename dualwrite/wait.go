@@ -1,0 +1,39 @@
+package dualwrite
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// The waits between the attempts of an Update.
+const (
+	firstWait = 20 * time.Millisecond
+	longWait  = time.Second
+)
+
+// waits grow from one to the next.
+type waits struct{ policy *backoff.ExponentialBackOff }
+
+func newWaits(ctx context.Context) waits {
+	return waits{backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstWait),
+		backoff.WithMaxInterval(longWait),
+		backoff.WithRandomizationFactor(0), // rest draws
+		backoff.WithMaxElapsedTime(0),
+		backoff.WithClockProvider(clock{ctx}),
+	)}
+}
+
+type clock struct{ ctx context.Context }
+
+func (c clock) Now() time.Time { return task.Now(c.ctx) }
+
+// rest waits half to one and a half times the policy's wait: writers that met at an item do not meet
+// again. When ctx ends, its cause is returned.
+func (w waits) rest(ctx context.Context) error {
+	return task.Sleep(ctx, time.Duration(float64(w.policy.NextBackOff())*(0.5+task.Rand(ctx))))
+}
