@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -67,6 +68,32 @@ func (t *dynamoTable) Write(ctx context.Context, c Change) (attribute.Item, erro
 	return backfill.ConvertItem(old)
 }
 
+// Transact makes all changes or none.
+func (t *dynamoTable) Transact(ctx context.Context, changes []Change) error {
+	ctx, cancel := task.WithTimeout(ctx, writeTime)
+	defer cancel()
+	items := make([]types.TransactWriteItem, len(changes))
+	for i, c := range changes {
+		condition, names, values := c.condition()
+		if c.Image.Exists() {
+			items[i].Put = &types.Put{TableName: &t.name, Item: toSDK(c.Image),
+				ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values}
+		} else {
+			items[i].Delete = &types.Delete{TableName: &t.name, Key: toSDK(c.Keys),
+				ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values}
+		}
+	}
+	_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items}, backfill.Strictly)
+	if err != nil {
+		return asWriteError(err)
+	}
+	return nil
+}
+
+// conflicts are the reasons for which DynamoDB cancels a transaction that may succeed with the items as
+// they are then: another write was faster, or is under way.
+var conflicts = []string{"ConditionalCheckFailed", "TransactionConflict"}
+
 // condition is DynamoDB's expression for what a change expects; nil if it expects nothing.
 func (c Change) condition() (*string, map[string]string, map[string]types.AttributeValue) {
 	names := map[string]string{"#v": c.Attribute}
@@ -84,6 +111,12 @@ func (c Change) condition() (*string, map[string]string, map[string]types.Attrib
 func asWriteError(err error) error {
 	var conflict *types.ConditionalCheckFailedException
 	if errors.As(err, &conflict) {
+		return ErrConflict
+	}
+	var canceled *types.TransactionCanceledException
+	if errors.As(err, &canceled) && slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
+		return slices.Contains(conflicts, aws.ToString(r.Code))
+	}) {
 		return ErrConflict
 	}
 	var answer *smithyhttp.ResponseError

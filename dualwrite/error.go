@@ -23,7 +23,7 @@ const (
 // A write that DynamoDB has is never lost: the replicator brings it to Bigtable, with or without
 // this package.
 type Error struct {
-	// Op is Put, Update or Delete.
+	// Op is Put, Update, Delete or Transact.
 	Op string
 	// DynamoDB and Bigtable are what became of the two halves. Bigtable is never written before
 	// DynamoDB has the image for certain.
@@ -59,8 +59,11 @@ var (
 	ErrConflict = errors.New("the item's number has changed since it was read")
 	// ErrNumber: the item's version attribute is none.
 	ErrNumber = errors.New("the version attribute is not an integer from 0 to 99999999999999999999")
-	// ErrKey: Update was to change the primary key.
+	// ErrKey: Update or Transact was to change the primary key.
 	ErrKey = errors.New("the item's primary key has changed since it was read")
+	// ErrTransact: only conditions on numbers say what items were before a transaction, which does not
+	// answer it.
+	ErrTransact = errors.New("Transact needs dual_writes.version_attribute; without it call TransactWriteItems, and replicator writes the rows")
 	// ErrUnmappable: the rules of the mapping make no row of the item; the replicator parks it.
 	ErrUnmappable = errors.New("the item cannot be mapped")
 	// ErrNotReady: the replicator has not written its witness row to the target table yet, or no

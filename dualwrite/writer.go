@@ -111,24 +111,35 @@ func (w *Writer) write(ctx context.Context, c call) (attribute.Item, error) {
 	old, err := w.source.Write(ctx, change)
 	known := true
 	if err != nil {
-		if known, err = w.resolve(ctx, c.op, change, err); err != nil {
+		if err = w.resolve(ctx, c.op, err, change); err != nil {
 			return attribute.Item{}, err
 		}
 		old, known = w.before(change, c.old)
 	}
-	switch {
-	case change.Attribute != "" && change.Number == "" && !change.Image.Exists():
-		return change.Image, nil // an item without a number is the stream's alone
-	case !known:
+	if !known && !change.isStreams() {
 		err = errors.New("DynamoDB's answer was lost, and with it the old image, which names the former row")
 		return change.Image, &Error{c.op, Written, NotWritten, false, err}
-	case unseen != nil:
-		return change.Image, &Error{c.op, Written, NotWritten, false, unseen}
 	}
-	if bigtable, err := w.target.write(ctx, w.record(ctx, change, old)); err != nil {
+	if bigtable, err := w.follow(ctx, change, old, unseen); err != nil {
 		return change.Image, &Error{c.op, Written, bigtable, false, err}
 	}
 	return change.Image, nil
+}
+
+// isStreams reports whether only the stream orders a change: the removal of an item without a number.
+func (c Change) isStreams() bool {
+	return c.Attribute != "" && c.Number == "" && !c.Image.Exists()
+}
+
+// follow writes the rows of a change that DynamoDB has. Unseen is that of rank.
+func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item, unseen error) (Outcome, error) {
+	switch {
+	case unseen != nil:
+		return NotWritten, unseen
+	case c.isStreams():
+		return NotWritten, nil
+	}
+	return w.target.write(ctx, w.record(ctx, c, old))
 }
 
 // before is the image that a change found whose answer was lost; false if it is not known which rows
@@ -229,20 +240,21 @@ func with(item attribute.Item, name string, value attribute.Value) attribute.Ite
 	return attribute.NewItem(list)
 }
 
-// resolve decides what became of a write of DynamoDB that failed, by a read if its outcome is unknown.
-// Without an error it was executed, and the image before is not known.
-func (w *Writer) resolve(ctx context.Context, op string, c Change, failed error) (known bool, err error) {
+// resolve decides what became of a write of DynamoDB that failed, by reads if its outcome is unknown.
+// Without an error it was executed, and the images before are not known.
+func (w *Writer) resolve(ctx context.Context, op string, failed error, changes ...Change) error {
 	var not *NotExecuted
-	switch {
-	case errors.Is(failed, ErrConflict), errors.As(failed, &not):
-		return false, &Error{op, NotWritten, NotWritten, true, failed}
+	if errors.Is(failed, ErrConflict) || errors.As(failed, &not) {
+		return &Error{op, NotWritten, NotWritten, true, failed}
 	}
-	found, exists, err := w.source.Get(ctx, c.Keys)
-	switch {
-	case err != nil:
-		return false, &Error{op, Unknown, NotWritten, c.Attribute != "", fmt.Errorf("%w; and reading it back: %w", failed, err)}
-	case exists == c.Image.Exists() && (!exists || found.Equal(c.Image)):
-		return false, nil
+	for _, c := range changes {
+		found, exists, err := w.source.Get(ctx, c.Keys)
+		if err != nil {
+			return &Error{op, Unknown, NotWritten, c.Attribute != "", fmt.Errorf("%w; and reading it back: %w", failed, err)}
+		}
+		if exists != c.Image.Exists() || exists && !found.Equal(c.Image) {
+			return &Error{op, Unknown, NotWritten, c.Attribute != "", failed}
+		}
 	}
-	return false, &Error{op, Unknown, NotWritten, c.Attribute != "", failed}
+	return nil
 }

@@ -22,7 +22,6 @@ var kept = map[string]string{
 	"checkpoint.Ledger.ClockOffset": "a program that embeds the ledger watches its clock",
 	"checkpoint.Ledger.Name":        "a program with several ledgers tells them apart",
 	"checkpoint.TableState.":        "pure changes of the record, which the ledger's methods make",
-	"dualwrite.":                    "the package is for applications alone",
 	"examples/":                     "shown, and copied",
 	"exports.ParseChange":           "lines that come by another way than a file",
 	"exports.ParseItem":             "lines that come by another way than a file",
