@@ -16,7 +16,7 @@
 // them, and the replicator asserts it again when the delay has passed. Then Put overwrites what is
 // there, without a condition.
 //
-// docs/how-to/version-attribute.md says what the application must keep to;
-// docs/how-to/dual-writes-recipe.md has the recipe for other languages, and testdata/vectors.json the
-// requests that it must make.
+// docs/how-to/version-attribute.md says what the application must keep to. For other languages there
+// are the rules of docs/how-to/dual-writes-recipe.md, the programs of examples/dualwrite that keep
+// them, and testdata/vectors.json with the requests that such a program must make.
 package dualwrite

@@ -2,14 +2,15 @@ package dualwrite_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,101 +22,160 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// language is one in which the documentation has the recipe.
-type language struct{ program, fence, file, driver string }
+// language is one in which examples/dualwrite has the programs.
+type language struct {
+	folder string
+	run    func(t *testing.T, input []byte, args ...string) []byte // what drives them, in testdata
+}
 
-// TestRecipes runs the code of the documentation as it stands there, where its language is installed:
-// it makes the vectors' requests, and writes both stores beside a worker.
-func TestRecipes(t *testing.T) {
-	vectors, err := os.ReadFile(vectorFile)
+// programs is where they are.
+const programs = "../examples/dualwrite"
+
+// TestPrograms runs the programs of examples/dualwrite where their language is installed: the part without
+// packages decides as the vectors say, and, in Python and Node, writes both stores beside a worker.
+func TestPrograms(t *testing.T) {
+	text, err := os.ReadFile(vectorFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []language{{"python3", "python", "recipe.py", "drive.py"}, {"node", "js", "recipe.mjs", "drive.mjs"}} {
-		t.Run(l.fence, func(t *testing.T) {
-			dir := l.extract(t)
-			if _, err := exec.LookPath(l.program); err != nil {
-				t.Logf("its code was found, and not run: %v", err)
+	var vectors []vector
+	if err := json.Unmarshal(text, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		folder, program string
+		open            func(t *testing.T) language
+	}{{"python", "python3", python}, {"node", "node", node}, {"java", "javac", java}} {
+		t.Run(c.folder, func(t *testing.T) {
+			if _, err := exec.LookPath(c.program); err != nil {
+				t.Logf("the programs in %s/%s are not run: %v", programs, c.folder, err)
 				return
 			}
-			checkRequests(t, l.run(t, dir, vectors, "vectors"), vectors)
-			l.live(t, dir)
+			l := c.open(t)
+			if c.folder == "java" { // without a parser of JSON
+				checkDecisions(t, l.run(t, linesOf(t, vectors), "vectors"), vectors)
+				return
+			}
+			checkDecisions(t, l.run(t, text, "vectors"), vectors)
+			l.live(t)
 		})
 	}
 }
 
-// extract writes the page's code, and what drives it, into a directory.
-func (l language) extract(t *testing.T) string {
-	t.Helper()
-	page, err := os.ReadFile("../docs/how-to/dual-writes-recipe.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, found := strings.Cut(string(page), "\n```"+l.fence+"\n")
-	code, _, closed := strings.Cut(code, "\n```\n")
-	driver, err := os.ReadFile(filepath.Join("testdata", l.driver))
-	if !found || !closed || err != nil {
-		t.Fatalf("no code in %s (%v)", l.fence, err)
-	}
-	dir := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, l.file), []byte(code+"\n"), 0o600),
-		os.WriteFile(filepath.Join(dir, l.driver), driver, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	return dir
+func python(t *testing.T) language {
+	return language{"python", func(t *testing.T, input []byte, args ...string) []byte {
+		return execute(t, input, []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + programs + "/python"}, "python3", append([]string{"testdata/drive.py"}, args...)...)
+	}}
 }
 
-func (l language) run(t *testing.T, dir string, input []byte, args ...string) []byte {
+func node(t *testing.T) language {
+	return language{"node", func(t *testing.T, input []byte, args ...string) []byte {
+		return execute(t, input, nil, "node", append([]string{"testdata/drive.mjs"}, args...)...)
+	}}
+}
+
+func java(t *testing.T) language {
+	classes := t.TempDir()
+	execute(t, nil, nil, "javac", "-J-XX:TieredStopAtLevel=1", "-d", classes, programs+"/java/Rows.java", "testdata/Drive.java")
+	return language{"java", func(t *testing.T, input []byte, args ...string) []byte {
+		return execute(t, input, nil, "java", append([]string{"-XX:TieredStopAtLevel=1", "-cp", classes, "Drive"}, args...)...)
+	}}
+}
+
+func execute(t *testing.T, input []byte, env []string, program string, args ...string) []byte {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), l.program, append([]string{l.driver}, args...)...)
+	c := exec.CommandContext(t.Context(), program, args...)
 	var failures bytes.Buffer
-	c.Dir, c.Stdin, c.Stderr = dir, bytes.NewReader(input), &failures
+	c.Env, c.Stdin, c.Stderr = append(os.Environ(), env...), bytes.NewReader(input), &failures
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", l.program, args, err, failures.String())
+		t.Fatalf("%s %s: %v\n%s", program, args, err, failures.String())
 	}
 	return out
 }
 
-func checkRequests(t *testing.T, out, text []byte) {
+// linesOf are vectors for a program that reads no JSON: a field, a tab and its value, "end" after each.
+func linesOf(t *testing.T, vectors []vector) []byte {
 	t.Helper()
-	var vectors []vector
-	var requests [][]json.RawMessage
-	if err := errors.Join(json.Unmarshal(text, &vectors), json.Unmarshal(out, &requests)); err != nil || len(requests) != len(vectors) {
-		t.Fatalf("%d requests for %d vectors, %v", len(requests), len(vectors), err)
+	var b bytes.Buffer
+	for _, v := range vectors {
+		for side, text := range map[string]json.RawMessage{"old": v.Old, "new": v.New} {
+			var values map[string]map[string]any
+			if err := json.Unmarshal(text, &values); err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range values {
+				for kind, content := range value {
+					fmt.Fprintf(&b, "%s\t%s\t%s\t%v\n", side, name, kind, content)
+				}
+			}
+		}
+		fmt.Fprintf(&b, "at\t%d\nfence\t%s\nremembered\t%s\nend\n", v.At, v.Fence, cmp.Or(v.Remembered, "0"))
+	}
+	return b.Bytes()
+}
+
+// decision is what a program says to a vector.
+type decision struct {
+	Requests  []json.RawMessage `json:"requests"`
+	Number    string            `json:"number"`    // of the image; "" if the item is removed
+	Condition string            `json:"condition"` // of the write to DynamoDB
+}
+
+func checkDecisions(t *testing.T, out []byte, vectors []vector) {
+	t.Helper()
+	var decisions []decision
+	if err := json.Unmarshal(out, &decisions); err != nil || len(decisions) != len(vectors) {
+		t.Fatalf("%d decisions for %d vectors, %v", len(decisions), len(vectors), err)
 	}
 	for i, v := range vectors {
-		if len(requests[i]) != len(v.Rows) {
-			t.Errorf("%s: %d requests, want %d", v.Name, len(requests[i]), len(v.Rows))
+		d := decisions[i]
+		want, condition := "", "attribute_not_exists(#v)"
+		if string(v.New) != "null" {
+			want = number(item(t, string(v.New)))
+		}
+		if string(v.Old) != "null" && number(item(t, string(v.Old))) != "" {
+			condition = "#v = :v"
+		}
+		if d.Number != want || d.Condition != condition || len(d.Requests) != len(v.Rows) {
+			t.Errorf("%s: number %q under %q, %d requests; want %q under %q, %d", v.Name, d.Number, d.Condition, len(d.Requests), want, condition, len(v.Rows))
 			continue
 		}
 		for n, row := range v.Rows {
-			if got, want := canonical(t, requests[i][n]), canonical(t, row.Request); !bytes.Equal(got, want) {
+			if got, want := canonical(t, d.Requests[n]), canonical(t, row.Request); !bytes.Equal(got, want) {
 				t.Errorf("%s: row %d\n got %s\nwant %s", v.Name, n, got, want)
 			}
 		}
 	}
 }
 
-// live has the recipe write both stores beside a worker. Then the stream brings the same.
-func (l language) live(t *testing.T, dir string) {
+// live has the programs write both stores beside a worker. Then the stream brings the same, and the item
+// that was created while Bigtable was away.
+func (l language) live(t *testing.T) {
 	yaml, err := os.ReadFile("testdata/replicator.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := start(t, string(yaml))
 	s.replicate(t)
-	last := item(t, string(l.run(t, dir, nil, "live", restOf(t), os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"))))
+	last := item(t, string(l.run(t, nil, "live", restOf(t), os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"))))
 	for _, by := range []string{"the application", "the stream"} {
+		cells := 8
+		if by == "the stream" {
+			s.replicate(t)
+			cells = 14
+		}
 		found := s.rows(t)
-		if len(found) != 7 || found["y#1#a d:note"] != "new" || found["y#1#a d:rev"] != number(last) ||
-			!strings.HasPrefix(found["y#1#a version"], "n0000000"+number(last)+".0.") || found["x#1#a gone"] == "" {
+		if len(found) != cells || found["y#1#a d:note"] != "new" || found["y#1#a d:rev"] != number(last) ||
+			!strings.HasPrefix(found["y#1#a version"], "n0000000"+number(last)+".0.") || found["x#1#a gone"] == "" || found["x#2#a gone"] == "" {
 			t.Errorf("as %s wrote it: %s", by, found)
 		}
 		if written := strings.HasSuffix(found["y#1#a version"], ".0000"); written != (by == "the application") {
 			t.Errorf("as %s wrote it: version %s", by, found["y#1#a version"])
 		}
-		s.replicate(t)
+		if blind := found["x#3#a d:note"]; (blind == "blind") != (by == "the stream") {
+			t.Errorf("as %s wrote it: what was created while Bigtable was away is %q", by, blind)
+		}
 	}
 }
 

@@ -1,54 +1,96 @@
-"""Drives the recipe of the documentation: `vectors` prints the requests of the vectors on stdin, `live BASE ENDPOINT` writes both stores."""
+"""Drives the programs of examples/dualwrite: `vectors` decides about the vectors on stdin, `live BASE ENDPOINT` writes both stores."""
 import json
 import sys
 import urllib.error
 import urllib.request
 
-import recipe
+import orders
+import rows
 
 
-class Refused(Exception):
-    pass
+def post(url, body, headers):
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=10) as answer:
+        return json.load(answer)
 
 
 class DynamoDB:
-    """As a client of boto3, without a signature."""
+    """stores.DynamoDB without boto3, and without a signature."""
 
     def __init__(self, endpoint):
-        self.endpoint = endpoint
+        self.endpoint, self.lost = endpoint, None
 
-    def __getattr__(self, name):
+    def call(self, name, **body):
         operation = "".join(word.capitalize() for word in name.split("_"))
+        headers = {"X-Amz-Target": "DynamoDB_20120810." + operation, "Content-Type": "application/x-amz-json-1.0"}
+        try:
+            answer = post(self.endpoint, body, headers)
+        except urllib.error.HTTPError as error:
+            raise orders.Refused(json.load(error)["__type"].split("#")[1])
+        if name == self.lost:
+            raise TimeoutError("the answer was lost")
+        return answer
 
-        def call(**body):
-            headers = {"X-Amz-Target": "DynamoDB_20120810." + operation, "Content-Type": "application/x-amz-json-1.0"}
-            try:
-                with urllib.request.urlopen(urllib.request.Request(self.endpoint, json.dumps(body).encode(), headers)) as answer:
-                    return json.load(answer)
-            except urllib.error.HTTPError as error:
-                raise Refused(json.load(error)["__type"].split("#")[1])
-        return call
+
+class Bigtable:
+    """stores.Bigtable by the REST API."""
+
+    def __init__(self, base):
+        self.base = base
+
+    def check_and_mutate_row(self, request):
+        try:
+            post(self.base + rows.TARGET + ":checkAndMutateRow", request, {})
+        except urllib.error.HTTPError as error:
+            raise orders.UnknownFamily() if error.code == 404 else error
+
+    def read_rows(self, request):
+        return post(self.base + rows.TARGET + ":readRows", request, {})
+
+
+class Away:
+    def __getattr__(self, name):
+        raise TimeoutError("Bigtable is away")
+
+
+def fails(kind, call, *args):
+    try:
+        call(*args)
+    except kind as error:
+        return error
+    sys.exit("%s%s succeeded" % (call.__name__, args[2:]))
 
 
 def live(base, endpoint):
-    bigtable, dynamodb = recipe.rest("test", base), DynamoDB(endpoint)
-    first = recipe.put(dynamodb, bigtable, {"pk": {"S": "1"}, "sk": {"S": "a"}, "customer": {"S": "x"}, "note": {"S": "new"}})
-    recipe.marks[recipe.TARGET] = "_cdc_w00000000_1"  # the fence rose
-    moved = recipe.put(dynamodb, bigtable, {**first, "customer": {"S": "y"}})
-    try:
-        recipe.put(dynamodb, bigtable, first)
-        sys.exit("a write with a number that is over succeeded")
-    except Refused as refused:
-        assert str(refused) == "ConditionalCheckFailedException", refused
-    recipe.delete(dynamodb, bigtable, moved)
-    again = {name: moved[name] for name in moved if name != "rev"}
-    again = recipe.put(dynamodb, bigtable, again)
+    bigtable, dynamodb = Bigtable(base), DynamoDB(endpoint)
+    item = {"pk": {"S": "1"}, "sk": {"S": "a"}, "customer": {"S": "x"}, "note": {"S": "new"}}
+    first = orders.put(dynamodb, bigtable, item)
+    orders.marks[rows.TARGET] = "_cdc_w00000000_1", 0  # the fence rose
+    moved = orders.put(dynamodb, bigtable, {**first, "customer": {"S": "y"}})
+    assert str(fails(orders.Refused, orders.put, dynamodb, bigtable, first)) == "ConditionalCheckFailedException"
+    orders.delete(dynamodb, bigtable, moved)
+    again = orders.put(dynamodb, bigtable, {name: moved[name] for name in moved if name != "rev"})
     assert int(again["rev"]["N"]) > int(moved["rev"]["N"])
+
+    second = orders.put(dynamodb, bigtable, {**item, "pk": {"S": "2"}})
+    dynamodb.lost = "delete_item"
+    orders.delete(dynamodb, bigtable, second)  # its row is removed all the same
+    dynamodb.lost = "put_item"
+    fails(orders.RowFollows, orders.put, dynamodb, bigtable, {**item, "pk": {"S": "2"}})
+    dynamodb.lost = None
+    orders.delete(dynamodb, bigtable, orders.get(dynamodb, second))
+
+    fails(orders.RowFollows, orders.put, dynamodb, Away(), {**item, "pk": {"S": "3"}, "note": {"S": "blind"}})
     return again
 
 
-if sys.argv[1] == "vectors":
-    result = [recipe.requests(v["old"], v["new"], v["at"], v["fence"]) for v in json.load(sys.stdin)]
-else:
-    result = live(*sys.argv[2:])
+def decide(v):
+    read = {name: value for name, value in (v["new"] or v["old"]).items() if name != "rev"}
+    if v["old"] and "rev" in v["old"]:
+        read["rev"] = v["old"]["rev"]
+    number = str(rows.next_number(read, v["at"] // 1000, int(v.get("remembered", "0")))) if v["new"] else ""
+    return {"requests": rows.requests(v["old"], v["new"], v["at"], v["fence"]), "number": number,
+            "condition": rows.condition(read)["ConditionExpression"]}
+
+
+result = [decide(v) for v in json.load(sys.stdin)] if sys.argv[1] == "vectors" else live(*sys.argv[2:])
 json.dump(result, sys.stdout)

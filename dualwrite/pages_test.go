@@ -1,0 +1,192 @@
+package dualwrite_test
+
+import (
+	"context"
+	"log"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/dualwrite"
+)
+
+// TestPagesShowTestedCode: the code of the pages on dual writes is what tests compile and run, but for
+// its indentation. What stands in Go between two lines "page NAME" and "end" is a page's block.
+func TestPagesShowTestedCode(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const pages = "../docs/how-to/"
+	recipe := pages + "dual-writes-recipe.md"
+	tested := map[string][]string{
+		recipe + " python": {read(programs + "/python/orders.py")},
+		recipe + " yaml":   {read("testdata/replicator.yaml")},
+	}
+	_, rest, found := strings.Cut(read("pages_test.go"), "\n\t// page ")
+	for found {
+		var name, block string
+		name, rest, _ = strings.Cut(rest, "\n")
+		block, rest, _ = strings.Cut(rest, "\t// end\n")
+		tested[pages+name+" go"] = append(tested[pages+name+" go"], block)
+		_, rest, found = strings.Cut(rest, "\n\t// page ")
+	}
+	for where, want := range tested {
+		path, language, _ := strings.Cut(where, " ")
+		blocks := blocksOf(read(path), language)
+		if len(blocks) != len(want) {
+			t.Errorf("%s: %d blocks, %d of them are tested", where, len(blocks), len(want))
+			continue
+		}
+		for i := range want {
+			if flat(blocks[i]) != flat(want[i]) {
+				t.Errorf("%s: block %d differs from what is tested:\n%s\nwant\n%s", where, i+1, blocks[i], want[i])
+			}
+		}
+	}
+}
+
+// blocksOf are the fenced blocks of a page in a language.
+func blocksOf(page, language string) (blocks []string) {
+	var block []string
+	inside := false
+	for line := range strings.Lines(page) {
+		switch trimmed := strings.TrimSpace(line); {
+		case trimmed == "```"+language:
+			inside, block = true, nil
+		case trimmed == "```" && inside:
+			inside, blocks = false, append(blocks, strings.Join(block, ""))
+		case inside:
+			block = append(block, line)
+		}
+	}
+	return blocks
+}
+
+// flat is code without its indentation.
+func flat(code string) string {
+	var lines []string
+	for line := range strings.Lines(strings.Trim(code, "\n")) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// openOrders opens a writer as the page shows it.
+func openOrders(ctx context.Context) error {
+	// page version-attribute.md
+	writer, err := dualwrite.Open(ctx, "replicator.yaml", "Orders")
+	if err != nil {
+		return err
+	}
+	defer writer.Close()
+	// end
+	return nil
+}
+
+// writeOrders writes as the page shows it.
+func writeOrders(ctx context.Context, writer *dualwrite.Writer, order, other attribute.Item,
+	pay func(attribute.Item) (attribute.Item, error), merge func([]attribute.Item) ([]attribute.Item, error),
+) error {
+	// page version-attribute.md
+	// With the number it was read with, or none if it is new.
+	order, err := writer.Put(ctx, order)
+	if err != nil {
+		return err
+	}
+	// Update reads, changes and writes; it starts again if another writer was faster.
+	order, err = writer.Update(ctx, order, pay)
+	if err != nil {
+		return err
+	}
+	// Transact does so with several items, all or none.
+	both, err := writer.Transact(ctx, []attribute.Item{order, other}, merge)
+	if err != nil {
+		return err
+	}
+	return writer.Delete(ctx, both[0])
+	// end
+}
+
+// putOrder writes both stores without dualwrite, where writes are settled.
+func putOrder(ctx context.Context, dynamo *dynamodb.Client, orders *bigtable.Table, key, table string,
+	item map[string]types.AttributeValue, condition *string, encoded func(types.AttributeValue) []byte,
+) error {
+	// page dual-writes.md
+	out, err := dynamo.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &table, Item: item, ConditionExpression: condition, ReturnValues: types.ReturnValueAllOld,
+	})
+	if err != nil {
+		return err // refused or unknown: Bigtable must not be written
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // below settle: 45s
+	defer cancel()
+	row := bigtable.NewMutation()
+	for name := range out.Attributes { // columns that the item may have lost
+		row.DeleteCellsInColumn("d", name)
+	}
+	for name, value := range item {
+		row.Set("d", name, bigtable.Now(), encoded(value)) // as replicator preview shows it
+	}
+	if err := orders.Apply(ctx, key, row); err != nil {
+		log.Print(err) // the replicator brings it
+	}
+	// end
+	return nil
+}
+
+// The pages' code does what they say.
+func TestCodeOfThePages(t *testing.T) {
+	s := start(t, ranked)
+	s.replicate(t)
+	if err := openOrders(t.Context()); err == nil {
+		t.Error("there is no such file here")
+	}
+	key := func(sk string) attribute.Item {
+		return item(t, `{"pk":{"S":"c1"},"sk":{"S":"`+sk+`"},"note":{"S":"first"}}`)
+	}
+	pay := func(read attribute.Item) (attribute.Item, error) { return withText(read, "paid"), nil }
+	merge := func(read []attribute.Item) ([]attribute.Item, error) {
+		return []attribute.Item{withText(read[0], "merged"), withText(key("o2"), text(read[0], "note"))}, nil
+	}
+	if err := writeOrders(t.Context(), s.open(t), key("o1"), key("o2"), pay, merge); err != nil {
+		t.Error(err)
+	}
+	if found := s.rows(t); found["c1#o2 d:note"] != "paid" || found["c1#o1 gone"] == "" {
+		t.Errorf("%s", found)
+	}
+}
+
+// Cells that are written without dualwrite are those of the replicator, and stay when it settles them.
+func TestCodeOfThePageOnSettling(t *testing.T) {
+	s := start(t, settled)
+	s.replicate(t)
+	client, err := bigtable.NewClient(t.Context(), "p", "i")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	encoded := func(v types.AttributeValue) []byte { return []byte(v.(*types.AttributeValueMemberS).Value) }
+	for _, note := range []string{"first", "second"} {
+		order := map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "c1"}, "sk": &types.AttributeValueMemberS{Value: "o1"},
+			note: &types.AttributeValueMemberS{Value: note}}
+		if err := putOrder(t.Context(), s.dynamo, client.Open("orders"), "c1#o1", "Orders", order, nil, encoded); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, by := range []string{"the application", "the stream"} {
+		if found := s.rows(t); found["c1#o1 d:second"] != "second" || found["c1#o1 d:first"] != "" {
+			t.Errorf("as %s wrote it: %s", by, found)
+		}
+		s.replicate(t)
+	}
+}

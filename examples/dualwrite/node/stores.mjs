@@ -1,0 +1,38 @@
+// The clients of both stores: @aws-sdk/client-dynamodb and @google-cloud/bigtable.
+import { DynamoDB as Client } from '@aws-sdk/client-dynamodb'
+import { v2 } from '@google-cloud/bigtable'
+import { Refused, UnknownFamily } from './orders.mjs'
+
+// One attempt a call: the retry of a write that was executed fails for its own condition.
+export class DynamoDB {
+  constructor(options) { this.client = new Client({ ...options, maxAttempts: 1 }) }
+
+  async call(operation, request) {
+    try {
+      return await this.client[operation](request)
+    } catch (error) {
+      if (error.$metadata?.httpStatusCode < 500) throw new Refused(error.name, { cause: error })
+      throw error
+    }
+  }
+}
+
+// Each request has a deadline, and a write is not retried.
+export class Bigtable {
+  constructor(options) { this.client = new v2.BigtableClient(options) }
+
+  async checkAndMutateRow(request) {
+    try {
+      await this.client.checkAndMutateRow(request, { timeout: 10_000, retry: null })
+    } catch (error) {
+      if (error.code === 5) throw new UnknownFamily('', { cause: error }) // NOT_FOUND
+      throw error
+    }
+  }
+
+  async readRows(request) {
+    const answers = []
+    for await (const answer of this.client.readRows(request, { timeout: 10_000 })) answers.push(answer)
+    return answers // whose bytes are Buffers
+  }
+}

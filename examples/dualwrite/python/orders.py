@@ -1,0 +1,105 @@
+"""Writes orders to DynamoDB and then to Bigtable. stores.py has the clients of both."""
+import json
+import time
+
+from rows import (ATTRIBUTE, SOURCE, TARGET, WITHHELD, column, condition, next_number, requests, row_key, values_of,
+                  witness)
+
+marks = {}  # the fence's family, as last read from replicator's row, and when that was
+
+
+class Refused(Exception):
+    """DynamoDB refused a request: it was not executed."""
+
+
+class UnknownFamily(Exception):
+    """Bigtable knows no such family: the fence has risen."""
+
+
+class RowFollows(Exception):
+    """DynamoDB has the change, and replicator writes the row. Do not repeat the call."""
+
+
+def put(dynamodb, bigtable, item):
+    """Write an item with the number it was read with, or none if it is new. Returns the written item.
+
+    After Refused read the item again. After any error but Refused and RowFollows read it before you repeat the call.
+    """
+    unread = None
+    try:
+        held = None if ATTRIBUTE in item else highest(bigtable, item)
+    except Exception as error:  # DynamoDB is written all the same: the stream finds the item's place
+        held, unread = None, error
+    new = {**item, ATTRIBUTE: {"N": str(next_number(item, time.time_ns() // 1_000_000, held))}}
+    try:
+        answer = dynamodb.call("put_item", TableName=SOURCE, Item=new, ReturnValues="ALL_OLD", **condition(item))
+    except Refused:
+        raise
+    except Exception as lost:  # no answer, or an error of the service: it may have been executed
+        if get(dynamodb, new) != new:
+            raise
+        raise RowFollows(new) from lost  # which row the item left is not known
+    if unread:
+        raise RowFollows(new) from unread
+    write(dynamodb, bigtable, answer.get("Attributes"), new)
+    return new
+
+
+def delete(dynamodb, bigtable, item):
+    """Remove an item as it was read, with all attributes. The errors are those of put."""
+    try:
+        answer = dynamodb.call(
+            "delete_item", TableName=SOURCE, Key=key_of(item), ReturnValues="ALL_OLD", **condition(item))
+        old = answer.get("Attributes")
+    except Refused:
+        raise
+    except Exception:
+        if get(dynamodb, item) is not None:
+            raise
+        old = item  # the item is gone, and so must be the row that it had
+    if old:
+        write(dynamodb, bigtable, old, None)
+
+
+def write(dynamodb, bigtable, old, new):
+    micros = time.time_ns() // 1_000_000 * 1000  # whole milliseconds
+    try:
+        try:
+            send(bigtable, requests(old, new, micros, fence(bigtable)))
+        except UnknownFamily:
+            family = fence(bigtable, anew=True)  # first the fence,
+            if get(dynamodb, new or old) == new:  # then the right to write under it
+                send(bigtable, requests(old, new, micros, family))
+    except Exception as error:
+        raise RowFollows(new) from error
+
+
+def send(bigtable, list_of_requests):
+    for request in list_of_requests:
+        bigtable.check_and_mutate_row(request)
+
+
+def fence(bigtable, anew=False):
+    """The fence's family. A fence that was withheld is asked for again after a minute."""
+    family, read = marks.get(TARGET, (None, 0))
+    if anew or not family or family == WITHHELD and time.monotonic() - read > 60:
+        found = values_of(bigtable.read_rows(column(witness(), "_cdc", "r")))
+        family = json.loads(found[0]).get("fence") if found else None
+        if not family:
+            raise RuntimeError("no worker has prepared the target yet")
+        marks[TARGET] = family, time.monotonic()
+    return family
+
+
+def highest(bigtable, item):
+    """The highest number that the item's row remembers; 0 if none."""
+    held = [v for f in ("_cdc_gone", "_cdc") for v in values_of(bigtable.read_rows(column(row_key(item), f, "v")))]
+    return max((int(v[1:21]) for v in held if v.startswith("n")), default=0)
+
+
+def key_of(item):
+    return {name: item[name] for name in ("pk", "sk")}
+
+
+def get(dynamodb, item):
+    return dynamodb.call("get_item", TableName=SOURCE, Key=key_of(item), ConsistentRead=True).get("Item")
