@@ -42,8 +42,8 @@ func (a *away) Apply(ctx context.Context, _ *sink.Request) (bool, error) {
 	return false, a.answer(ctx)
 }
 
-// DynamoDB is the primary store: while Bigtable does not answer, items are created there as they are
-// changed there, at the time of the clock.
+// DynamoDB is the primary store: while Bigtable does not answer, items are created there as they
+// are changed there, at the time of the clock.
 func TestItemsAreCreatedWhileBigtableDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mapping()
@@ -94,10 +94,10 @@ func (s *severed) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return s.Bigtable.Apply(ctx, r)
 }
 
-// TestH87_WhatWasCreatedBlindlyFollowsTheStream: an item is created while Bigtable is away, and its row
-// remembers a higher number of a removed one, by another server's clock or another way of counting.
-// Whoever writes it next, and whenever Bigtable is back, the row equals the item once the stream is
-// applied, and an item that is created when the row can be read is written at once.
+// TestH87_WhatWasCreatedBlindlyFollowsTheStream: an item is created while Bigtable is away, and its
+// row remembers a higher number of a removed one, by another server's clock or another way of
+// counting. Whoever writes it next, and whenever Bigtable is back, the row equals the item once the
+// stream is applied, and an item that is created when the row can be read is written at once.
 func TestH87_WhatWasCreatedBlindlyFollowsTheStream(t *testing.T) {
 	s := start(t, ranked)
 	s.replicate(t)

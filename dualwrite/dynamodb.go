@@ -27,8 +27,8 @@ type dynamoTable struct {
 	name   string
 }
 
-// DynamoDB is a table as a Source. Each call is one attempt, whatever the client's retryer does: the
-// repeat of a conditional write that was executed fails for its own condition.
+// DynamoDB is a table as a Source. Each call is one attempt, whatever the client's retryer does:
+// the repeat of a conditional write that was executed fails for its own condition.
 func DynamoDB(client *dynamodb.Client, table string) Source {
 	return &dynamoTable{client, backfill.NewTables(client), table}
 }
@@ -90,8 +90,8 @@ func (t *dynamoTable) Transact(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-// conflicts are the reasons for which DynamoDB cancels a transaction that may succeed with the items as
-// they are then: another write was faster, or is under way.
+// conflicts are the reasons for which DynamoDB cancels a transaction that may succeed with the
+// items as they are then: another write was faster, or is under way.
 var conflicts = []string{"ConditionalCheckFailed", "TransactionConflict"}
 
 // condition is DynamoDB's expression for what a change expects; nil if it expects nothing.

@@ -12,7 +12,8 @@ type Outcome string
 const (
 	Written    Outcome = "written"
 	NotWritten Outcome = "not written"
-	// PartlyWritten: of several rows of an item at least one was written, and not all are known to be.
+	// PartlyWritten: of several rows of an item at least one was written, and not all are known to
+	// be.
 	PartlyWritten Outcome = "partly written"
 	// Unknown: no answer came, and the request may have been executed, or may still be.
 	Unknown Outcome = "unknown"
@@ -61,8 +62,8 @@ var (
 	ErrNumber = errors.New("the version attribute is not an integer from 0 to 99999999999999999999")
 	// ErrKey: Update or Transact was to change the primary key.
 	ErrKey = errors.New("the item's primary key has changed since it was read")
-	// ErrTransact: only conditions on numbers say what items were before a transaction, which does not
-	// answer it.
+	// ErrTransact: only conditions on numbers say what items were before a transaction, which does
+	// not answer it.
 	ErrTransact = errors.New("Transact needs dual_writes.version_attribute; without it call TransactWriteItems, and replicator writes the rows")
 	// ErrUnmappable: the rules of the mapping make no row of the item; the replicator parks it.
 	ErrUnmappable = errors.New("the item cannot be mapped")

@@ -21,9 +21,10 @@ type Option func(*config.Allowed)
 // left in the environment is refused, because every write would go there.
 func AllowEmulators(a *config.Allowed) { a.Emulator, a.Insecure = true, true }
 
-// Open makes a Writer of a source table of a replicator.yaml, with clients for both stores that take
-// their credentials and endpoints from where the replicator takes them. Close it in the end. Errors
-// name the place in the file; a table with neither of the two ways of dual_writes is refused.
+// Open makes a Writer of a source table of a replicator.yaml, with clients for both stores that
+// take their credentials and endpoints from where the replicator takes them. Close it in the end.
+// Errors name the place in the file; a table with neither of the two ways of dual_writes is
+// refused.
 func Open(ctx context.Context, file, table string, options ...Option) (w *Writer, err error) {
 	cfg, err := config.Load(file, os.LookupEnv)
 	if err != nil {

@@ -47,9 +47,9 @@ const (
 	byTime   = "settle: 1s"
 )
 
-// A lost answer is resolved by a read: only the very image, or the absence that was asked for, shows
-// that the write was executed, and only then Bigtable is written. A repeat is safe where a condition
-// guards it.
+// A lost answer is resolved by a read: only the very image, or the absence that was asked for,
+// shows that the write was executed, and only then Bigtable is written. A repeat is safe where a
+// condition guards it.
 func TestALostAnswerIsResolved(t *testing.T) {
 	other := strings.Replace(order1, "x", "z", 1)
 	for name, c := range map[string]struct {
@@ -179,7 +179,8 @@ func TestTheWitnessIsReadUntilItNamesAFence(t *testing.T) {
 	}
 }
 
-// A fence that was withheld once is asked for again: no write without a stamp would ever fail for it.
+// A fence that was withheld once is asked for again: no write without a stamp would ever fail for
+// it.
 func TestAWithheldFenceIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mappingBy(t, keyed, byNumber)
@@ -204,8 +205,8 @@ func TestAWithheldFenceIsReadAgain(t *testing.T) {
 	})
 }
 
-// A delete whose answer was lost removes the row of the item as it was read, and so does a change that
-// read the item itself; where the row is not known the error says so.
+// A delete whose answer was lost removes the row of the item as it was read, and so does a change
+// that read the item itself; where the row is not known the error says so.
 func TestALostAnswerRemovesTheFormerRow(t *testing.T) {
 	moved := strings.Replace(order1, `"x"`, `"y"`, 1)
 	for name, c := range map[string]struct {
@@ -260,8 +261,8 @@ func TestOutcomesInBigtable(t *testing.T) {
 	}
 }
 
-// H39: without an order of its own an application writes cells alone, over whatever versions the row
-// has.
+// H39: without an order of its own an application writes cells alone, over whatever versions the
+// row has.
 func TestH39_TimedWritesCarryNoVersion(t *testing.T) {
 	m := mappingBy(t, keyed, byTime)
 	at := time.UnixMicro(1_795_170_000_123_000)
@@ -303,8 +304,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// A cell is dated when DynamoDB has taken the write, not when it was asked for: the replicator removes
-// what is older than the stream's record.
+// A cell is dated when DynamoDB has taken the write, not when it was asked for: the replicator
+// removes what is older than the stream's record.
 func TestCellsAreDatedAfterTheWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mappingBy(t, keyed, byTime)
@@ -325,8 +326,8 @@ func TestCellsAreDatedAfterTheWrite(t *testing.T) {
 	})
 }
 
-// A remove leaves nothing in the row that another rule may have put there for the item, and where the
-// rules have nothing of it there nothing is sent: Bigtable refuses an empty change.
+// A remove leaves nothing in the row that another rule may have put there for the item, and where
+// the rules have nothing of it there nothing is sent: Bigtable refuses an empty change.
 func TestARemoveLeavesNothing(t *testing.T) {
 	const rules = `{ when: "customer = 'x'", row_key: "{pk}#{sk}", columns: { "*": d } }, { row_key: "{pk}#{sk}", columns: { "*": e } }`
 	m := mappingBy(t, rules, byNumber)

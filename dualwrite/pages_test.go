@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
 )
 
-// TestPagesShowTestedCode: the code of the pages on dual writes is what tests compile and run, but for
-// its indentation. What stands in Go between two lines "page NAME" and "end" is a page's block.
+// TestPagesShowTestedCode: the code of the pages on dual writes is what tests compile and run, but
+// for its indentation. What stands in Go between two lines "page NAME" and "end" is a page's block.
 func TestPagesShowTestedCode(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile(path)
@@ -166,7 +166,8 @@ func TestCodeOfThePages(t *testing.T) {
 	}
 }
 
-// Cells that are written without dualwrite are those of the replicator, and stay when it settles them.
+// Cells that are written without dualwrite are those of the replicator, and stay when it settles
+// them.
 func TestCodeOfThePageOnSettling(t *testing.T) {
 	s := start(t, settled)
 	s.replicate(t)

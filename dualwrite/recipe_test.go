@@ -31,8 +31,9 @@ type language struct {
 // programs is where they are.
 const programs = "../examples/dualwrite"
 
-// TestPrograms runs the programs of examples/dualwrite where their language is installed: the part without
-// packages decides as the vectors say, and, in Python and Node, writes both stores beside a worker.
+// TestPrograms runs the programs of examples/dualwrite where their language is installed: the part
+// without packages decides as the vectors say, and, in Python and Node, writes both stores beside a
+// worker.
 func TestPrograms(t *testing.T) {
 	text, err := os.ReadFile(vectorFile)
 	if err != nil {
@@ -94,7 +95,8 @@ func execute(t *testing.T, input []byte, env []string, program string, args ...s
 	return out
 }
 
-// linesOf are vectors for a program that reads no JSON: a field, a tab and its value, "end" after each.
+// linesOf are vectors for a program that reads no JSON: a field, a tab and its value, "end" after
+// each.
 func linesOf(t *testing.T, vectors []vector) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -149,8 +151,8 @@ func checkDecisions(t *testing.T, out []byte, vectors []vector) {
 	}
 }
 
-// live has the programs write both stores beside a worker. Then the stream brings the same, and the item
-// that was created while Bigtable was away.
+// live has the programs write both stores beside a worker. Then the stream brings the same, and the
+// item that was created while Bigtable was away.
 func (l language) live(t *testing.T) {
 	yaml, err := os.ReadFile("testdata/replicator.yaml")
 	if err != nil {
@@ -179,8 +181,8 @@ func (l language) live(t *testing.T) {
 	}
 }
 
-// restOf serves Bigtable's REST API before the embedded service: for the two methods that the recipe
-// calls, requests and answers in proto's JSON, and gRPC's codes as HTTP's.
+// restOf serves Bigtable's REST API before the embedded service: for the two methods that the
+// recipe calls, requests and answers in proto's JSON, and gRPC's codes as HTTP's.
 func restOf(t *testing.T) string {
 	t.Helper()
 	connection, err := grpc.NewClient(os.Getenv("BIGTABLE_EMULATOR_HOST"), grpc.WithTransportCredentials(insecure.NewCredentials()))

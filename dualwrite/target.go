@@ -46,8 +46,8 @@ type seenMark struct {
 const withheldFor = time.Minute
 
 // Rows are the requests that an application sends for a change of an item, given as a stream would
-// show it, without the fence: those of the guard at the item's number and no position, or, without a
-// version attribute, cells at the change's time. Errors are ErrUnmappable.
+// show it, without the fence: those of the guard at the item's number and no position, or, without
+// a version attribute, cells at the change's time. Errors are ErrUnmappable.
 func Rows(m *transform.Mapping, change cdc.Change) ([]sink.Request, error) {
 	rows, err := mutations(m, change)
 	if err != nil {
@@ -73,8 +73,8 @@ func mutations(m *transform.Mapping, change cdc.Change) ([]transform.RowMutation
 	for i := range batch.Rows {
 		batch.Rows[i].Version = batch.Rows[i].Version.Rank().AppliedBy()
 	}
-	// A moved item is put first and removed afterwards: whoever reads between the two finds it twice, and
-	// never not at all.
+	// A moved item is put first and removed afterwards: whoever reads between the two finds it
+	// twice, and never not at all.
 	return slices.Concat(removing(batch.Rows, false), removing(batch.Rows, true)), nil
 }
 
@@ -96,8 +96,8 @@ func limited(ctx context.Context, request func(ctx context.Context) error) error
 // unheld is above every version, so that a request with it is refused by none.
 const unheld = transform.Version("\xff")
 
-// timed is what an application writes that has no order with the replicator: the image's cells, and of
-// the old image's those that are not younger.
+// timed is what an application writes that has no order with the replicator: the image's cells, and
+// of the old image's those that are not younger.
 func timed(row transform.RowMutation) sink.Request {
 	row.Timestamped = true
 	guard := sink.Guard(row)
@@ -111,8 +111,9 @@ func timed(row transform.RowMutation) sink.Request {
 	return guard
 }
 
-// write sends the requests of a change, one after the other. The outcome is what became of the first
-// row that failed, PartlyWritten if others were written before it, or NotWritten if none was sent.
+// write sends the requests of a change, one after the other. The outcome is what became of the
+// first row that failed, PartlyWritten if others were written before it, or NotWritten if none was
+// sent.
 func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) {
 	if t.mapping.VersionAttribute() == "" {
 		return t.writeTimed(ctx, change)

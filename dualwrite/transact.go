@@ -15,13 +15,14 @@ type Transactor interface {
 	Transact(ctx context.Context, changes []Change) error
 }
 
-// Transact changes several items of the table at once, at most as many as TransactWriteItems takes. It
-// reads them, and writes what change makes of them, all or none, from the start again, after a wait,
-// if another writer was faster. Change returns as many items as it is given, in their order; one that
-// does not exist is removed. Items come back as they were written.
+// Transact changes several items of the table at once, at most as many as TransactWriteItems takes.
+// It reads them, and writes what change makes of them, all or none, from the start again, after a
+// wait, if another writer was faster. Change returns as many items as it is given, in their order;
+// one that does not exist is removed. Items come back as they were written.
 //
 // DynamoDB's half is atomic. Rows are written one after the other, and so Bigtable is PartlyWritten
-// where some failed. Errors are *Error, or those of change; without a version attribute ErrTransact.
+// where some failed. Errors are *Error, or those of change; without a version attribute
+// ErrTransact.
 func (w *Writer) Transact(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) ([]attribute.Item, error) {
 	source, ok := w.source.(Transactor)
 	if !ok || w.mapping.VersionAttribute() == "" {
@@ -51,8 +52,8 @@ type part struct {
 	unseen error // as of rank
 }
 
-// prepare reads the items and ranks what is made of them. What does not exist before and after has no
-// part.
+// prepare reads the items and ranks what is made of them. What does not exist before and after has
+// no part.
 func (w *Writer) prepare(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) (parts []part, err error) {
 	const op = "Transact"
 	read := make([]attribute.Item, len(keys))
@@ -84,8 +85,8 @@ func (w *Writer) prepare(ctx context.Context, keys []attribute.Item, change func
 	return parts, nil
 }
 
-// transact writes both stores, and notes what was written. The numbers that the transaction expects say
-// that the items were what was read.
+// transact writes both stores, and notes what was written. The numbers that the transaction expects
+// say that the items were what was read.
 func (w *Writer) transact(ctx context.Context, source Transactor, parts []part, written []attribute.Item) error {
 	changes := make([]Change, len(parts))
 	for i, p := range parts {

@@ -86,8 +86,8 @@ func (s *together) Transact(_ context.Context, changes []dualwrite.Change) error
 	return nil
 }
 
-// What became of a transaction whose answer was lost is read back from all of its items; a row that is not
-// written keeps no other from being written.
+// What became of a transaction whose answer was lost is read back from all of its items; a row that
+// is not written keeps no other from being written.
 func TestOutcomesOfATransaction(t *testing.T) {
 	second := strings.Replace(order1, `"a"`, `"b"`, 1)
 	same := func(read []attribute.Item) ([]attribute.Item, error) { return read, nil }
@@ -161,8 +161,8 @@ func (r *rejects) Apply(ctx context.Context, request *sink.Request) (bool, error
 	return r.recorder.Apply(ctx, request)
 }
 
-// A transaction that was cancelled because another one was faster is begun anew; what it was cancelled for
-// otherwise is not executed either.
+// A transaction that was cancelled because another one was faster is begun anew; what it was
+// cancelled for otherwise is not executed either.
 func TestWhyATransactionWasCancelled(t *testing.T) {
 	for codes, conflict := range map[string]bool{"None,ConditionalCheckFailed": true, "TransactionConflict,None": true, "None,ThrottlingError": false, "ValidationError,None": false} {
 		var reasons []string

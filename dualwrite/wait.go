@@ -32,8 +32,8 @@ type clock struct{ ctx context.Context }
 
 func (c clock) Now() time.Time { return task.Now(c.ctx) }
 
-// rest waits half to one and a half times the policy's wait: writers that met at an item do not meet
-// again. When ctx ends, its cause is returned.
+// rest waits half to one and a half times the policy's wait: writers that met at an item do not
+// meet again. When ctx ends, its cause is returned.
 func (w waits) rest(ctx context.Context) error {
 	return task.Sleep(ctx, time.Duration(float64(w.policy.NextBackOff())*(0.5+task.Rand(ctx))))
 }

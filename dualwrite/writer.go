@@ -18,8 +18,8 @@ type Source interface {
 	// Get reads an item by its primary key, strongly consistently; false if there is none.
 	Get(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
 	// Write puts or deletes an item if its condition holds, and returns the image before; one that
-	// does not exist if there was none. Errors: ErrConflict, *NotExecuted, or any other if the request
-	// may have been executed.
+	// does not exist if there was none. Errors: ErrConflict, *NotExecuted, or any other if the
+	// request may have been executed.
 	Write(ctx context.Context, c Change) (old attribute.Item, err error)
 }
 
@@ -52,9 +52,9 @@ func New(m *transform.Mapping, source Source, t Target) *Writer {
 // Mapping is the mapping of the table, which says where readers find an item in Bigtable.
 func (w *Writer) Mapping() *transform.Mapping { return w.mapping }
 
-// Put writes an item. With a version attribute the item carries the number with which it was read, or
-// none if it is new; it is returned as it was written, with its new number. Somebody else's write in
-// between is ErrConflict. Errors are *Error.
+// Put writes an item. With a version attribute the item carries the number with which it was read,
+// or none if it is new; it is returned as it was written, with its new number. Somebody else's
+// write in between is ErrConflict. Errors are *Error.
 func (w *Writer) Put(ctx context.Context, item attribute.Item) (attribute.Item, error) {
 	return w.write(ctx, call{op: "Put", keys: w.mapping.Keys(item), read: item, image: item})
 }
@@ -85,8 +85,8 @@ func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(at
 	}
 }
 
-// Delete removes an item, which has the primary key of the given one and, with a version attribute, its
-// number: it is the item as the caller read it. Errors are *Error.
+// Delete removes an item, which has the primary key of the given one and, with a version attribute,
+// its number: it is the item as the caller read it. Errors are *Error.
 func (w *Writer) Delete(ctx context.Context, item attribute.Item) error {
 	_, err := w.write(ctx, call{op: "Delete", keys: w.mapping.Keys(item), read: item, old: item})
 	return err
@@ -126,7 +126,8 @@ func (w *Writer) write(ctx context.Context, c call) (attribute.Item, error) {
 	return change.Image, nil
 }
 
-// isStreams reports whether only the stream orders a change: the removal of an item without a number.
+// isStreams reports whether only the stream orders a change: the removal of an item without a
+// number.
 func (c Change) isStreams() bool {
 	return c.Attribute != "" && c.Number == "" && !c.Image.Exists()
 }
@@ -142,9 +143,9 @@ func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item, unsee
 	return w.target.write(ctx, w.record(ctx, c, old))
 }
 
-// before is the image that a change found whose answer was lost; false if it is not known which rows
-// it had. The number that a change expected is that of one image alone. Of an item that is gone every
-// row is to be removed, whatever images it had last.
+// before is the image that a change found whose answer was lost; false if it is not known which
+// rows it had. The number that a change expected is that of one image alone. Of an item that is
+// gone every row is to be removed, whatever images it had last.
 func (w *Writer) before(c Change, read attribute.Item) (old attribute.Item, known bool) {
 	if w.mapping.DependsOnKeyOnly() {
 		return attribute.Item{}, true
@@ -215,8 +216,8 @@ func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unse
 	return unseen, nil
 }
 
-// first is what the number of a new item must be above: by the clock, and by what its rows remember of
-// a removed one.
+// first is what the number of a new item must be above: by the clock, and by what its rows remember
+// of a removed one.
 func (w *Writer) first(ctx context.Context, image attribute.Item) (above *big.Int, unseen error) {
 	held, err := w.target.highest(ctx, image)
 	if err != nil {
@@ -240,8 +241,8 @@ func with(item attribute.Item, name string, value attribute.Value) attribute.Ite
 	return attribute.NewItem(list)
 }
 
-// resolve decides what became of a write of DynamoDB that failed, by reads if its outcome is unknown.
-// Without an error it was executed, and the images before are not known.
+// resolve decides what became of a write of DynamoDB that failed, by reads if its outcome is
+// unknown. Without an error it was executed, and the images before are not known.
 func (w *Writer) resolve(ctx context.Context, op string, failed error, changes ...Change) error {
 	var not *NotExecuted
 	if errors.Is(failed, ErrConflict) || errors.As(failed, &not) {

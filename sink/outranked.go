@@ -11,12 +11,13 @@ import (
 // Where the application ranks its writes by a number in the item (transform.Rank), the number takes
 // precedence over the position in the stream. A number may begin anew, for example when an item is
 // removed, and created by a server whose clock is behind. Then the row refuses the stream's newer
-// record because of the older one's higher number, and would be wrong permanently (H87). The service
-// does not say which version refused a request, so the row's version is read once after a refusal.
+// record because of the older one's higher number, and would be wrong permanently (H87). The
+// service does not say which version refused a request, so the row's version is read once after a
+// refusal.
 //
 // In that case the stream judges: the change is written at the number of the row and at its own
-// position, which is later. So no version falls (S1). Late attempts of the item's earlier changes are
-// refused, whatever number they were raised to, because the row has held that number.
+// position, which is later. So no version falls (S1). Late attempts of the item's earlier changes
+// are refused, whatever number they were raised to, because the row has held that number.
 
 // outranked returns the version that a row holds after it refused a mutation. It returns "" if the
 // mutation has no rank.
@@ -58,8 +59,8 @@ func overtaken(refused, held transform.Version) bool {
 }
 
 // raised returns the version at which a row takes a change that it refused because of a higher
-// number at an earlier position. It returns "" if the change must not be written. Removes are raised
-// too: otherwise a late put of the removed item, which was raised, would win.
+// number at an earlier position. It returns "" if the change must not be written. Removes are
+// raised too: otherwise a late put of the removed item, which was raised, would win.
 //
 // A later generation reads changes again that an earlier one has applied, so the position of a
 // change proves nothing about a row of an earlier generation. Such a change is parked, and the row

@@ -86,9 +86,9 @@ func numberedRow(t testing.TB, m *transform.Mapping, memory *sinktest.Memory) (h
 	return holds, version
 }
 
-// TestH87_TheStreamJudgesWhatIsCreatedAnew: an item that is removed and created below the number that
-// its row remembers is written, and so is every later change of it. Only a number below that of its
-// own old image is parked, and the next change heals it.
+// TestH87_TheStreamJudgesWhatIsCreatedAnew: an item that is removed and created below the number
+// that its row remembers is written, and so is every later change of it. Only a number below that
+// of its own old image is parked, and the next change heals it.
 func TestH87_TheStreamJudgesWhatIsCreatedAnew(t *testing.T) {
 	m := numberedMapping(t)
 	for name, c := range map[string]struct {
@@ -147,8 +147,8 @@ func (p *paused) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 }
 
 // TestH87_ARaisedChangeIsNeverLate: whatever pages two workers read, whichever request of the first
-// arrives after all of the second's, and whether the application's own arrive before all of them or at
-// last, the row equals the item.
+// arrives after all of the second's, and whether the application's own arrive before all of them or
+// at last, the row equals the item.
 func TestH87_ARaisedChangeIsNeverLate(t *testing.T) {
 	m := numberedMapping(t)
 	for _, l := range []life{{"5", "-", "1", "2", "-"}, {"5", "-", "1", "5", "6"}, {"5", "-", "4", "-", "1"}, {"9", "3", "4", "9"}, {"9", "3", "-", "1", "9"}} {
@@ -229,9 +229,9 @@ func applyByApplication(t *testing.T, m *transform.Mapping, memory *sinktest.Mem
 	}
 }
 
-// TestH87_LoadsAreRaisedOverRemovedItemsAlone: a load's image takes the place of an older removed item's,
-// and the stream's changes behind it follow. Over an image with a higher number it is parked, and so
-// are the changes behind it, until the item's number is above that.
+// TestH87_LoadsAreRaisedOverRemovedItemsAlone: a load's image takes the place of an older removed
+// item's, and the stream's changes behind it follow. Over an image with a higher number it is
+// parked, and so are the changes behind it, until the item's number is above that.
 func TestH87_LoadsAreRaisedOverRemovedItemsAlone(t *testing.T) {
 	m := numberedMapping(t)
 	for name, c := range map[string]struct {
@@ -286,9 +286,9 @@ func TestH87_LoadsAreRaisedOverRemovedItemsAlone(t *testing.T) {
 	}
 }
 
-// TestH87_AReplayShowsNothingOlder: a later generation reads changes again. A row keeps what it holds
-// meanwhile, and nothing stays parked when the newest change was read; what was created anew is written
-// with the load at the latest.
+// TestH87_AReplayShowsNothingOlder: a later generation reads changes again. A row keeps what it
+// holds meanwhile, and nothing stays parked when the newest change was read; what was created anew
+// is written with the load at the latest.
 func TestH87_AReplayShowsNothingOlder(t *testing.T) {
 	m := numberedMapping(t)
 	for name, c := range map[string]struct {
@@ -331,7 +331,8 @@ func TestH87_AReplayShowsNothingOlder(t *testing.T) {
 	}
 }
 
-// A raised row that Bigtable rejects is parked once, as any other, and a stop is no answer to a raise.
+// A raised row that Bigtable rejects is parked once, as any other, and a stop is no answer to a
+// raise.
 func TestH87_ARaisedRowMayBeRejected(t *testing.T) {
 	m := numberedMapping(t)
 	changes := life{"5", "-", "1"}.changes()

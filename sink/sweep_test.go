@@ -432,8 +432,8 @@ func TestARemoveOwnsWhatEveryRuleHas(t *testing.T) {
 }
 
 // H87: a row in which the application alone wrote a higher number than its item's is left as it is,
-// and the item is not put in its other row for that: no pass would be the last. Where an older record
-// wrote the number of a removed item, the sweep is raised above it.
+// and the item is not put in its other row for that: no pass would be the last. Where an older
+// record wrote the number of a removed item, the sweep is raised above it.
 func TestH87_ASweepLeavesAHigherNumber(t *testing.T) {
 	m := sweepMapping(t, func(s *transform.Spec) { s.VersionAttribute = "rev" }, "{at}#{id}")
 	item := func(at, rev string) attribute.Item {

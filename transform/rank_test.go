@@ -39,9 +39,9 @@ func revision(t *testing.T, rev string) attribute.Item {
 
 func n(number string) string { return `{"N":"` + number + `"}` }
 
-// TestH87_Ranks: the rank under which a page's changes of an item are written, and what is parked: a number
-// below that of the old image. Removals carry none of their own, and what is not raised follows the stream,
-// as what is created anew does.
+// TestH87_Ranks: the rank under which a page's changes of an item are written, and what is parked:
+// a number below that of the old image. Removals carry none of their own, and what is not raised
+// follows the stream, as what is created anew does.
 func TestH87_Ranks(t *testing.T) {
 	m := rankedMapping(t)
 	high := strings.Repeat("9", 20)
@@ -111,8 +111,8 @@ func TestH87_Ranks(t *testing.T) {
 	}
 }
 
-// The application's write is below every record at its number, and above those at lower ones; with a number
-// everything is above what has none, and removals are above images.
+// The application's write is below every record at its number, and above those at lower ones; with
+// a number everything is above what has none, and removals are above images.
 func TestH87_OneOrderForBothWriters(t *testing.T) {
 	position := func(sequence uint64) transform.Version {
 		return transform.NewVersion(9, 9, cdc.SequenceOf(sequence), 1)
