@@ -7,11 +7,23 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
+// Role is what a process does that holds no lease.
+type Role string
+
+// The roles. Versions that do not know RoleIdle never write it.
+const (
+	RoleStandby Role = ""     // waits for leases of other processes
+	RoleIdle    Role = "idle" // stays up without work, because the tables are cut over
+)
+
 // Process is the record of a running process of the migration that held no lease when it wrote the
-// record. It only shows standbys to people; no decision depends on it.
+// record. It shows standbys and idle processes to people. Only finalize decides by it: it accepts
+// idle processes alone.
 type Process struct {
 	header
 	Worker string `json:"worker"`
+	// Role is idle for a process whose tables are cut over, and empty for a standby.
+	Role Role `json:"role,omitempty"`
 	Heartbeat
 }
 
@@ -20,9 +32,9 @@ const forgotten = 24 * time.Hour
 
 func (l *Ledger) processPrefix() string { return l.name + "/process/" }
 
-// ShowProcess records that this process runs. A process without a lease calls it once per lease
-// duration. It also removes old rows of processes that ended uncleanly.
-func (l *Ledger) ShowProcess(ctx context.Context) error {
+// ShowProcess records that this process runs, and what it does. A process without a lease calls it
+// once per lease duration. It also removes old rows of processes that ended uncleanly.
+func (l *Ledger) ShowProcess(ctx context.Context, role Role) error {
 	rows, err := l.store.Read(ctx, l.processPrefix())
 	if err != nil {
 		return err
@@ -35,7 +47,7 @@ func (l *Ledger) ShowProcess(ctx context.Context) error {
 			return err
 		}
 	}
-	p := Process{Worker: l.worker, Heartbeat: l.heartbeat(ctx, Trouble{})}
+	p := Process{Worker: l.worker, Role: role, Heartbeat: l.heartbeat(ctx, Trouble{})}
 	_, err = l.swap(ctx, l.store, key, was, l.stamp(&p.header, &p))
 	return err
 }

@@ -28,21 +28,25 @@ func TestProcesses(t *testing.T) {
 		}
 		seen()
 		check(t, a.RemoveProcess(ctx)) // which has said nothing yet
-		check(t, a.ShowProcess(on.Context()))
-		check(t, b.ShowProcess(ctx))
+		check(t, a.ShowProcess(on.Context(), checkpoint.RoleStandby))
+		check(t, b.ShowProcess(ctx, checkpoint.RoleStandby))
 		seen("a", "b")
 		p.sleep(ctx, 15*time.Second)
-		check(t, a.ShowProcess(on.Context()))
+		check(t, a.ShowProcess(on.Context(), checkpoint.RoleStandby))
 		if found, err := b.Processes(ctx); err != nil || !found[0].WrittenAt.Equal(begin.Add(15*time.Second)) || !found[1].WrittenAt.Equal(begin) {
+			t.Errorf("%+v, %v", found, err)
+		}
+		check(t, a.ShowProcess(ctx, checkpoint.RoleIdle))
+		if found, err := b.Processes(ctx); err != nil || found[0].Role != checkpoint.RoleIdle || found[1].Role != checkpoint.RoleStandby {
 			t.Errorf("%+v, %v", found, err)
 		}
 		check(t, a.RemoveProcess(ctx))
 		seen("b")
 		p.sleep(ctx, 24*time.Hour-16*time.Second)
-		check(t, a.ShowProcess(ctx))
+		check(t, a.ShowProcess(ctx, checkpoint.RoleStandby))
 		seen("a", "b")
 		p.sleep(ctx, time.Second)
-		check(t, a.ShowProcess(ctx))
+		check(t, a.ShowProcess(ctx, checkpoint.RoleStandby))
 		seen("a")
 	}); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,8 @@ const (
 	// lookWithin is how old the last successful read of the ledger may be. The ledger is read every
 	// two seconds, also by a standby, and reads of shards depend on leases of seconds.
 	lookWithin = 30 * time.Second
+	// idleLookWithin is the same for an idle process, which reads the ledger every 30 s.
+	idleLookWithin = 90 * time.Second
 	// seekWithin is how long the search for tables of patterns may fail, because no worker follows
 	// new tables meanwhile. Throttling after a start with thousands of tables ends within that
 	// time.
@@ -43,6 +45,8 @@ type Facts struct {
 	Tables []TableFacts
 	// Stopping says that the process was asked to end.
 	Stopping bool
+	// Idle tells that the tables are cut over: this process follows none.
+	Idle bool
 }
 
 // TableFacts are the facts of one source table.
@@ -111,15 +115,22 @@ func live(f Facts, now time.Time) Verdict {
 // is, and its reads make progress. A failing write stops the reads of its shard, so progress of
 // reads is also progress of writes. A standby without shards is ready as long as it can read the
 // ledger; otherwise it could not take over. A gap in the stream raises an alarm but does not make
-// the process unready, because a rollout of the fix would stall.
+// the process unready, because a rollout of the fix would stall. An idle process
+// is ready as long as it can read the ledger.
 func Ready(f Facts, now time.Time) Verdict {
 	v := Verdict{{Name: "process", OK: !f.Stopping, Text: "running"}}
 	if f.Stopping {
 		v[0].Text = "stopping"
 	}
+	if f.Idle {
+		if !f.Stopping {
+			v[0].Text = "idle: the tables are cut over"
+		}
+		return append(v, looked(f.Looked, idleLookWithin, now))
+	}
 	v = append(v, f.target(now))
 	if len(f.Tables) > 0 {
-		v = append(v, looked(f.Looked, now))
+		v = append(v, looked(f.Looked, lookWithin, now))
 	}
 	if age := now.Sub(f.Seeking); !f.Seeking.IsZero() {
 		v = append(v, Check{Name: "tables of patterns", OK: age <= seekWithin, Text: fmt.Sprintf("not listed for %s; see the log for the reason", round(age))})
@@ -142,12 +153,12 @@ func (f *Facts) target(now time.Time) Check {
 
 // looked returns the finding on the ledger. A process without tables, whose patterns match none
 // yet, has nothing to read.
-func looked(last, now time.Time) Check {
+func looked(last time.Time, within time.Duration, now time.Time) Check {
 	if last.IsZero() {
 		return Check{Name: "ledger", Text: "not read yet"}
 	}
 	age := now.Sub(last)
-	return Check{Name: "ledger", OK: age <= lookWithin, Text: fmt.Sprintf("last read %s ago", round(age))}
+	return Check{Name: "ledger", OK: age <= within, Text: fmt.Sprintf("last read %s ago", round(age))}
 }
 
 // polls returns the finding on the reads of a table.
@@ -252,6 +263,9 @@ func (h *Health) Looked(table string, unlisted bool) {
 		}
 	})
 }
+
+// Idle reports a successful read of the ledger which showed that the tables are cut over.
+func (h *Health) Idle() { h.report(func(f *Facts, now time.Time) { f.Idle, f.Looked = true, now }) }
 
 // Childless reports since when the children of a table's shard are not listed; zero: there is no
 // such shard. It ignores tables of other processes.

@@ -169,6 +169,14 @@ func (m *Metrics) Gauge(g Gauge, table string, value *float64) {
 // old and raise alarms about a table that another process reads well.
 func (m *Metrics) NotReading(table string) { m.lag.DeleteLabelValues(table) }
 
+// Left takes back what is told of tables that the application has left: nobody reads them any more, so
+// that their last figures would raise alarms.
+func (m *Metrics) Left() {
+	for _, gauge := range []*prometheus.GaugeVec{m.lag, m.shards, m.needsLoad, m.mismatched, m.estimated, m.seeking, m.behind, m.topicLag, m.topicHeadroom, m.deadLetter} {
+		gauge.Reset()
+	}
+}
+
 // Shards sets how many shards of a table are in each state; states that are not named have none.
 func (m *Metrics) Shards(table string, states map[string]int) {
 	for _, state := range ShardStates {

@@ -176,6 +176,8 @@ func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []
 		switch {
 		case w.Silent:
 			h.State = state{"silent", "✗", "bad"}
+		case w.Idle:
+			h.State = state{"idle", "□", "soft"}
 		case w.Standby():
 			h.State = state{"standby", "□", "soft"}
 		}

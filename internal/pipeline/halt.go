@@ -16,7 +16,7 @@ import (
 // An operator's pause stops a table in the same way, without a fence.
 
 // serve works on a table whenever no cutover halts it and no operator has paused it, until a drain
-// begins or the table is cut over. It runs first before all others.
+// begins. It runs first before all others.
 func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) error {
 	t := first
 	for !life.Draining() && life.Work.Err() == nil {
@@ -24,9 +24,6 @@ func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) er
 		switch {
 		case err != nil:
 			return t.End(err)
-		case state.Halt.Done && w.Completion == nil:
-			w.over.Store(true)
-			return nil
 		case state.Halted() && w.Completion != nil:
 			return t.End(checkpoint.ErrCutOver)
 		case state.Paused() && w.Completion != nil:

@@ -34,8 +34,8 @@ func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joi
 }
 
 // unlessCutOver makes the search find nothing during a cutover, because a table that shares a
-// target with one that is being cut over must not join. After the cutover no table joins: the
-// search fails with ErrCutOver.
+// target with one that is being cut over must not join. After the switch no table joins: the search
+// fails with ErrCutOver.
 func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (engine.Discovery, error)) func(context.Context, func(string) bool) (engine.Discovery, error) {
 	return func(ctx context.Context, followed func(string) bool) (engine.Discovery, error) {
 		switch c, err := ledger.Cutover(ctx); {
@@ -75,6 +75,9 @@ func (j *joining) admit(life engine.Lifecycle) error {
 	found, failed := j.discover(life.Work, j.joined.Has)
 	if life.Draining() {
 		return context.Cause(life.Drain) // begin nothing new
+	}
+	if errors.Is(failed, checkpoint.ErrCutOver) {
+		return failed // nobody looked, so that no look has failed
 	}
 	j.Events.Discovered(failed)
 	for _, t := range found.Tables {

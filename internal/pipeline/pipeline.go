@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -53,9 +52,6 @@ func Run(ctx context.Context, o engine.Options) error {
 	err := all.Wait()
 	if cause := context.Cause(drain); engine.Orderly(cause) {
 		return cause
-	}
-	if err == nil && ctx.Err() == nil && w.over.Load() {
-		return checkpoint.ErrCutOver
 	}
 	if ctx.Err() != nil && !engine.Fatal(err) {
 		// A call that still waited at the end of the grace reports that in the words of its client.

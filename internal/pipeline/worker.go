@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/follow"
@@ -17,7 +16,6 @@ type worker struct {
 	*engine.Worker
 	room *follow.SettleRoom // for pages that wait to be settled
 	sums verify.SumSlots    // for parts of verifies
-	over atomic.Bool        // a table is cut over
 }
 
 func newWorker(o *engine.Options, halt context.CancelCauseFunc) *worker {

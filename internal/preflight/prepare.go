@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -50,25 +53,44 @@ func (p *Prober) tables(ctx context.Context) {
 	}
 }
 
-// cutOver reports whether the tables are cut over, and records that as the only failure. Other
-// checks then no longer apply: the source may be switched off, and replicator's metadata removed
-// from the target.
+// cutOver reports whether the application has left the source. Other checks then no longer apply: the
+// source may be switched off, and replicator's metadata removed from the target. A process that does
+// not idle fails with that alone.
 func (p *Prober) cutOver(ctx context.Context) bool {
-	limited, cancel := context.WithTimeout(ctx, ProbeTime)
-	defer cancel()
-	ledger, err := checkpoint.Open(limited, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
-	if err != nil {
-		return false // the next question reports it
+	c, err := LeftSource(ctx, p.ledgerStore(), p.Cfg)
+	if err != nil || c == nil {
+		return false // the next question reports an error
 	}
-	c, err := ledger.Cutover(limited)
-	if err != nil || c.Step != checkpoint.CutoverDone {
-		return false
+	p.Failed, p.Found = nil, Found{Cluster: p.Found.Cluster, Left: true}
+	if p.Idles && p.Found.Cluster == "" {
+		p.askProfile(ctx)
 	}
-	p.Failed = nil
 	p.Ask(ctx, ProbeTime, "ledger of "+p.Cfg.Name, func(context.Context) (string, error) {
-		return "", p.CutOver(&c)
+		if p.Idles {
+			return "idle: " + c.Left().Error(), nil
+		}
+		return "", p.CutOver(c)
 	})
 	return true
+}
+
+// LeftSource returns the cutover by which the application has left the source; nil if it has not, or there
+// is no ledger.
+func LeftSource(ctx context.Context, store checkpoint.Store, cfg *config.Config) (*checkpoint.Cutover, error) {
+	ctx, cancel := context.WithTimeout(ctx, ProbeTime)
+	defer cancel()
+	ledger, err := checkpoint.Open(ctx, store, cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
+	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := ledger.Cutover(ctx)
+	if err != nil || c.Left() == nil {
+		return nil, err
+	}
+	return &c, nil
 }
 
 // CutOver returns the refusal of a run, or a plan, of tables that the application has left; nil if

@@ -42,6 +42,8 @@ type Found struct {
 	Made      []string    // target tables that were created
 	Suspended []string    // tables of patterns that cannot be followed
 	Shared    *diag.Error // the warning that the ledger belongs to another migration, or nil
+	// Left says that the application has left the source, so nothing was asked of the source.
+	Left bool
 }
 
 // Table is one table of the configuration with its description by DynamoDB.
@@ -60,9 +62,13 @@ type Prober struct {
 	Hints  string // flags of the commands in remedies
 	Cfg    *config.Config
 	Source *Source
-	Target *Target // set once reach has connected it
-	Worker string
-	Dry    bool // change nothing, not even the target's tables
+	// Unsourced is why there is no Source, or nil.
+	Unsourced error
+	Target    *Target // set once reach has connected it
+	Worker    string
+	Dry       bool // change nothing, not even the target's tables
+	// Idles: if the tables are cut over, do not refuse them, because this process stays up idle.
+	Idles bool
 	// AcceptMapping: do not refuse a table because its mapping changed.
 	AcceptMapping bool
 	// AdoptRows: do not refuse a table because its target has rows.
@@ -103,21 +109,41 @@ type Answer struct {
 	Error  *diag.Error `json:"error,omitempty"`
 }
 
-// Run asks all questions, so that one run shows all problems.
+// Run asks all questions, so that one run shows all problems. It asks the target first, and asks
+// nothing of a source that the application has left.
 func (p *Prober) Run(ctx context.Context) (Found, error) {
+	reached := p.Ask(ctx, ProbeTime, TargetName(p.Cfg), p.reach)
+	if !reached || p.Dry || !p.cutOver(ctx) {
+		if err := p.examine(ctx, reached); err != nil {
+			return Found{}, err
+		}
+	}
+	if ctx.Err() != nil {
+		return Found{}, terminal.Ended(ctx)
+	}
+	return p.Found, errors.Join(p.Failed...)
+}
+
+// examine asks for everything but the connection to the target. The error is one by which all that
+// was found is worth nothing.
+func (p *Prober) examine(ctx context.Context, reached bool) error {
+	if p.Unsourced != nil {
+		return p.Unsourced
+	}
 	if p.Ask(ctx, ProbeTime, "AWS credentials", p.Credentials) {
 		tables, _ := p.Find(ctx)
 		for _, t := range tables {
 			p.table(ctx, t)
 		}
 		if err := p.Source.clock.Refuse(); err != nil && !p.Dry {
-			return Found{}, err // other failures may follow from it
+			return err // other failures may follow from it
 		}
 	}
-	name := TargetName(p.Cfg)
-	if p.Ask(ctx, ProbeTime, name, p.reach) {
-		p.Ask(ctx, ProbeTime, "app profile "+p.Cfg.Target.AppProfile, p.Profile)
-		p.tables(ctx)
+	if reached {
+		p.askProfile(ctx)
+		if p.tables(ctx); p.Found.Left {
+			return nil
+		}
 	}
 	if p.Mode.Publishes() && !p.Applies {
 		p.AskTopic(ctx)
@@ -128,10 +154,11 @@ func (p *Prober) Run(ctx context.Context) (Found, error) {
 	if !p.Dry {
 		p.AskParkTopic(ctx)
 	}
-	if ctx.Err() != nil {
-		return Found{}, terminal.Ended(ctx)
-	}
-	return p.Found, errors.Join(p.Failed...)
+	return nil
+}
+
+func (p *Prober) askProfile(ctx context.Context) {
+	p.Ask(ctx, ProbeTime, "app profile "+p.Cfg.Target.AppProfile, p.Profile)
 }
 
 // Untold is the answer of a probe that found out nothing: neither a failure nor a success.

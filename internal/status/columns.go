@@ -87,6 +87,15 @@ func (c *Column) Value(t *Table) *float64 {
 	return c.value(t)
 }
 
+// Metric returns the figure of a table as a metric, or nil if the application has left the table,
+// because alerts on it would have no meaning.
+func (c *Column) Metric(t *Table) *float64 {
+	if t.stands.Left {
+		return nil
+	}
+	return c.Value(t)
+}
+
 // Mark returns the page's emphasis of a table's figure.
 func (c *Column) Mark(t *Table) Mark {
 	if c.mark == nil {

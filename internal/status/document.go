@@ -41,7 +41,7 @@ type Document struct {
 	Target    string              `json:"target"`
 	Emulator  bool                `json:"emulator"`
 	Workers   []workerStatus      `json:"workers"`  // workers that answer or hold a lease
-	Standbys  int                 `json:"standbys"` // workers that hold no lease and coordinate no table
+	Standbys  int                 `json:"standbys"` // workers that wait for leases: they hold none, coordinate no table, and are not idle
 	Leases    int                 `json:"leases"`
 	Tables    []Table             `json:"tables"`
 	Shards    []Shard             `json:"shards,omitempty"`
@@ -82,6 +82,8 @@ type workerStatus struct {
 	// Silent: the last heartbeat is more than three leases old, so other workers acquire its
 	// shards.
 	Silent bool `json:"silent"`
+	// Idle: it stays up without work, because the tables are cut over.
+	Idle bool `json:"idle"`
 	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than
 	// a minute.
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds"`
@@ -90,9 +92,9 @@ type workerStatus struct {
 	parts int                  // parts of loads that it works on
 }
 
-// Standby reports whether a worker answers and holds no lease.
+// Standby reports whether a worker answers and holds no lease, but would acquire one.
 func (w *workerStatus) Standby() bool {
-	return !w.Silent && w.Leases+w.parts == 0 && len(w.Keeps) == 0
+	return !w.Silent && !w.Idle && w.Leases+w.parts == 0 && len(w.Keeps) == 0
 }
 
 // TableInput is the ledger's data about a table.
@@ -260,7 +262,7 @@ const stepFollow = "follow the table"
 func (m *Document) standby(processes []checkpoint.Process) {
 	for _, p := range processes {
 		if standing.Answers(p.Heartbeat, m.At, m.lease) {
-			m.worker(p.Worker, p.Heartbeat)
+			m.worker(p.Worker, p.Heartbeat).Idle = p.Role == checkpoint.RoleIdle
 		}
 	}
 }
@@ -268,7 +270,22 @@ func (m *Document) standby(processes []checkpoint.Process) {
 // Beats reports whether the ledger shows that a worker holds a lease, or coordinates a table.
 func (m *Document) Beats(worker string) bool {
 	w := m.workers[worker]
-	return w != nil && !w.Silent && !w.Standby()
+	return w != nil && !w.Silent && !w.Idle && !w.Standby()
+}
+
+// Working are the workers that answer and do not idle, with their versions.
+func (m *Document) Working() (names []string) {
+	for _, w := range m.Workers {
+		if w.Silent || w.Idle {
+			continue
+		}
+		name := w.ID
+		if w.Version != nil {
+			name += " (version " + *w.Version + ")"
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // worker returns the entry of a worker, updated from the heartbeat in one of its rows.

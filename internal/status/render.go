@@ -55,13 +55,19 @@ func (m *Document) writeTables(tab *tabwriter.Writer) error {
 }
 
 func (m *Document) workersText() string {
-	text, silent := terminal.Plural(len(m.Workers), "worker"), 0
+	text, silent, idle := terminal.Plural(len(m.Workers), "worker"), 0, 0
 	for _, w := range m.Workers {
-		if w.Silent {
+		switch {
+		case w.Silent:
 			silent++
+		case w.Idle:
+			idle++
 		}
 	}
 	var of []string
+	if idle > 0 {
+		of = append(of, fmt.Sprintf("%d idle", idle))
+	}
 	if m.Standbys > 0 {
 		of = append(of, fmt.Sprintf("%d standby", m.Standbys))
 	}
@@ -114,6 +120,8 @@ func (m *Document) writeShards(w io.Writer) error {
 		switch {
 		case worker.Silent:
 			heartbeat += " (silent)"
+		case worker.Idle:
+			heartbeat += " (idle)"
 		case worker.Standby():
 			heartbeat += " (standby)"
 		}

@@ -110,10 +110,9 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 	if err != nil {
 		return err
 	}
-	for _, w := range in.Judge(o.Env, "", o.Now(ctx)).Workers {
-		if !w.Silent {
-			return refuse("worker "+w.ID+" is running", "stop every worker and remove them from their deployment; then: replicator finalize")
-		}
+	if working := in.Judge(o.Env, "", o.Now(ctx)).Working(); len(working) > 0 {
+		return refuse("not idle: "+strings.Join(working, ", ")+". A running worker idles within a minute; a version without idle never does",
+			"wait a minute, and stop workers that are still named; then: replicator finalize")
 	}
 	return nil
 }

@@ -12,13 +12,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 )
 
-// endOfCutover is how long a worker whose tables are cut over stays to write that down.
+// endOfCutover is how long a run that ends because the tables are cut over stays to write that down.
 const endOfCutover = 30 * time.Second
 
 // drive drives cutovers, as long as the hooks can be called here, until ctx ends or the tables are
 // cut over. Without hooks only rehearsals are driven. That a cutover cannot be driven is no reason
 // to end: the tables go on. Retry is told of what the services refuse, or leave without an answer.
 func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry func(step string, err error)) error {
+	if w.source == nil {
+		w.Log.Warn("this process cannot watch for late writers: it has no way to DynamoDB")
+		return nil
+	}
 	var hooks cutover.Hooks
 	if w.Config.Cutover.Hooks.Given() {
 		called, err := switchover.Hooks(w.Config)

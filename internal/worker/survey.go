@@ -27,13 +27,13 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	var last status.Survey
 	var beaten time.Duration // when this process last said that it runs; 0 before the first time
 	teller := clock.Teller{Log: w.Log}
-	defer func() {
-		if beaten > 0 {
-			w.leave(ctx)
-		}
-	}()
+	defer func() { w.leave(ctx) }()
 	for {
-		next := task.Mono(ctx) + surveyEvery
+		every := surveyEvery
+		if w.idling.Load() {
+			every = idleEvery
+		}
+		next := task.Mono(ctx) + every
 		o.outages.look(o.mono())
 		if offset, known := w.source.ClockOffset(); known {
 			o.metrics.ClockOffset(offset)
@@ -41,7 +41,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		}
 		l, err := status.Read(ctx, w.Config, w.target, "")
 		if err != nil && ctx.Err() == nil {
-			o.retry("", stepSurvey, surveyEvery, err)
+			o.retry("", stepSurvey, every, err)
 		}
 		if m, happened := last.Take(l, err, w.Console.Env, w.Hints, w.now(ctx)); m != nil {
 			o.surveyed(m, happened)
@@ -62,27 +62,9 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 }
 
 // isStandby reports whether this process has to say that it runs, because no lease says so.
-// Appliers hold none, and are no standbys.
+// Appliers hold none, and are no standbys. A process that idles says so itself.
 func (w *Worker) isStandby(m *status.Document) bool {
-	return w.ledger != nil && !w.FromTopic && !m.Beats(w.id)
-}
-
-// beat says that this process runs. That it cannot is no harm, and told by what else fails.
-func (w *Worker) beat(ctx context.Context) {
-	limited, cancel := task.WithTimeout(ctx, w.Config.State.Lease)
-	defer cancel()
-	if err := w.ledger.ShowProcess(limited); err != nil {
-		w.Log.Debug("failed to show this process in the ledger", admin.KeyError, err.Error())
-	}
-}
-
-// leave takes that back, though the process is asked to end.
-func (w *Worker) leave(ctx context.Context) {
-	limited, cancel := task.WithTimeout(context.WithoutCancel(ctx), w.Config.State.Lease)
-	defer cancel()
-	if err := w.ledger.RemoveProcess(limited); err != nil {
-		w.Log.Debug("failed to take this process out of the ledger", admin.KeyError, err.Error())
-	}
+	return w.ledger != nil && !w.FromTopic && !w.idling.Load() && !m.Beats(w.id)
 }
 
 // surveyed brings a status to the metrics, and what happened since the last one to those who follow
@@ -99,7 +81,7 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 		t := &m.Tables[i]
 		for _, c := range status.Columns {
 			if c.Gauge.Name != "" {
-				o.metrics.Gauge(c.Gauge, t.Source, c.Value(t))
+				o.metrics.Gauge(c.Gauge, t.Source, c.Metric(t))
 			}
 		}
 		o.health.Childless(t.Source, t.Childless)

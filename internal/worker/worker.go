@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/apply"
@@ -72,6 +73,9 @@ type Worker struct {
 	retention    time.Duration          // of subscription
 	limits       limits
 
+	idling atomic.Bool // the tables are cut over
+	shown  atomic.Bool // the ledger may have a row of this process
+
 	mu     sync.Mutex
 	joined map[string]preflight.Table // tables of patterns, by name
 }
@@ -79,8 +83,20 @@ type Worker struct {
 // New makes a worker with an identity of its own. Nothing is contacted before Run or Rehearse.
 func New(o Options) *Worker { return &Worker{Options: o, id: newID()} }
 
-// Run replicates until ctx ends or, with Once, until everything is drained.
+// Run replicates until ctx ends or, with Once, until everything is drained. Once the tables are cut
+// over it stays up idle; with Once it fails with checkpoint.ErrCutOver.
 func (w *Worker) Run(ctx context.Context) error {
+	for {
+		err := w.life(ctx)
+		if !errors.Is(err, errResumed) {
+			return err
+		}
+		w.Log.Info("resuming: the tables are no longer cut over")
+	}
+}
+
+// life is a process from its start to its end, or until it need not idle any more.
+func (w *Worker) life(ctx context.Context) error {
 	var listener net.Listener
 	if w.Serve {
 		var err error
@@ -100,11 +116,14 @@ func (w *Worker) Run(ctx context.Context) error {
 // run asks for less.
 func (w *Worker) connect(ctx context.Context, dry bool) error {
 	var err error
-	if w.source, err = preflight.ConnectSource(ctx, w.Config); err != nil {
+	if w.source, err = preflight.ConnectSource(ctx, w.Config); err != nil && (dry || w.Once || !w.isLeft(ctx)) {
 		return err
 	}
-	out := w.Console.Stderr
-	ends := preflight.BothEnds(w.Config, w.source.Region, w.Console.Env)
+	out, region := w.Console.Stderr, ""
+	if w.source != nil {
+		region = w.source.Region
+	}
+	ends := preflight.BothEnds(w.Config, region, w.Console.Env)
 	switch {
 	case w.FromTopic:
 		ends = preflight.SubscriptionEnd(w.Config, w.Console.Env)
@@ -114,8 +133,8 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 		ends += preflight.TopicEnd(w.Config, w.Console.Env)
 	}
 	_, _ = fmt.Fprintln(out, ends+preflight.ParkEnd(w.Config, w.Console.Env))
-	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
-		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
+	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Unsourced: err, Worker: w.id,
+		Dry: dry, Idles: !w.Once, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
 		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
 	if w.Records != nil {
 		probes.Record = probed(w.Records)
@@ -137,6 +156,22 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 		w.warnExpiry(t)
 	}
 	return err
+}
+
+// isLeft reports whether the application has left the source. Then this process needs no source, which
+// may be switched off.
+func (w *Worker) isLeft(ctx context.Context) bool {
+	limited, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
+	defer cancel()
+	target, err := preflight.Reach(limited, w.Config)
+	if target != nil {
+		defer target.Close()
+	}
+	if err != nil {
+		return false
+	}
+	c, err := preflight.LeftSource(ctx, preflight.LedgerStore(target, w.Config), w.Config)
+	return err == nil && c != nil
 }
 
 // mode is what becomes of the changes of all tables.
@@ -236,7 +271,8 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		w.announce(listener.Addr())
 		side.Go(func() error { return w.serve(beside, listener, o) })
 	}
-	drive, idle := context.WithCancel(ctx)
+	w.idling.Store(w.found.Left)
+	drive, undriven := context.WithCancel(ctx)
 	driven := task.NewEvent(ctx)
 	side.Go(func() error {
 		defer driven.Set()
@@ -258,8 +294,10 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		_ = driven.Wait(limited) // it is told later then
 		cancel()
 	}
-	idle()
-	err = preflight.Explain("the migration has stopped", err)
+	undriven()
+	if !errors.Is(err, errResumed) {
+		err = preflight.Explain("the migration has stopped", err)
+	}
 	if !unstopped() {
 		<-told
 	}
@@ -275,8 +313,19 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	return w.outcome(ctx, parking)
 }
 
-// work runs the loops: of a worker that reads streams, or of one that applies a topic.
+// work follows the tables, and idles once they are cut over.
 func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) error {
+	if !w.found.Left {
+		err := untilLeft(ctx, ledger, func(ctx context.Context) error { return w.follow(ctx, ledger, parking, o) })
+		if w.Once || !errors.Is(err, checkpoint.ErrCutOver) {
+			return err
+		}
+	}
+	return w.idle(ctx, o)
+}
+
+// follow runs the loops: of a worker that reads streams, or of one that applies a topic.
+func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) error {
 	all := w.pipeline(ledger, parking, o)
 	if !w.FromTopic {
 		return pipeline.Run(ctx, all)

@@ -1,0 +1,120 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Once the application has left the source, a process stays up idle: a supervisor would restart one
+// that ends for ever. What follows the tables, whichever kind of process it is, is stopped. The
+// process reads nothing but the ledger then, and it writes nothing but its own row there. The driver
+// of the cutover runs beside all that: one of the processes goes on with the watch.
+
+const (
+	// leftEvery is how often a process that follows tables asks whether they are cut over.
+	leftEvery = 5 * time.Second
+	// idleEvery is how often an idle process reads the ledger.
+	idleEvery = 30 * time.Second
+	// idleAnswer bounds each of its requests, so that it lives even if nothing answers.
+	idleAnswer = 10 * time.Second
+)
+
+// stepIdle fails while an idle process cannot read whether it should stay so.
+const stepIdle = "check whether the tables are still cut over (ReadRows)"
+
+// errResumed ends a process that was idle: it begins anew, as one that was restarted.
+var errResumed = errors.New("the tables are no longer cut over")
+
+// untilLeft runs what follows the tables. Once the application has left the source it stops that, which
+// returns checkpoint.ErrCutOver then. That the ledger cannot be read is told by what follows the
+// tables.
+func untilLeft(ctx context.Context, ledger *checkpoint.Ledger, follow func(ctx context.Context) error) error {
+	followed, stop := context.WithCancelCause(ctx)
+	defer stop(context.Canceled)
+	g := task.NewGroup(ctx, 0)
+	g.Go("ask whether the tables are cut over", func(context.Context) error {
+		for task.Sleep(followed, leftEvery) == nil {
+			if c, err := ledger.Cutover(followed); err == nil && c.Left() != nil {
+				stop(c.Left())
+			}
+		}
+		return nil
+	})
+	g.Go("follow the tables", func(context.Context) error {
+		defer stop(context.Canceled)
+		return follow(followed)
+	})
+	return g.Wait()
+}
+
+// idle stays up until ctx ends, or until the tables are no longer cut over, which is errResumed.
+func (w *Worker) idle(ctx context.Context, o *observer) error {
+	w.idling.Store(true)
+	o.metrics.Left()
+	w.Log.Info("idle: the tables are cut over, so this process reads and writes none of them; it can be removed after finalize")
+	every := min(w.Config.State.Lease, idleEvery)
+	for due := task.Mono(ctx); ; {
+		o.health.Tick()
+		w.beat(ctx)
+		if now := task.Mono(ctx); now >= due {
+			o.health.Tick()
+			left, err := w.stillLeft(ctx)
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				o.retry("", stepIdle, every, err)
+			case !left:
+				return errResumed
+			default:
+				o.health.Idle()
+				due = now + idleEvery
+			}
+		}
+		if task.Sleep(ctx, every) != nil {
+			return nil
+		}
+	}
+}
+
+// stillLeft reads whether the application has left the source.
+func (w *Worker) stillLeft(ctx context.Context) (bool, error) {
+	ctx, cancel := task.WithTimeout(ctx, idleAnswer)
+	defer cancel()
+	c, err := w.ledger.Cutover(ctx)
+	return c.Left() != nil, err
+}
+
+// role is what this process does without a lease.
+func (w *Worker) role() checkpoint.Role {
+	if w.idling.Load() {
+		return checkpoint.RoleIdle
+	}
+	return checkpoint.RoleStandby
+}
+
+// beat says that this process runs. That it cannot is no harm, and told by what else fails.
+func (w *Worker) beat(ctx context.Context) {
+	limited, cancel := task.WithTimeout(ctx, min(w.Config.State.Lease, idleAnswer))
+	defer cancel()
+	w.shown.Store(true)
+	if err := w.ledger.ShowProcess(limited, w.role()); err != nil {
+		w.Log.Debug("failed to show this process in the ledger", admin.KeyError, err.Error())
+	}
+}
+
+// leave takes that back, though the process is asked to end.
+func (w *Worker) leave(ctx context.Context) {
+	if !w.shown.Load() {
+		return
+	}
+	limited, cancel := task.WithTimeout(context.WithoutCancel(ctx), w.Config.State.Lease)
+	defer cancel()
+	if err := w.ledger.RemoveProcess(limited); err != nil {
+		w.Log.Debug("failed to take this process out of the ledger", admin.KeyError, err.Error())
+	}
+}
