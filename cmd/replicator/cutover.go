@@ -261,8 +261,8 @@ func newFinalize(p *program) *cobra.Command {
 It removes the column families _cdc and _cdc_gone, those of the fence, and the view of the config,
 once the watch for late writers is over. The application's own families stay.
 
-The cutover's record stays in the state table, so that replicator run always refuses. Nothing is
-removed while a worker runs.`,
+The cutover's record stays in the state table, so that replicator run never writes again: it stays
+up idle. Nothing is removed while a worker runs that is not idle.`,
 		Example: `  replicator finalize --dry-run
   replicator finalize --yes
   replicator finalize --keep-view`,

@@ -65,6 +65,12 @@ func TestReady(t *testing.T) {
 		{"a stream that nobody lists", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-pollWithin - 1) }), false},
 		{"tables of patterns cannot be looked for", vary(func(f *Facts) { f.Seeking = now.Add(-seekWithin) }), true},
 		{"tables of patterns cannot be looked for all the time", vary(func(f *Facts) { f.Seeking = now.Add(-seekWithin - 1) }), false},
+		{"idle, and nothing is followed", vary(func(f *Facts) {
+			f.Idle, f.Looked, f.Seeking, f.Tables = true, now.Add(-idleLookWithin), now.Add(-time.Hour), []TableFacts{{Name: "Orders"}}
+		}), true},
+		{"idle from the start", Facts{Started: start, Idle: true, Looked: now}, true},
+		{"idle, and the ledger is away", vary(func(f *Facts) { f.Idle, f.Looked = true, now.Add(-idleLookWithin-1) }), false},
+		{"idle, and asked to end", vary(func(f *Facts) { f.Idle, f.Stopping = true, true }), false},
 		// The process' loop is live's question alone.
 		{"loop stands still", vary(func(f *Facts) { f.Ticked = start }), true},
 	} {

@@ -145,25 +145,19 @@ func (d *demo) beforeLive(ctx context.Context) error {
 // cutOver cuts the table over, and removes replicator's metadata from the target.
 func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 	d.services.dynamo.ClearFaults()
-	for _, w := range d.running() {
-		w.ending() // it ends by itself after the cutover
-	}
 	if err := d.begin(ctx); err != nil {
 		return c, err
 	}
 	d.say("the stream is watched for late writers for %s; then the canaries are removed", missedFor)
+	// It refuses until the watch is over and every worker is idle.
+	if err := d.insist(ctx, "finalize", "--dry-run"); err != nil {
+		return c, err
+	}
+	if err := d.healthy(); err != nil {
+		return c, err
+	}
 	for _, w := range d.running() {
-		select {
-		case <-w.exited:
-		case <-time.After(cutoverLimit):
-			return c, fmt.Errorf("worker %s has not stopped %s after the switch", w.name, cutoverLimit)
-		case <-ctx.Done():
-			return c, context.Cause(ctx)
-		}
-		if status := w.cmd.ProcessState.ExitCode(); status != diag.ExitNo {
-			return c, fmt.Errorf("worker %s ended with exit status %d; the end of its log:\n%s", w.name, status, tail(w.log, 15))
-		}
-		d.say("worker %s has stopped by itself: the tables are cut over (%s)", w.name, diag.CutOver)
+		d.say("worker %s stays up idle: the tables are cut over", w.name)
 	}
 	// Before finalize, which removes the versions.
 	if c, err = d.compare(ctx); err != nil {
@@ -209,11 +203,11 @@ func (d *demo) leave(ctx context.Context) error {
 		return err
 	}
 	d.say("the evidence stays: %s", filepath.Join(evidence, "index.html"))
-	if err := d.insist(ctx, "finalize", "--dry-run"); err != nil {
+	d.say("replicator finalize --yes")
+	if err := d.operate(ctx, "finalize", "--yes"); err != nil {
 		return err
 	}
-	d.say("replicator finalize --yes")
-	return d.operate(ctx, "finalize", "--yes")
+	return d.stopAll()
 }
 
 // insist repeats a command, without its output, until it succeeds.

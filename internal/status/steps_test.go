@@ -75,6 +75,11 @@ func TestStandbysAreShown(t *testing.T) {
 	}
 	owned := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w1", ReadAt: ago(time.Second), CaughtUp: true}
 	owned.WrittenAt = ago(time.Second)
+	idle := func(worker string, before time.Duration) checkpoint.Process {
+		p := beat(worker, before)
+		p.Role = checkpoint.RoleIdle
+		return p
+	}
 	loads := checkpoint.Part{Source: "Orders", Owner: "w3", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}
 	for _, c := range []struct {
 		name      string
@@ -90,6 +95,8 @@ func TestStandbysAreShown(t *testing.T) {
 		{"another waits", []checkpoint.Shard{owned}, nil, []checkpoint.Process{beat("w2", time.Second)}, "2 workers (1 standby), 1 lease", 1},
 		{"nobody holds anything", nil, nil, []checkpoint.Process{beat("w1", time.Second), beat("w2", 3*stateLease)}, "2 workers (2 standby), 0 leases", 2},
 		{"it is gone", []checkpoint.Shard{owned}, nil, []checkpoint.Process{beat("w2", 3*stateLease+1)}, "1 worker, 1 lease", 0},
+		{"idle workers wait for no lease", nil, nil, []checkpoint.Process{idle("w1", time.Second), idle("w2", 3*stateLease)}, "2 workers (2 idle), 0 leases", 0},
+		{"one still waits", nil, nil, []checkpoint.Process{idle("w1", time.Second), beat("w2", time.Second)}, "2 workers (1 idle, 1 standby), 0 leases", 1},
 		{"it loads", []checkpoint.Shard{owned}, []checkpoint.Part{loads}, []checkpoint.Process{beat("w3", time.Second)}, "2 workers, 1 lease", 0},
 	} {
 		l := &Input{Cfg: testConfig(), Begun: true, Tables: []config.Table{{From: "Orders", To: "orders"}}, Processes: c.processes,
@@ -105,5 +112,39 @@ func TestStandbysAreShown(t *testing.T) {
 		if m.Beats("w1") != (len(c.shards) > 0) || m.Beats("w2") {
 			t.Errorf("%s: w1 holds something: %t", c.name, m.Beats("w1"))
 		}
+	}
+}
+
+// Whoever answers and does not idle may still write: it is named with its version, however it shows
+// itself. An idle worker does not write, even if a lease of it is left.
+func TestWorkingWorkers(t *testing.T) {
+	about := func(version string, before time.Duration) checkpoint.Heartbeat {
+		return checkpoint.Heartbeat{WrittenAt: ago(before), Holder: checkpoint.About{Version: version}}
+	}
+	shard := func(owner string, h checkpoint.Heartbeat) checkpoint.Shard {
+		return checkpoint.Shard{ID: owner, Label: "L", State: checkpoint.Reading, Owner: owner, Heartbeat: h}
+	}
+	l := &Input{Cfg: testConfig(), Begun: true, Tables: []config.Table{{From: "Orders", To: "orders"}},
+		Processes: []checkpoint.Process{
+			{Worker: "idle", Role: checkpoint.RoleIdle, Heartbeat: about("2", 0)},
+			{Worker: "idle with a lease", Role: checkpoint.RoleIdle, Heartbeat: about("2", 0)},
+			{Worker: "gone", Heartbeat: about("1", 3*stateLease+1)},
+			{Worker: "idle before", Role: checkpoint.RoleIdle, Heartbeat: about("2", 3*stateLease+1)},
+			{Worker: "old standby", Heartbeat: about("1", stateLease)}},
+		Inputs: []TableInput{{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{
+			shard("idle with a lease", about("2", time.Hour)), shard("reads", about("2", 0)), shard("silent", about("2", time.Hour)), shard("idle before", about("2", 0))}}}}
+	l.Cutover = checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone}
+	m := l.Judge(nothingSet, "", noon)
+	if got := strings.Join(m.Working(), ", "); got != "idle before (version 2), old standby (version 1), reads (version 2)" {
+		t.Errorf("%s", got)
+	}
+	for _, c := range Columns {
+		if v := c.Metric(&m.Tables[0]); v != nil {
+			t.Errorf("metric %s of a table that was left is %v", c.Gauge.Name, *v)
+		}
+	}
+	var text strings.Builder
+	if err := m.Render(&text, true); err != nil || strings.Count(text.String(), "(idle)") != 2 || strings.Count(text.String(), "(silent)") != 1 {
+		t.Errorf("%v\n%s", err, &text)
 	}
 }

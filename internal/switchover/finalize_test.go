@@ -1,0 +1,49 @@
+package switchover
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// Idle processes are no reason to refuse a finalize, which changes nothing for them. All others are
+// named, until they idle or are gone: those of a version that does not know idle, too.
+func TestFinalizeBesideProcesses(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.stands(checkpoint.CutoverDone)
+		s.StopWorker()
+		s.Sleep(5 * time.Minute)
+		var refusal *diag.Error
+		refused := func(when, cause string) {
+			t.Helper()
+			refusal = nil
+			s.stdout.Reset()
+			err := s.operator().Finalize(s.Ctx, Finalizing{DryRun: true})
+			if errors.As(err, &refusal); (refusal != nil) != (cause != "") || refusal != nil && (refusal.Code != diag.FinalizeRefused || !strings.Contains(refusal.Cause, cause)) {
+				t.Errorf("%s: %v, want %q", when, err, cause)
+			}
+		}
+		idle, old, late := s.Open("idle"), s.Open("old"), s.Open("late")
+		s.Must(idle.ShowProcess(s.Ctx, checkpoint.RoleIdle))
+		refused("an idle process", "")
+		s.Must(late.ShowProcess(s.Ctx, checkpoint.RoleStandby))
+		s.Must(old.ShowProcess(s.Ctx, checkpoint.RoleStandby))
+		refused("two others", "not idle: late, old.")
+		s.Must(late.ShowProcess(s.Ctx, checkpoint.RoleIdle))
+		refused("one idles", "not idle: old.")
+		s.Must(old.RemoveProcess(s.Ctx))
+		refused("the other is gone", "")
+		s.Must(old.ShowProcess(s.Ctx, checkpoint.RoleStandby))
+		s.Sleep(3*s.Config.State.Lease + time.Second)
+		refused("it was killed", "")
+		s.Must(idle.ShowProcess(s.Ctx, checkpoint.RoleIdle))
+		if _, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return o.Finalize(ctx, Finalizing{Yes: true}) }); code != "" || !s.Cutover().Step.Switched() {
+			t.Errorf("%q: %+v", code, s.Cutover())
+		}
+	})
+}

@@ -1,0 +1,347 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// cutTo writes the step of a cutover into the ledger.
+func cutTo(t *testing.T, ctx context.Context, l *checkpoint.Ledger, step checkpoint.CutoverStep) {
+	t.Helper()
+	if _, err := l.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { c.Attempt, c.Step, c.SwitchedAt = 1, step, noon; return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+// rest is a process in virtual time that idles, or follows tables, with a ledger in memory.
+type rest struct {
+	*testing.T
+	*Worker
+	ctx   context.Context
+	store *checkpointtest.Memory
+	o     *observer
+	look  *checkpoint.Ledger // of who looks on
+	reads int                // of the cutover
+}
+
+func playRest(t *testing.T, lease time.Duration, script func(r *rest)) {
+	t.Helper()
+	err := virtual.NewWorld(1, noon, false).Run(100*time.Hour, func(ctx context.Context) {
+		r := &rest{T: t, ctx: ctx, store: &checkpointtest.Memory{}}
+		cfg := testConfig()
+		cfg.State.Lease = lease
+		open := func(worker string) *checkpoint.Ledger {
+			l, err := checkpoint.Open(ctx, r.store, cfg.Name, checkpoint.Options{Worker: worker, ID: "l", Lease: lease})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		r.look = open("looker")
+		r.Worker = &Worker{id: "w", ledger: open("w"), Options: Options{Config: cfg, Log: silentObserver().log}}
+		r.o = newObserver(task.Clock(ctx), "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(task.Clock(ctx), "Orders"), r.Worker.Log, backfill.NewRenderer(nil, nil), nil)
+		r.store.OnRead = func(_ context.Context, prefix string) error {
+			if strings.HasSuffix(prefix, "/cutover") {
+				r.reads++
+			}
+			return nil
+		}
+		script(r)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// after runs something beside the script.
+func (r *rest) after(d time.Duration, do func()) {
+	task.NewGroup(r.ctx, 0).Go("after", func(ctx context.Context) error {
+		_ = task.Sleep(ctx, d)
+		do()
+		return nil
+	})
+}
+
+// idles idles for so long, and returns how long it did.
+func (r *rest) idles(d time.Duration) (took time.Duration, err error) {
+	ctx, cancel := task.WithTimeout(r.ctx, d)
+	defer cancel()
+	began := task.Mono(ctx)
+	err = r.idle(ctx, r.o)
+	return task.Mono(r.ctx) - began, err
+}
+
+func (r *rest) ready() bool { return admin.Ready(r.o.health.Facts(), task.Now(r.ctx)).OK() }
+
+// seen is the row of the process.
+func (r *rest) seen() (p checkpoint.Process, fresh bool) {
+	r.Helper()
+	all, err := r.look.Processes(r.ctx)
+	if err != nil || len(all) > 1 {
+		r.Fatal(err, all)
+	}
+	if len(all) == 0 {
+		return p, false
+	}
+	return all[0], task.Now(r.ctx).Sub(all[0].WrittenAt) <= r.Config.State.Lease
+}
+
+// An idle process is ready and shows itself once a lease with its role. It reads the ledger every 30 s,
+// whatever its lease is, and ends as whoever asked it to end expects.
+func TestAnIdleProcess(t *testing.T) {
+	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverWatching, checkpoint.CutoverDone} {
+		for _, lease := range []time.Duration{5 * time.Second, 15 * time.Second, 5 * time.Minute} {
+			playRest(t, lease, func(r *rest) {
+				cutTo(t, r.ctx, r.look, step)
+				r.reads = 0
+				for i := range 12 {
+					r.after(time.Second+time.Duration(i)*5*time.Minute, func() {
+						if p, fresh := r.seen(); !fresh || p.Role != checkpoint.RoleIdle || !r.ready() {
+							t.Errorf("%s, lease %s: %+v, ready %t", step, lease, p, r.ready())
+						}
+					})
+				}
+				took, err := r.idles(time.Hour)
+				if err != nil || took != time.Hour || r.reads < 120 || r.reads > 122 {
+					t.Errorf("%s, lease %s: ended after %s with %v, %d reads", step, lease, took, err, r.reads)
+				}
+				r.leave(r.ctx)
+				if p, _ := r.seen(); p.Worker != "" {
+					t.Errorf("%s: it has left %+v", step, p)
+				}
+			})
+		}
+	}
+}
+
+// What is no longer cut over is followed again, by a process that begins anew. After a finalize
+// nothing changes.
+func TestAnIdleProcessObeysTheLedger(t *testing.T) {
+	for step, resumes := range map[checkpoint.CutoverStep]bool{checkpoint.CutoverCancelled: true, checkpoint.CutoverRequested: true, checkpoint.CutoverDone: false} {
+		playRest(t, 15*time.Second, func(r *rest) {
+			cutTo(t, r.ctx, r.look, checkpoint.CutoverWatching)
+			r.after(time.Hour, func() {
+				cutTo(t, r.ctx, r.look, step)
+				if step == checkpoint.CutoverDone {
+					_, err := r.look.UpdateCutover(r.ctx, func(c *checkpoint.Cutover) error { return c.Finalized(noon) })
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			took, err := r.idles(2 * time.Hour)
+			if errors.Is(err, errResumed) != resumes || resumes && took > time.Hour+idleEvery || !resumes && (err != nil || took != 2*time.Hour) {
+				t.Errorf("%s: after %s %v", step, took, err)
+			}
+		})
+	}
+}
+
+// While the ledger cannot be read the process stays up, alive and not ready; it is told once. It may
+// fail to answer, refuse, or never answer. A process that was away for a day goes on as well.
+func TestAnIdleProcessOutlivesTheLedger(t *testing.T) {
+	for name, fail := range map[string]func(ctx context.Context) error{
+		"away":    func(context.Context) error { return status.Error(codes.Unavailable, "away") },
+		"denied":  func(context.Context) error { return status.Error(codes.PermissionDenied, "denied") },
+		"silent":  func(ctx context.Context) error { return task.Sleep(ctx, time.Hour) },
+		"for now": func(context.Context) error { return nil },
+	} {
+		playRest(t, 15*time.Second, func(r *rest) {
+			cutTo(t, r.ctx, r.look, checkpoint.CutoverDone)
+			from, to := 10*time.Minute, 34*time.Hour
+			began := task.Mono(r.ctx)
+			r.store.OnRead = func(ctx context.Context, _ string) error {
+				if at := task.Mono(r.ctx) - began; at < from || at >= to {
+					return nil
+				}
+				return fail(ctx)
+			}
+			for at, ready := range map[time.Duration]bool{5 * time.Minute: true, 10*time.Minute + idleLate: name == "for now", 33 * time.Hour: name == "for now", 34*time.Hour + time.Minute: true} {
+				r.after(at+time.Second, func() {
+					f := r.o.health.Facts()
+					if r.ready() != ready || task.Now(r.ctx).Sub(f.Ticked) > time.Minute {
+						t.Errorf("%s: %s after the start: ready %t, last turn %s ago", name, at, r.ready(), task.Now(r.ctx).Sub(f.Ticked))
+					}
+				})
+			}
+			if took, err := r.idles(35 * time.Hour); err != nil || took != 35*time.Hour {
+				t.Errorf("%s: ended after %s with %v", name, took, err)
+			}
+		})
+	}
+}
+
+// idleLate is when an idle process that sees no ledger is surely not ready any more.
+const idleLate = 3 * time.Minute
+
+// What follows the tables is stopped once the application has left the source, and not before: by no
+// step of a cutover, and by no trouble with the ledger.
+func TestWhatFollowsTablesIsStoppedOnceTheyAreLeft(t *testing.T) {
+	for _, step := range []checkpoint.CutoverStep{"", checkpoint.CutoverRequested, checkpoint.CutoverFreeze, checkpoint.CutoverSwitching, checkpoint.CutoverCancelled, checkpoint.CutoverWatching, checkpoint.CutoverDone} {
+		playRest(t, 15*time.Second, func(r *rest) {
+			left := step.Switched()
+			r.after(time.Hour, func() {
+				if step != "" {
+					cutTo(t, r.ctx, r.look, step)
+				}
+				r.store.OnRead = func(context.Context, string) error {
+					if task.Now(r.ctx).Sub(noon) < 2*time.Hour {
+						return status.Error(codes.Unavailable, "away")
+					}
+					return nil
+				}
+			})
+			ctx, cancel := task.WithTimeout(r.ctx, 3*time.Hour)
+			defer cancel()
+			err := untilLeft(ctx, r.ledger, func(ctx context.Context) error {
+				for task.Sleep(ctx, time.Minute) == nil {
+				}
+				return context.Cause(ctx)
+			})
+			took := task.Now(r.ctx).Sub(noon)
+			if errors.Is(err, checkpoint.ErrCutOver) != left || left && (took < 2*time.Hour || took > 2*time.Hour+2*leftEvery) || !left && took != 3*time.Hour {
+				t.Errorf("%q: after %s %v", step, took, err)
+			}
+		})
+	}
+	playRest(t, 15*time.Second, func(r *rest) { // it ends as what follows the tables ends
+		want := errors.New("the end")
+		if err := untilLeft(r.ctx, r.ledger, func(context.Context) error { return want }); !errors.Is(err, want) || r.reads > 0 {
+			t.Errorf("%v, %d reads", err, r.reads)
+		}
+	})
+}
+
+// A process whose tables are cut over while it follows them asks the ledger alone from then on. The row
+// that others wrote tells it, whatever it missed.
+func TestAProcessWhoseTablesAreCutOverAsksTheLedgerAlone(t *testing.T) {
+	world := virtual.NewWorld(1, noon, false)
+	asked := &counter{Handler: dynamodbtest.New(dynamodbtest.Options{Seed: 1, Clock: world.Now})}
+	w, _ := connectedTo(t, asked, grpc.ChainUnaryInterceptor(asked.unary), grpc.StreamInterceptor(asked.stream))
+	err := world.Run(time.Hour, func(ctx context.Context) {
+		ledger, err := w.openLedger(ctx)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		w.ledger = ledger
+		worked := errors.New("it works on")
+		g := task.NewGroup(ctx, 0)
+		g.Go("work", func(context.Context) error {
+			worked = w.work(ctx, ledger, sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name), silentObserver())
+			return nil
+		})
+		_ = task.Sleep(ctx, 3*time.Minute)
+		if asked.take()["GetRecords"] == 0 {
+			t.Error("nothing is read before the cutover")
+		}
+		if _, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+			s.Halt.Attempt, s.Halt.On, s.Halt.Done = 1, true, true
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		cutTo(t, ctx, ledger, checkpoint.CutoverWatching)
+		_ = task.Sleep(ctx, time.Minute)
+		asked.take()
+		_ = task.Sleep(ctx, 15*time.Minute)
+		for name, n := range asked.take() {
+			if !strings.HasPrefix(name, "ledger ") {
+				t.Errorf("%s is called %d times", name, n)
+			}
+		}
+		cutTo(t, ctx, ledger, checkpoint.CutoverCancelled)
+		if _ = g.Wait(); !errors.Is(worked, errResumed) {
+			t.Errorf("%v", worked)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process that begins when its tables are cut over asks DynamoDB nothing, whatever its configuration is
+// by now. One that is to end by itself is refused.
+func TestAProcessBeginsIdle(t *testing.T) {
+	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverWatching, checkpoint.CutoverDone} {
+		refused := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Errorf("%s: DynamoDB is asked", step) })
+		server := dynamodbtest.New(dynamodbtest.Options{Seed: 1})
+		asked := &counter{Handler: server}
+		w, _ := connectedTo(t, asked)
+		cutTo(t, t.Context(), begin(t, w), step)
+		asked.Handler = refused
+		for name, change := range map[string]func(w *Worker){
+			"run": func(*Worker) {}, "relay": func(w *Worker) { w.Publish = true }, "run --from pubsub": func(w *Worker) { w.FromTopic = true },
+			"another mapping": func(w *Worker) {
+				cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders, to: other }, { from: Parts }]\n"), nothingSet)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Config = cfg
+			},
+			"no region": func(*Worker) { t.Setenv("AWS_REGION", "") },
+		} {
+			anew := &Worker{id: "anew", Options: w.Options}
+			change(anew)
+			if err := anew.connect(t.Context(), false); err != nil || !anew.found.Left || len(anew.found.Tables) > 0 || anew.found.Cluster != "c1" {
+				t.Errorf("%s, %s: %v, %+v", step, name, err, anew.found)
+			}
+			if name == "no region" {
+				if anew.source != nil {
+					t.Errorf("%s, %s: %+v", step, name, anew.source)
+				}
+				t.Setenv("AWS_REGION", "us-east-1")
+			}
+			_ = anew.close()
+		}
+		once := &Worker{id: "once", Options: w.Options}
+		once.Once = true
+		var refusal *diag.Error
+		if err := once.connect(t.Context(), false); !errors.As(err, &refusal) || refusal.Code != diag.CutOver || diag.ExitCode(err) != diag.ExitNo {
+			t.Errorf("%s, once: %v", step, err)
+		}
+	}
+}
+
+// A process that begins before the cutover is asked of its source as ever.
+func TestAProcessBegins(t *testing.T) {
+	w, _ := connected(t)
+	for _, step := range []checkpoint.CutoverStep{"", checkpoint.CutoverRequested, checkpoint.CutoverSwitching, checkpoint.CutoverCancelled} {
+		if step != "" {
+			cutTo(t, t.Context(), begin(t, w), step)
+		}
+		anew := &Worker{id: "anew", Options: w.Options}
+		if err := anew.connect(t.Context(), false); err != nil || anew.found.Left || len(anew.found.Tables) != 1 {
+			t.Errorf("%q: %v, %+v", step, err, anew.found)
+		}
+		_ = anew.close()
+	}
+	t.Setenv("AWS_REGION", "")
+	var refusal *diag.Error
+	if err := (&Worker{Options: w.Options}).connect(t.Context(), false); !errors.As(err, &refusal) || refusal.Code != diag.NoRegion {
+		t.Errorf("%v", err)
+	}
+	if c, err := preflight.LeftSource(t.Context(), &checkpointtest.Memory{}, w.Config); c != nil || err != nil {
+		t.Errorf("without a ledger: %v, %v", c, err)
+	}
+}
