@@ -192,20 +192,19 @@ func (w *world) startCutover(ctx context.Context) (out string, status int, err e
 	return out, status, err
 }
 
-// over sees to the end: the workers end by themselves, what is ours goes, and nobody comes back.
+// over sees to the end: the workers idle, also one that began anew in place of one that was killed, and one of them watches.
+// What is ours goes beside them, and nobody comes back.
 func (w *world) over(ctx context.Context) error {
-	for _, n := range w.workers {
-		select {
-		case <-n.doom().exited:
-		case <-time.After(cutoverLimit):
-			return fmt.Errorf("worker %s has not ended by itself %s after the switch", n.name, cutoverLimit)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		w.note("%s ended", n.name)
-		if p := n.current(); p.cmd.ProcessState.ExitCode() != diag.ExitNo || !strings.Contains(tail(p.log, 15), diag.CutOver) {
-			return n.ended(p)
-		}
+	w.workers[0].kill()
+	w.note("killed %s during the watch", w.workers[0].name)
+	if err := w.workers[0].start(); err != nil {
+		return err
+	}
+	if err := w.approach(ctx, "finalize", "--dry-run"); err != nil {
+		return err
+	}
+	if err := w.allIdle(ctx); err != nil {
+		return err
 	}
 	// With the canaries gone, and the versions not yet.
 	switch found, err := newOracle(w.source, w.rows).compare(ctx, shop, uncounted); {
@@ -217,14 +216,48 @@ func (w *world) over(ctx context.Context) error {
 	if err := w.approach(ctx, "finalize", "--yes"); err != nil {
 		return err
 	}
+	for _, n := range w.workers[1:] {
+		if err := errors.Join(n.stop(ctx), n.start()); err != nil {
+			return err
+		}
+	}
+	if err := w.allIdle(ctx); err != nil {
+		return err
+	}
 	if err := w.nothingOfOurs(ctx); err != nil {
 		return err
 	}
-	out, status, err := w.operate(ctx, "run", "--listen", "off")
+	out, status, err := w.operate(ctx, "run", "--once", "--listen", "off")
 	if err == nil && (status != diag.ExitNo || !strings.Contains(out, diag.CutOver)) {
-		err = fmt.Errorf("run after finalize: exit status %d\n%s", status, out)
+		err = fmt.Errorf("run --once after finalize: exit status %d\n%s", status, out)
+	}
+	for _, n := range w.workers {
+		err = errors.Join(err, n.stop(ctx))
 	}
 	return err
+}
+
+// allIdle waits until every worker says that it idles, and is ready.
+func (w *world) allIdle(ctx context.Context) error {
+	for _, n := range w.workers {
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
+		for began := time.Now(); ; {
+			text, err := n.get(ctx, "/readyz")
+			if err == nil && strings.Contains(string(text), "idle") {
+				break
+			}
+			if ended := n.unexpected(); ended != nil || time.Since(began) > cutoverLimit {
+				return errors.Join(ended, fmt.Errorf("worker %s is not idle: %s (%v)", n.name, text, err))
+			}
+			if err := wait(ctx, 200*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		w.note("%s idles", n.name)
+	}
+	return nil
 }
 
 // nothingOfOurs looks at the table's families and cells.
