@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -161,7 +160,7 @@ func (d *cutoverRun) play(ctx context.Context) {
 // replace starts processes in the place of those that are gone.
 func (d *cutoverRun) replace() {
 	for i, w := range d.workers {
-		if w.Over && !w.Dead() && w.Err != nil && !errors.Is(w.Err, checkpoint.ErrCutOver) {
+		if w.Over && !w.Dead() && w.Err != nil {
 			d.fail("I10: %s ended by itself: %v", w.Name(), w.Err)
 		}
 		if w.Dead() {
