@@ -217,7 +217,7 @@ func kindOf(expr ast.Expr) string {
 			return "true or false"
 		case "int", "int64", "uint64", "uint32", "uint16", "float64":
 			return "number"
-		case "State", "Loss", "PartState", "Phase", "GapKind", "Start", "BadItem", "Severity", "Capacity", "Percent", "LoadState":
+		case "State", "Loss", "PartState", "Phase", "GapKind", "Start", "BadItem", "Severity", "Capacity", "Percent", "LoadState", "Role":
 			return "text"
 		}
 		return "section"

@@ -41,6 +41,7 @@ type Document struct {
 	Rehearse bool       `json:"rehearsal"`
 	Approved bool       `json:"approved"`
 	Driver   *string    `json:"driver"` // the process that drives it; null: none
+	Idle     int        `json:"idle"`   // workers that stay up without work after the switch
 	Trouble  *string    `json:"trouble"`
 	Reason   *string    `json:"reason"` // why it was cancelled
 	// FrozenSeconds is how long the application was, or has been, without writes; FrozenAtLeast is
@@ -90,6 +91,7 @@ type input struct {
 	tables  []config.Table
 	wayBack []WayBack
 	driver  string
+	idle    int
 	with    string
 }
 
@@ -98,7 +100,7 @@ func judge(in input, now time.Time) *Document {
 	c := in.record
 	d := &Document{
 		Schema: schemaName, Name: in.cfg.Name, At: now.UTC(), Step: "none", StepAt: terminal.Known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
-		Driver: terminal.Known(in.driver), Trouble: terminal.Known(c.Trouble), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
+		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
 		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
@@ -273,6 +275,9 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 	}
 	if d.WatchUntil != nil {
 		fmt.Fprintf(b, "  watching for late writers until %s\n", d.WatchUntil.Format(time.RFC3339))
+	}
+	if d.Idle > 0 {
+		fmt.Fprintf(b, "  idle: %s\n", terminal.Plural(d.Idle, "worker"))
 	}
 	for _, gap := range d.Unwatched {
 		fmt.Fprintf(b, "  not watched from %s to %s: %s\n", gap.From.Format(time.RFC3339), gap.Until.Format(time.RFC3339), gap.Why)

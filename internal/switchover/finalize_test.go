@@ -31,6 +31,9 @@ func TestFinalizeBesideProcesses(t *testing.T) {
 		idle, old, late := s.Open("idle"), s.Open("old"), s.Open("late")
 		s.Must(idle.ShowProcess(s.Ctx, checkpoint.RoleIdle))
 		refused("an idle process", "")
+		if d, _ := s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return o.Show(ctx) }); d.Idle != 1 {
+			t.Errorf("%d workers idle, want 1", d.Idle)
+		}
 		s.Must(late.ShowProcess(s.Ctx, checkpoint.RoleStandby))
 		s.Must(old.ShowProcess(s.Ctx, checkpoint.RoleStandby))
 		refused("two others", "not idle: late, old.")

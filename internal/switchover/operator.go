@@ -93,7 +93,21 @@ func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (
 	if standing.Answers(lease.Heartbeat(), o.Now(ctx), o.Cfg.State.Lease) {
 		in.driver = lease.Owner()
 	}
+	if in.idle, err = o.idle(ctx); err != nil {
+		return nil, explain(ctx, what, err)
+	}
 	return judge(in, o.Now(ctx)), nil
+}
+
+// idle is how many workers answer and stay up without work.
+func (o *Operator) idle(ctx context.Context) (n int, err error) {
+	processes, err := o.Ledger.Processes(ctx)
+	for _, p := range processes {
+		if p.Role == checkpoint.RoleIdle && standing.Answers(p.Heartbeat, o.Now(ctx), o.Cfg.State.Lease) {
+			n++
+		}
+	}
+	return n, err
 }
 
 func (o *Operator) write(d *Document, whole bool) error {

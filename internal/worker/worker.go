@@ -254,6 +254,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	}
 	o := w.observe(task.Clock(ctx))
 	w.ledger = ledger
+	w.idling.Store(w.found.Left)
 	o.health.TargetReached()
 	for _, t := range w.found.Tables {
 		o.health.SourceReached(t.Config.From)
@@ -271,7 +272,6 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		w.announce(listener.Addr())
 		side.Go(func() error { return w.serve(beside, listener, o) })
 	}
-	w.idling.Store(w.found.Left)
 	drive, undriven := context.WithCancel(ctx)
 	driven := task.NewEvent(ctx)
 	side.Go(func() error {
