@@ -181,12 +181,31 @@ func TestReferenceOfMetrics(t *testing.T) {
 	golden(t, "../../docs/metrics.md", text.String())
 }
 
+// TestATableThatWasLeftHasNoGauges: no figure of a table can raise an alarm once it is cut over.
+func TestATableThatWasLeftHasNoGauges(t *testing.T) {
+	m := filled()
+	m.Left()
+	for _, g := range Gauges {
+		m.Gauge(g, "Orders", nil)
+	}
+	kind := ""
+	for line := range strings.Lines(scrape(t, m)) {
+		if of, yes := strings.CutPrefix(line, "# TYPE "); yes {
+			kind = of
+		}
+		if strings.Contains(kind, "gauge") && (strings.Contains(line, "source_table=") || strings.HasPrefix(line, "replicator_discovery_failing")) {
+			t.Errorf("still told: %s", line)
+		}
+	}
+}
+
 const metricsHead = `# Metrics
 
 Metrics of every process at /metrics, besides those of the Go runtime and of the process. Generated from the program by
 "go test ./internal/admin -update". A series appears with its first value; an unknown value is absent, not zero.
 
 No label has a shard or a key, so the number of series stays bounded. The alerts in deploy/monitoring use these names.
+Once the tables are cut over, gauges of tables are absent, so that no alert rests on what nobody reads any more.
 
 | metric | type | labels | what |
 |---|---|---|---|

@@ -142,3 +142,27 @@ func TestAStopBreaksOffNoAcknowledgement(t *testing.T) {
 		}
 	})
 }
+
+// Once the application has left the source the process is stopped, for that reason: it pulls nothing more,
+// and what it holds of a table that is halted is left to the subscription.
+func TestAnApplierEndsOnceItsTablesAreLeft(t *testing.T) {
+	for name, waiting := range map[string]bool{"idle": false, "with a message of a halted table": true} {
+		playScene(t, func(s *scene) {
+			s.change(func(state *checkpoint.TableState) { state.Halt.On, state.Halt.Switched = true, true })
+			if waiting {
+				s.message(1, 7)
+			}
+			ctx, stop := context.WithCancelCause(s.ctx)
+			defer stop(nil)
+			last := time.Duration(0)
+			s.meanwhile = func(after time.Duration) { last = after }
+			s.Pulls = 2
+			s.after(10*time.Second, func() { stop(checkpoint.ErrCutOver) })
+			s.began = task.Mono(s.ctx)
+			err := Run(ctx, s.Options)
+			if !errors.Is(err, checkpoint.ErrCutOver) || s.took() > 40*time.Second || last > 11*time.Second || len(s.told) > 0 || s.writes > 0 {
+				t.Errorf("%s: after %s %v, the last pull after %s, %q, %d writes", name, s.took(), err, last, s.told, s.writes)
+			}
+		})
+	}
+}

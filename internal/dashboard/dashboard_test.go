@@ -152,13 +152,14 @@ func BenchmarkFiftyPages(b *testing.B) {
 // A worker that answers and holds no lease is shown as a standby.
 func TestThePageShowsStandbys(t *testing.T) {
 	m := &status.Document{}
-	if err := json.Unmarshal([]byte(strings.Replace(document, `"workers": [`, `"workers": [{"id": "w-b", "keeps": []}, `, 1)), m); err != nil {
+	if err := json.Unmarshal([]byte(strings.Replace(document, `"workers": [`, `"workers": [{"id": "w-b", "keeps": []}, {"id": "w-c", "keeps": [], "idle": true}, `, 1)), m); err != nil {
 		t.Fatal(err)
 	}
 	b := board()
 	b.Show(m, true, m.At)
 	text, _ := served(b)
-	for _, want := range []string{`id="workers" data-value="2"`, `<th scope="row">w-b</th><td data-label="State"><span class="soft"><span aria-hidden="true">□</span> standby</span>`} {
+	for _, want := range []string{`id="workers" data-value="3"`, `<th scope="row">w-c</th><td data-label="State"><span class="soft"><span aria-hidden="true">□</span> idle</span>`,
+		`<th scope="row">w-b</th><td data-label="State"><span class="soft"><span aria-hidden="true">□</span> standby</span>`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %s", want)
 		}

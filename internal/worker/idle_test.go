@@ -37,6 +37,7 @@ func cutTo(t *testing.T, ctx context.Context, l *checkpoint.Ledger, step checkpo
 type rest struct {
 	*testing.T
 	*Worker
+	world *virtual.World
 	ctx   context.Context
 	store *checkpointtest.Memory
 	o     *observer
@@ -46,8 +47,9 @@ type rest struct {
 
 func playRest(t *testing.T, lease time.Duration, script func(r *rest)) {
 	t.Helper()
-	err := virtual.NewWorld(1, noon, false).Run(100*time.Hour, func(ctx context.Context) {
-		r := &rest{T: t, ctx: ctx, store: &checkpointtest.Memory{}}
+	world := virtual.NewWorld(1, noon, false)
+	err := world.Run(100*time.Hour, func(ctx context.Context) {
+		r := &rest{T: t, world: world, ctx: ctx, store: &checkpointtest.Memory{}}
 		cfg := testConfig()
 		cfg.State.Lease = lease
 		open := func(worker string) *checkpoint.Ledger {
@@ -157,8 +159,8 @@ func TestAnIdleProcessObeysTheLedger(t *testing.T) {
 	}
 }
 
-// While the ledger cannot be read the process stays up, alive and not ready; it is told once. It may
-// fail to answer, refuse, or never answer. A process that was away for a day goes on as well.
+// While the ledger cannot be read the process stays up, alive and not ready. The ledger may fail to
+// answer, refuse, or never answer.
 func TestAnIdleProcessOutlivesTheLedger(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context) error{
 		"away":    func(context.Context) error { return status.Error(codes.Unavailable, "away") },
@@ -229,6 +231,50 @@ func TestWhatFollowsTablesIsStoppedOnceTheyAreLeft(t *testing.T) {
 		if err := untilLeft(r.ctx, r.ledger, func(context.Context) error { return want }); !errors.Is(err, want) || r.reads > 0 {
 			t.Errorf("%v, %d reads", err, r.reads)
 		}
+	})
+}
+
+// A process that slept for more than a day stops at once what follows the tables, and idles. One that
+// slept while it idled shows itself again, though others have forgotten it.
+func TestAProcessThatSleptIdles(t *testing.T) {
+	playRest(t, 15*time.Second, func(r *rest) {
+		p := r.world.NewProcess("sleeper")
+		var stopped time.Duration
+		p.Go("work", func() {
+			ctx := p.Context()
+			err := untilLeft(ctx, r.ledger, func(ctx context.Context) error {
+				for task.Sleep(ctx, time.Second) == nil {
+				}
+				return context.Cause(ctx)
+			})
+			if stopped = r.world.Elapsed(); !errors.Is(err, checkpoint.ErrCutOver) {
+				t.Errorf("%v", err)
+			}
+			_ = r.idle(ctx, r.o)
+		})
+		const night = 25 * time.Hour
+		_ = task.Sleep(r.ctx, time.Minute)
+		p.Pause(night)
+		_ = task.Sleep(r.ctx, time.Hour)
+		cutTo(t, r.ctx, r.look, checkpoint.CutoverWatching)
+		cutTo(t, r.ctx, r.look, checkpoint.CutoverDone)
+		_ = task.Sleep(r.ctx, night-time.Hour+2*leftEvery)
+		if seen, fresh := r.seen(); stopped < time.Minute+night || stopped > time.Minute+night+leftEvery || !fresh || seen.Role != checkpoint.RoleIdle {
+			t.Errorf("stopped after %s, shown is %+v", stopped, seen)
+		}
+		p.Pause(night)
+		_ = task.Sleep(r.ctx, night-time.Minute)
+		if err := errors.Join(r.look.ShowProcess(r.ctx, checkpoint.RoleIdle), r.look.RemoveProcess(r.ctx)); err != nil {
+			t.Error(err)
+		}
+		if seen, _ := r.seen(); seen.Worker != "" {
+			t.Errorf("after a day %+v is not forgotten", seen)
+		}
+		_ = task.Sleep(r.ctx, 2*time.Minute)
+		if seen, fresh := r.seen(); !fresh || seen.Role != checkpoint.RoleIdle || !r.ready() {
+			t.Errorf("it woke, and %+v is shown", seen)
+		}
+		p.Kill()
 	})
 }
 
