@@ -20,7 +20,7 @@ const endOfCutover = 30 * time.Second
 // to end: the tables go on. Retry is told of what the services refuse, or leave without an answer.
 func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry func(step string, err error)) error {
 	if w.source == nil {
-		w.Log.Warn("this process cannot watch for late writers: it has no way to DynamoDB")
+		w.Log.Warn("this process cannot drive a cutover or watch for late writers: DynamoDB is not configured")
 		return nil
 	}
 	var hooks cutover.Hooks
