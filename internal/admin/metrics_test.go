@@ -205,7 +205,7 @@ Metrics of every process at /metrics, besides those of the Go runtime and of the
 "go test ./internal/admin -update". A series appears with its first value; an unknown value is absent, not zero.
 
 No label has a shard or a key, so the number of series stays bounded. The alerts in deploy/monitoring use these names.
-Once the tables are cut over, gauges of tables are absent, so that no alert rests on what nobody reads any more.
+Once the tables are cut over, gauges of tables are absent, so no alert fires for them.
 
 | metric | type | labels | what |
 |---|---|---|---|
