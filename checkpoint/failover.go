@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Activity describes the processes that write a ledger, according to one read of all its rows.
@@ -76,4 +77,27 @@ func (l *Ledger) Move(ctx context.Context, from, to string) error {
 		}
 	}
 	return ErrConflict
+}
+
+// Settle ends the attempt under way in a ledger that lost its cluster. An operator says whether the
+// application has switched, which the ledger cannot know. Steps may be missing in what was copied,
+// so that whatever came after the last known step counts as later than the freeze, and a freeze that
+// is not known may have happened.
+func (c *Cutover) Settle(switched bool, reason string, now time.Time) error {
+	if !c.Step.Cancellable() && c.Step != CutoverSwitching {
+		return c.refuse("settle", "see replicator cutover check")
+	}
+	if c.FreezeBegunAt.IsZero() {
+		c.FreezeBegunAt = c.StepAt
+	}
+	if !switched {
+		c.unswitched(reason, now)
+		return nil
+	}
+	if c.FrozenAt.IsZero() {
+		c.FrozenAt = c.StepAt
+	}
+	c.SwitchedAt = now.UTC()
+	c.enter(CutoverWatching, now, "switched, according to an operator: "+reason)
+	return nil
 }

@@ -28,10 +28,14 @@ overwrite newer rows.
 
 A planned move needs no load. Stop every worker, route the app profile to the other cluster, then
 run this with --workers-stopped-first. It is refused unless the ledger confirms the stop. To move
-back, do the same.`,
+back, do the same.
+
+A running cutover is cancelled, or after the switch continues in the new cluster. If the ledger cannot
+know whether the application has switched, say so with --switched.`,
 		Example: `  replicator failover --dry-run
   replicator failover --yes
-  replicator failover --workers-stopped-first --yes`,
+  replicator failover --workers-stopped-first --yes
+  replicator failover --switched no --yes`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := p.within(c.Context())
@@ -47,6 +51,7 @@ back, do the same.`,
 	}
 	c.Flags().SortFlags = false
 	c.Flags().BoolVar(&o.StoppedFirst, "workers-stopped-first", false, "every worker had stopped before the app profile was routed elsewhere")
+	c.Flags().StringVar(&o.Switched, "switched", "", "whether a cutover has switched the application: yes or no")
 	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "how long nothing may write the ledger (default state.lease plus 80s)")
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "show whether tables need a load; change nothing")
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask")

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -26,8 +29,10 @@ type Failover struct {
 	// time in which a worker notices a change of cluster.
 	StillFor     time.Duration
 	StoppedFirst bool
-	DryRun       bool
-	Yes          bool
+	// Switched is "yes" or "no": whether a cutover has switched the application; "": not said.
+	Switched string
+	DryRun   bool
+	Yes      bool
 	// Confirm asks a question that only "yes" affirms; nil: there is no terminal.
 	Confirm func(ctx context.Context, question string) error
 	Ends    desk.Ends
@@ -38,16 +43,24 @@ type FailedOver struct {
 	Schema  string `json:"schema"`
 	From    string `json:"from"` // the ledger's cluster before
 	To      string `json:"to"`   // the cluster to which the app profile routes
-	Outcome string `json:"outcome" doc:"nothing: both use the same cluster; positions: every table resumes from its checkpoints; loads: every table is loaded again"`
+	Outcome string `json:"outcome" doc:"nothing: both use the same cluster; positions: every table resumes from its checkpoints; loads: every table is loaded again; cut_over: the application has switched, and nothing is loaded"`
 	DryRun  bool   `json:"dry_run"`
 	// Loads are the source tables that are loaded again.
 	Loads []string `json:"loads"`
+	// Cutover is the step at which a cutover continues here, or with which it ended; null: none was
+	// running.
+	Cutover *string `json:"cutover"`
+	// FormerDeleted: the former cluster was deleted, so that rows it took last may be missing here.
+	FormerDeleted bool `json:"former_deleted"`
 }
 
 // Run fails over.
 func (o *Failover) Run(ctx context.Context) error {
 	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
 		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or remove the flag", lease))
+	}
+	if !slices.Contains([]failover.Answer{failover.NotAsked, failover.Yes, failover.No}, failover.Answer(o.Switched)) {
+		return diag.BadUsage("--switched is "+o.Switched, "give yes or no")
 	}
 	if !o.Yes && !o.DryRun && o.Confirm == nil {
 		return diag.BadUsage("replicator failover needs confirmation, but there is no terminal", "add --yes")
@@ -62,7 +75,7 @@ func (o *Failover) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	plan := failover.Plan{State: o.Cfg.State.Table, Still: o.StillFor, StoppedFirst: o.StoppedFirst, Rehearsal: o.DryRun,
+	plan := failover.Plan{State: o.Cfg.State.Table, Still: o.StillFor, StoppedFirst: o.StoppedFirst, Switched: failover.Answer(o.Switched), Rehearsal: o.DryRun,
 		Tell: func(line string) { _, _ = fmt.Fprintln(o.Stderr, line) }}
 	if plan.Still == 0 {
 		plan.Still = o.Cfg.State.Lease + pipeline.NoticeTime
@@ -92,7 +105,8 @@ func (o *Failover) explain(ctx context.Context, err error) error {
 }
 
 func (o *Failover) write(r failover.Result) error {
-	d := FailedOver{Schema: "replicator.failover/v1", From: r.From, To: r.To, Outcome: string(r.Outcome), DryRun: o.DryRun, Loads: r.Loads}
+	d := FailedOver{Schema: "replicator.failover/v1", From: r.From, To: r.To, Outcome: string(r.Outcome), DryRun: o.DryRun, Loads: r.Loads,
+		Cutover: terminal.Known(string(r.Cutover)), FormerDeleted: r.Gone}
 	if d.Loads == nil {
 		d.Loads = []string{}
 	}
@@ -107,23 +121,56 @@ func (d FailedOver) render(w io.Writer, with string) error {
 		_, err := fmt.Fprintf(w, "nothing to do: the ledger and the app profile use cluster %s\n", d.To)
 		return err
 	}
-	will := "the migration uses cluster"
+	will, cancelled := "uses", "is"
 	if d.DryRun {
-		will = "the migration would use cluster"
+		will, cancelled = "would use", "would be"
 	}
-	text := fmt.Sprintf("%s %s instead of %s; ", will, d.To, d.From)
-	if d.Outcome == string(failover.Positions) {
-		text += "every table resumes from its checkpoints"
-	} else {
-		text += terminal.Plural(len(d.Loads), "table") + " must be loaded again"
+	lines := []string{fmt.Sprintf("the migration %s cluster %s instead of %s; %s", will, d.To, d.From, d.tables())}
+	switch d.step() {
+	case checkpoint.CutoverCancelling:
+		lines = append(lines, "the cutover "+cancelled+" cancelled; the application stays frozen until a worker has called hook unfreeze_writes")
+	case checkpoint.CutoverCancelled:
+		lines = append(lines, "the cutover "+cancelled+" cancelled")
 	}
-	if _, err := fmt.Fprintln(w, text); err != nil || d.DryRun {
-		return err
+	if d.FormerDeleted && d.Outcome == string(failover.CutOver) {
+		lines = append(lines, "cluster "+d.From+" was deleted: rows that it took last may be missing, and replicator loads nothing after the switch")
 	}
-	next := "start the workers: replicator run" + with
-	if d.Outcome == string(failover.Loads) {
-		next += "; then: replicator backfill start --repair-gap" + with
+	if next := d.next(with); next != "" && !d.DryRun {
+		lines = append(lines, next)
 	}
-	_, err := fmt.Fprintln(w, next)
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
+}
+
+// step is that of the cutover; "" if none was running.
+func (d FailedOver) step() checkpoint.CutoverStep {
+	if d.Cutover == nil {
+		return ""
+	}
+	return checkpoint.CutoverStep(*d.Cutover)
+}
+
+// tables says what becomes of the tables.
+func (d FailedOver) tables() string {
+	switch failover.Outcome(d.Outcome) {
+	case failover.Positions:
+		return "every table resumes from its checkpoints"
+	case failover.CutOver:
+		return "the application has switched, so nothing is loaded"
+	}
+	return terminal.Plural(len(d.Loads), "table") + " must be loaded again"
+}
+
+// next is the command that follows; "" if none does.
+func (d FailedOver) next(with string) string {
+	start := "start the workers: replicator run" + with
+	switch {
+	case d.Outcome == string(failover.Loads):
+		return start + "; then: replicator backfill start --repair-gap" + with
+	case d.step() == checkpoint.CutoverDone:
+		return ""
+	case d.Outcome == string(failover.CutOver):
+		return start + ", which watches for late writers"
+	}
+	return start
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -304,6 +305,7 @@ func TestAFailoverIsRefused(t *testing.T) {
 			text   string
 		}{
 			"nobody is asked":  {func(o *Failover) { o.Confirm = nil }, diag.Usage, "there is no terminal"},
+			"no answer":        {func(o *Failover) { o.Switched = "maybe" }, diag.Usage, "--switched is maybe"},
 			"short":            {func(o *Failover) { o.StillFor = s.cfg.State.Lease - time.Second }, diag.Usage, "--still-for is 14s"},
 			"the cluster left": {func(o *Failover) { s.exists, o.Yes, o.StoppedFirst = false, true, true }, diag.FailoverRefused, "cluster c1 was deleted"},
 		} {
@@ -325,6 +327,85 @@ func TestAFailoverIsRefused(t *testing.T) {
 		var told *diag.Error
 		if !errors.As(err, &told) || told.Code != diag.FailoverRefused || !strings.Contains(told.Cause, "the ledger is still written") || told.Fix == "" || len(asked) != 0 {
 			t.Errorf("%v, asked %q", err, asked)
+		}
+	})
+}
+
+// What becomes of a cutover is said, with what nothing makes up for after the switch.
+func TestAFailoverSaysWhatBecomesOfACutover(t *testing.T) {
+	const cancelled = "the cutover is cancelled; the application stays frozen until a worker has called hook unfreeze_writes"
+	const missing = "cluster c1 was deleted: rows that it took last may be missing, and replicator loads nothing after the switch"
+	for _, c := range []struct {
+		step     checkpoint.CutoverStep
+		exists   bool
+		switched string
+		says     []string
+		next     string
+	}{
+		{checkpoint.CutoverChecks, true, "", []string{"the cutover is cancelled"}, "start the workers: replicator run -c f; then: replicator backfill start --repair-gap -c f"},
+		{checkpoint.CutoverDrain, true, "", []string{cancelled}, "start the workers: replicator run -c f; then: replicator backfill start --repair-gap -c f"},
+		{checkpoint.CutoverDrain, false, "no", []string{cancelled}, "start the workers: replicator run -c f; then: replicator backfill start --repair-gap -c f"},
+		{checkpoint.CutoverSwitching, true, "yes", nil, "start the workers: replicator run -c f, which watches for late writers"},
+		{checkpoint.CutoverWatching, false, "", []string{missing}, "start the workers: replicator run -c f, which watches for late writers"},
+		{checkpoint.CutoverDone, true, "", nil, ""},
+	} {
+		play(t, func(ctx context.Context, s *scene) {
+			s.cluster, s.exists = "c2", c.exists
+			_, err := s.ledger.UpdateCutover(ctx, func(r *checkpoint.Cutover) error {
+				r.Attempt, r.Step, r.Tables, r.StepAt = 1, c.step, []string{"Orders"}, noon
+				if c.step != checkpoint.CutoverChecks {
+					r.FreezeBegunAt, r.FrozenAt = noon, noon
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := s.failover("", nil)
+			o.Yes, o.Switched = true, c.switched
+			if err := o.Run(ctx); err != nil {
+				t.Fatalf("%s: %v", c.step, err)
+			}
+			lines := strings.Split(strings.TrimSpace(s.out.String()), "\n")
+			want := c.says
+			if c.next != "" {
+				want = append(want, c.next)
+			}
+			if !slices.Equal(lines[1:], want) {
+				t.Errorf("%s, answered %q: %q", c.step, c.switched, lines)
+			}
+			if loads := strings.HasSuffix(lines[0], "; 1 table must be loaded again"); loads != (c.says != nil && c.says[0] != missing) {
+				t.Errorf("%s, answered %q: %q", c.step, c.switched, lines[0])
+			}
+		})
+	}
+}
+
+// A cutover of which nobody knows what became is answered first; the document names where it stands.
+func TestAFailoverAsksWhetherTheApplicationHasSwitched(t *testing.T) {
+	play(t, func(ctx context.Context, s *scene) {
+		s.cluster, s.exists = "c2", false
+		_, err := s.ledger.UpdateCutover(ctx, func(r *checkpoint.Cutover) error {
+			r.Attempt, r.Step, r.StepAt, r.FreezeBegunAt, r.FrozenAt = 1, checkpoint.CutoverSwitching, noon, noon, noon
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := s.failover("", nil)
+		o.Yes = true
+		var told *diag.Error
+		if err := o.Run(ctx); !errors.As(err, &told) || told.Code != diag.FailoverRefused || !strings.Contains(told.Fix, "--switched yes") || s.world.Elapsed() != 0 {
+			t.Errorf("%v after %s", err, s.world.Elapsed())
+		}
+		o = s.failover("json", nil)
+		o.Yes, o.Switched = true, "yes"
+		if err := o.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var d FailedOver
+		if s.document(&d); d.Outcome != "cut_over" || d.Cutover == nil || *d.Cutover != "watching" || !d.FormerDeleted || len(d.Loads) != 0 {
+			t.Errorf("%+v", d)
 		}
 	})
 }

@@ -1,0 +1,109 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Answer is an operator's word whether the application has switched.
+type Answer string
+
+// The answers.
+const (
+	NotAsked Answer = ""
+	Yes      Answer = "yes"
+	No       Answer = "no"
+)
+
+// ending is what becomes of a cutover whose ledger moves to another cluster.
+type ending struct {
+	record checkpoint.Cutover
+	step   checkpoint.CutoverStep            // where it stands afterwards; "" if there is none
+	change func(c *checkpoint.Cutover) error // nil: nothing changes
+}
+
+// carryOut changes the record of the cutover. After the switch it has each table say so itself: in a
+// ledger that was not copied completely a worker might find no halt there.
+func (e ending) carryOut(ctx context.Context, ledger *checkpoint.Ledger) error {
+	if e.change != nil {
+		_, err := ask(ctx, func(ctx context.Context) (checkpoint.Cutover, error) { return ledger.UpdateCutover(ctx, e.change) })
+		if err != nil {
+			return err
+		}
+	}
+	if !e.step.Switched() {
+		return nil
+	}
+	for _, source := range e.record.Tables {
+		_, err := ask(ctx, func(ctx context.Context) (checkpoint.TableState, error) {
+			return ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
+				s.Halt.Attempt, s.Halt.Switched = e.record.Attempt, true
+				s.Halt.Done = s.Halt.Done || e.step == checkpoint.CutoverDone
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endingOf decides what becomes of a cutover. Before the switch it is cancelled: it cannot be told
+// what the checks, the drain and the comparison of the former cluster are worth in this one. After
+// the switch it goes on. In between nobody but the operator knows; nor where the former cluster was
+// deleted, because steps may be missing in a ledger that was not copied completely, and a cancel
+// after a switch would let replicator overwrite the application's rows.
+func endingOf(c checkpoint.Cutover, r Result, answer Answer, now time.Time) (ending, error) {
+	if answer == NotAsked && c.Step == checkpoint.CutoverSwitching {
+		answer = Answer(c.Answer)
+	}
+	reason := fmt.Sprintf("the migration moved from cluster %s to cluster %s", r.From, r.To)
+	settled := c.Step.Over() || c.Step.Switched() || c.Step == checkpoint.CutoverCancelling
+	unknown := !settled && !c.Rehearse && (r.Gone || c.Step == checkpoint.CutoverSwitching)
+	switch {
+	case unknown && answer == NotAsked:
+		return ending{}, unanswered(c, r)
+	case !unknown && answer == Yes && !c.Step.Switched(), !unknown && answer == No && c.Step.Switched():
+		return ending{}, contradicted(c, answer)
+	case c.Step.Over():
+		return ending{}, nil
+	case settled:
+		return ending{record: c, step: c.Step}, nil
+	}
+	change := func(c *checkpoint.Cutover) error {
+		if unknown {
+			return c.Settle(answer == Yes, reason, now)
+		}
+		return c.Cancel(reason, now)
+	}
+	return ending{record: c, step: after(c, change), change: change}, nil
+}
+
+// after is the step in which a change leaves a cutover.
+func after(c checkpoint.Cutover, change func(c *checkpoint.Cutover) error) checkpoint.CutoverStep {
+	if err := change(&c); err != nil {
+		return c.Step // it is refused again where it counts
+	}
+	return c.Step
+}
+
+func unanswered(c checkpoint.Cutover, r Result) error {
+	cause := "a cutover is running, at step " + string(c.Step) + ": the ledger does not know whether the application has switched"
+	if c.Step != checkpoint.CutoverSwitching {
+		cause = "a cutover is running, at step " + string(c.Step) + ", and cluster " + r.From +
+			" was deleted: its last steps may not have been copied, so nothing shows whether the application has switched"
+	}
+	return &RefusedError{cause, "find out whether the application uses the target already, then add --switched yes or --switched no"}
+}
+
+func contradicted(c checkpoint.Cutover, answer Answer) error {
+	step := string(c.Step)
+	if step == "" {
+		step = "none"
+	}
+	return &RefusedError{"--switched is " + string(answer) + ", but the ledger knows otherwise: the cutover is at step " + step, "remove --switched"}
+}
