@@ -27,6 +27,8 @@ type Options struct {
 	Writer       *sink.Writer
 	Subscription relay.Subscription
 	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
+	// Cluster says which cluster the app profile routes to, as in engine.Options.
+	Cluster func(ctx context.Context) (string, error)
 	// Families lists the families of target tables, and Restore makes earlier mappings again, as
 	// in Options.
 	Families sink.Families
@@ -147,6 +149,7 @@ func (a *appliers) run(life engine.Lifecycle) error {
 		pulling.Go("settle", func(work context.Context) error { return a.end(a.assertDue(life.Within(work))) })
 	}
 	side := task.NewGroup(beside, 0)
+	side.Go("watch the cluster", a.watchCluster)
 	side.Go("watch the dead-letter topic", a.watchDeadLetter)
 	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
 	side.Go("acknowledge", func(ctx context.Context) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/failover"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -78,7 +78,7 @@ func (o *Failover) Run(ctx context.Context) error {
 	plan := failover.Plan{State: o.Cfg.State.Table, Still: o.StillFor, StoppedFirst: o.StoppedFirst, Switched: failover.Answer(o.Switched), Rehearsal: o.DryRun,
 		Tell: func(line string) { _, _ = fmt.Fprintln(o.Stderr, line) }}
 	if plan.Still == 0 {
-		plan.Still = o.Cfg.State.Lease + pipeline.NoticeTime
+		plan.Still = o.Cfg.State.Lease + engine.NoticeTime
 	}
 	r, err := failover.Run(ctx, m.Ledger, m.To, plan)
 	if err != nil {

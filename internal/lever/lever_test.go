@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
@@ -219,7 +219,7 @@ func TestAFailoverLoadsEverything(t *testing.T) {
 		if len(asked) != 1 || !strings.HasPrefix(asked[0], "Is every worker stopped? Every table will be loaded again") {
 			t.Errorf("asked %q", asked)
 		}
-		if waited := s.world.Elapsed(); waited != s.cfg.State.Lease+pipeline.NoticeTime {
+		if waited := s.world.Elapsed(); waited != s.cfg.State.Lease+engine.NoticeTime {
 			t.Errorf("it waited %s", waited)
 		}
 		if got := s.out.String(); got != "the migration uses cluster c2 instead of c1; 1 table must be loaded again\n"+

@@ -28,8 +28,9 @@ func Run(ctx context.Context, o engine.Options) error {
 	watching, watched := context.WithCancel(drain)
 	defer watched()
 	if o.Cluster != nil {
-		watch := &clusterWatch{Common: w.Common(nil), ask: o.Cluster}
-		all.Go("watch the cluster", func(context.Context) error { return watch.run(engine.Until(watching)) })
+		common := w.Common(nil)
+		watch := &engine.ClusterWatch{Retrier: common.Retrier, Ledger: o.Ledger, Ask: o.Cluster, Every: o.Timing.List, End: common.End}
+		all.Go("watch the cluster", func(context.Context) error { return watch.Run(engine.Until(watching)) })
 	}
 	all.Go("tables", func(work context.Context) error {
 		defer finished.Set()

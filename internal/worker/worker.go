@@ -337,7 +337,7 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 		}
 	}
 	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
-		Families: all.Families, Restore: all.Restore}
+		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore}
 	if w.deadLetter != nil { // else the interface would hold a nil pointer
 		options.DeadLetter = w.deadLetter
 	}

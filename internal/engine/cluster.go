@@ -1,12 +1,11 @@
-package pipeline
+package engine
 
 import (
 	"context"
 	"fmt"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/engine"
-
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -16,35 +15,40 @@ const clusterTime = 20 * time.Second
 
 // NoticeTime is how long a worker takes to notice that it is routed to another cluster, if the
 // control plane answers.
-const NoticeTime = engine.ListEvery + clusterTime
+const NoticeTime = ListEvery + clusterTime
 
-// clusterWatch checks that the target stays in one cluster.
-type clusterWatch struct {
-	*engine.Common // belongs to no table
-	ask            func(ctx context.Context) (string, error)
+// ClusterWatch checks that the target stays in one cluster.
+type ClusterWatch struct {
+	*Retrier // belongs to no table
+	Ledger   *checkpoint.Ledger
+	// Ask returns the cluster of the target; "" if that is unknown.
+	Ask func(ctx context.Context) (string, error)
+	// Every is the time between two requests. End ends the process with an error.
+	Every time.Duration
+	End   func(err error) error
 }
 
-// run reads the target's cluster, at once and then every Timing.List, until a drain begins. It
-// fails if the cluster has changed (H46).
+// Run reads the target's cluster, at once and then every so often, until a drain begins. It ends the
+// process if the cluster has changed (H46).
 //
 // It is a task of its own and not a step of the coordinators, because these must keep listing
 // shards however long the control plane does not answer. The control plane is another service than
 // the one that accepts writes.
-func (w *clusterWatch) run(life engine.Lifecycle) error {
+func (w *ClusterWatch) Run(life Lifecycle) error {
 	for !life.Draining() {
 		err := w.Retry(life, "read the cluster of the target", w.check)
 		if err != nil && !life.Draining() {
 			return w.End(err)
 		}
-		_ = task.Sleep(life.Drain, w.Timing.List)
+		_ = task.Sleep(life.Drain, w.Every)
 	}
 	return nil
 }
 
-func (w *clusterWatch) check(ctx context.Context) error {
+func (w *ClusterWatch) check(ctx context.Context) error {
 	limited, cancel := task.WithTimeout(ctx, clusterTime)
 	defer cancel()
-	cluster, err := w.ask(limited)
+	cluster, err := w.Ask(limited)
 	if err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("no answer within %s: %w", clusterTime, err)

@@ -1,0 +1,17 @@
+package apply
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+)
+
+// watchCluster ends the process when the app profile routes to another cluster (H46): no lease and
+// no listing would show that to a process that only applies.
+func (a *appliers) watchCluster(ctx context.Context) error {
+	if a.Cluster == nil {
+		return nil
+	}
+	w := &engine.ClusterWatch{Retrier: a.Retrier, Ledger: a.Ledger, Ask: a.Cluster, Every: a.Timing.List, End: a.end}
+	return w.Run(engine.Until(ctx))
+}
