@@ -106,6 +106,8 @@ type Driver struct {
 	// Announce has the witness of a source table in a target table name the number of the fence that
 	// holds now, for an application that writes the target too; nil: nothing of its kind.
 	Announce func(ctx context.Context, source, target string) error
+	// Cluster says which cluster the app profile routes to, "" if that is unknown; nil: nobody asks.
+	Cluster func(ctx context.Context) (string, error)
 	// Version is that of this process: it drives no attempt that another version began. "" drives all.
 	Version string
 	// OnStep, if not nil, hears of each step; Failed of what goes wrong and is repeated.

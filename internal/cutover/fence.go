@@ -59,6 +59,9 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		}
 		return err
 	}
+	if err := v.sameCluster(ctx); err != nil {
+		return err
+	}
 	if now, known := v.now(ctx, c, false); known {
 		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.FencedAt = now })
 	}

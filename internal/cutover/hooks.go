@@ -40,6 +40,9 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 	if err := v.held.Renew(ctx); err != nil { // whoever slept calls nothing
 		return "", "", err
 	}
+	if err := v.mayCall(ctx, name); err != nil {
+		return "", "", err
+	}
 	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 		if answered(*c) { // the answer was recorded first, and counts
 			return checkpoint.ErrMoved

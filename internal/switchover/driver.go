@@ -51,7 +51,7 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 			Lists: e.Cfg.Cutover.ListingsApart,
 			Call:  e.Cfg.Cutover.Hooks.Timeout,
 		},
-		Version: e.Version,
+		Version: e.Version, Cluster: e.Cluster,
 	}
 	d.Announce = e.announce
 	if e.Source != nil {

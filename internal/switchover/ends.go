@@ -46,6 +46,8 @@ type Ends struct {
 	Ledger *checkpoint.Ledger
 	Source Source // nil: gates alone are looked at
 	Target Target
+	// Cluster says which cluster the app profile routes to; nil: nobody asks.
+	Cluster func(ctx context.Context) (string, error)
 	// Version is that of this process.
 	Version string
 }
@@ -57,6 +59,7 @@ func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, 
 		e.Source = dynamo{s.Tables, s.Canary, func(arn string) cdc.Source { return s.Stream(arn) }}
 	}
 	if t != nil {
+		e.Cluster = t.Cluster
 		e.Target = bigtable{rows: t.Data, schema: t.Admin, state: t}
 	}
 	return e
