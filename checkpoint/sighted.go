@@ -21,6 +21,14 @@ type Sighted struct {
 	BehindAt time.Time `json:"behind_at,omitzero"`
 }
 
+// Ahead is what was sighted in a shard of which more was read than is applied for good: canaries prove
+// that everything before them is applied, so they wait; that somebody writes is a fact as soon as it
+// is read.
+func (s Sighted) Ahead(read Sighted) Sighted {
+	s.WrittenAt, s.Written, s.BehindAt = read.WrittenAt, read.Written, read.BehindAt
+	return s
+}
+
 // See records that canary i of an attempt was read.
 func (s *Sighted) See(attempt uint32, i int) {
 	if attempt < s.Canary {

@@ -193,8 +193,8 @@ func (s *settler) abandon() {
 	s.queue, s.pending = nil, 0
 }
 
-// progress is how far the shard may be committed. Coverage by a first read, and what people look at,
-// are of what was read.
+// progress is how far the shard may be committed. Coverage by a first read, what people look at, and
+// whether somebody writes, are of what was read.
 func (s *settler) progress() checkpoint.Progress {
 	p := s.settled
 	if len(s.queue) == 0 {
@@ -203,6 +203,7 @@ func (s *settler) progress() checkpoint.Progress {
 		return p
 	}
 	p.FirstRead, p.ReadAt, p.Rate, p.CaughtUp = s.read.FirstRead, s.read.ReadAt, s.read.Rate, false
+	p.Cutover = s.settled.Cutover.Ahead(s.read.Cutover)
 	p.Settling = checkpoint.Settling{Changes: s.pending, EventTime: s.read.EventTime, CellTime: s.read.CellTime, CaughtUp: s.read.CaughtUp}
 	p.Ended = s.ended
 	return p

@@ -13,6 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
+// settlesAt is when changes of these tests are read.
+var settlesAt = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
 // settler is one of shard s that nothing works on.
 func (s *scene) settler() *settler {
 	s.Helper()
@@ -27,7 +30,7 @@ func (s *scene) settler() *settler {
 
 // upTo is the progress over the n-th change, after a first read.
 func upTo(n int) checkpoint.Progress {
-	return checkpoint.Progress{Position: cdc.Position{After: cdc.SequenceOf(uint64(n))}, FirstRead: knownAt, Applied: uint64(n)}
+	return checkpoint.Progress{Position: cdc.Position{After: cdc.SequenceOf(uint64(n))}, FirstRead: settlesAt, Applied: uint64(n)}
 }
 
 // A page is due a delay after its first application, in its order, whether it is held or was
@@ -154,12 +157,12 @@ func TestStepsOfASettler(t *testing.T) {
 // was read beyond it is told as that, and not as caught up.
 func TestH39_TheCheckpointIsTheFrontOfTheQueue(t *testing.T) {
 	read := upTo(9)
-	read.EventTime, read.CellTime, read.CaughtUp, read.ReadAt, read.Rate = knownAt.Add(time.Hour), knownAt.Add(2*time.Hour), true, knownAt.Add(3*time.Hour), 4
+	read.EventTime, read.CellTime, read.CaughtUp, read.ReadAt, read.Rate = settlesAt.Add(time.Hour), settlesAt.Add(2*time.Hour), true, settlesAt.Add(3*time.Hour), 4
 	for _, ended := range []bool{false, true} {
 		w := &settler{settled: upTo(3), read: read, ended: ended, pending: 6, queue: []appliedPage{{}}}
 		p := w.progress()
 		waiting := checkpoint.Settling{Changes: 6, EventTime: read.EventTime, CellTime: read.CellTime, CaughtUp: true}
-		if number(p.Position.After) != 3 || p.Applied != 3 || p.CaughtUp || p.Settling != waiting || p.Ended != ended || !p.ReadAt.Equal(read.ReadAt) || p.Rate != 4 || !p.FirstRead.Equal(knownAt) {
+		if number(p.Position.After) != 3 || p.Applied != 3 || p.CaughtUp || p.Settling != waiting || p.Ended != ended || !p.ReadAt.Equal(read.ReadAt) || p.Rate != 4 || !p.FirstRead.Equal(settlesAt) {
 			t.Errorf("ended %t, while a page waits: %+v", ended, p)
 		}
 		w.queue = nil
@@ -179,7 +182,7 @@ func TestH75_WhatIsReadWhileNothingWaitsIsSettled(t *testing.T) {
 		w := s.settler()
 		dropped, empty, page, next := upTo(2), upTo(2), upTo(3), upTo(4)
 		dropped.Dropping = true
-		empty.AppliedTo, empty.CaughtUp = knownAt.Add(time.Hour), true
+		empty.AppliedTo, empty.CaughtUp = settlesAt.Add(time.Hour), true
 		page.AppliedTo, next.AppliedTo = empty.AppliedTo, empty.AppliedTo
 		read := func(changes int, from, to checkpoint.Progress) checkpoint.Progress {
 			w.add(s.ctx, settledPage(1), changes, from, to, false)

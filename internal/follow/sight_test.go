@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
 // H100: of a canary only its attempt is noted, and the shard does not count as caught up by it.
@@ -25,5 +26,36 @@ func TestH100_CanariesAreNoted(t *testing.T) {
 	sight(&progress, mapping, page, 5*time.Second)
 	if progress.Cutover.Canary != 3 || progress.CaughtUp || !progress.Cutover.BehindAt.Equal(page.At) || !progress.Cutover.WrittenAt.Equal(at) || progress.Cutover.Written == "" {
 		t.Errorf("of the page is noted %+v", progress)
+	}
+}
+
+// Under dual writes a change after the freeze is in the shard's row as soon as it is read, not only
+// once it settled up to ten minutes later: a cutover looks there for late writes. A canary is there
+// once everything before it has settled, also when another change follows it or the shard ends.
+func TestALateWriteIsSeenBeforeItSettles(t *testing.T) {
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	for _, ended := range []bool{false, true} {
+		s := &settler{follower: &follower{Common: &engine.Common{}, late: 10 * time.Minute, room: NewSettleRoom(1 << 20)}, reading: true}
+		upTo := func(number int, written time.Time, key string, canaries ...int) checkpoint.Progress {
+			p := checkpoint.Progress{Position: cdc.Position{After: cdc.SequenceOf(uint64(number))}, EventTime: written, Cutover: checkpoint.Sighted{WrittenAt: written, Written: key, BehindAt: written}}
+			for _, i := range canaries {
+				p.Cutover.See(3, i)
+			}
+			return p
+		}
+		first, last := upTo(7, at, "before", 0), upTo(8, at.Add(time.Minute), "late", 0, 1)
+		s.hold(settledPage(1), 1, checkpoint.Progress{}, first, 10*time.Minute)
+		s.hold(settledPage(2), 1, first, last, 11*time.Minute)
+		s.read, s.ended = last, ended
+		s.settled = checkpoint.Progress{Cutover: checkpoint.Sighted{WrittenAt: at.Add(-time.Hour), Written: "of before"}}
+		for settled, canaries := range []string{"", "1", "3"} {
+			p := s.progress().Cutover
+			if p.Written != "late" || !p.WrittenAt.Equal(last.Cutover.WrittenAt) || !p.BehindAt.Equal(last.Cutover.BehindAt) || p.Canaries != canaries {
+				t.Errorf("ended %t, %d pages settled: %+v, want canaries %q", ended, settled, p, canaries)
+			}
+			if len(s.queue) > 0 {
+				s.settled, s.queue = s.queue[0].to, s.queue[1:]
+			}
+		}
 	}
 }
