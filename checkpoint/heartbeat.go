@@ -36,6 +36,9 @@ func (b Heartbeat) ByService(at time.Time) time.Time {
 	return at.Add(-time.Duration(b.ClockOffset * float64(time.Second)))
 }
 
+// Lasted is for how long the trouble had lasted when the row was written: two times of one clock.
+func (b Heartbeat) Lasted() time.Duration { return max(0, b.WrittenAt.Sub(b.Trouble.Since)) }
+
 // Trouble is a step that fails and is retried.
 type Trouble struct {
 	Step  string    `json:"step"`  // the step, in fixed words

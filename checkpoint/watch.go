@@ -41,6 +41,12 @@ func sees(before sighting, found bool, counter uint64, now time.Duration) sighti
 // over reports whether the row has not changed for a lease's duration.
 func (w *Watch) over(s sighting, now time.Duration) bool { return now-s.since >= w.lease }
 
+// Knows reports whether the watch has seen a coordinator's lease before.
+func (w *Watch) Knows(s CoordinatorLease) bool {
+	_, found := w.coordinators[s.Row.Key]
+	return found
+}
+
 // CoordinatorLeaseFree reports whether a table's coordinator lease may be taken.
 func (w *Watch) CoordinatorLeaseFree(s CoordinatorLease, now time.Duration) bool {
 	before, found := w.coordinators[s.Row.Key]

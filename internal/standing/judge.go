@@ -108,14 +108,14 @@ func (j *judgement) stalled() {
 	}
 	j.unread()
 	if b := f.Coordinator; Answers(b, f.Now, f.Lease) && fails(b, f) {
-		j.hold(Stalled, stepFails, serviceTime(b.Trouble.Since, b), "cannot "+b.Trouble.Step+": "+b.Trouble.Cause)
+		j.hold(Stalled, stepFails, TroubleSince(b, f.Now), "cannot "+b.Trouble.Step+": "+b.Trouble.Cause)
 	}
 }
 
 // fails reports whether a process's failure lasts. Throttling by a service is normal and does not
 // count.
 func fails(b checkpoint.Heartbeat, f *Facts) bool {
-	return b.Trouble.Step != "" && !b.Trouble.Throttled && !isFresh(serviceTime(b.Trouble.Since, b), f.Now, f.Lease)
+	return b.Trouble.Step != "" && !b.Trouble.Throttled && !isFresh(TroubleSince(b, f.Now), f.Now, f.Lease)
 }
 
 // unread records one condition for each reason why shards are not read, the longest lasting first.

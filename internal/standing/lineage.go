@@ -197,7 +197,7 @@ func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 	case parent != nil && !parent.EndTime().IsZero():
 		return parent.EndTime(), false
 	case s.Trouble != (checkpoint.Trouble{}):
-		return s.Trouble.Since, false // renewals succeed even if reads fail
+		return TroubleSince(s.Heartbeat, l.Now), false // renewals succeed even if reads fail
 	}
 	return beatAt(s.Heartbeat), false // when it was created or acquired
 }

@@ -1,13 +1,13 @@
 package status
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -55,9 +55,7 @@ func (m *Document) cutOver(l *Input) {
 	if at, frozen := c.FrozenSince(); frozen {
 		m.Cutover.FrozenSince = &at
 	}
-	if standing.Answers(l.Driver.Heartbeat(), m.At, m.lease) {
-		m.Cutover.Driver = terminal.Known(l.Driver.Owner())
-	}
+	m.Cutover.Driver = terminal.Known(l.Driver)
 	for i, t := range l.Tables {
 		in := l.Inputs[i]
 		facts := m.facts(t, in)
@@ -73,6 +71,15 @@ func (m *Document) cutOver(l *Input) {
 		}
 	}
 	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
+}
+
+// lookForDriver waits until the driver has renewed its lease, at most for half a lease: no reading
+// alone shows whether it lives. A watch that has met the lease before answers at once.
+func (l *Input) lookForDriver(ctx context.Context, watch *checkpoint.Watch) (err error) {
+	if l.Driver != "" {
+		l.Driver, err = cutover.Drives(ctx, l.Ledger, watch)
+	}
+	return err
 }
 
 // Left reports whether the application has left the source.

@@ -166,6 +166,7 @@ func (m *Document) add(c config.Table, in TableInput) {
 		w := m.worker(in.Coordinator.Owner, in.Coordinator.Heartbeat)
 		w.Keeps = append(w.Keeps, c.From)
 		if trouble := in.Coordinator.Heartbeat.Trouble; trouble != (checkpoint.Trouble{}) && standing.Answers(in.Coordinator.Heartbeat, m.At, m.lease) {
+			trouble.Since = standing.TroubleSince(in.Coordinator.Heartbeat, m.At)
 			t.troubled(trouble, 0)
 		}
 	}

@@ -34,14 +34,17 @@ type Input struct {
 	Ledger *checkpoint.Ledger
 	// Cutover is the record of the cutover; zero if there was none.
 	Cutover checkpoint.Cutover
-	// Driver is the lease of the process that drives the cutover; zero if there is none.
-	Driver checkpoint.CoordinatorLease
+	// Driver is the process that holds the lease to drive the cutover; "" if there is none, or if it
+	// does not renew the lease.
+	Driver string
 	// Processes are the processes that held no lease at their last report.
 	Processes []checkpoint.Process
 	// Elsewhere says that the app profile routes to another cluster than the ledger's; "" if it
 	// does not, or if it was not read.
 	Elsewhere string
 
+	lease  checkpoint.CoordinatorLease // of the driver, as read at mono
+	mono   time.Duration
 	readAt time.Time // zero: the time of the judgement
 }
 
@@ -138,7 +141,8 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 		l.Cutover, err = ledger.Cutover(ctx)
 	}
 	if err == nil && l.Cutover.Step.Active() {
-		l.Driver, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
+		l.lease, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
+		l.Driver, l.mono = l.lease.Owner(), task.Mono(ctx)
 	}
 	if err == nil {
 		l.Processes, err = ledger.Processes(ctx)

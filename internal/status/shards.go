@@ -88,7 +88,9 @@ func (m *Document) addShards(t *Table, in TableInput) {
 				rate += *shard.ChangesPerSecond
 			}
 			if s.Trouble != (checkpoint.Trouble{}) && !judged.Silent {
-				t.troubled(s.Trouble, 1)
+				trouble := s.Trouble
+				trouble.Since = standing.TroubleSince(s.Heartbeat, m.At)
+				t.troubled(trouble, 1)
 			}
 		}
 		if shard.Why != nil && shard.Why.Code == WhyNobody {
@@ -144,7 +146,7 @@ func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged 
 		return because(WhySilent, "%s has been silent for %s, longer than its lease of %s; the next worker will acquire the shard", s.Owner,
 			backfill.FormatDuration(m.At.Sub(s.WrittenAt)), config.FormatDuration(m.lease))
 	case s.Owner != "" && s.Trouble != (checkpoint.Trouble{}):
-		return because(WhyTrouble, "cannot %s (for %s): %s", s.Trouble.Step, backfill.FormatDuration(max(0, m.At.Sub(s.Trouble.Since))), s.Trouble.Cause)
+		return because(WhyTrouble, "cannot %s (for %s): %s", s.Trouble.Step, backfill.FormatDuration(m.At.Sub(standing.TroubleSince(s.Heartbeat, m.At))), s.Trouble.Cause)
 	case s.Owner != "":
 		return nil
 	case judged.Blocked != nil:

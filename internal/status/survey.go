@@ -3,6 +3,7 @@ package status
 import (
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
@@ -10,9 +11,10 @@ import (
 // Survey compares each reading of a migration's ledger with the one before. The zero value has no
 // reading. Only one task may use it.
 type Survey struct {
-	ledger *Input    // the last reading that succeeded; nil before the first
-	at     time.Time // its time
-	last   *Document // its status at that time
+	ledger *Input            // the last reading that succeeded; nil before the first
+	at     time.Time         // its time
+	last   *Document         // its status at that time
+	watch  *checkpoint.Watch // of the driver's lease
 }
 
 // Take returns the status of a reading, and the events since the reading before. If the reading
@@ -22,6 +24,7 @@ func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now 
 	if err == nil {
 		s.ledger, s.at = l, now
 		l.readAt = now
+		s.lookForDriver()
 	}
 	if s.ledger == nil {
 		return nil, nil
@@ -36,6 +39,20 @@ func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now 
 	}
 	s.last = m
 	return m, events
+}
+
+// lookForDriver forgets a driver that has not renewed its lease for as long as that lasts.
+func (s *Survey) lookForDriver() {
+	l := s.ledger
+	if l.Driver == "" {
+		return
+	}
+	if s.watch == nil {
+		s.watch = l.Ledger.NewWatch()
+	}
+	if s.watch.CoordinatorLeaseFree(l.lease, l.mono) {
+		l.Driver = ""
+	}
 }
 
 // ReadAt returns when the ledger was last read.

@@ -12,9 +12,11 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -29,6 +31,7 @@ type Reader struct {
 	Shards    bool   // shows each shard too
 
 	again bool
+	watch *checkpoint.Watch // of the driver's lease
 }
 
 // Read reads the ledger, and the targets of tables that have no coordinator.
@@ -42,6 +45,12 @@ func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	l, err := Of(ctx, r.Config, r.Migration)
 	if err != nil {
 		return nil, err
+	}
+	if r.watch == nil && l.Ledger != nil {
+		r.watch = l.Ledger.NewWatch()
+	}
+	if err := l.lookForDriver(ctx, r.watch); err != nil {
+		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+r.Config.State.Table, err)
 	}
 	l.lookWhere(ctx, r.Migration.To.Cluster)
 	l.LookAtTargets(ctx, r.Migration.To.WitnessStore, r.Migration.Now(ctx))

@@ -12,7 +12,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -86,12 +85,10 @@ func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (
 	} else if in.record.Attempt > 0 {
 		in.gates = in.record.Gates
 	}
-	lease, err := o.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
-	if err != nil {
-		return nil, explain(ctx, what, err)
-	}
-	if standing.Answers(lease.Heartbeat(), o.Now(ctx), o.Cfg.State.Lease) {
-		in.driver = lease.Owner()
+	if in.record.Step.Active() {
+		if in.driver, err = cutover.Drives(ctx, o.Ledger, o.Ledger.NewWatch()); err != nil {
+			return nil, explain(ctx, what, err)
+		}
 	}
 	if in.idle, err = o.idle(ctx); err != nil {
 		return nil, explain(ctx, what, err)

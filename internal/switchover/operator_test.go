@@ -262,10 +262,11 @@ func TestShow(t *testing.T) {
 		s.stands(checkpoint.CutoverDrain)
 		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
 		s.Must(err)
-		_, err = s.Ledger.TakeCoordinatorLease(s.Ctx, lease)
+		held, err := s.Ledger.TakeCoordinatorLease(s.Ctx, lease)
 		s.Must(err)
+		s.World.Go("drive", func(context.Context) { _ = held.Keep() })
 		d, _ := s.run(s.Ctx, show)
-		s.Sleep(3*s.Config.State.Lease + time.Second)
+		held.Abandon()
 		if gone, _ := s.run(s.Ctx, show); d.Driver == nil || *d.Driver != "tested" || gone.Driver != nil {
 			t.Errorf("%v, later %v", d.Driver, gone.Driver)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -159,6 +158,7 @@ func (o *Operator) Steer(ctx context.Context, s Step) error {
 type following struct {
 	*Operator
 	hooks   cutover.Hooks
+	watch   *checkpoint.Watch // of the driver's lease
 	began   time.Duration
 	lines   int           // of the timeline that were told
 	told    time.Duration // when it was last said what is waited for
@@ -170,7 +170,7 @@ type following struct {
 // follow tells what happens until there is nothing to wait for, and drives if no worker does. With
 // must, a cutover that was cancelled is an error.
 func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) error {
-	f := &following{Operator: o, hooks: hooks, began: task.Mono(ctx)}
+	f := &following{Operator: o, hooks: hooks, watch: o.Ledger.NewWatch(), began: task.Mono(ctx)}
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g := task.NewGroup(inner, 0)
@@ -260,11 +260,11 @@ func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 
 // takeOver drives in this process if no worker does, once its probe of all hooks has passed.
 func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.Group) error {
-	if f.drives || task.Mono(ctx)-f.began < takeOverAfter || c.Step == checkpoint.CutoverRequested && !c.Approved {
+	if f.drives || c.Step == checkpoint.CutoverRequested && !c.Approved {
 		return nil
 	}
 	lease, err := f.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
-	if err != nil || lease.Owner() != "" && standing.Answers(lease.Heartbeat(), f.Now(ctx), f.Cfg.State.Lease) {
+	if err != nil || !f.watch.CoordinatorLeaseFree(lease, task.Mono(ctx)) || task.Mono(ctx)-f.began < takeOverAfter {
 		return nil // asked again
 	}
 	ask := f.Connect
