@@ -32,8 +32,7 @@ type Metrics struct {
 
 	phase          *prometheus.GaugeVec
 	state          *prometheus.GaugeVec
-	ready          *prometheus.GaugeVec
-	strays         *prometheus.GaugeVec
+	cutover        *cutoverMetrics
 	lag            *prometheus.GaugeVec
 	clockOffset    *prometheus.GaugeVec
 	shards         *prometheus.GaugeVec
@@ -73,8 +72,7 @@ func NewMetrics(build Build) *Metrics {
 		WithLabelValues(build.Version, build.Revision, build.GoVersion).Set(1)
 	m.phase = gauge("replicator_migration_phase", "1 for the migration's current phase, 0 for the others.", "phase")
 	m.state = gauge("replicator_state", "1 for the migration's current state, 0 for the others.", "state")
-	m.ready = gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.")
-	m.strays = gauge("replicator_cutover_strays", "Changes in the source after a cutover froze it, by late writers.")
+	m.cutover = newCutoverMetrics(gauge)
 	for _, g := range Gauges {
 		m.gauges[g.Name] = gauge(g.Name, g.Help, table)
 	}
@@ -142,11 +140,8 @@ func (m *Metrics) State(state string) {
 	}
 }
 
-// CutoverReady sets whether every gate of a cutover is ready.
-func (m *Metrics) CutoverReady(ready bool) { m.ready.WithLabelValues().Set(one(ready)) }
-
-// Strays sets how many changes were made after a cutover had frozen the source.
-func (m *Metrics) Strays(n int) { m.strays.WithLabelValues().Set(float64(n)) }
+// Cutover sets where a cutover stands.
+func (m *Metrics) Cutover(c Cutover) { m.cutover.set(c) }
 
 // Lag sets a table's lag, over the shards read here.
 func (m *Metrics) Lag(table string, lag time.Duration) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -71,6 +72,26 @@ func (m *Document) cutOver(l *Input) {
 		}
 	}
 	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
+}
+
+// CutoverFacts is what alerts need of the cutover. A change after the freeze of an attempt that was
+// cancelled is replicated like every other: only after a switch nobody writes it to the target.
+func (m *Document) CutoverFacts() admin.Cutover {
+	c := admin.Cutover{Ready: m.Cutover.Ready, Strays: m.Cutover.Strays, Driven: m.Cutover.Driver != nil}
+	if m.Cutover.FrozenSince != nil {
+		c.Frozen = max(0, m.At.Sub(*m.Cutover.FrozenSince))
+	}
+	if m.cutover.Step.Active() {
+		d := m.cutover.Deadlines
+		c.Limit = d.Freeze + d.Drain + d.Verify + d.Fence
+	}
+	if m.cutover.Step == checkpoint.CutoverCancelling {
+		c.Cancelling = max(0, m.At.Sub(m.cutover.StepAt))
+	}
+	if m.cutover.Step.Switched() {
+		c.Unanswered = m.cutover.Unanswered()
+	}
+	return c
 }
 
 // lookForDriver waits until the driver has renewed its lease, at most for half a lease: no reading

@@ -75,8 +75,7 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	}
 	o.metrics.Phase(m.Phase)
 	o.metrics.State(string(m.State))
-	o.metrics.CutoverReady(m.Cutover.Ready)
-	o.metrics.Strays(m.Cutover.Strays)
+	o.metrics.Cutover(m.CutoverFacts())
 	for i := range m.Tables {
 		t := &m.Tables[i]
 		for _, c := range status.Columns {

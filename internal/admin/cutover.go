@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Cutover is where a cutover stands, as far as alerts need it.
+type Cutover struct {
+	Ready bool // every gate is
+	// Strays are the changes of the source after it was frozen; Unanswered those after the switch
+	// that no operator has looked at.
+	Strays, Unanswered int
+	// Frozen is how long the application has been without writes, 0 if it writes, and Limit how long
+	// the deadlines of the steps allow for.
+	Frozen, Limit time.Duration
+	// Driven reports that a process drives it.
+	Driven bool
+	// Cancelling is how long it has been cancelled without an end, 0 if it is not.
+	Cancelling time.Duration
+}
+
+// cutoverMetrics are those of the migration's cutover.
+type cutoverMetrics struct {
+	ready, strays, unanswered, frozen, limit, driven, cancelling *prometheus.GaugeVec
+}
+
+func newCutoverMetrics(gauge func(name, help string, labels ...string) *prometheus.GaugeVec) *cutoverMetrics {
+	return &cutoverMetrics{
+		ready:      gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready."),
+		strays:     gauge("replicator_cutover_strays", "Changes in the source after a cutover froze it, by late writers."),
+		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source after the switch that no operator has confirmed with finalize --strays-seen."),
+		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen."),
+		limit:      gauge("replicator_cutover_frozen_limit_seconds", "The sum of the deadlines of a cutover's steps from freeze to fence. 0 without a cutover."),
+		driven:     gauge("replicator_cutover_driven", "1 while a process drives a cutover."),
+		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. 0 if none waits."),
+	}
+}
+
+func (m *cutoverMetrics) set(c Cutover) {
+	for gauge, value := range map[*prometheus.GaugeVec]float64{
+		m.ready: one(c.Ready), m.strays: float64(c.Strays), m.unanswered: float64(c.Unanswered), m.driven: one(c.Driven),
+		m.frozen: c.Frozen.Seconds(), m.limit: c.Limit.Seconds(), m.cancelling: c.Cancelling.Seconds(),
+	} {
+		gauge.WithLabelValues().Set(value)
+	}
+}

@@ -1,0 +1,103 @@
+package status
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// Alerts hear of a freeze while it lasts, of a cancel until it ends, and of late writes only after a
+// switch, until an operator has looked at them.
+func TestWhatAlertsHearOfACutover(t *testing.T) {
+	began := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	now := began.Add(10 * time.Minute)
+	deadlines := checkpoint.CutoverDeadlines{Freeze: time.Minute, Drain: 2 * time.Minute, Verify: 3 * time.Minute, Fence: 4 * time.Minute}
+	for name, c := range map[string]struct {
+		record checkpoint.Cutover
+		driver string
+		want   admin.Cutover
+	}{
+		"none":       {checkpoint.Cutover{}, "", admin.Cutover{}},
+		"checks":     {checkpoint.Cutover{Step: checkpoint.CutoverChecks}, "w", admin.Cutover{Driven: true, Limit: 10 * time.Minute}},
+		"frozen":     {checkpoint.Cutover{Step: checkpoint.CutoverDrain, FreezeBegunAt: began}, "w", admin.Cutover{Driven: true, Frozen: 10 * time.Minute, Limit: 10 * time.Minute}},
+		"undriven":   {checkpoint.Cutover{Step: checkpoint.CutoverSwitching, FreezeBegunAt: began}, "", admin.Cutover{Frozen: 10 * time.Minute, Limit: 10 * time.Minute}},
+		"cancelling": {checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: began, StepAt: began.Add(8 * time.Minute)}, "w", admin.Cutover{Driven: true, Frozen: 10 * time.Minute, Limit: 10 * time.Minute, Cancelling: 2 * time.Minute}},
+		"unfrozen":   {checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: began, UnfrozenAt: now, StepAt: began}, "w", admin.Cutover{Driven: true, Limit: 10 * time.Minute, Cancelling: 10 * time.Minute}},
+		"cancelled":  {checkpoint.Cutover{Step: checkpoint.CutoverCancelled, FreezeBegunAt: began, Strays: 3}, "", admin.Cutover{Strays: 3}},
+		"watching":   {checkpoint.Cutover{Step: checkpoint.CutoverWatching, FreezeBegunAt: began, SwitchedAt: now, Strays: 3, StraysSeen: 1}, "w", admin.Cutover{Driven: true, Strays: 3, Unanswered: 2, Limit: 10 * time.Minute}},
+		"done":       {checkpoint.Cutover{Step: checkpoint.CutoverDone, FreezeBegunAt: began, SwitchedAt: now, Strays: 3}, "", admin.Cutover{Strays: 3, Unanswered: 3}},
+		"answered":   {checkpoint.Cutover{Step: checkpoint.CutoverDone, SwitchedAt: now, Strays: 3, StraysSeen: 3}, "", admin.Cutover{Strays: 3}},
+	} {
+		c.record.Attempt, c.record.Deadlines = 1, deadlines
+		if name == "none" {
+			c.record = checkpoint.Cutover{}
+		}
+		l := &Input{Cfg: &config.Config{}, Begun: true, Cutover: c.record, Driver: c.driver}
+		m := l.Judge(func(string) (string, bool) { return "", false }, "", now)
+		if got := m.CutoverFacts(); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// A worker that reads the ledger again and again counts a driver until its lease is over, by the
+// worker's own clock, and counts it again once it renews.
+func TestASurveyMissesADriver(t *testing.T) {
+	world, store := virtual.NewWorld(1, time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), false), &checkpointtest.Memory{}
+	err := world.Run(time.Hour, func(ctx context.Context) {
+		p := world.NewProcess("driver")
+		p.Skew(10 * time.Minute)
+		p.Go("drive", func() {
+			theirs, err := checkpoint.Open(p.Context(), store, "p", checkpoint.Options{Worker: "driver", ID: "l"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = theirs.UpdateCutover(p.Context(), func(c *checkpoint.Cutover) error { c.Attempt, c.Step = 1, checkpoint.CutoverDrain; return nil })
+			lease, _ := theirs.CoordinatorLease(p.Context(), checkpoint.CutoverLease)
+			if held, err := theirs.TakeCoordinatorLease(p.Context(), lease); err == nil {
+				_ = held.Keep()
+			}
+		})
+		_ = task.Sleep(ctx, time.Minute)
+		ledger, err := checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: "w", ID: "l", ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var survey Survey
+		driven := func() bool {
+			l := &Input{Cfg: &config.Config{}, Begun: true, Ledger: ledger, mono: task.Mono(ctx)}
+			var err error
+			if l.Cutover, err = ledger.Cutover(ctx); err == nil {
+				l.lease, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
+			}
+			l.Driver = l.lease.Owner()
+			m, _ := survey.Take(l, err, func(string) (string, bool) { return "", false }, "", task.Now(ctx))
+			return m.Cutover.Driver != nil
+		}
+		for range 12 {
+			if !driven() {
+				t.Error("a driver that renews its lease is missed")
+			}
+			_ = task.Sleep(ctx, 5*time.Second)
+		}
+		p.Kill()
+		died := task.Mono(ctx)
+		for driven() && task.Mono(ctx)-died < time.Minute {
+			_ = task.Sleep(ctx, 5*time.Second)
+		}
+		if after := task.Mono(ctx) - died; after < 10*time.Second || after > 25*time.Second {
+			t.Errorf("a driver that died is missed after %s", after)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
