@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -66,7 +65,7 @@ func Handler(o Options) http.Handler {
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", o.Metrics.Handler())
 	}
-	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { status(w, r, o.Status) })
+	mux.Handle("GET /api/v1/status", &sharedStatus{read: o.Status})
 	if o.Events != nil {
 		mux.Handle("GET /api/v1/events", o.Events)
 	}
@@ -104,25 +103,6 @@ func foreign(r *http.Request) bool {
 	}
 	from, err := url.Parse(origin)
 	return err != nil || from.Host != r.Host
-}
-
-func status(w http.ResponseWriter, r *http.Request, of func(context.Context) (any, error)) {
-	code := http.StatusOK
-	document, err := of(r.Context())
-	var body []byte
-	if err == nil {
-		body, err = json.MarshalIndent(document, "", "  ")
-	}
-	if err != nil {
-		code = http.StatusServiceUnavailable
-		body, err = json.MarshalIndent(map[string]string{"error": err.Error()}, "", "  ")
-		if err != nil {
-			body = []byte("{}") // a map of strings can always be encoded
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n'))
 }
 
 // Times of the server. Requests are small and answers quick, a CPU profile of 30 seconds aside.

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// sharedFor is how old the reading may be that a status is answered from: many pages and scripts that
+// ask at once cost the ledger one reading a second.
+const sharedFor = time.Second
+
+// sharedStatus answers from one reading of the ledger whoever asks while it goes on, or within a
+// second after it began.
+type sharedStatus struct {
+	read func(ctx context.Context) (any, error)
+
+	mu   sync.Mutex
+	last *statusReading // nil before the first
+}
+
+// statusReading is one reading. Code and body hold once done is closed.
+type statusReading struct {
+	began time.Time
+	done  chan struct{}
+	code  int
+	body  []byte
+}
+
+// current is a reading to answer from, which may still go on.
+func (s *sharedStatus) current(ctx context.Context) *statusReading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil {
+		select {
+		case <-s.last.done:
+			if time.Since(s.last.began) < sharedFor {
+				return s.last
+			}
+		default:
+			return s.last
+		}
+	}
+	s.last = &statusReading{began: time.Now(), done: make(chan struct{})}
+	// Whoever asked first may go away while others wait.
+	go s.last.take(context.WithoutCancel(ctx), s.read)
+	return s.last
+}
+
+// take reads the ledger.
+func (r *statusReading) take(ctx context.Context, read func(context.Context) (any, error)) {
+	defer close(r.done)
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	document, err := read(ctx)
+	r.code = http.StatusOK
+	if err == nil {
+		r.body, err = json.MarshalIndent(document, "", "  ")
+	}
+	if err != nil {
+		r.code = http.StatusServiceUnavailable
+		if r.body, err = json.MarshalIndent(map[string]string{"error": err.Error()}, "", "  "); err != nil {
+			r.body = []byte("{}") // a map of strings can always be encoded
+		}
+	}
+	r.body = append(r.body, '\n')
+}
+
+func (s *sharedStatus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	reading := s.current(r.Context())
+	select {
+	case <-reading.done:
+	case <-r.Context().Done():
+		return // nobody waits for the answer
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(reading.code)
+	_, _ = w.Write(reading.body)
+}
