@@ -196,13 +196,14 @@ cutover, and no cancels it.`,
 }
 
 func newCutoverStatus(p *program) *cobra.Command {
-	var schema bool
+	var schema, keys bool
 	c := &cobra.Command{
 		Use: "status [flags]", Short: "Show the step of the cutover and its timeline",
 		Long: `Show the step of the cutover, how long writes have been frozen, and what it waits for.
 
 Below are the timeline, every hook call with its output, the proof of each shard's drain, and
-changes made after the freeze.
+changes made after the freeze. Their items are shown by a hash. --show-keys reads the keys from the
+streams, which keep them for 24 hours.
 
 The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document
 that every cutover command prints with -o json.`,
@@ -214,9 +215,13 @@ that every cutover command prints with -o json.`,
 				_, err := p.Stdout.Write(switchover.Schema)
 				return err
 			}
-			return p.cutover(c.Context(), config.Allowed{}, func(ctx context.Context, o *switchover.Operator) error { return o.Show(ctx) })
+			return p.cutover(c.Context(), config.Allowed{}, func(ctx context.Context, o *switchover.Operator) error {
+				o.ShowKeys = keys
+				return o.Show(ctx)
+			})
 		},
 	}
+	c.Flags().BoolVar(&keys, "show-keys", false, "show the keys of items that were changed after the freeze")
 	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
 	allowEmulatorOfReader(c)
 	return c

@@ -3,8 +3,10 @@ package cutover
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -122,15 +124,22 @@ func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *c
 // look reads what came to the streams of a table since the last look, and gives the changes that nobody
 // should have made. With an error they are those that it came upon before.
 func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (strays []checkpoint.CutoverStraggler, err error) {
+	d, err := v.Source.Describe(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := v.changes(ctx, source)
+	return v.straysOf(c, source, d.PrimaryKey, changes), err
+}
+
+// changes reads what came to the streams of a table since they were read last. With an error they are
+// those that it came upon before.
+func (v *drive) changes(ctx context.Context, source string) (all []cdc.Change, err error) {
 	state, _, err := v.Ledger.Table(ctx, source)
 	if err != nil {
 		return nil, err
 	}
 	shards, err := v.Ledger.Shards(ctx, source)
-	if err != nil {
-		return nil, err
-	}
-	d, err := v.Source.Describe(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -156,9 +165,9 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (
 		}
 		changes, err := r.read(ctx, stream, s.ID)
 		failed = errors.Join(failed, err)
-		strays = append(strays, v.straysOf(c, source, d.PrimaryKey, changes)...)
+		all = append(all, changes...)
 	}
-	return strays, failed
+	return all, failed
 }
 
 // errUnread tells that a look has not come to the end of what the stream holds.
@@ -199,15 +208,53 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 	return changes, errUnread
 }
 
-// straysOf are the changes that nobody should have made.
+// straysOf are the changes that nobody should have made, as the record has them.
 func (v *drive) straysOf(c checkpoint.Cutover, source string, key []transform.KeyAttribute, changes []cdc.Change) (strays []checkpoint.CutoverStraggler) {
-	set := v.canaries(source)
-	for _, change := range changes {
-		if change.Expired || set.Has(change.Keys) || !after(change.Time, c.FrozenAt) {
-			continue
-		}
-		name := (&transform.Mapping{PrimaryKey: key}).ItemKey(change.Keys)
-		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: sink.HashOf(name), At: change.Time.UTC().Truncate(time.Second)})
+	for _, change := range v.strayed(c, source, changes) {
+		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: hashOf(key, change), At: change.Time.UTC().Truncate(time.Second)})
 	}
 	return strays
+}
+
+// strayed are the changes that nobody should have made.
+func (v *drive) strayed(c checkpoint.Cutover, source string, changes []cdc.Change) (strays []cdc.Change) {
+	set := v.canaries(source)
+	for _, change := range changes {
+		if !change.Expired && !set.Has(change.Keys) && after(change.Time, c.FrozenAt) {
+			strays = append(strays, change)
+		}
+	}
+	return strays
+}
+
+// hashOf names the item of a change without showing its key.
+func hashOf(key []transform.KeyAttribute, change cdc.Change) string {
+	return sink.HashOf((&transform.Mapping{PrimaryKey: key}).ItemKey(change.Keys))
+}
+
+// StrayKeys reads the keys of items that were changed after the freeze, by the hashes under which the
+// record has them, from the streams, as far as those still hold the changes: nothing keeps the keys
+// otherwise.
+func (d *Driver) StrayKeys(ctx context.Context, c checkpoint.Cutover) (map[string]attribute.Item, error) {
+	v := &drive{Driver: d, settings: d.Settings.orDefault(), watching: watching{since: c.Attempt, reads: map[string]*watchedShard{}}}
+	keys := map[string]attribute.Item{}
+	for _, source := range c.Tables {
+		if !slices.ContainsFunc(c.Stragglers, func(s checkpoint.CutoverStraggler) bool { return s.Table == source }) {
+			continue
+		}
+		described, err := d.Source.Describe(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		for more := true; more; {
+			changes, err := v.changes(ctx, source)
+			if more = errors.Is(err, errUnread); err != nil && !more {
+				return nil, err
+			}
+			for _, change := range v.strayed(c, source, changes) {
+				keys[hashOf(described.PrimaryKey, change)] = change.Keys
+			}
+		}
+	}
+	return keys, nil
 }

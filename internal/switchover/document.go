@@ -2,6 +2,7 @@ package switchover
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -57,7 +59,10 @@ type Document struct {
 	Proofs        []checkpoint.CutoverProof     `json:"proofs"`
 	Strays        int                           `json:"strays"`
 	Stragglers    []checkpoint.CutoverStraggler `json:"stragglers"`
-	WatchUntil    *time.Time                    `json:"watch_until"`
+	// StrayKeys are the keys of stragglers, by their hashes, that the streams still hold; null unless
+	// they were asked for.
+	StrayKeys  map[string]json.RawMessage `json:"stray_keys"`
+	WatchUntil *time.Time                 `json:"watch_until"`
 	// WatchedTo is until when the streams were read after the freeze; Unwatched are times
 	// in which no process read them.
 	WatchedTo   *time.Time                    `json:"watched_to"`
@@ -131,6 +136,26 @@ func judge(in input, now time.Time) *Document {
 	d.Deadlines = append(d.Deadlines, Deadline{"switching", 0, "no deadline and no cancel: the hook is called until it answers, or until `replicator cutover resolve` confirms the outcome"})
 	d.advise(c, in.with)
 	return d
+}
+
+// strayLines is how many stragglers are listed: all whose keys were asked for.
+func (d *Document) strayLines() int {
+	if d.StrayKeys != nil {
+		return len(d.Stragglers)
+	}
+	return 5
+}
+
+// keyOf says what the key of a straggler is, if that was asked for.
+func (d *Document) keyOf(hash string) string {
+	switch key, found := d.StrayKeys[hash]; {
+	case d.StrayKeys == nil:
+		return ""
+	case !found:
+		return ": the stream no longer has its key"
+	default:
+		return ": " + diag.Printable(string(key))
+	}
 }
 
 // settled is how long a freeze lasts at least.
@@ -284,8 +309,8 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 	}
 	if d.Strays > 0 {
 		fmt.Fprintf(b, "  %s after the freeze\n", terminal.Plural(d.Strays, "change"))
-		for _, s := range d.Stragglers[:min(len(d.Stragglers), 5)] {
-			fmt.Fprintf(b, "    item %s of table %s, at %s\n", s.Key, s.Table, s.At.Format(time.RFC3339))
+		for _, s := range d.Stragglers[:min(len(d.Stragglers), d.strayLines())] {
+			fmt.Fprintf(b, "    item %s of table %s, at %s%s\n", s.Key, s.Table, s.At.Format(time.RFC3339), d.keyOf(s.Key))
 		}
 	}
 	if !whole {

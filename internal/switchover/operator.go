@@ -2,10 +2,12 @@ package switchover
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
@@ -22,6 +24,8 @@ type Operator struct {
 	Allowed config.Allowed
 	With    string // flags of the commands that are named
 	Version string
+	// ShowKeys has Show read the keys of items that were changed after the freeze from the source.
+	ShowKeys bool
 	// Confirm asks a question that only yes answers; nil: nobody can be asked.
 	Confirm func(ctx context.Context, question string) error
 
@@ -162,10 +166,35 @@ func (o *Operator) Show(ctx context.Context) error {
 		return o.show(judge(input{cfg: o.Cfg, with: o.With}, o.Now(ctx)))
 	}
 	d, err := o.document(ctx, nil)
+	if err == nil && o.ShowKeys {
+		d.StrayKeys, err = o.strayKeys(ctx)
+	}
 	if err != nil {
 		return err
 	}
 	return o.show(d)
+}
+
+// strayKeys reads the keys of stragglers from the streams.
+func (o *Operator) strayKeys(ctx context.Context) (map[string]json.RawMessage, error) {
+	if err := o.Connect(ctx); err != nil {
+		return nil, err
+	}
+	c, err := o.Ledger.Cutover(ctx)
+	if err != nil {
+		return nil, explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+	}
+	items, err := Driver(o.ends(), nil).StrayKeys(ctx, c)
+	if err != nil {
+		return nil, explain(ctx, "cannot read the keys of late writes", err)
+	}
+	keys := map[string]json.RawMessage{}
+	for hash, item := range items {
+		if keys[hash], err = attribute.MarshalItem(item); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
 }
 
 // show writes a document with its timeline.
