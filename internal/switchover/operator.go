@@ -186,7 +186,7 @@ func (o *Operator) strayKeys(ctx context.Context) (map[string]json.RawMessage, e
 	}
 	items, err := Driver(o.ends(), nil).StrayKeys(ctx, c)
 	if err != nil {
-		return nil, explain(ctx, "cannot read the keys of late writes", err)
+		return nil, explain(ctx, "cannot read the keys of changes after the freeze", err)
 	}
 	keys := map[string]json.RawMessage{}
 	for hash, item := range items {
