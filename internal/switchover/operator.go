@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
