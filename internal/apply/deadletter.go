@@ -2,8 +2,10 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
@@ -44,6 +46,55 @@ func (a *appliers) lookIntoDeadLetter(ctx context.Context) error {
 		err = back
 	}
 	return err
+}
+
+// errPoison is reported for a message that cannot be read, or that the ledger never had.
+var errPoison = errors.New("this process cannot apply the message, so it is nacked")
+
+// refuse gives a message back, so that the subscription's dead letter takes it in the end.
+func (a *appliers) refuse(ctx context.Context, id, table string, err error) {
+	a.Retrier.Events.Retry(table, "read a message", 0, errors.Join(errPoison, err))
+	a.held.forget(id)
+	_ = a.Subscription.Extend(ctx, []string{id}, 0) // else its deadline does the same
+	a.room.Release(1)
+}
+
+// refusal is a message that the ledger never had.
+type refusal struct {
+	*message
+	why string
+}
+
+// rejectTime bounds the publication of refused messages.
+const rejectTime = time.Minute
+
+// reject publishes messages to the dead-letter topic with their reasons, and has them acknowledged.
+// Those that cannot be published are given back, so that the subscription moves them there in the
+// end.
+func (a *appliers) reject(life engine.Lifecycle, all []refusal) {
+	if len(all) == 0 {
+		return
+	}
+	failed := make([]error, len(all))
+	if a.DeadTopic != nil {
+		messages := make([]relay.Message, len(all))
+		for i, r := range all {
+			messages[i] = relay.DeadLetter(r.data, r.change, r.why)
+		}
+		limited, cancel := task.WithTimeout(life.Work, rejectTime)
+		failed, _ = a.DeadTopic.Publish(limited, messages)
+		cancel()
+	}
+	for i, r := range all {
+		table := r.change.Table
+		if a.DeadTopic != nil && failed[i] == nil {
+			a.Retrier.Events.Refused(table, r.why)
+			a.over(r.message, false)
+			continue
+		}
+		a.free(r.message)
+		a.refuse(life.Work, r.id, table, errors.Join(errors.New(r.why), failed[i]))
+	}
 }
 
 func idsOf(got []relay.Delivery) []string {

@@ -13,24 +13,34 @@ import (
 // Deadlines of what is held. An applier that stands still for longer than heldFor gives its messages
 // to others, without being asked. A delivery that is new has the subscription's own deadline, of 10
 // seconds at least, which is Pub/Sub's default: so it is extended much sooner. Each deadline that
-// passes counts towards the dead letter, as if the message could not be read.
+// passes counts towards the dead letter, as if the message could not be read. Of what is set aside
+// the deadline is the longest that there is.
 const (
 	heldFor     = 60 * time.Second
 	extendEach  = 20 * time.Second
 	extendFirst = 4 * time.Second
+	asideFor    = 600 * time.Second
+	asideEach   = 200 * time.Second
 )
 
 // deadlines keeps messages that are held from being delivered again.
 type deadlines struct {
 	mu  sync.Mutex
-	due map[string]time.Duration // by delivery: when it is to be extended next, on the monotonic clock
+	due map[string]deadline // by delivery
+}
+
+// deadline is when a delivery is to be extended next, on the monotonic clock.
+type deadline struct {
+	at    time.Duration
+	aside bool // only its id is kept
+	last  bool // not even that, after the extension
 }
 
 func (d *deadlines) hold(got []relay.Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, delivery := range got {
-		d.due[delivery.ID] = 0
+		d.due[delivery.ID] = deadline{}
 	}
 }
 
@@ -42,19 +52,37 @@ func (d *deadlines) forget(ids ...string) {
 	}
 }
 
-// take returns the deliveries that are to be extended now, and plans when each is next.
-func (d *deadlines) take(now time.Duration) []string {
+// setAside extends a delivery as one of which only the id is kept, or for the last time.
+func (d *deadlines) setAside(id string, last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var ids []string
+	d.due[id] = deadline{aside: true, last: last}
+}
+
+// take returns the deliveries that are to be extended now, those that are set aside apart, and plans
+// when each is next.
+func (d *deadlines) take(now time.Duration) (ids, aside []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for id, due := range d.due {
-		if due <= now {
+		if due.at > now {
+			continue
+		}
+		switch {
+		case due.last:
+			aside = append(aside, id)
+			delete(d.due, id)
+		case due.aside:
+			aside = append(aside, id)
+			d.due[id] = deadline{at: now + asideEach, aside: true}
+		default:
 			ids = append(ids, id)
-			d.due[id] = now + extendEach
+			d.due[id] = deadline{at: now + extendEach}
 		}
 	}
 	slices.Sort(ids)
-	return ids
+	slices.Sort(aside)
+	return ids, aside
 }
 
 // again has deliveries extended at once whose extension failed, those that are held still.
@@ -62,8 +90,9 @@ func (d *deadlines) again(ids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range ids {
-		if _, held := d.due[id]; held {
-			d.due[id] = 0
+		if due, held := d.due[id]; held {
+			due.at = 0
+			d.due[id] = due
 		}
 	}
 }
@@ -71,14 +100,20 @@ func (d *deadlines) again(ids []string) {
 // extend keeps the deadlines of what is held from passing.
 func (a *appliers) extend(ctx context.Context) error {
 	for task.Sleep(ctx, extendFirst) == nil {
-		ids := a.held.take(task.Mono(ctx))
-		if len(ids) == 0 {
-			continue
-		}
-		if err := a.Subscription.Extend(ctx, ids, heldFor); err != nil {
-			a.held.again(ids)
-			a.Retrier.Events.Retry("", "extend deadlines (ModifyAckDeadline)", extendFirst, err) // what comes again is refused as stale
-		}
+		a.Retrier.Events.Tick()
+		ids, aside := a.held.take(task.Mono(ctx))
+		a.extendBy(ctx, ids, heldFor)
+		a.extendBy(ctx, aside, asideFor)
 	}
 	return nil
+}
+
+func (a *appliers) extendBy(ctx context.Context, ids []string, by time.Duration) {
+	if len(ids) == 0 {
+		return
+	}
+	if err := a.Subscription.Extend(ctx, ids, by); err != nil {
+		a.held.again(ids)
+		a.Retrier.Events.Retry("", "extend deadlines (ModifyAckDeadline)", extendFirst, err) // what comes again is refused as stale
+	}
 }

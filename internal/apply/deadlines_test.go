@@ -62,6 +62,9 @@ func TestASlowWriteKeepsItsMessage(t *testing.T) {
 		if err == nil {
 			err = (fence.Fence{Ledger: ledger}).Open(ctx, table.Mapping.Tables()...)
 		}
+		if err == nil {
+			err = ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Waiting, Generation: 7})
+		}
 		item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
 		m, _, encoding := relay.Encode(relay.Change{Origin: relay.Origin{Ledger: "l", Table: "Orders", StreamARN: "arn", Label: "L", Shard: "s", Generation: 7, MappingHash: "h"},
 			Number: 1, CellTime: task.Now(ctx), Change: cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx), Keys: item, New: item}})

@@ -64,6 +64,7 @@ func playScene(t *testing.T, script func(s *scene)) {
 			}
 			return do(), nil
 		}
+		s.shard(func(*checkpoint.Shard) {})
 		script(s)
 	})
 	if err != nil {
@@ -82,6 +83,16 @@ func (s *scene) change(f func(state *checkpoint.TableState)) {
 	s.Helper()
 	_, err := s.Ledger.UpdateTable(s.ctx, "Orders", func(state *checkpoint.TableState) error { f(state); return nil })
 	s.must(err)
+}
+
+// shard is the row of the shard whose messages come, from now on; all of the first hundred are
+// published.
+func (s *scene) shard(change func(row *checkpoint.Shard)) {
+	s.Helper()
+	row := checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn", ID: "s", State: checkpoint.Waiting, Generation: 7, Began: 7,
+		Position: cdc.SequenceOf(100), Applied: 100, FirstRead: task.Now(s.ctx), EventTime: task.Now(s.ctx)}
+	change(&row)
+	s.must(s.Ledger.CreateShard(s.ctx, row))
 }
 
 // message leaves the number-th change of the shard in the subscription.

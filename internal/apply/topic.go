@@ -3,18 +3,14 @@ package apply
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
-	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"sync/atomic"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -29,6 +25,11 @@ type Options struct {
 	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
 	// Cluster says which cluster the app profile routes to, as in engine.Options.
 	Cluster func(ctx context.Context) (string, error)
+	// DeadTopic takes messages that the ledger never had; nil: they are nacked.
+	DeadTopic relay.Topic
+	// Find gives a table that was not known at the start; false if this process does not apply it.
+	// Nil: there are no others.
+	Find func(ctx context.Context, source string) (engine.Spec, bool, error)
 	// Families lists the families of target tables, and Restore makes earlier mappings again, as
 	// in Options.
 	Families sink.Families
@@ -70,17 +71,15 @@ func (o Options) orDefault(settles bool) Options {
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
-	settles := o.settles()
-	o = o.orDefault(settles)
+	o = o.orDefault(o.settles())
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
-	a := &appliers{Options: &o, Retrier: &engine.Retrier{Events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: deadlines{due: map[string]time.Duration{}},
-		settles: settles, unsettled: unsettled{room: task.NewLimit(o.SettleBytes)}}
+	a := &appliers{Options: &o, Retrier: &engine.Retrier{Events: o.Events}, halt: halt, room: task.NewLimit(int64(o.Held)), data: task.NewLimit(dataBytes),
+		held: deadlines{due: map[string]deadline{}}, unsettled: unsettled{room: task.NewLimit(o.SettleBytes)}, lanes: map[string]*lane{}, strangers: map[string]*stranger{}}
 	for _, t := range o.Tables {
-		a.tables[t.Mapping.Source] = &topicTable{Retrier: &engine.Retrier{Source: t.Mapping.Source, Events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash, late: t.Late,
-			formers: &engine.Formers{Source: t.Mapping.Source, Ledger: o.Ledger, Mapping: t.Mapping, Families: o.Families, Restore: o.Restore}}
+		a.lanes[t.Mapping.Source] = a.newLane(t)
 	}
 	finished := task.NewEvent(ctx)
 	all := task.NewGroup(work, 0)
@@ -109,20 +108,28 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
+// dataBytes bounds what the messages take that are not applied yet.
+const dataBytes = 64 << 20
+
 // appliers are the tasks of one process.
 type appliers struct {
 	*Options
 	*engine.Retrier
 	halt   context.CancelCauseFunc
-	tables map[string]*topicTable
 	room   *task.Limit // for messages that are held
+	data   *task.Limit // for their bytes, until they are applied
 	held   deadlines
+	pulled atomic.Bool // nothing more is pulled
 
-	settles   bool // an application writes a target too
 	unsettled unsettled
+	working   *task.Group // of the lanes
+	meet      task.Wakeup // a stranger has come
 
-	mu    sync.Mutex
-	ready []done // of which all is durable
+	mu        sync.Mutex
+	lanes     map[string]*lane // by source table
+	strangers map[string]*stranger
+	absent    int    // messages of which only the id is kept
+	ready     []done // of which all is durable
 }
 
 // done is a message that needs nothing but a note and an acknowledgement.
@@ -134,19 +141,23 @@ type done struct {
 
 // run pulls until a drain begins, and returns when all that was pulled is acknowledged.
 func (a *appliers) run(life engine.Lifecycle) error {
-	for _, source := range slices.Sorted(maps.Keys(a.tables)) {
-		if err := a.end(a.Retry(life, "check the mapping", a.tables[source].check)); err != nil || life.Draining() {
+	for _, source := range slices.Sorted(maps.Keys(a.lanes)) {
+		l := a.lanes[source]
+		if err := a.end(l.Retry(life, "check the mapping", l.check)); err != nil || life.Draining() {
 			return err
 		}
 	}
 	pulling := task.NewGroup(life.Work, 0)
+	a.working = task.NewGroup(life.Work, 0)
 	beside, end := context.WithCancel(life.Work)
 	defer end()
 	for range a.Pulls {
 		pulling.Go("pull", func(work context.Context) error { return a.pull(life.Within(work)) })
 	}
-	if a.settles {
-		pulling.Go("settle", func(work context.Context) error { return a.end(a.assertDue(life.Within(work))) })
+	pulling.Go("settle", func(work context.Context) error { return a.assertDue(life.Within(work)) })
+	pulling.Go("look for new tables", func(work context.Context) error { return a.end(a.meetStrangers(life.Within(work))) })
+	for _, source := range slices.Sorted(maps.Keys(a.lanes)) {
+		a.begin(life, a.lanes[source])
 	}
 	side := task.NewGroup(beside, 0)
 	side.Go("watch the cluster", a.watchCluster)
@@ -161,14 +172,41 @@ func (a *appliers) run(life engine.Lifecycle) error {
 		return nil
 	})
 	err := pulling.Wait()
+	a.pulled.Store(true)
+	a.wakeAll()
+	err = cmp.Or(err, a.working.Wait())
 	end()
-	if sideErr := side.Wait(); err == nil {
-		err = sideErr
-	}
+	err = cmp.Or(err, side.Wait())
 	if err == nil {
 		err = a.end(a.settle(life.Finishing()))
 	}
 	return err
+}
+
+// begin starts the work on a table.
+func (a *appliers) begin(life engine.Lifecycle, l *lane) {
+	a.working.Go("apply "+l.Source, func(work context.Context) error {
+		err := l.run(life.Within(work))
+		if err != nil {
+			a.halt(err) // nobody would take what is pulled for the table
+		}
+		return err
+	})
+}
+
+// lane is that of a table; nil if this process does not apply it.
+func (a *appliers) lane(source string) *lane {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lanes[source]
+}
+
+func (a *appliers) wakeAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.lanes {
+		l.wake.Signal()
+	}
 }
 
 // end ends the process by an error: cleanly if that is safe. Nobody takes over what a task leaves
@@ -184,7 +222,8 @@ func (a *appliers) end(err error) error {
 	return err
 }
 
-// pull pulls and writes until a drain begins. It has room for what it pulls before it does.
+// pull pulls until a drain begins. It has room for what it pulls before it does. A drain lets a pull
+// end that is under way: what it brings would else wait for its deadline, and have used up an attempt.
 func (a *appliers) pull(life engine.Lifecycle) error {
 	for !life.Draining() {
 		a.Retrier.Events.Tick()
@@ -192,8 +231,8 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 			return nil
 		}
 		var got []relay.Delivery
-		err := a.Retry(life, "pull", func(context.Context) (err error) {
-			got, err = a.Subscription.Pull(life.Drain, a.Pull)
+		err := a.Retry(life, "pull", func(ctx context.Context) (err error) {
+			got, err = a.Subscription.Pull(ctx, a.Pull)
 			return err
 		})
 		if unused := a.Pull - len(got); unused > 0 {
@@ -203,8 +242,10 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 			return a.end(err)
 		}
 		a.held.hold(got)
-		if err := a.apply(life, got); err != nil {
-			return a.end(err)
+		for _, d := range got {
+			if err := a.sort(life, d); err != nil {
+				return err
+			}
 		}
 		if len(got) == 0 && !life.Draining() {
 			_ = task.Sleep(life.Drain, a.Timing.Poll)
@@ -213,34 +254,49 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 	return nil
 }
 
-// apply writes messages side by side, and leaves those that are durable to settle. Those that are to
-// be written once more wait for that first.
-func (a *appliers) apply(life engine.Lifecycle, got []relay.Delivery) error {
-	g := task.NewGroup(life.Work, 0)
-	for _, d := range got {
-		g.Go("apply", func(work context.Context) error {
-			c, err := relay.Decode(d.Data)
-			table := a.tables[c.Table]
-			if err != nil || table == nil {
-				return a.refuse(work, d, c.Table, err)
-			}
-			written, exact, err := table.apply(life.Within(work), c)
-			if engine.Fatal(err) {
-				a.halt(err) // the group waits for those that wait for room
-			}
-			if err != nil {
-				return err
-			}
-			c.Keys, c.New, c.Old = attribute.Item{}, attribute.Item{}, attribute.Item{} // what waits for its note needs no memory
-			if exact != nil {
-				a.await(life, unsettledMessage{done: done{d.ID, c, written}, table: table, exact: exact, due: task.Mono(work) + table.late})
-				return nil
-			}
-			a.durable(done{d.ID, c, written})
-			return nil
-		})
+// sort puts a message into the lane of its table, once there is room for its data.
+func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
+	c, err := relay.Decode(d.Data)
+	if err != nil {
+		a.refuse(life.Work, d.ID, c.Table, err)
+		return nil
 	}
-	return g.Wait()
+	m := &message{id: d.ID, data: d.Data, change: c, since: task.Mono(life.Work)}
+	l := a.lane(c.Table)
+	if l == nil {
+		a.estrange(life, m)
+		return nil
+	}
+	if l.sheds(m.since) {
+		a.setAside(l, m)
+		return nil
+	}
+	bytes := int64(2*len(d.Data) + 1024) // as it came, and its images
+	if err := a.data.Acquire(life.Work, bytes); err != nil {
+		return err
+	}
+	m.bytes = bytes
+	l.put(m)
+	return nil
+}
+
+// over leaves a message to settle. What waits for its note needs no data.
+func (a *appliers) over(m *message, noted bool) {
+	a.free(m)
+	a.durable(done{m.id, m.change, noted})
+}
+
+// free gives back what the data of a message takes.
+func (a *appliers) free(m *message) {
+	m.data, m.batch, m.next, m.exact = nil, nil, nil, nil
+	m.change.Keys, m.change.New, m.change.Old = attribute.Item{}, attribute.Item{}, attribute.Item{}
+	if m.bytes > 0 {
+		a.data.Release(m.bytes)
+	}
+	if m.held > 0 {
+		a.unsettled.room.Release(m.held)
+	}
+	m.bytes, m.held = 0, 0
 }
 
 // durable leaves a message to settle.
@@ -248,19 +304,6 @@ func (a *appliers) durable(d ...done) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready = append(a.ready, d...)
-}
-
-// errPoison is reported for a message that cannot be read, or is of a table that this process has
-// no mapping for.
-var errPoison = errors.New("this process cannot apply the message, so it is nacked")
-
-// refuse gives a message back, so that the subscription's dead letter takes it in the end.
-func (a *appliers) refuse(ctx context.Context, d relay.Delivery, table string, err error) error {
-	a.Retrier.Events.Retry(table, "read a message", 0, errors.Join(errPoison, err))
-	a.held.forget(d.ID)
-	_ = a.Subscription.Extend(ctx, []string{d.ID}, 0) // else its deadline does the same
-	a.room.Release(1)
-	return nil
 }
 
 // settle notes what is durable, and then acknowledges it: never the other way round, or a message
@@ -284,7 +327,7 @@ func (a *appliers) settle(life engine.Lifecycle) error {
 		}
 	}
 	for _, source := range slices.Sorted(maps.Keys(noted)) {
-		err := a.tables[source].Retry(life.Finishing(), "record what is applied", func(ctx context.Context) error {
+		err := a.lane(source).Retry(life.Finishing(), "record what is applied", func(ctx context.Context) error {
 			return a.Ledger.NoteApplied(ctx, source, noted[source])
 		})
 		if err != nil {
@@ -309,188 +352,4 @@ func (a *appliers) report(ready []done) {
 	for _, source := range slices.Sorted(maps.Keys(tables)) {
 		a.Retrier.Events.PageDone(source)
 	}
-}
-
-// topicTable is one table of an applying process.
-type topicTable struct {
-	*engine.Retrier
-	o       *Options
-	mapping *transform.Mapping
-	hash    string
-	late    time.Duration // how long after its change the application may write the target; 0: it does not
-	formers *engine.Formers
-
-	mu    sync.Mutex
-	claim *claim // as it was proved last; nil: not, or no more
-}
-
-// claim is the right to write, with the table's record as it was when the right was proved.
-type claim struct {
-	stamps sink.Stamps
-	state  checkpoint.TableState
-	former []sink.Former // mappings that are not swept yet
-	at     time.Duration
-}
-
-// errNotBegun: no relay has begun the table's first generation yet.
-var errNotBegun = errors.New("no relay follows the table yet")
-
-// check makes sure that the table is applied from a topic, and under this mapping.
-func (t *topicTable) check(ctx context.Context) error {
-	t.Events.Tick()
-	if err := t.o.Ledger.CheckMode(ctx, t.Source, checkpoint.Topic, false); err != nil {
-		return err
-	}
-	_, _, err := t.o.Ledger.CheckMapping(ctx, t.Source, engine.MappingOf(t.mapping, t.hash), false)
-	return err
-}
-
-// proved is the claim, proved now or a moment ago.
-func (t *topicTable) proved(ctx context.Context) (*claim, error) {
-	t.mu.Lock()
-	c := t.claim
-	t.mu.Unlock()
-	if c != nil && task.Mono(ctx)-c.at < t.o.Timing.Pass {
-		return c, nil
-	}
-	c = &claim{at: task.Mono(ctx)}
-	var err error
-	c.stamps, err = fence.Prove(ctx, t.o.Ledger, t.mapping.Tables(), func(ctx context.Context) error {
-		if err := t.o.Ledger.Check(ctx); err != nil {
-			return err
-		}
-		var found bool
-		var err error
-		c.state, found, err = t.o.Ledger.Table(ctx, t.Source)
-		switch {
-		case err != nil:
-			return err
-		case !found || c.state.Generation == 0:
-			return errNotBegun
-		case c.state.MappingHash != t.hash:
-			return checkpoint.ErrMappingChanged
-		case c.state.Stopped():
-			return engine.ErrHalted
-		}
-		return c.state.Admits(checkpoint.Topic, false)
-	})
-	if err == nil {
-		c.former, err = t.formers.Of(ctx, c.state)
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.claim = c
-	return c, nil
-}
-
-func (t *topicTable) forget(c *claim) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.claim == c {
-		t.claim = nil
-	}
-}
-
-// apply makes a change durable, however long that takes. It returns false for one that is dropped
-// and must not count as applied. Where the application writes the target too, the change is applied
-// timestamped, and exact is what is to be asserted later; else nil.
-func (t *topicTable) apply(life engine.Lifecycle, c relay.Change) (noted bool, exact *transform.Batch, err error) {
-	var batch *transform.Batch
-	noted, err = t.write(life, c, func() *transform.Batch {
-		if batch == nil {
-			b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime, DualWrites: t.late > 0})
-			sink.OwnAll(t.mapping, &b) // the change before, whose image another rule put there, may be refused later
-			batch = &b
-			if t.late > 0 {
-				first := b.Timestamped()
-				batch, exact = &first, &b
-			}
-		}
-		return batch
-	}, func(rows int) {
-		t.Events.Applied(t.Source, engine.Count([]cdc.Change{c.Change}), rows)
-		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
-			t.Events.Ignored(t.Source, rule, batch.Ignored[rule])
-		}
-	})
-	if !noted {
-		exact = nil
-	}
-	return noted, exact, err
-}
-
-// write writes the batch of a change, if the change is still to be written, however long that takes.
-func (t *topicTable) write(life engine.Lifecycle, c relay.Change, batchOf func() *transform.Batch, written func(rows int)) (noted bool, err error) {
-	err = t.Retry(life.Finishing(), "write", func(ctx context.Context) error {
-		claim, err := t.proved(ctx)
-		if err != nil {
-			return err
-		}
-		switch admit(claim.state, c, t.o.Ledger.ID(), t.hash) {
-		case drop:
-			noted = false
-			return nil
-		case later:
-			t.forget(claim)
-			return errNotBegun
-		case settled:
-			noted = true
-			return nil
-		}
-		batch := batchOf()
-		rows := len(batch.Rows)
-		if err := t.formers.Inherit(ctx, claim.former, claim.state.Generation, batch); err != nil {
-			return err
-		}
-		if err := t.o.Writer.Write(ctx, claim.stamps, batch); err != nil {
-			if errors.Is(err, sink.ErrRefenced) {
-				t.forget(claim)
-			}
-			if sink.Is(err, sink.Permanent) {
-				t.formers.Lighten(ctx, claim.former, batch)
-			}
-			return err
-		}
-		noted = true
-		written(rows)
-		return nil
-	})
-	return noted, err
-}
-
-// verdict is what becomes of a message.
-type verdict uint8
-
-// The verdicts.
-const (
-	write   verdict = iota // to be written
-	settled                // nothing to write, and applied
-	drop                   // a load has asserted what it says, or will: to be forgotten
-	later                  // the table's record is older than the message
-)
-
-// admit judges a message by the table's record, as it was read with the proof of the right to
-// write, and by the ledger and the mapping of this process (H114). A message of an older generation
-// is written for as long as no load of a newer one has begun: until then it is what keeps the
-// target fresh. Afterwards it might bring back what the load's sweep removes, or what a target that
-// was created anew and loaded never held; and a further generation does not change that.
-func admit(s checkpoint.TableState, c relay.Change, ledger, hash string) verdict {
-	switch {
-	case c.Loaded:
-		return drop // the relay has written it itself
-	case c.Ledger != ledger:
-		return drop // of a ledger that was lost; what follows in this one is of higher generations
-	case c.Generation > s.Generation:
-		return later
-	case c.Generation < s.Load.Begun() || c.Generation < s.Generation && c.MappingHash != hash:
-		return drop
-	case c.MappingHash != hash:
-		return later
-	case c.Omitted != "":
-		return settled
-	}
-	return write
 }

@@ -31,10 +31,10 @@ func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 	} {
 		state := checkpoint.TableState{Generation: 7, Load: c.load}
 		m := relay.Change{Origin: relay.Origin{Ledger: c.ledger, Generation: c.generation, MappingHash: c.hash}, Omitted: relay.Omission(c.omit)}
-		if got := admit(state, relay.Change{Loaded: true, Origin: m.Origin}, "l", "h"); got != drop {
+		if got, _ := admit(state, relay.Change{Loaded: true, Origin: m.Origin}, "l", "h"); got != drop {
 			t.Errorf("%s: an item of a load: %d", name, got)
 		}
-		if got := admit(state, m, "l", "h"); got != c.want {
+		if got, d := admit(state, m, "l", "h"); got != c.want || d.sure != (got == later) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

@@ -1,14 +1,12 @@
 package apply
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // While the application writes the target too, a message is applied twice, as a page of a stream is
@@ -30,22 +28,23 @@ type unsettled struct {
 }
 
 type unsettledMessage struct {
-	done
-	table *topicTable
-	exact *transform.Batch
-	bytes int64
-	due   time.Duration // on the monotonic clock
+	*message
+	lane *lane
+	due  time.Duration // on the monotonic clock
 }
 
 // await has a message wait until it is due. In a drain it is let go: it comes again elsewhere.
-func (a *appliers) await(life engine.Lifecycle, m unsettledMessage) {
-	m.bytes = engine.PageBytes + m.exact.Size()
-	if a.unsettled.room.Acquire(life.Drain, m.bytes) != nil {
+func (a *appliers) await(life engine.Lifecycle, l *lane, m *message) {
+	due, exact := task.Mono(life.Work)+l.late, m.exact
+	bytes := engine.PageBytes + exact.Size()
+	a.free(m)
+	if a.unsettled.room.Acquire(life.Drain, bytes) != nil {
 		return
 	}
+	m.exact, m.held = exact, bytes
 	a.unsettled.mu.Lock()
 	defer a.unsettled.mu.Unlock()
-	a.unsettled.queue = append(a.unsettled.queue, m)
+	a.unsettled.queue = append(a.unsettled.queue, unsettledMessage{m, l, due})
 	a.unsettled.wake.Signal()
 }
 
@@ -67,7 +66,8 @@ func (u *unsettled) due(now time.Duration, most int) (due []unsettledMessage, wa
 	return due, time.Minute
 }
 
-// assertDue writes what is due exactly until a drain begins. What is left then comes again elsewhere.
+// assertDue puts what is due into the lanes of its tables until a drain begins. What is left then
+// comes again elsewhere.
 func (a *appliers) assertDue(life engine.Lifecycle) error {
 	for !life.Draining() {
 		due, wait := a.unsettled.due(task.Mono(life.Work), a.Pull)
@@ -75,20 +75,8 @@ func (a *appliers) assertDue(life engine.Lifecycle) error {
 			_ = a.unsettled.wake.Wait(life.Drain, wait)
 			continue
 		}
-		g := task.NewGroup(life.Work, 0)
 		for _, m := range due {
-			g.Go("settle", func(work context.Context) error {
-				var err error
-				m.noted, err = m.table.write(life.Within(work), m.change, func() *transform.Batch { return m.exact }, func(int) {})
-				a.unsettled.room.Release(m.bytes)
-				if err == nil {
-					a.durable(m.done)
-				}
-				return err
-			})
-		}
-		if err := g.Wait(); err != nil {
-			return err
+			m.lane.put(m.message)
 		}
 	}
 	return nil

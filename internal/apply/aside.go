@@ -1,0 +1,187 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// maxAside bounds the messages of which a process keeps the id, of some 200 bytes each. One more is
+// extended once: it comes again after that, which uses up one delivery attempt in ten minutes.
+const maxAside = 100_000
+
+// setAside keeps of a message nothing but its id, whose deadline is extended until the table gets on.
+func (a *appliers) setAside(l *lane, m *message) {
+	a.free(m)
+	a.room.Release(1)
+	if !a.keepAside(m.id) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.absent = append(l.absent, m.id)
+}
+
+// keepAside reports whether there is room for another id.
+func (a *appliers) keepAside(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	full := a.absent >= maxAside
+	if !full {
+		a.absent++
+	}
+	a.held.setAside(id, full)
+	return !full
+}
+
+// giveBack lets messages that were set aside come again at once. If that fails, they come once their
+// deadlines have passed.
+func (a *appliers) giveBack(ctx context.Context, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	a.mu.Lock()
+	a.absent -= len(ids)
+	a.mu.Unlock()
+	a.held.forget(ids...)
+	if err := a.Subscription.Extend(ctx, ids, 0); err != nil {
+		a.Retrier.Events.Retry("", "give messages back (ModifyAckDeadline)", asideFor, err)
+	}
+}
+
+// stranger is a table that this process does not apply, and of which it got messages.
+type stranger struct {
+	since   time.Duration // on the monotonic clock
+	ids     []string
+	unknown bool // to the ledger, too: its messages are refused
+}
+
+const (
+	// meetEach is how often strangers are looked for in the ledger and in the source.
+	meetEach = 10 * time.Second
+	// maxStrangers bounds their names, which whoever publishes may make up.
+	maxStrangers = 1000
+)
+
+// errStranger is reported while messages of a table are held that this process does not apply.
+var errStranger = errors.New("the table is not in this configuration, so its messages are held")
+
+// estrange sets a message of a table aside that this process does not apply. If the ledger does not
+// know the table either, the message is refused: the relay creates the table's record before it
+// publishes.
+func (a *appliers) estrange(life engine.Lifecycle, m *message) {
+	source := m.change.Table
+	a.mu.Lock()
+	s := a.strangers[source]
+	if s == nil && len(a.strangers) < maxStrangers {
+		s = &stranger{since: m.since}
+		a.strangers[source] = s
+	}
+	a.mu.Unlock()
+	switch {
+	case s == nil:
+		a.free(m)
+		a.refuse(life.Work, m.id, source, errStranger)
+		return
+	case s.isUnknown(a):
+		a.reject(life, []refusal{{m, "the ledger has no such table"}})
+		return
+	}
+	a.free(m)
+	a.room.Release(1)
+	if !a.keepAside(m.id) {
+		return
+	}
+	a.mu.Lock()
+	met := a.strangers[source] != s // meanwhile
+	if !met {
+		s.ids = append(s.ids, m.id)
+	}
+	a.mu.Unlock()
+	if met {
+		a.giveBack(life.Work, []string{m.id})
+	}
+	a.meet.Signal()
+}
+
+func (s *stranger) isUnknown(a *appliers) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return s.unknown
+}
+
+// meetStrangers looks for the tables of messages that were set aside, until a drain begins.
+func (a *appliers) meetStrangers(life engine.Lifecycle) error {
+	for !life.Draining() {
+		a.mu.Lock()
+		var names []string
+		for name := range a.strangers {
+			names = append(names, name)
+		}
+		a.mu.Unlock()
+		slices.Sort(names)
+		for _, name := range names {
+			err := a.meetTable(life, name)
+			if engine.Fatal(err) && !engine.Orderly(err) || life.Work.Err() != nil {
+				return err
+			}
+			if err != nil {
+				a.Retrier.Events.Retry(name, "find the table of a message", meetEach, err)
+			}
+		}
+		if len(names) == 0 {
+			_ = a.meet.Wait(life.Drain, time.Hour)
+			continue
+		}
+		_ = task.Sleep(life.Drain, meetEach)
+	}
+	return nil
+}
+
+// meetTable looks for one table. If this process applies it, it joins, and its messages are given
+// back; if the ledger does not get to know it, they are given back to be refused.
+func (a *appliers) meetTable(life engine.Lifecycle, name string) error {
+	state, known, err := a.Ledger.Table(life.Work, name)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	s := a.strangers[name]
+	s.unknown = (!known || state.Generation == 0) && task.Mono(life.Work)-s.since >= doubtFor
+	var back []string
+	if s.unknown {
+		back, s.ids = s.ids, nil
+	}
+	a.mu.Unlock()
+	a.giveBack(life.Work, back)
+	if s.unknown || !known {
+		return nil
+	}
+	if a.Find == nil {
+		return errStranger
+	}
+	spec, found, err := a.Find(life.Work, name)
+	if err == nil && !found {
+		err = errStranger
+	}
+	if err != nil {
+		return err
+	}
+	l := a.newLane(spec)
+	if err := l.check(life.Work); err != nil {
+		return err
+	}
+	a.Retrier.Events.Joined(name)
+	a.mu.Lock()
+	a.lanes[name] = l
+	delete(a.strangers, name)
+	back = s.ids
+	a.mu.Unlock()
+	a.begin(life, l)
+	a.giveBack(life.Work, back)
+	return nil
+}

@@ -1,0 +1,309 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Each table has a lane, in which its messages wait and are applied, so that a table which is paused
+// or stuck holds up no other one. Once a message fails, it alone is tried again, and the others of
+// its table wait behind it. If the table's trouble is its own and lasts, only the ids of its messages
+// are kept: their deadlines are extended, which uses up no delivery attempts, and they are given back
+// when the table gets on. If the target as a whole is away, messages stay in their lanes, and pulling
+// stops when these are full.
+
+// asideAfter is how long a table may fail before only ids of its messages are kept.
+const asideAfter = 10 * time.Second
+
+// message is a delivery that is being applied.
+type message struct {
+	id     string
+	data   []byte // for the dead letter
+	change relay.Change
+	bytes  int64         // that it takes of the room for data
+	since  time.Duration // when it was pulled, on the monotonic clock
+	noted  bool          // it counts as applied
+
+	batch *transform.Batch // what is to be written; nil: not made yet
+	next  *transform.Batch // what is to be asserted after that; nil: nothing
+	exact *transform.Batch // what is asserted now, after the first application
+	held  int64            // bytes that the second application takes
+}
+
+// outcome is what came of one attempt to apply a message.
+type outcome uint8
+
+// The outcomes.
+const (
+	undone   outcome = iota
+	applied          // durable
+	dropped          // not to be applied, nor to be noted
+	doubtful         // the ledger has not had it
+	behind           // another message of its table fails
+)
+
+// lane is the messages of a table.
+type lane struct {
+	*topicTable
+	a    *appliers
+	wake task.Wakeup
+
+	mu      sync.Mutex
+	waiting []*message
+	due     []*message    // for the second time
+	running int           // of those that waited
+	again   int           // of those that were due
+	probe   *message      // that fails, and is tried again; nil: none does
+	failing time.Duration // since when
+	own     bool          // the ledger answers meanwhile
+	doubts  []*message    // that the ledger has not had
+	looking bool          // a task looks at those
+	looked  time.Duration // when it did last
+	absent  []string      // of which only the id is kept
+}
+
+func (a *appliers) newLane(spec engine.Spec) *lane {
+	return &lane{topicTable: newTable(a.Options, spec), a: a, looked: -time.Hour}
+}
+
+// put has messages wait for their turn.
+func (l *lane) put(all ...*message) {
+	l.mu.Lock()
+	for _, m := range all {
+		if m.exact != nil {
+			l.due = append(l.due, m)
+		} else {
+			l.waiting = append(l.waiting, m)
+		}
+	}
+	l.mu.Unlock()
+	l.wake.Signal()
+}
+
+// sheds reports whether the table has failed for so long, by itself, that only ids are kept.
+func (l *lane) sheds(now time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shedding(now)
+}
+
+func (l *lane) shedding(now time.Duration) bool {
+	return l.probe != nil && l.own && now-l.failing >= asideAfter
+}
+
+// run applies messages until a drain has begun and no more are to be applied.
+func (l *lane) run(life engine.Lifecycle) error {
+	crew := task.NewCrew(life.Work)
+	over := time.Duration(-1) // when the drain was seen
+	for !l.a.pulled.Load() || !l.idle(life.Work, over) {
+		now := task.Mono(life.Work)
+		ready, look, shed := l.take(now)
+		for _, m := range shed {
+			l.a.setAside(l, m)
+		}
+		for _, m := range ready {
+			crew.Go("apply", func(work context.Context) error {
+				defer l.ended(m.exact != nil)
+				return l.a.end(l.apply(life.Within(work), m))
+			})
+		}
+		if look {
+			crew.Go("look", func(work context.Context) error { return l.a.end(l.lookAtDoubts(life.Within(work))) })
+		}
+		if l.a.pulled.Load() && over < 0 {
+			over = now
+		}
+		if l.wake.Wait(crew.Context(), l.rest()) != nil {
+			break
+		}
+	}
+	return crew.Wait()
+}
+
+// rest is how long the lane may wait for a signal.
+func (l *lane) rest() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.doubts) > 0 || l.probe != nil {
+		return l.a.Timing.Commit
+	}
+	return time.Minute
+}
+
+// idle reports whether nothing is left to do for a process that pulls no more. What is in doubt gets
+// a few seconds.
+func (l *lane) idle(ctx context.Context, over time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waits := len(l.waiting)+len(l.due) > 0 && l.probe == nil || len(l.doubts) > 0 && (over < 0 || task.Mono(ctx)-over < 3*l.a.Timing.Commit)
+	return l.running+l.again == 0 && !waits
+}
+
+// take gives the messages that are to be applied now, whether those in doubt are to be looked at, and
+// the messages of which only the ids are to be kept.
+func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.shedding(now):
+		shed = slices.Concat(l.waiting, l.due, l.doubts)
+		l.waiting, l.due, l.doubts = nil, nil, nil
+	case l.probe == nil:
+		slots := l.a.Pulls * l.a.Pull // each: those that wait for their turn may wait for those that are due
+		first, second := front(&l.waiting, slots-l.running), front(&l.due, slots-l.again)
+		l.running, l.again = l.running+len(first), l.again+len(second)
+		ready = append(first, second...)
+	}
+	if len(l.doubts) > 0 && !l.looking && now-l.looked >= l.a.Timing.Commit {
+		l.looking, look = true, true
+	}
+	return ready, look, shed
+}
+
+// front takes at most so many from the front of a queue.
+func front(queue *[]*message, most int) []*message {
+	n := min(len(*queue), most)
+	out := slices.Clone((*queue)[:n])
+	clear((*queue)[:n])
+	*queue = (*queue)[n:]
+	return out
+}
+
+func (l *lane) ended(again bool) {
+	l.mu.Lock()
+	if again {
+		l.again--
+	} else {
+		l.running--
+	}
+	l.mu.Unlock()
+	l.wake.Signal()
+}
+
+// apply applies a message, however long that takes, unless another one of the table fails already.
+func (l *lane) apply(life engine.Lifecycle, m *message) error {
+	out := undone
+	err := l.Retry(life.Finishing(), "write", func(ctx context.Context) (err error) {
+		if out, err = l.attempt(ctx, m); err != nil && engine.Repeatable(err) && !l.fails(ctx, m, err) {
+			out, err = behind, nil
+		}
+		return err
+	})
+	l.getsOn(m)
+	if engine.Fatal(err) {
+		l.a.halt(err) // the crew waits for those that wait for room
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case out == behind:
+		m.batch, m.next = nil, nil
+		l.put(m)
+	case out == doubtful:
+		l.doubt(m)
+	case out == applied && m.exact != nil && m.held == 0:
+		l.a.await(life, l, m)
+	default:
+		l.a.over(m, out == applied)
+		l.giveBack(life.Work)
+	}
+	return nil
+}
+
+// fails notes that a message failed, and reports whether it is the one that is tried again.
+func (l *lane) fails(ctx context.Context, m *message, err error) bool {
+	var failed *writeError
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.probe == nil {
+		l.probe, l.failing, l.own = m, task.Mono(ctx), false
+	}
+	switch {
+	case engine.IsAny(err, errNotBegun, engine.ErrHalted):
+		l.own = true
+	case errors.As(err, &failed):
+		l.own = l.own || failed.proved > l.failing
+	default:
+		l.own = false
+	}
+	return l.probe == m
+}
+
+// getsOn notes that a message does not fail any more.
+func (l *lane) getsOn(m *message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.probe == m {
+		l.probe = nil
+	}
+}
+
+// giveBack gives back what was set aside, once the table gets on.
+func (l *lane) giveBack(ctx context.Context) {
+	l.mu.Lock()
+	var ids []string
+	if l.probe == nil && len(l.doubts) == 0 {
+		ids, l.absent = l.absent, nil
+	}
+	l.mu.Unlock()
+	l.a.giveBack(ctx, ids)
+}
+
+// doubt has a message wait until the ledger has had it.
+func (l *lane) doubt(m *message) {
+	m.batch, m.next = nil, nil
+	l.mu.Lock()
+	l.doubts = append(l.doubts, m)
+	l.mu.Unlock()
+	l.wake.Signal()
+}
+
+// lookAtDoubts reads the ledger again and judges what is in doubt by it.
+func (l *lane) lookAtDoubts(life engine.Lifecycle) error {
+	c, err := l.look(life.Work)
+	l.mu.Lock()
+	all := l.doubts
+	l.doubts, l.looking, l.looked = nil, false, task.Mono(life.Work)
+	l.mu.Unlock()
+	if err != nil {
+		if life.Work.Err() != nil || !engine.Repeatable(err) {
+			return err
+		}
+		l.put(all...) // to fail as the table does
+		return nil
+	}
+	now, bytes := task.Mono(life.Work), int64(0)
+	var refused []refusal
+	var still []*message
+	for _, m := range all {
+		v, d := l.judge(life.Work, c, m)
+		if d.ofRecord {
+			l.forget(c)
+		}
+		switch {
+		case v != later:
+			l.put(m)
+		case d.sure && now-m.since >= doubtFor:
+			refused = append(refused, refusal{m, d.why})
+		case now-m.since >= asideAfter && (len(still) >= max(1, l.a.Held/4) || bytes+m.bytes > dataBytes/4):
+			l.a.setAside(l, m) // else they would fill the room of the others
+		default:
+			still, bytes = append(still, m), bytes+m.bytes
+		}
+	}
+	l.mu.Lock()
+	l.doubts = append(still, l.doubts...)
+	l.mu.Unlock()
+	l.a.reject(life, refused)
+	l.giveBack(life.Work)
+	return nil
+}

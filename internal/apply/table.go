@@ -1,0 +1,219 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// topicTable is one table of an applying process.
+type topicTable struct {
+	*engine.Retrier
+	o       *Options
+	mapping *transform.Mapping
+	hash    string
+	late    time.Duration // how long after its change the application may write the target; 0: it does not
+	formers *engine.Formers
+
+	mu     sync.Mutex
+	claim  *claim                     // as it was proved last; nil: not, or no more
+	shards map[place]checkpoint.Shard // by which messages are bounded, as they were read last
+}
+
+// place is where a shard's row is among those of its table.
+type place struct{ label, shard string }
+
+func newTable(o *Options, spec engine.Spec) *topicTable {
+	source := spec.Mapping.Source
+	return &topicTable{Retrier: &engine.Retrier{Source: source, Events: o.Events}, o: o, mapping: spec.Mapping, hash: spec.MappingHash, late: spec.Late,
+		formers: &engine.Formers{Source: source, Ledger: o.Ledger, Mapping: spec.Mapping, Families: o.Families, Restore: o.Restore}}
+}
+
+// claim is the right to write, with the table's record as it was when the right was proved.
+type claim struct {
+	stamps sink.Stamps
+	state  checkpoint.TableState
+	former []sink.Former // mappings that are not swept yet
+	at     time.Duration
+}
+
+// errNotBegun: no relay has begun the table's first generation yet.
+var errNotBegun = errors.New("no relay follows the table yet")
+
+// check makes sure that the table is applied from a topic, and under this mapping.
+func (t *topicTable) check(ctx context.Context) error {
+	t.Events.Tick()
+	if err := t.o.Ledger.CheckMode(ctx, t.Source, checkpoint.Topic, false); err != nil {
+		return err
+	}
+	_, _, err := t.o.Ledger.CheckMapping(ctx, t.Source, engine.MappingOf(t.mapping, t.hash), false)
+	return err
+}
+
+// proved is the claim, proved now or a moment ago.
+func (t *topicTable) proved(ctx context.Context) (*claim, error) {
+	t.mu.Lock()
+	c := t.claim
+	t.mu.Unlock()
+	if c != nil && task.Mono(ctx)-c.at < t.o.Timing.Pass {
+		return c, nil
+	}
+	c = &claim{at: task.Mono(ctx)}
+	var err error
+	c.stamps, err = fence.Prove(ctx, t.o.Ledger, t.mapping.Tables(), func(ctx context.Context) error {
+		if err := t.o.Ledger.Check(ctx); err != nil {
+			return err
+		}
+		var found bool
+		var err error
+		c.state, found, err = t.o.Ledger.Table(ctx, t.Source)
+		switch {
+		case err != nil:
+			return err
+		case !found || c.state.Generation == 0:
+			return errNotBegun
+		case c.state.MappingHash != t.hash:
+			return checkpoint.ErrMappingChanged
+		case c.state.Stopped():
+			return engine.ErrHalted
+		}
+		return c.state.Admits(checkpoint.Topic, false)
+	})
+	if err == nil {
+		c.former, err = t.formers.Of(ctx, c.state)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.claim = c
+	return c, nil
+}
+
+func (t *topicTable) forget(c *claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.claim == c {
+		t.claim = nil
+	}
+}
+
+// look proves the right to write and reads the shards by which messages are bounded.
+func (t *topicTable) look(ctx context.Context) (*claim, error) {
+	c, err := t.proved(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := t.o.Ledger.Shards(ctx, t.Source)
+	if err != nil {
+		return nil, err
+	}
+	shards := make(map[place]checkpoint.Shard, len(rows))
+	for _, s := range rows {
+		shards[place{s.Label, s.ID}] = s
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.shards = shards
+	return c, nil
+}
+
+// judge is what becomes of a message by the table's record and its shards, as they were read last.
+func (t *topicTable) judge(ctx context.Context, c *claim, m *message) (verdict, doubt) {
+	v, d := admit(c.state, m.change, t.o.Ledger.ID(), t.hash)
+	if v != write && v != settled || m.change.Generation < c.state.Generation || m.exact != nil {
+		return v, d
+	}
+	t.mu.Lock()
+	s, known := t.shards[place{m.change.Label, m.change.Shard}]
+	t.mu.Unlock()
+	if ok, d := bounded(s, known, m.change, t.o.Ledger.Now(ctx)); !ok {
+		return later, d
+	}
+	return v, doubt{}
+}
+
+// attempt applies a message once.
+func (t *topicTable) attempt(ctx context.Context, m *message) (outcome, error) {
+	claim, err := t.proved(ctx)
+	if err != nil {
+		return undone, err
+	}
+	v, d := t.judge(ctx, claim, m)
+	if d.ofRecord {
+		t.forget(claim)
+	}
+	switch v {
+	case drop:
+		return dropped, nil
+	case later:
+		return doubtful, nil
+	case settled:
+		return applied, nil
+	}
+	batch := t.batchOf(m)
+	rows := len(batch.Rows)
+	if err := t.formers.Inherit(ctx, claim.former, claim.state.Generation, batch); err != nil {
+		return undone, err
+	}
+	if err := t.o.Writer.Write(ctx, claim.stamps, batch); err != nil {
+		if errors.Is(err, sink.ErrRefenced) {
+			t.forget(claim)
+		}
+		if sink.Is(err, sink.Permanent) {
+			t.formers.Lighten(ctx, claim.former, batch)
+		}
+		return undone, &writeError{err, claim.at}
+	}
+	if m.exact == nil {
+		t.tell(m, batch, rows)
+	}
+	m.batch, m.exact, m.next = nil, m.next, nil
+	return applied, nil
+}
+
+// writeError is a write that failed under a claim that was proved at a time.
+type writeError struct {
+	error
+	proved time.Duration
+}
+
+func (e *writeError) Unwrap() error { return e.error }
+
+// batchOf is what is to be written of a message. Where the application writes the target too, the
+// change is applied timestamped first, and m.next is what is to be asserted later.
+func (t *topicTable) batchOf(m *message) *transform.Batch {
+	if m.exact != nil {
+		return m.exact
+	}
+	if m.batch == nil {
+		c := m.change
+		b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime, DualWrites: t.late > 0})
+		sink.OwnAll(t.mapping, &b) // the change before, whose image another rule put there, may be refused later
+		m.batch = &b
+		if t.late > 0 {
+			first := b.Timestamped()
+			m.batch, m.next = &first, &b
+		}
+	}
+	return m.batch
+}
+
+func (t *topicTable) tell(m *message, batch *transform.Batch, rows int) {
+	t.Events.Applied(t.Source, engine.Count([]cdc.Change{m.change.Change}), rows)
+	for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
+		t.Events.Ignored(t.Source, rule, batch.Ignored[rule])
+	}
+}

@@ -1,0 +1,27 @@
+package relay
+
+import "strings"
+
+// ReasonAttribute is the attribute of a message in the dead-letter topic that says why an applier
+// refused it. Pub/Sub itself moves messages there without it.
+const ReasonAttribute = "replicator-reason"
+
+// mostAttribute bounds the value of an attribute, in bytes; the service's limit is 1,024.
+// Source: https://docs.cloud.google.com/pubsub/quotas#resource_limits
+const mostAttribute = 512
+
+// DeadLetter is the message of a dead-letter topic for one that an applier refused: its data as it
+// was, with the reason, which holds no item data, as an attribute.
+func DeadLetter(data []byte, c Change, reason string) Message {
+	return Message{Data: data, Attributes: map[string]string{
+		"content-type": ContentType, "table": short(c.Table), "event": c.eventName(), "version": string(c.Version()), "schema": SchemaV1, ReasonAttribute: short(reason),
+	}}
+}
+
+// short cuts a value: names in a message that nobody vouches for may be of any length.
+func short(text string) string {
+	if len(text) > mostAttribute {
+		text = text[:mostAttribute]
+	}
+	return strings.ToValidUTF8(text, "")
+}
