@@ -14,7 +14,7 @@ const mostAttribute = 512
 // was, with the reason, which holds no item data, as an attribute.
 func DeadLetter(data []byte, c Change, reason string) Message {
 	return Message{Data: data, Attributes: map[string]string{
-		"content-type": ContentType, "table": short(c.Table), "event": c.eventName(), "version": string(c.Version()), "schema": SchemaV1, ReasonAttribute: short(reason),
+		"content-type": ContentType, "table": short(c.Table), "event": c.EventName(), "version": string(c.Version()), "schema": SchemaV1, ReasonAttribute: short(reason),
 	}}
 }
 

@@ -95,8 +95,8 @@ type Change struct {
 // LoadEvent is the event of a message for an item that a load has read.
 const LoadEvent = "LOAD"
 
-// eventName returns the event of the change's message.
-func (c *Change) eventName() string {
+// EventName returns the event of the change's message.
+func (c *Change) EventName() string {
 	if c.Loaded {
 		return LoadEvent
 	}
@@ -162,7 +162,7 @@ func encode(c Change) (Message, error) {
 	}
 	version := string(c.Version())
 	body := Body{
-		Schema: SchemaV1, Table: c.Table, Event: c.eventName(), Version: version, Time: stamp(c.Time), Expired: c.Expired, Omitted: c.Omitted,
+		Schema: SchemaV1, Table: c.Table, Event: c.EventName(), Version: version, Time: stamp(c.Time), Expired: c.Expired, Omitted: c.Omitted,
 		Sequence: c.Sequence.String(), Stream: c.Label, Shard: c.Shard, Number: c.Number, Generation: c.Generation, Hop: c.Hop,
 		Ledger: c.Ledger, MappingHash: c.MappingHash, CellTime: stamp(c.CellTime),
 	}

@@ -158,7 +158,7 @@ func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error
 	}
 	out := make([]Delivery, len(answer.ReceivedMessages))
 	for i, m := range answer.ReceivedMessages {
-		out[i] = Delivery{ID: m.AckId, Data: m.Message.Data, Attempt: int(m.DeliveryAttempt)}
+		out[i] = Delivery{ID: m.AckId, Data: m.Message.Data, Attributes: m.Message.Attributes, Attempt: int(m.DeliveryAttempt)}
 	}
 	return out, nil
 }

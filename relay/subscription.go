@@ -7,9 +7,11 @@ import (
 
 // Delivery is a message that a subscription delivered.
 type Delivery struct {
-	ID      string // identifies this delivery, to acknowledge it
-	Data    []byte
-	Attempt int // number of the delivery attempt; 0 without a dead-letter policy
+	ID   string // identifies this delivery, to acknowledge it
+	Data []byte
+	// Attributes are those of the message, which its publisher chose.
+	Attributes map[string]string
+	Attempt    int // number of the delivery attempt; 0 without a dead-letter policy
 }
 
 // Subscription delivers messages, each at least once, in any order. *PubSubscription implements it.

@@ -51,6 +51,8 @@ var ofTests = map[string][]string{
 	"failover":      {"still-for"},
 	"finalize":      {"yes"},
 	"parked drop":   {"yes"},
+
+	"relay dead-letter drop": {"yes"},
 }
 
 // byGoTests are command lines that tests in Go execute, by the name of the test. Its source names

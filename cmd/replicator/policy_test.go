@@ -46,7 +46,7 @@ func TestCommandsOfPermissions(t *testing.T) {
 	if commands < 20 {
 		t.Errorf("only %d commands were found", commands)
 	}
-	for _, wrong := range []string{"relay dead-letter", "backfill start --request-export s3://BUCKET", "nothing"} {
+	for _, wrong := range []string{"relay dead-letters", "backfill start --request-export s3://BUCKET", "nothing"} {
 		if parses(strings.Fields("replicator "+wrong)) == nil {
 			t.Errorf("`%s` is taken for a command", wrong)
 		}

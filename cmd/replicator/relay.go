@@ -49,5 +49,6 @@ topic needs a load.`,
 	flags.BoolVar(&f.loads, "loads", false, "also publish the items that loads copy")
 	f.bindOnce(flags)
 	f.bind(c)
+	c.AddCommand(newDeadLetter(p))
 	return c
 }

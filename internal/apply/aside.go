@@ -62,7 +62,7 @@ type stranger struct {
 
 const (
 	// meetEach is how often strangers are looked for in the ledger and in the source.
-	meetEach = 10 * time.Second
+	meetEach = 30 * time.Second
 	// maxStrangers bounds their names, which whoever publishes may make up.
 	maxStrangers = 1000
 )
@@ -80,6 +80,7 @@ func (a *appliers) estrange(life engine.Lifecycle, m *message) {
 	if s == nil && len(a.strangers) < maxStrangers {
 		s = &stranger{since: m.since}
 		a.strangers[source] = s
+		a.meet.Signal()
 	}
 	a.mu.Unlock()
 	switch {
@@ -105,7 +106,6 @@ func (a *appliers) estrange(life engine.Lifecycle, m *message) {
 	if met {
 		a.giveBack(life.Work, []string{m.id})
 	}
-	a.meet.Signal()
 }
 
 func (s *stranger) isUnknown(a *appliers) bool {
@@ -133,11 +133,11 @@ func (a *appliers) meetStrangers(life engine.Lifecycle) error {
 				a.Retrier.Events.Retry(name, "find the table of a message", meetEach, err)
 			}
 		}
+		rest := meetEach
 		if len(names) == 0 {
-			_ = a.meet.Wait(life.Drain, time.Hour)
-			continue
+			rest = time.Hour
 		}
-		_ = task.Sleep(life.Drain, meetEach)
+		_ = a.meet.Wait(life.Drain, rest)
 	}
 	return nil
 }

@@ -1,8 +1,11 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
@@ -85,15 +88,20 @@ func (a *appliers) reject(life engine.Lifecycle, all []refusal) {
 		failed, _ = a.DeadTopic.Publish(limited, messages)
 		cancel()
 	}
+	published, first := map[string]int{}, map[string]string{}
 	for i, r := range all {
 		table := r.change.Table
 		if a.DeadTopic != nil && failed[i] == nil {
-			a.Retrier.Events.Refused(table, r.why)
+			published[table]++
+			first[table] = cmp.Or(first[table], r.why)
 			a.over(r.message, false)
 			continue
 		}
 		a.free(r.message)
 		a.refuse(life.Work, r.id, table, errors.Join(errors.New(r.why), failed[i]))
+	}
+	for _, table := range slices.Sorted(maps.Keys(published)) {
+		a.Retrier.Events.Refused(table, first[table], published[table])
 	}
 }
 

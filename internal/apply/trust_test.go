@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,9 @@ func TestH131_AForgedMessageFreezesNothing(t *testing.T) {
 			writes := 0
 			f.answer = func(string) error { writes++; return nil }
 			var told []string
-			f.Events.Refused = func(table, reason string) { told = append(told, table+": "+reason) }
+			f.Events.Refused = func(table, reason string, messages int) {
+				told = append(told, fmt.Sprint(messages, " of ", table, ": ", reason))
+			}
 			f.publish("T0", 500, 8, c.forge) // more than there are pullers
 			f.after(10*time.Second, func() { f.publish("T0", 1, 20) })
 			f.after(time.Minute, func() { f.reads("T0", "s", task.Now(f.ctx)) })
@@ -60,7 +63,7 @@ func TestH131_AForgedMessageFreezesNothing(t *testing.T) {
 					t.Fatalf("%s: messages of the relay are applied after %s", name, m.acked)
 				}
 			}
-			if len(f.dead) != 8 || len(told) != 8 || !strings.HasPrefix(told[0], "T0: "+c.why) {
+			if len(f.dead) != 8 || len(told) != 1 || !strings.HasPrefix(told[0], "8 of T0: "+c.why) {
 				t.Fatalf("%s: %d messages are refused, told %q", name, len(f.dead), told)
 			}
 			for i, m := range f.dead {

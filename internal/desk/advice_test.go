@@ -137,6 +137,9 @@ func (a *advised) accepts(name, line string) {
 	if len(words) > 1 && !strings.HasPrefix(words[1], "-") {
 		command += " " + words[1]
 	}
+	if command == "relay dead-letter" {
+		command += " " + words[2]
+	}
 	if slices.Contains(words, "--repair") {
 		command += " --repair"
 	}
@@ -258,6 +261,10 @@ var walked = []advice{
 		"verify --repair --dry-run --table Orders", found(checkpoint.VerifyCounts{Foreign: 1}), "verify --repair --remove-foreign --dry-run --table Orders"},
 	{"a sweep left rows that are repaired", func(a *advised) { left(a); found(checkpoint.VerifyCounts{})(a) },
 		"backfill redo --table Orders", steer(loads.ActionRedo, loads.Request{}), ""},
+	{"a dead letter", func(a *advised) {
+		a.table(func(s *checkpoint.TableState) { s.Apply = checkpoint.Topic })
+		a.facts.DeadLetter = checkpoint.DeadLetter{Messages: 1, Since: now}
+	}, "relay dead-letter list", does(func(f *standing.Facts) { f.DeadLetter = checkpoint.DeadLetter{} }), ""},
 	{"an undeclared gap", does(func(f *standing.Facts) {
 		f.Shards = append(f.Shards, checkpoint.Shard{ID: "g", Label: "L", State: checkpoint.Gap, Loss: checkpoint.NotFound, Generation: 7, DoneAt: now})
 	}), "run", does(func(f *standing.Facts) { f.Shards = f.Shards[:1] }), ""},

@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/deadletter"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/inspect"
@@ -114,6 +115,9 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 		},
 		"verify pause": steer(comparison.Pause), "verify cancel": steer(comparison.Cancel), "verify resume": steer(comparison.Resume),
 		"parked retry": decide(parked.RetryCommand), "parked drop": decide(parked.DropCommand),
+		"relay dead-letter drop": func(ctx context.Context) error {
+			return (&deadletter.Operator{Console: c, Cfg: cfg, Ends: e}).Drop(ctx, &deadletter.Selection{All: true}, true, false)
+		},
 		"cutover check": func(ctx context.Context) error { return cut().Check(ctx) },
 		"cutover start": func(ctx context.Context) error {
 			return cut().Start(ctx, switchover.Request{KeepFallback: "no", Rehearse: true})
@@ -168,7 +172,7 @@ func TestCommandsRefuseAlike(t *testing.T) {
 		}
 	}
 	for command, needs := range desk.Demanded {
-		if command == "parked list" || command == "parked show" {
+		if command == "parked list" || command == "parked show" || command == "relay dead-letter list" {
 			continue
 		}
 		refused := func(e *ends, code string) {

@@ -143,7 +143,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 	parked := demand{"", diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
 	demands := map[string]demand{
 		"explain": {"", diag.ClusterChanged, "", "", diag.CutOver, diag.MappingChanged, "", ""}, "status": {},
-		"backfill status": {}, "verify status": {}, "parked list": {}, "parked show": {},
+		"backfill status": {}, "verify status": {}, "parked list": {}, "parked show": {}, "relay dead-letter list": {},
 		"backfill start": load, "backfill pause": load, "backfill resume": load, "backfill redo": load, "backfill cancel": load,
 		"throttle":      {diag.LoadRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},
 		"pause":         {diag.LoadRefused, diag.ClusterChanged, diag.CutoverRefused, diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed},
@@ -155,7 +155,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 		"verify resume": {diag.VerifyRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},
 		"verify --repair": {diag.VerifyRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, diag.MappingChanged, diag.SourceMoved,
 			diag.EmulatorNotAllowed},
-		"parked retry": parked, "parked drop": parked,
+		"parked retry": parked, "parked drop": parked, "relay dead-letter drop": {"", diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
 		"cutover check":   {diag.CutoverRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
 		"cutover start":   {diag.CutoverRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
 		"cutover approve": step, "cutover postpone": step, "cutover cancel": step, "cutover resolve": step,

@@ -78,6 +78,9 @@ var commands = map[string]Needs{
 	// The evidence of a cutover names the parked items.
 	"parked drop": {Does: "drop parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
 
+	"relay dead-letter list": {Role: "operator"},
+	"relay dead-letter drop": {Does: "drop messages of the dead letter of %s", Role: "operator", Write: true, Cluster: true},
+
 	"cutover check":    {Does: "check the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true, Mapping: true, Source: true},
 	"cutover start":    {Does: "start the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true, Mapping: true, Source: true},
 	"cutover approve":  steer("approve the cutover of %s"),

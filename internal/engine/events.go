@@ -64,9 +64,9 @@ type Events struct {
 	Compared func(table string, rows int64)
 	// Retry: a step failed and is repeated after wait.
 	Retry func(table, step string, wait time.Duration, err error)
-	// Refused: a message that the ledger never had was published to the dead-letter topic, for a reason
-	// without item data.
-	Refused func(table, reason string)
+	// Refused: so many messages that the ledger never had were published to the dead-letter topic; the
+	// reason, without item data, is that of the first.
+	Refused func(table, reason string, messages int)
 	// CopyStarted, Copied and CopyDone frame the first copy. Estimate is DynamoDB's own count,
 	// hours old.
 	CopyStarted func(table string, estimate, done int64)
@@ -158,7 +158,7 @@ func (e Events) OrSilent() Events {
 		e.Retry = func(table, step string, wait time.Duration, err error) {}
 	}
 	if e.Refused == nil {
-		e.Refused = func(table, reason string) {}
+		e.Refused = func(table, reason string, messages int) {}
 	}
 	if e.CopyStarted == nil {
 		e.CopyStarted = func(table string, estimate, done int64) {}

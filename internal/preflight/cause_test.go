@@ -49,7 +49,7 @@ func TestTheFixFitsTheCause(t *testing.T) {
 		for from, err := range map[string]error{
 			"a ping of Bigtable": ExplainTarget("what", &sink.Error{Op: "PingAndWarm", Reason: sink.Denied, Code: "PermissionDenied", Text: c.said}),
 			"the ledger":         ExplainTarget("what", status.Error(codes.PermissionDenied, c.said)),
-			"Pub/Sub":            explainTopic("what", &relay.Error{Op: "Publish", Reason: relay.Denied, Code: "PermissionDenied", Text: c.said}),
+			"Pub/Sub":            ExplainTopic("what", &relay.Error{Op: "Publish", Reason: relay.Denied, Code: "PermissionDenied", Text: c.said}),
 			"Cloud Storage":      ImagesFailed("gs://b/AWSDynamoDB/01", errors.New(c.said)),
 		} {
 			var e *diag.Error

@@ -81,7 +81,7 @@ func Explain(what string, err error) error {
 	}
 	var topic *relay.Error
 	if errors.As(err, &topic) {
-		return explainTopic(what, err)
+		return ExplainTopic(what, err)
 	}
 	var bad *sink.BadItem
 	if errors.As(err, &bad) {
@@ -193,8 +193,8 @@ func codeOf(code codes.Code) string {
 	}
 }
 
-// explainTopic explains errors of Pub/Sub.
-func explainTopic(what string, err error) error {
+// ExplainTopic explains a failed call of Pub/Sub.
+func ExplainTopic(what string, err error) error {
 	e := &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
 	var failed *relay.Error
 	if !errors.As(err, &failed) {

@@ -27,7 +27,7 @@ func TestAFaultOfTheServiceIsNoNetwork(t *testing.T) {
 	for from, err := range map[string]error{
 		"a ping":           ExplainTarget("what", &sink.Error{Op: "PingAndWarm", Code: "Internal", Text: "boom"}),
 		"the ledger":       ExplainTarget("what", fmt.Errorf("ReadRows: %w", status.Error(codes.Internal, "boom"))),
-		"Pub/Sub":          explainTopic("what", &relay.Error{Op: "GetTopic", Reason: relay.Unavailable, Code: "Internal"}),
+		"Pub/Sub":          ExplainTopic("what", &relay.Error{Op: "GetTopic", Reason: relay.Unavailable, Code: "Internal"}),
 		"Cloud Storage":    ImagesFailed("gs://b/AWSDynamoDB/01", &googleapi.Error{Code: 503}),
 		"DynamoDB":         ExplainSource("what", "", &cdc.Error{Reason: cdc.Unavailable, Err: response(500, &smithy.GenericAPIError{Code: "InternalServerError"})}),
 		"a gateway":        ExplainSource("what", "", &cdc.Error{Reason: cdc.Unavailable, Err: response(502, errors.New("no JSON"))}),
@@ -75,7 +75,7 @@ func TestWhatDoesNotExistIsCreatedAsWhatItIs(t *testing.T) {
 		"projects/p/topics/t":        "gcloud pubsub topics create projects/p/topics/t ",
 	} {
 		var e *diag.Error
-		err := explainTopic("what", &relay.Error{Op: "Get", Name: name, Reason: relay.NotFound, Code: "NotFound", Text: "Resource not found"})
+		err := ExplainTopic("what", &relay.Error{Op: "Get", Name: name, Reason: relay.NotFound, Code: "NotFound", Text: "Resource not found"})
 		if !errors.As(err, &e) || e.Code != diag.TopicUnusable || !strings.Contains(e.Fix, want) {
 			t.Errorf("%s: %+v", name, e)
 		}

@@ -86,11 +86,12 @@ type Prober struct {
 	// keeps messages.
 	DeadLetter *relay.PubSubscription
 	Retention  time.Duration
+	// DeadTopic is the dead-letter topic of Subscription; "" if it has none.
+	DeadTopic string
 	// ParkTopic is the client of the topic in errors.park_to; nil if parked items are not
 	// published.
 	ParkTopic *relay.PubSub
 	Applies   bool
-	deadTopic string          // the dead-letter topic of Subscription
 	written   map[string]bool // target tables that were written before, according to the ledger
 	noViews   []string        // <table>:<view>, which the service cannot create
 	Found     Found

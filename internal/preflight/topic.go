@@ -75,7 +75,7 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 	if p.Subscription, facts, err = openSubscription(ctx, what, name); err != nil {
 		return "", err
 	}
-	p.Retention, p.deadTopic = facts.Retention, facts.DeadLetter
+	p.Retention, p.DeadTopic = facts.Retention, facts.DeadLetter
 	if u := unfit(p.Cfg, facts); u != nil {
 		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: u.cause, Fix: u.fix}
 	}
@@ -89,6 +89,33 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 	return detail, nil
 }
 
+// OpenDeadTopic connects to the dead-letter topic, to which appliers publish what they refuse.
+func OpenDeadTopic(ctx context.Context, name string) (*relay.PubSub, error) {
+	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
+		return nil, err
+	}
+	topic, err := relay.OpenTopic(context.WithoutCancel(ctx), projectOf(name), name)
+	if err != nil {
+		return nil, ExplainTopic("cannot use topic "+name, err)
+	}
+	return topic, nil
+}
+
+// OpenDeadLetter connects to the subscription of the dead-letter topic, for a command.
+func OpenDeadLetter(ctx context.Context, cfg *config.Config) (*relay.PubSubscription, error) {
+	name := cfg.Relay.DeadLetter
+	if name == "" {
+		return nil, &diag.Error{Code: diag.TopicUnset, What: "relay.dead_letter is not set", Pos: cfg.Where("relay"),
+			Cause: "messages are listed and dropped by this subscription of the dead-letter topic",
+			Fix:   "set relay.dead_letter: projects/PROJECT/subscriptions/SUBSCRIPTION"}
+	}
+	s, _, err := openSubscription(ctx, "cannot read the dead letter through "+name, name)
+	if err != nil && s != nil {
+		_ = s.Close()
+	}
+	return s, err
+}
+
 // openSubscription connects, and reads the subscription. The client outlives the probe, so it does
 // not use the probe's context.
 func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscription, relay.SubscriptionFacts, error) {
@@ -97,11 +124,11 @@ func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscri
 	}
 	s, err := relay.OpenSubscription(context.WithoutCancel(ctx), projectOf(name), name)
 	if err != nil {
-		return nil, relay.SubscriptionFacts{}, explainTopic(what, err)
+		return nil, relay.SubscriptionFacts{}, ExplainTopic(what, err)
 	}
 	facts, err := askAgain(ctx, s.Look)
 	if err != nil {
-		return s, facts, explainTopic(what, err)
+		return s, facts, ExplainTopic(what, err)
 	}
 	return s, facts, nil
 }
@@ -115,7 +142,7 @@ func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	if p.DeadLetter, facts, err = openSubscription(ctx, what, name); err != nil {
 		return "", err
 	}
-	if u := unwatchable(p.Cfg, p.deadTopic, facts); u != nil {
+	if u := unwatchable(p.Cfg, p.DeadTopic, facts); u != nil {
 		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: u.cause, Fix: u.fix}
 	}
 	return "is monitored", nil
@@ -189,11 +216,11 @@ func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFact
 	}
 	topic, err := relay.OpenTopic(context.WithoutCancel(ctx), projectOf(name), name)
 	if err != nil {
-		return nil, relay.TopicFacts{}, explainTopic(what, err)
+		return nil, relay.TopicFacts{}, ExplainTopic(what, err)
 	}
 	facts, err := askAgain(ctx, topic.Look)
 	if err != nil {
-		return topic, facts, explainTopic(what, err)
+		return topic, facts, ExplainTopic(what, err)
 	}
 	return topic, facts, nil
 }

@@ -155,7 +155,7 @@ var cases = []struct {
 	{"its stream was disabled", func(f *Facts) { f.Table.StreamEnded = true }, Stalled, streamEnded, time.Time{}, look1},
 	{"dead letter", func(f *Facts) {
 		f.Table.Apply, f.DeadLetter = checkpoint.Topic, checkpoint.DeadLetter{Messages: 1, Since: ago(time.Hour)}
-	}, Stalled, deadLetter, ago(time.Hour), look1},
+	}, Stalled, deadLetter, ago(time.Hour), "relay dead-letter list"},
 
 	{"not started", func(f *Facts) { *f = Facts{Table: checkpoint.TableState{Source: "Orders"}, Now: noon, Lease: lease} }, Preparing, notStarted, time.Time{}, "run"},
 	{"being listed", func(f *Facts) { f.Table.Listed, f.Shards, f.Table.Generation = 0, nil, uint32(noon.Unix()/60) }, Preparing, "", noon, ""},

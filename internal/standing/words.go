@@ -159,7 +159,7 @@ var words = map[State]map[Reason]wording{
 		suspended:    {"the table cannot be followed", look},
 		dropped:      {"the table was dropped", ""},
 		streamEnded:  {"the stream was disabled", look},
-		deadLetter:   {"messages are in the dead-letter topic", look},
+		deadLetter:   {"messages are in the dead-letter topic", "relay dead-letter list"},
 	},
 	Preparing: {
 		"":         {"the stream is being listed", ""},

@@ -88,6 +88,20 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 	return out, fewOf(failed)
 }
 
+// findOne looks for one table of a pattern, for a process that applies what others read of it.
+func (d *discovery) findOne(ctx context.Context, source string) (engine.Spec, bool, error) {
+	if t, ok := d.worker.Config.Table(source); !ok || t.Pattern() == "" {
+		return engine.Spec{}, false, nil
+	}
+	found, err := d.find(ctx, func(name string) bool { return name != source })
+	for _, t := range found.Tables {
+		if t.Mapping.Source == source {
+			return t, true, nil
+		}
+	}
+	return engine.Spec{}, false, err
+}
+
 // fewOf joins errors that are much alike. While the service fails for all tables there are
 // thousands, of which three tell as much.
 func fewOf(errs []error) error {

@@ -121,6 +121,10 @@ func (o *observer) events() engine.Events {
 		Gap: func(table, shard, reason string) {
 			o.log.Error("declared gap: changes are lost, and the table needs a load", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyReason, reason)
 		},
+		Refused: func(table, reason string, messages int) {
+			o.log.Warn("published refused messages to the dead-letter topic; list them with `replicator relay dead-letter list`",
+				admin.KeyTable, table, admin.KeyReason, reason, "messages", messages)
+		},
 		Raised: func(table string, generation uint32, reason string) {
 			o.log.Warn("began new generation", admin.KeyTable, table, admin.KeyGeneration, generation, admin.KeyReason, reason)
 		},

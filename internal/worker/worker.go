@@ -70,6 +70,7 @@ type Worker struct {
 	subscription *relay.PubSubscription
 	parkTopic    *relay.PubSub          // nil: parked items are not published
 	deadLetter   *relay.PubSubscription // nil: it is not watched
+	deadTopic    string                 // takes what appliers refuse; "": there is none
 	retention    time.Duration          // of subscription
 	limits       limits
 
@@ -141,7 +142,7 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	}
 	w.found, err = probes.Run(ctx)
 	w.target, w.topic, w.subscription, w.deadLetter, w.retention = probes.Target, probes.Topic, probes.Subscription, probes.DeadLetter, probes.Retention
-	w.parkTopic = probes.ParkTopic
+	w.parkTopic, w.deadTopic = probes.ParkTopic, probes.DeadTopic
 	if err != nil {
 		err = errors.Join(err, w.close())
 	}
@@ -340,6 +341,17 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore}
 	if w.deadLetter != nil { // else the interface would hold a nil pointer
 		options.DeadLetter = w.deadLetter
+	}
+	if w.deadTopic != "" {
+		topic, err := preflight.OpenDeadTopic(ctx, w.deadTopic)
+		if err != nil {
+			return err
+		}
+		defer topic.Close()
+		options.DeadTopic = topic
+	}
+	if w.Config.HasPatterns() {
+		options.Find = (&discovery{worker: w, ledger: ledger}).findOne
 	}
 	return apply.Run(ctx, options)
 }

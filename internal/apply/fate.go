@@ -1,0 +1,65 @@
+package apply
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+// Fate is what the ledger says of a message in the dead letter.
+type Fate string
+
+// The fates.
+const (
+	Missing Fate = "missing" // the relay published it, and it is not known to be applied
+	Applied Fate = "applied" // it was applied since, or a load covers it
+	Refused Fate = "refused" // the ledger does not have it
+	Foreign Fate = "foreign" // it is of no table of this ledger, or no message of a relay
+)
+
+// Records are what the ledger has of a table.
+type Records struct {
+	Table  checkpoint.TableState // Generation 0: nothing
+	Shards []checkpoint.Shard
+	Merged []checkpoint.Applied
+}
+
+// FateOf judges a message by the ledger with the given id. What may still be the relay's counts as
+// missing.
+func FateOf(c relay.Change, ledger string, of Records, now time.Time) Fate {
+	switch {
+	case c.Ledger != ledger || of.Table.Generation == 0:
+		return Foreign
+	case c.Generation > of.Table.Generation:
+		return Refused
+	case c.Loaded, c.Generation < of.Table.Load.Begun():
+		return Applied
+	case c.Generation < of.Table.Generation:
+		return of.appliedOr(Missing, c)
+	}
+	for _, s := range of.Shards {
+		if s.Label != c.Label || s.ID != c.Shard {
+			continue
+		}
+		switch ok, d := bounded(s, true, c, now); {
+		case ok:
+			return of.appliedOr(Missing, c)
+		case d.sure:
+			return Refused
+		}
+		return Missing
+	}
+	return of.appliedOr(Refused, c)
+}
+
+// appliedOr is Applied if the number of a message is known to be applied.
+func (r Records) appliedOr(fate Fate, c relay.Change) Fate {
+	track := checkpoint.Track{Generation: c.Generation, Label: c.Label, Shard: c.Shard}
+	for _, m := range r.Merged {
+		if m.Track == track && (checkpoint.Runs{{From: c.Number, To: c.Number}}).Within(m.Runs) {
+			return Applied
+		}
+	}
+	return fate
+}

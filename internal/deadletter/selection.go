@@ -1,0 +1,71 @@
+package deadletter
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/apply"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// RefHelp says what a reference is, in the help of commands that take one.
+const RefHelp = `REF is a hash of the message's data, as "list" prints it. Its first 8 digits or more will do, if
+they are unique.`
+
+// leastRef is how many digits of a reference name a message, if no other begins with them.
+const leastRef = 8
+
+// Selection is which messages a command is about.
+type Selection struct {
+	Refs  []string // positional arguments
+	Table string
+	State string // a fate
+	All   bool
+}
+
+var states = []string{string(apply.Missing), string(apply.Applied), string(apply.Refused), string(apply.Foreign)}
+
+// Check refuses selections that contradict themselves, or are none: nothing is dropped by leaving
+// words out.
+func (s *Selection) Check(command string) error {
+	switch named := len(s.Refs) > 0; {
+	case s.State != "" && !slices.Contains(states, s.State):
+		return diag.BadUsage("--state "+s.State+" is not a state", "write one of "+strings.Join(states, ", "))
+	case !named && !s.All && s.State == "":
+		return diag.BadUsage(command+" needs the messages to work on", "name them as `replicator relay dead-letter list` shows them, or give --state or --all")
+	case named && (s.All || s.State != ""):
+		return diag.BadUsage("references, and --all or --state exclude each other", "give one of them")
+	}
+	return nil
+}
+
+// find gives the selected messages. What is named must be there, once.
+func (s *Selection) find(all []*Entry) ([]*Entry, error) {
+	var found []*Entry
+	for _, e := range all {
+		named := len(s.Refs) == 0 || slices.ContainsFunc(s.Refs, func(word string) bool { return names(word, e) })
+		if named && (s.Table == "" || e.Table == s.Table) && (s.State == "" || string(e.State) == s.State) {
+			found = append(found, e)
+		}
+	}
+	for _, word := range s.Refs {
+		n := 0
+		for _, e := range found {
+			if names(word, e) {
+				n++
+			}
+		}
+		switch {
+		case n == 0:
+			return nil, &diag.Error{Code: diag.Usage, What: "no message has the reference " + word, Cause: "another command may have dropped it, or another reader holds it",
+				Fix: "take one from `replicator relay dead-letter list`", Exit: diag.ExitNo}
+		case n > 1:
+			return nil, diag.BadUsage("several messages begin with "+word, "give more digits")
+		}
+	}
+	return found, nil
+}
+
+func names(word string, e *Entry) bool {
+	return len(word) >= leastRef && strings.HasPrefix(e.Ref, word)
+}
