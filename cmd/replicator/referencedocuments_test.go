@@ -66,6 +66,8 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.parked_item/v1", "replicator parked show", "parked.Entry", ""},
 	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.retried", "items[]."},
 	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parked.Entry", "dropped[]."},
+	{"replicator.dead_letter/v1", "replicator relay dead-letter list -o json", "deadletter.document", ""},
+	{"replicator.dead_letter_drop/v1", "replicator relay dead-letter drop -o json", "deadletter.document", ""},
 	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
 	{"replicator.demo/v1", "replicator demo -o json", "demo.Verdict", ""},
 	{"replicator.version/v1", "replicator version -o json", "build.Info", ""},
@@ -83,7 +85,7 @@ func referenceJSON(t *testing.T) string {
 		"`\"event\":\"progress\"` have `table`, `items` and `done` and, if known, `estimate`, `items_per_second`, `eta_seconds`,\n"+
 		"`lag_seconds`, `headroom_seconds`, `throttled` and, at the end, `took_seconds`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"build", "comparison", "config", "cost", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "standing", "starter", "status", "switchover", "worker"} {
+	for _, in := range []string{"build", "comparison", "config", "cost", "deadletter", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "standing", "starter", "status", "switchover", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared

@@ -317,10 +317,10 @@ func TestAStopUsesUpNoAttempts(t *testing.T) {
 	})
 }
 
-// A table that joins while appliers run loses none of its messages and uses up none of their
+// H132: a table that joins while appliers run loses none of its messages and uses up none of their
 // attempts, but one when they are given back: they are held from when they come until the table is
 // found, which the ledger knows before its first message is published.
-func TestATableThatJoinsIsAppliedFromItsFirstMessage(t *testing.T) {
+func TestH132_ATableThatJoinsLosesNoMessage(t *testing.T) {
 	playFleet(t, 1, func(f *fleet) {
 		f.Held = 200
 		joins := 10 * time.Minute

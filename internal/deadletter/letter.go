@@ -1,4 +1,4 @@
-// Package deadletter runs the commands for messages in the dead letter.
+// Package deadletter lists and drops messages of the dead letter.
 //
 // Listing leaves the messages where they are. Dropping removes them for good, so it says what a
 // message means by the ledger: whether its change is applied, or lost until its row is repaired.

@@ -8,10 +8,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// RefHelp says what a reference is, in the help of commands that take one.
-const RefHelp = `REF is a hash of the message's data, as "list" prints it. Its first 8 digits or more will do, if
-they are unique.`
-
 // leastRef is how many digits of a reference name a message, if no other begins with them.
 const leastRef = 8
 

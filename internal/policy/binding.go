@@ -34,13 +34,17 @@ const (
 	subscriptionKind ResourceKind = "pubsub subscriptions"
 )
 
-// processMember is the identity of the process. forwardingMember is the identity with which Pub/Sub
-// moves messages of a subscription to its dead-letter topic: the service agent of the
+// processMember is the identity of the process. If one process publishes and another one applies,
+// their identities are relayMember and applierMember: a publisher of the topic is trusted like a
+// writer of the target, so appliers do not get that role. forwardingMember is the identity with which
+// Pub/Sub moves messages of a subscription to its dead-letter topic: the service agent of the
 // subscription's project. It needs to publish to that topic, and to acknowledge in the
 // subscription. Source:
 // https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
 const (
 	processMember    = "serviceAccount:EMAIL"
+	relayMember      = "serviceAccount:RELAY_EMAIL"
+	applierMember    = "serviceAccount:APPLIER_EMAIL"
 	forwardingMember = "serviceAccount:service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com"
 	deadLetterTopic  = "DEAD_LETTER_TOPIC"
 )
@@ -82,16 +86,16 @@ func (b *bindings) add(p Predefined) {
 // topic and subscription add a role of Pub/Sub on the resource that a key names; nothing if it
 // names none.
 func (b *bindings) topic(role, key, name, permission string) {
-	b.onResource(role, key, Resource{topicKind, name}, permission)
+	b.onResource(role, key, "", Resource{topicKind, name}, permission)
 }
 
 func (b *bindings) subscription(role, key, name, permission string) {
-	b.onResource(role, key, Resource{subscriptionKind, name}, permission)
+	b.onResource(role, key, "", Resource{subscriptionKind, name}, permission)
 }
 
-func (b *bindings) onResource(role, key string, on Resource, permission string) {
+func (b *bindings) onResource(role, key, member string, on Resource, permission string) {
 	if on.Name != "" {
-		b.add(Predefined{Name: role, Permissions: []string{permission}, For: key, On: on})
+		b.add(Predefined{Name: role, Permissions: []string{permission}, For: key, Member: member, On: on})
 	}
 }
 
@@ -127,12 +131,17 @@ func looking(cfg *config.Config) bindings {
 func besides(cfg *config.Config) []Predefined {
 	out := looking(cfg)
 	const publisher, subscriber = "roles/pubsub.publisher", "roles/pubsub.subscriber"
-	out.topic(publisher, "relay.pubsub_topic", cfg.Relay.Topic, "pubsub.topics.publish")
+	relays, applies := "", ""
+	if cfg.Relay.Topic != "" && cfg.Relay.Subscription != "" {
+		relays, applies = relayMember, applierMember
+	}
+	out.onResource(publisher, "relay.pubsub_topic", relays, Resource{topicKind, cfg.Relay.Topic}, "pubsub.topics.publish")
 	out.topic(publisher, "errors.park_to", cfg.Errors.Topic(), "pubsub.topics.publish")
-	out.subscription(subscriber, "relay.subscription", cfg.Relay.Subscription, "pubsub.subscriptions.consume")
-	out.subscription(subscriber, "relay.dead_letter", cfg.Relay.DeadLetter, "pubsub.subscriptions.consume")
+	out.onResource(subscriber, "relay.subscription", applies, Resource{subscriptionKind, cfg.Relay.Subscription}, "pubsub.subscriptions.consume")
+	out.onResource(subscriber, "relay.dead_letter", applies, Resource{subscriptionKind, cfg.Relay.DeadLetter}, "pubsub.subscriptions.consume")
 	if cfg.Relay.DeadLetter != "" && cfg.Relay.Subscription != "" {
 		const key = "the dead-letter topic, to which Pub/Sub itself moves messages,"
+		out.add(Predefined{publisher, []string{"pubsub.topics.publish"}, "the dead-letter topic, for refused messages,", applies, Resource{topicKind, deadLetterTopic}})
 		out.add(Predefined{publisher, []string{"pubsub.topics.publish"}, key, forwardingMember, Resource{topicKind, deadLetterTopic}})
 		out.add(Predefined{subscriber, []string{"pubsub.subscriptions.consume"}, key, forwardingMember, Resource{subscriptionKind, cfg.Relay.Subscription}})
 	}

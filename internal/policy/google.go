@@ -33,6 +33,7 @@ func GoogleAdditions(cfg *config.Config) []Addition {
 	if cfg.Relay.Subscription != "" && cfg.Relay.DeadLetter == "" {
 		const when = "a dead-letter topic of relay.subscription, for " + forwardingMember
 		additions = append(additions,
+			Addition{"a dead-letter topic of relay.subscription, for `run --from pubsub`", []string{"pubsub.topics.publish"}, "the dead-letter topic (roles/pubsub.publisher)"},
 			Addition{when, []string{"pubsub.topics.publish"}, "the dead-letter topic (roles/pubsub.publisher)"},
 			Addition{when, []string{"pubsub.subscriptions.consume"}, "the subscription (roles/pubsub.subscriber)"})
 	}

@@ -35,6 +35,7 @@ const (
 	Planning               // only by `plan`
 	Applying               // only by `plan --apply`
 	Watching               // by `run` and `plan`, with backfill.pause_above_target_cpu
+	Publishing             // by `relay`, and by appliers to the dead letter
 	Relaying               // by `relay`, and if changes are applied from its topic
 	FromTopic              // by `run --from pubsub`
 	CuttingOver            // by the process that drives a cutover, with cutover.hooks
@@ -61,8 +62,9 @@ var useTexts = [...]string{
 	Planning:    "`plan`",
 	Applying:    "`plan --apply`",
 	Watching:    "`backfill.pause_above_target_cpu` and `throttle --pause-above-target-cpu 70%`, by `run` and `plan`, in the project",
+	Publishing:  "`relay`, to `relay.pubsub_topic`; `run --from pubsub`, to the dead-letter topic alone; with `errors.park_to` a topic, `run`",
 	Relaying:    "`relay`, and `run --from pubsub`; with `errors.park_to` a topic, `run`",
-	FromTopic:   "`run --from pubsub`, of `relay.subscription` and `relay.dead_letter`",
+	FromTopic:   "`run --from pubsub`, of `relay.subscription` and `relay.dead_letter`; `relay dead-letter`, of the latter",
 	CuttingOver: "`cutover.hooks`, by the process that drives the cutover",
 	Finalizing:  "`finalize`",
 	Importing:   "`run` and `backfill start`, for exports",
@@ -126,7 +128,7 @@ var operations = []Operation{
 	{"bigtable", "CheckConsistency", []string{"bigtable.tables.checkConsistency"}, FailingOver},
 	{"bigtable", "CreateAppProfile", []string{"bigtable.appProfiles.create"}, Applying},
 
-	{"pubsub", "Publish", []string{"pubsub.topics.publish"}, Relaying},
+	{"pubsub", "Publish", []string{"pubsub.topics.publish"}, Publishing},
 	{"pubsub", "GetTopic", []string{"pubsub.topics.get"}, Relaying},
 	{"pubsub", "GetSubscription", []string{"pubsub.subscriptions.get"}, Relaying},
 	{"pubsub", "Pull", []string{"pubsub.subscriptions.consume"}, FromTopic},

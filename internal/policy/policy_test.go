@@ -261,13 +261,16 @@ func TestTopicsAreGranted(t *testing.T) {
 		}
 		return lines
 	}
+	const relays, applies = "RELAY_EMAIL", "APPLIER_EMAIL"
 	const topic, apply, dead = "gcloud pubsub topics add-iam-policy-binding projects/p/topics/changes --member=serviceAccount:EMAIL --role=roles/pubsub.",
 		"gcloud pubsub subscriptions add-iam-policy-binding projects/p/subscriptions/appliers --member=serviceAccount:EMAIL --role=roles/pubsub.",
 		"gcloud pubsub subscriptions add-iam-policy-binding projects/p/subscriptions/dead --member=serviceAccount:EMAIL --role=roles/pubsub."
 	const agent = " --member=serviceAccount:service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com --role=roles/pubsub."
 	const moves = " # the dead-letter topic, to which Pub/Sub itself moves messages,"
 	looks := []string{topic + "viewer # relay.pubsub_topic", apply + "viewer # relay.subscription", dead + "viewer # relay.dead_letter"}
-	want := append(slices.Clone(looks), topic+"publisher # relay.pubsub_topic", apply+"subscriber # relay.subscription", dead+"subscriber # relay.dead_letter",
+	of := func(line, member string) string { return strings.Replace(line, "EMAIL", member, 1) }
+	want := append(slices.Clone(looks), of(topic, relays)+"publisher # relay.pubsub_topic", of(apply, applies)+"subscriber # relay.subscription", of(dead, applies)+"subscriber # relay.dead_letter",
+		"gcloud pubsub topics add-iam-policy-binding DEAD_LETTER_TOPIC --member=serviceAccount:APPLIER_EMAIL --role=roles/pubsub.publisher # the dead-letter topic, for refused messages,",
 		"gcloud pubsub topics add-iam-policy-binding DEAD_LETTER_TOPIC"+agent+"publisher"+moves,
 		"gcloud pubsub subscriptions add-iam-policy-binding projects/p/subscriptions/appliers"+agent+"subscriber"+moves)
 	if diff := cmp.Diff(want, said(GoogleWorker(cfg))); diff != "" {

@@ -335,7 +335,11 @@ func troubleLines(s subject) (lines []string) {
 
 func troubleSteps(s subject) (steps []standing.NextStep) {
 	for _, trouble := range s.t.Troubles {
-		steps = append(steps, leads(look, about(trouble.text(s.m.At)))(s)...)
+		command := look
+		if trouble.Step == stepApply {
+			command = "relay dead-letter list"
+		}
+		steps = append(steps, leads(command, about(trouble.text(s.m.At)))(s)...)
 	}
 	return steps
 }

@@ -18,6 +18,6 @@ func (t *Table) fromTopic(in TableInput) {
 	t.DeadLetter = in.Dead.Messages
 	if in.Dead.Messages > 0 {
 		t.troubled(checkpoint.Trouble{Step: stepApply, Since: in.Dead.Since,
-			Cause: fmt.Sprintf("at least %s in the dead-letter topic; no applier could read them", terminal.Plural(in.Dead.Messages, "message"))}, 0)
+			Cause: fmt.Sprintf("at least %s in the dead-letter topic; no applier could apply them", terminal.Plural(in.Dead.Messages, "message"))}, 0)
 	}
 }

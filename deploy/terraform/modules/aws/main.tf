@@ -43,7 +43,7 @@ data "aws_iam_policy_document" "trust" {
     condition {
       test     = "StringEquals"
       variable = "${local.issuer}:sub"
-      values   = ["system:serviceaccount:${var.namespace}:${var.service_account}"]
+      values   = [for account in compact([var.service_account, var.apply_service_account]) : "system:serviceaccount:${var.namespace}:${account}"]
     }
   }
 }

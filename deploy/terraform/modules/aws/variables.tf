@@ -32,6 +32,12 @@ variable "service_account" {
   default     = "replicator"
 }
 
+variable "apply_service_account" {
+  description = "Kubernetes service account of the appliers, which describe the tables; empty if there are none."
+  type        = string
+  default     = ""
+}
+
 variable "kms_key_arns" {
   description = "Customer-managed keys of the tables; empty if DynamoDB owns or manages them."
   type        = list(string)

@@ -1,5 +1,5 @@
 # What replicator needs in Google Cloud: a service account without keys, its role, the app profile and the state table.
-# If you use a topic, also topic, subscription and dead letter.
+# If you use a topic, also topic, subscription, dead letter and a service account of the appliers.
 
 terraform {
   required_version = ">= 1.5"
@@ -37,6 +37,30 @@ resource "google_bigtable_instance_iam_member" "replicator" {
   instance = var.instance
   role     = google_project_iam_custom_role.replicator.id
   member   = google_service_account.replicator.member
+}
+
+# Appliers (`run --from pubsub`) have an identity of their own: who may publish to the topic is trusted like a writer of
+# the target, so only the relay may.
+resource "google_service_account" "apply" {
+  count        = var.topic == "" ? 0 : 1
+  project      = var.project
+  account_id   = "${var.name}-apply"
+  display_name = "replicator: appliers"
+}
+
+resource "google_service_account_iam_member" "apply_workload_identity" {
+  count              = var.topic == "" ? 0 : 1
+  service_account_id = google_service_account.apply[0].name
+  role               = "roles/iam.workloadIdentityUser"
+  member             = "serviceAccount:${var.project}.svc.id.goog[${var.namespace}/${var.apply_service_account}]"
+}
+
+resource "google_bigtable_instance_iam_member" "apply" {
+  count    = var.topic == "" ? 0 : 1
+  project  = var.project
+  instance = var.instance
+  role     = google_project_iam_custom_role.replicator.id
+  member   = google_service_account.apply[0].member
 }
 
 # Conditional writes need single-cluster routing and single-row transactions.
@@ -134,12 +158,30 @@ resource "google_pubsub_subscription" "apply" {
   }
 }
 
-resource "google_pubsub_topic_iam_member" "publish" {
-  for_each = var.topic == "" ? toset([]) : toset(["roles/pubsub.publisher", "roles/pubsub.viewer"])
-  project  = var.project
-  topic    = google_pubsub_topic.changes[0].name
-  role     = each.value
-  member   = google_service_account.replicator.member
+# The relay is the only publisher: a binding removes every other grant of the role on the topic.
+resource "google_pubsub_topic_iam_binding" "publish" {
+  count   = var.topic == "" ? 0 : 1
+  project = var.project
+  topic   = google_pubsub_topic.changes[0].name
+  role    = "roles/pubsub.publisher"
+  members = [google_service_account.replicator.member]
+}
+
+resource "google_pubsub_topic_iam_binding" "look" {
+  count   = var.topic == "" ? 0 : 1
+  project = var.project
+  topic   = google_pubsub_topic.changes[0].name
+  role    = "roles/pubsub.viewer"
+  members = [google_service_account.replicator.member, google_service_account.apply[0].member]
+}
+
+# The relay looks at the subscription, to refuse settings that lose messages.
+resource "google_pubsub_subscription_iam_member" "look" {
+  count        = var.topic == "" ? 0 : 1
+  project      = var.project
+  subscription = google_pubsub_subscription.apply[0].name
+  role         = "roles/pubsub.viewer"
+  member       = google_service_account.replicator.member
 }
 
 resource "google_pubsub_subscription_iam_member" "apply" {
@@ -147,7 +189,24 @@ resource "google_pubsub_subscription_iam_member" "apply" {
   project      = var.project
   subscription = google_pubsub_subscription.apply[0].name
   role         = each.value
-  member       = google_service_account.replicator.member
+  member       = google_service_account.apply[0].member
+}
+
+# Appliers watch the dead letter, and publish there what the ledger never had.
+resource "google_pubsub_subscription_iam_member" "watch" {
+  for_each     = var.topic == "" ? toset([]) : toset(["roles/pubsub.subscriber", "roles/pubsub.viewer"])
+  project      = var.project
+  subscription = google_pubsub_subscription.dead_letter[0].name
+  role         = each.value
+  member       = google_service_account.apply[0].member
+}
+
+resource "google_pubsub_topic_iam_member" "refuse" {
+  count   = var.topic == "" ? 0 : 1
+  project = var.project
+  topic   = google_pubsub_topic.dead_letter[0].name
+  role    = "roles/pubsub.publisher"
+  member  = google_service_account.apply[0].member
 }
 
 # Pub/Sub moves messages to the dead letter with its own account.

@@ -48,6 +48,12 @@ variable "service_account" {
   default     = "replicator"
 }
 
+variable "apply_service_account" {
+  description = "Kubernetes service account of the appliers, if there is a topic."
+  type        = string
+  default     = "replicator-apply"
+}
+
 variable "topic" {
   description = "Name of the topic of changes (relay.pubsub_topic is its path); empty for none."
   type        = string
