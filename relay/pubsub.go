@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
@@ -53,6 +54,9 @@ type PubSub struct {
 	client    *pubsub.Client
 	publisher *pubsub.Publisher
 	name      string
+
+	mu   sync.Mutex
+	open map[string][]*pubsub.PublishResult // by key: messages whose outcome no call has seen
 }
 
 // OpenTopic connects to a topic, projects/P/topics/T. Nothing is sent before the first call.
@@ -70,30 +74,82 @@ func OpenTopic(ctx context.Context, project, topic string, o ...option.ClientOpt
 	p.PublishSettings.FlowControlSettings = pubsub.FlowControlSettings{
 		MaxOutstandingMessages: outstandingMessages, MaxOutstandingBytes: outstandingBytes, LimitExceededBehavior: pubsub.FlowControlBlock,
 	}
-	return &PubSub{client: client, publisher: p, name: topic}, nil
+	return &PubSub{client: client, publisher: p, name: topic, open: map[string][]*pubsub.PublishResult{}}, nil
 }
 
 // Publish implements Topic. The client puts messages of one key into one request, sends requests of
 // different keys concurrently, and blocks a key after a failure until it is resumed. Later messages
-// of a blocked key fail, so no message is sent out of order.
+// of a blocked key fail, so no message is sent out of order. A key is resumed once the outcomes of
+// all its messages are known. If that is after ctx has ended, the next call waits for it first.
 func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []error, blocked int) {
+	outcomes = make([]error, len(messages))
 	results := make([]*pubsub.PublishResult, len(messages))
 	for i, m := range messages {
+		if !t.clear(ctx, m.Key) {
+			outcomes[i] = context.Cause(ctx)
+			continue
+		}
 		results[i] = t.publisher.Publish(ctx, &pubsub.Message{Data: m.Data, Attributes: m.Attributes, OrderingKey: m.Key})
 	}
-	outcomes = make([]error, len(messages))
-	failed := map[string]bool{}
+	failed, open := map[string]bool{}, map[string][]*pubsub.PublishResult{}
 	for i, r := range results {
+		if r == nil {
+			continue
+		}
+		key := messages[i].Key
 		if _, err := r.Get(ctx); err != nil {
 			outcomes[i] = explain("Publish", t.name, err)
-			failed[messages[i].Key] = true
+			failed[key] = true
+		}
+		if !known(r) {
+			open[key] = append(open[key], r)
 		}
 	}
-	// Not before all outcomes are known: a later message of the key must not overtake the failed one.
 	for key := range failed {
-		t.publisher.ResumePublish(key)
+		if len(open[key]) == 0 {
+			t.publisher.ResumePublish(key)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, results := range open {
+		t.open[key] = append(t.open[key], results...)
 	}
 	return outcomes, len(failed)
+}
+
+// clear waits until the outcomes of all earlier messages of a key are known, and resumes the key. It
+// reports whether they are.
+func (t *PubSub) clear(ctx context.Context, key string) bool {
+	t.mu.Lock()
+	open := slices.Clone(t.open[key])
+	t.mu.Unlock()
+	if len(open) == 0 {
+		return true
+	}
+	for _, r := range open {
+		if _, _ = r.Get(ctx); !known(r) {
+			return false
+		}
+	}
+	t.publisher.ResumePublish(key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	left := slices.DeleteFunc(t.open[key], func(r *pubsub.PublishResult) bool { return known(r) })
+	if t.open[key] = left; len(left) == 0 {
+		delete(t.open, key)
+	}
+	return true
+}
+
+// known reports whether the outcome of a message is known.
+func known(r *pubsub.PublishResult) bool {
+	select {
+	case <-r.Ready():
+		return true
+	default:
+		return false
+	}
 }
 
 // TopicFacts are facts about a topic from the service.
@@ -165,23 +221,55 @@ func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error
 
 // Ack implements Subscription.
 func (s *PubSubscription) Ack(ctx context.Context, ids []string) error {
+	return s.inChunks(ids, "Acknowledge", func(chunk []string) error {
+		return s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.name, AckIds: chunk})
+	})
+}
+
+// Extend implements Subscription.
+func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Duration) error {
+	return s.inChunks(ids, "ModifyAckDeadline", func(chunk []string) error {
+		return s.client.SubscriptionAdminClient.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: s.name, AckIds: chunk, AckDeadlineSeconds: int32(by / time.Second)})
+	})
+}
+
+// inChunks makes requests for ids. The service refuses a request as a whole for one id that it does not
+// take any more, because it has expired for example. An id is passed over if it alone is refused: its
+// message comes again. If all of several are refused, that is an error.
+func (s *PubSubscription) inChunks(ids []string, op string, request func(chunk []string) error) error {
 	for chunk := range slices.Chunk(ids, idsAtOnce) {
-		if err := s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.name, AckIds: chunk}); err != nil {
-			return explain("Acknowledge", s.name, err)
+		taken, err := halved(chunk, request)
+		if err != nil && (taken == 0 && len(chunk) > 1 || !refused(err)) {
+			return explain(op, s.name, err)
 		}
 	}
 	return nil
 }
 
-// Extend implements Subscription.
-func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Duration) error {
-	for chunk := range slices.Chunk(ids, idsAtOnce) {
-		err := s.client.SubscriptionAdminClient.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: s.name, AckIds: chunk, AckDeadlineSeconds: int32(by / time.Second)})
-		if err != nil {
-			return explain("ModifyAckDeadline", s.name, err)
+// halved makes a request for ids, or for each half of them if it is refused. It returns how many were
+// taken, and the last refusal, or the error that ended it.
+func halved(ids []string, request func(ids []string) error) (taken int, err error) {
+	err = request(ids)
+	switch {
+	case err == nil:
+		return len(ids), nil
+	case !refused(err) || len(ids) == 1:
+		return 0, err
+	}
+	for _, part := range [][]string{ids[:len(ids)/2], ids[len(ids)/2:]} {
+		n, failed := halved(part, request)
+		taken += n
+		if failed != nil && !refused(failed) {
+			return taken, failed
 		}
 	}
-	return nil
+	return taken, err
+}
+
+// refused reports whether the service does not take a request for what it says.
+func refused(err error) bool {
+	code := status.Code(err)
+	return code == codes.InvalidArgument || code == codes.FailedPrecondition
 }
 
 // idsAtOnce bounds the ids in a request, of about 200 bytes each, so that it stays below 512 KiB.

@@ -182,7 +182,7 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 	case len(left) > 0:
 		return nil, fmt.Sprintf("%d of its shards are not proved to be applied; the first is %s", len(left), left[0])
 	case f.State.Apply == checkpoint.Topic && t.behind(f) > 0:
-		return nil, fmt.Sprintf("messages of %d of its shards are not applied yet", t.behind(f))
+		return nil, fmt.Sprintf("messages that wait in the topic, not applied yet: %d", t.behind(f))
 	case len(checkpoint.Unfollowed(f.State, f.Shards, time.Time{})) > 0:
 		return nil, "the children of a shard that ended are not listed yet"
 	case !t.equal:
@@ -191,9 +191,9 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 	return proofs, ""
 }
 
-// behind is of how many shards messages are not applied that were published when the shard was proved
-// to be read. In a rehearsal the application goes on, so that there is always a later one.
-func (t *drainedTable) behind(f Figures) (n int) {
+// behind is how many messages are not applied that were published when their shard was proved to be
+// read. In a rehearsal the application goes on, so that there is always a later one.
+func (t *drainedTable) behind(f Figures) (n uint64) {
 	if t.published == nil {
 		t.published = map[string]uint64{}
 	}
@@ -202,8 +202,8 @@ func (t *drainedTable) behind(f Figures) (n int) {
 			t.published[sh.ID] = sh.Applied
 		}
 		waits, _ := sh.Behind(f.Merged)
-		if sh.Applied-waits < t.published[sh.ID] {
-			n++
+		if applied := sh.Applied - waits; applied < t.published[sh.ID] {
+			n += t.published[sh.ID] - applied
 		}
 	}
 	return n

@@ -105,7 +105,7 @@ func TestWhatADrainWaitsFor(t *testing.T) {
 		"1 of 2 canaries are not read yet": func(_ *Figures, d *drainedTable) { d.all = 2 },
 		"1 of its shards are not proved to be applied; the first is s": func(f *Figures, _ *drainedTable) { f.Shards[0].Owner = "" },
 		"1 of its shards are not proved to be applied; the first is t": func(_ *Figures, d *drainedTable) { d.listed["t"] = true },
-		"messages of 1 of its shards are not applied yet": func(f *Figures, _ *drainedTable) {
+		"messages that wait in the topic, not applied yet: 7": func(f *Figures, _ *drainedTable) {
 			f.State.Apply = checkpoint.Topic
 			f.Shards[0].Apply, f.Shards[0].Applied, f.Shards[0].Generation = checkpoint.Topic, 7, 5
 		},
