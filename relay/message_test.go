@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -317,6 +318,30 @@ func TestH95_WhatDoesNotFitSaysSo(t *testing.T) {
 	got, err := relay.Decode(m.Data)
 	if err != nil || got.Omitted != relay.TooLarge || got.Number != c.Number || got.New.Exists() {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A loaded item that does not fit a message is no removal, and a removal that a load has read stays one
+// however large the item was.
+func TestALoadedItemThatDoesNotFitIsNoRemoval(t *testing.T) {
+	n, err := attribute.Number("1E125")
+	if err != nil {
+		t.Fatal(err)
+	}
+	huge := attribute.NewItem([]attribute.Attribute{{Name: "x", Value: attribute.List(slices.Repeat([]attribute.Value{n}, 100_000))}})
+	for event, omits := range map[cdc.Event]relay.Omission{cdc.Insert: relay.TooLarge, cdc.Remove: ""} {
+		c := examples(t)["modify"]
+		c.Loaded, c.Number, c.Event, c.Old, c.New = true, 0, event, attribute.Item{}, huge
+		if event == cdc.Remove {
+			c.Old, c.New = huge, attribute.Item{}
+		}
+		m, omitted, err := relay.Encode(c)
+		if err != nil || omitted != omits || m.Size() > 10_000 {
+			t.Fatalf("%s: %d bytes, omitted %q, %v", event, m.Size(), omitted, err)
+		}
+		if got, err := relay.Decode(m.Data); err != nil || got.Event != event || got.Omitted != omits || got.New.Exists() {
+			t.Errorf("%s is read as %s, omitted %q, %v", event, got.Event, got.Omitted, err)
+		}
 	}
 }
 
