@@ -118,8 +118,8 @@ func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []er
 	return outcomes, len(failed)
 }
 
-// clear waits until the outcomes of all earlier messages of a key are known, and resumes the key. It
-// reports whether they are.
+// clear waits until the outcomes of all earlier messages of a key are known, and resumes the key.
+// It reports whether they are.
 func (t *PubSub) clear(ctx context.Context, key string) bool {
 	t.mu.Lock()
 	open := slices.Clone(t.open[key])
@@ -233,9 +233,9 @@ func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Dura
 	})
 }
 
-// inChunks makes requests for ids. The service refuses a request as a whole for one id that it does not
-// take any more, because it has expired for example. An id is passed over if it alone is refused: its
-// message comes again. If all of several are refused, that is an error.
+// inChunks makes requests for ids. The service refuses a request as a whole for one id that it
+// does not take any more, because it has expired for example. An id is passed over if it alone is
+// refused: its message comes again. If all of several are refused, that is an error.
 func (s *PubSubscription) inChunks(ids []string, op string, request func(chunk []string) error) error {
 	for chunk := range slices.Chunk(ids, idsAtOnce) {
 		taken, err := halved(chunk, request)
@@ -246,8 +246,8 @@ func (s *PubSubscription) inChunks(ids []string, op string, request func(chunk [
 	return nil
 }
 
-// halved makes a request for ids, or for each half of them if it is refused. It returns how many were
-// taken, and the last refusal, or the error that ended it.
+// halved makes a request for ids, or for each half of them if it is refused. It returns how many
+// were taken, and the last refusal, or the error that ended it.
 func halved(ids []string, request func(ids []string) error) (taken int, err error) {
 	err = request(ids)
 	switch {

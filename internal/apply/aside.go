@@ -14,7 +14,8 @@ import (
 // extended once: it comes again after that, which uses up one delivery attempt in ten minutes.
 const maxAside = 100_000
 
-// setAside keeps of a message nothing but its id, whose deadline is extended until the table gets on.
+// setAside keeps of a message nothing but its id, whose deadline is extended until the table gets
+// on.
 func (a *appliers) setAside(l *lane, m *message) {
 	a.free(m)
 	a.room.Release(1)
@@ -38,8 +39,8 @@ func (a *appliers) keepAside(id string) bool {
 	return !full
 }
 
-// giveBack lets messages that were set aside come again at once. If that fails, they come once their
-// deadlines have passed.
+// giveBack lets messages that were set aside come again at once. If that fails, they come once
+// their deadlines have passed.
 func (a *appliers) giveBack(ctx context.Context, ids []string) {
 	if len(ids) == 0 {
 		return

@@ -10,11 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Deadlines of what is held. An applier that stands still for longer than heldFor gives its messages
-// to others, without being asked. A delivery that is new has the subscription's own deadline, of 10
-// seconds at least, which is Pub/Sub's default: so it is extended much sooner. Each deadline that
-// passes counts towards the dead letter, as if the message could not be read. Of what is set aside
-// the deadline is the longest that there is.
+// Deadlines of what is held. An applier that stands still for longer than heldFor gives its
+// messages to others, without being asked. A delivery that is new has the subscription's own
+// deadline, of 10 seconds at least, which is Pub/Sub's default: so it is extended much sooner.
+// Each deadline that passes counts towards the dead letter, as if the message could not be read.
+// Of what is set aside the deadline is the longest that there is.
 const (
 	heldFor     = 60 * time.Second
 	extendEach  = 20 * time.Second
@@ -59,8 +59,8 @@ func (d *deadlines) setAside(id string, last bool) {
 	d.due[id] = deadline{aside: true, last: last}
 }
 
-// take returns the deliveries that are to be extended now, those that are set aside apart, and plans
-// when each is next.
+// take returns the deliveries that are to be extended now, those that are set aside apart, and
+// plans when each is next.
 func (d *deadlines) take(now time.Duration) (ids, aside []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

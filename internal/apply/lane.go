@@ -13,12 +13,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Each table has a lane, in which its messages wait and are applied, so that a table which is paused
-// or stuck holds up no other one. Once a message fails, it alone is tried again, and the others of
-// its table wait behind it. If the table's trouble is its own and lasts, only the ids of its messages
-// are kept: their deadlines are extended, which uses up no delivery attempts, and they are given back
-// when the table gets on. If the target as a whole is away, messages stay in their lanes, and pulling
-// stops when these are full.
+// Each table has a lane, in which its messages wait and are applied, so that a table which is
+// paused or stuck holds up no other one. Once a message fails, it alone is tried again, and the
+// others of its table wait behind it. If the table's trouble is its own and lasts, only the ids of
+// its messages are kept: their deadlines are extended, which uses up no delivery attempts, and
+// they are given back when the table gets on. If the target as a whole is away, messages stay in
+// their lanes, and pulling stops when these are full.
 
 // asideAfter is how long a table may fail before only ids of its messages are kept.
 const asideAfter = 10 * time.Second
@@ -138,8 +138,8 @@ func (l *lane) rest() time.Duration {
 	return time.Minute
 }
 
-// idle reports whether nothing is left to do for a process that pulls no more. What is in doubt gets
-// a few seconds.
+// idle reports whether nothing is left to do for a process that pulls no more. What is in doubt
+// gets a few seconds.
 func (l *lane) idle(ctx context.Context, over time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +147,8 @@ func (l *lane) idle(ctx context.Context, over time.Duration) bool {
 	return l.running+l.again == 0 && !waits
 }
 
-// take gives the messages that are to be applied now, whether those in doubt are to be looked at, and
-// the messages of which only the ids are to be kept.
+// take gives the messages that are to be applied now, whether those in doubt are to be looked at,
+// and the messages of which only the ids are to be kept.
 func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -187,7 +187,8 @@ func (f *fleet) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return true, task.Sleep(ctx, 5*time.Millisecond)
 }
 
-// of are the messages of a table that are not acknowledged, and the most attempts that one has used.
+// of are the messages of a table that are not acknowledged, and the most attempts that one has
+// used.
 func (f *fleet) of(table string) (open, attempts int) {
 	for _, m := range f.messages {
 		if m.table != table {
@@ -203,9 +204,10 @@ func (f *fleet) of(table string) (open, attempts int) {
 
 var errDenied = &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied, Code: "PermissionDenied"}
 
-// A table that is paused for an hour, and one whose target is denied, hold up only their own messages,
-// though these are far more than a process may hold, and come first. They use up one attempt, and
-// another one when they are given back, however long that takes; then they are applied.
+// A table that is paused for an hour, and one whose target is denied, hold up only their own
+// messages, though these are far more than a process may hold, and come first. They use up one
+// attempt, and another one when they are given back, however long that takes; then they are
+// applied.
 func TestAPausedTableHoldsNoOtherUp(t *testing.T) {
 	playFleet(t, 100, func(f *fleet) {
 		f.Held, f.Options.Pull = 200, 20
@@ -304,8 +306,8 @@ func TestATargetThatIsAwayUsesUpNoAttempts(t *testing.T) {
 	})
 }
 
-// A process that is asked to stop waits for a pull that is under way: what that brings is applied, and
-// does not wait for its deadline, which would use up an attempt.
+// A process that is asked to stop waits for a pull that is under way: what that brings is applied,
+// and does not wait for its deadline, which would use up an attempt.
 func TestAStopUsesUpNoAttempts(t *testing.T) {
 	playFleet(t, 1, func(f *fleet) {
 		f.pullTakes = 3 * time.Second
@@ -345,8 +347,8 @@ func TestH132_ATableThatJoinsLosesNoMessage(t *testing.T) {
 	})
 }
 
-// Messages of a table that the ledger knows and this process does not apply are held, and those of one
-// that the ledger does not get to know are refused.
+// Messages of a table that the ledger knows and this process does not apply are held, and those of
+// one that the ledger does not get to know are refused.
 func TestMessagesOfTablesThatNobodyKnows(t *testing.T) {
 	playFleet(t, 1, func(f *fleet) {
 		f.begin("Elsewhere")

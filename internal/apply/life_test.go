@@ -19,8 +19,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A row has the version of its message, and cells of the time that the shard had reached, not of the
-// change, which may be earlier. What is noted is the message's place and time, and nothing else.
+// A row has the version of its message, and cells of the time that the shard had reached, not of
+// the change, which may be earlier. What is noted is the message's place and time, and nothing
+// else.
 func TestWhatIsWrittenAndNotedIsOfTheMessage(t *testing.T) {
 	playScene(t, func(s *scene) {
 		at := task.Now(s.ctx)
@@ -188,8 +189,9 @@ func TestAMessageWaitsForItsTable(t *testing.T) {
 	}
 }
 
-// What ends the process ends it from wherever it comes, also while messages of the same pull wait for
-// room: by its cause if a clean stop is safe, and by the error if it is not, asked to stop or not.
+// What ends the process ends it from wherever it comes, also while messages of the same pull wait
+// for room: by its cause if a clean stop is safe, and by the error if it is not, asked to stop or
+// not.
 func TestWhatEndsAnApplier(t *testing.T) {
 	for name, of := range map[string]error{"orderly": checkpoint.ErrMappingChanged, "fatal": checkpoint.ErrLedgerExchanged} {
 		playScene(t, func(s *scene) {
@@ -252,8 +254,8 @@ func TestANoteThatFailsEndsAnApplier(t *testing.T) {
 	})
 }
 
-// A write that failed once is not what counts: if a load of a newer generation has begun before it is
-// tried again, the message is dropped, at once and without a note or a second application.
+// A write that failed once is not what counts: if a load of a newer generation has begun before it
+// is tried again, the message is dropped, at once and without a note or a second application.
 func TestAMessageIsJudgedAnewAtEachAttempt(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Hour} {
 		playScene(t, func(s *scene) {

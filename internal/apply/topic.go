@@ -38,10 +38,10 @@ type Options struct {
 	Events   engine.Events
 	Timing   engine.Timing
 	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
-	// many messages are not acknowledged at once; the defaults are 4, 100 and 10,000.
-	// What is durable is held until it is noted, once a Timing.Commit, so that Held bounds the rate.
-	// Where the application writes a target too (Table.Late), Held is 100,000: there SettleBytes
-	// bounds what waits.
+	// many messages are not acknowledged at once; the defaults are 4, 100 and 10,000. What is
+	// durable is held until it is noted, once a Timing.Commit, so that Held bounds the rate. Where
+	// the application writes a target too (Table.Late), Held is 100,000: there SettleBytes bounds
+	// what waits.
 	Pulls, Pull, Held int
 	// SettleBytes is how much the messages take at the most that wait for their second application;
 	// 0: 128 MiB. While it is used up, nothing more is pulled.
@@ -222,8 +222,9 @@ func (a *appliers) end(err error) error {
 	return err
 }
 
-// pull pulls until a drain begins. It has room for what it pulls before it does. A drain lets a pull
-// end that is under way: what it brings would else wait for its deadline, and have used up an attempt.
+// pull pulls until a drain begins. It has room for what it pulls before it does. A drain lets a
+// pull end that is under way: what it brings would else wait for its deadline, and have used up an
+// attempt.
 func (a *appliers) pull(life engine.Lifecycle) error {
 	for !life.Draining() {
 		a.Retrier.Events.Tick()

@@ -9,14 +9,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// While the application writes the target too, a message is applied twice, as a page of a stream is
-// (settle.go): timestamped when it comes, and exactly when a write of the application's that belongs
-// to it can no longer be under way. Until the second is durable the message is neither noted nor
-// acknowledged, and its deadline is extended. So a process that ends takes nothing with it: the
-// message comes again, its first application is found stale, and the delay is counted anew.
+// While the application writes the target too, a message is applied twice, as a page of a stream
+// is (settle.go): timestamped when it comes, and exactly when a write of the application's that
+// belongs to it can no longer be under way. Until the second is durable the message is neither
+// noted nor acknowledged, and its deadline is extended. So a process that ends takes nothing with
+// it: the message comes again, its first application is found stale, and the delay is counted
+// anew.
 //
-// A topic cannot be read again from a place, so nothing is dropped for want of room: while what waits
-// uses its bytes up, nothing more is pulled.
+// A topic cannot be read again from a place, so nothing is dropped for want of room: while what
+// waits uses its bytes up, nothing more is pulled.
 
 // unsettled are the messages that were applied once, in the order in which they are due.
 type unsettled struct {

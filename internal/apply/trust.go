@@ -9,11 +9,11 @@ import (
 )
 
 // Whoever may publish to the topic is trusted like a writer of the target. Still, one message must
-// not freeze a row: nothing may outrank what the relay will publish. So a message of the relay's own
-// ledger is applied only if the ledger has had its generation, its shard with its hop, and its
-// sequence number. The relay writes its checkpoint at least once a second, so a message that is ahead
-// of it waits for that long. What the ledger has not had after doubtFor, and will not have, is
-// published to the dead-letter topic with its reason.
+// not freeze a row: nothing may outrank what the relay will publish. So a message of the relay's
+// own ledger is applied only if the ledger has had its generation, its shard with its hop, and its
+// sequence number. The relay writes its checkpoint at least once a second, so a message that is
+// ahead of it waits for that long. What the ledger has not had after doubtFor, and will not have,
+// is published to the dead-letter topic with its reason.
 
 // verdict is what becomes of a message.
 type verdict uint8
@@ -26,8 +26,8 @@ const (
 	later                  // the ledger has not had it
 )
 
-// doubt is why a message waits for the ledger. Sure tells that by what the ledger says now the relay
-// has not published the message: if that does not change within doubtFor, it is refused.
+// doubt is why a message waits for the ledger. Sure tells that by what the ledger says now the
+// relay has not published the message: if that does not change within doubtFor, it is refused.
 type doubt struct {
 	why      string // without item data
 	sure     bool

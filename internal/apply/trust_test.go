@@ -25,8 +25,8 @@ func nines(t *testing.T) cdc.SequenceNumber {
 }
 
 // H131: what somebody may do who publishes to the topic and has seen one message. Nothing of it is
-// written or counts as applied, nothing of it holds up what the relay publishes, and after a minute it
-// is in the dead letter with its reason.
+// written or counts as applied, nothing of it holds up what the relay publishes, and after a
+// minute it is in the dead letter with its reason.
 func TestH131_AForgedMessageFreezesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		forge func(c *relay.Change)
@@ -97,8 +97,8 @@ func (f *fleet) reads(table, shard string, at time.Time) {
 	}
 }
 
-// Without a dead-letter topic, and where the process may not publish to it, a refused message is given
-// back, so that the subscription's policy moves it in the end.
+// Without a dead-letter topic, and where the process may not publish to it, a refused message is
+// given back, so that the subscription's policy moves it in the end.
 func TestARefusedMessageIsGivenBackWhereItCannotBePublished(t *testing.T) {
 	for name, topic := range map[string]relay.Topic{"no topic": nil, "denied": deniedTopic{}} {
 		playScene(t, func(s *scene) {

@@ -71,8 +71,8 @@ func (l *letter) Close() error { return nil }
 
 var at = time.Date(2026, 11, 27, 6, 0, 0, 0, time.UTC)
 
-// played is a migration whose table Orders has applied the messages 1 to 3 of 5 that are published of
-// shard s, and a dead letter with a message of each fate, one of them twice.
+// played is a migration whose table Orders has applied the messages 1 to 3 of 5 that are published
+// of shard s, and a dead letter with a message of each fate, one of them twice.
 type played struct {
 	*testing.T
 	Operator
@@ -148,8 +148,8 @@ func (p *played) stand() string {
 
 const everything = "again applied elsewhere missing poison refused"
 
-// A list shows each message once, with what it means by the ledger, and leaves it there. It shows no
-// item data, and says how a missing change is made right.
+// A list shows each message once, with what it means by the ledger, and leaves it there. It shows
+// no item data, and says how a missing change is made right.
 func TestAListSaysWhatMessagesMean(t *testing.T) {
 	for _, output := range []string{"text", "json"} {
 		p := play(t, output)
@@ -183,8 +183,8 @@ func TestAListSaysWhatMessagesMean(t *testing.T) {
 	}
 }
 
-// What is dropped is gone with its copies, and nothing else is. A missing change is never dropped in
-// silence. A dry run drops nothing, and says the same.
+// What is dropped is gone with its copies, and nothing else is. A missing change is never dropped
+// in silence. A dry run drops nothing, and says the same.
 func TestADropSaysWhatIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		s     Selection
