@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Entry is one message. Copies of one message are one entry.
-type Entry struct {
+// entry is one message. Copies of one message are one entry.
+type entry struct {
 	Ref        string     `json:"ref"` // hash of its data
 	Table      string     `json:"table,omitempty"`
 	KeyHash    string     `json:"key_hash,omitempty"` // beginning of the message's subject
@@ -52,9 +52,9 @@ const movedReason = "Pub/Sub moved it here after too many delivery attempts"
 
 // read reads what stands in a dead letter, by table and time. The messages are held until giveBack.
 // Pub/Sub may keep some back that another reader looks at.
-func read(ctx context.Context, from relay.Subscription) ([]*Entry, error) {
-	var all []*Entry
-	known := map[string]*Entry{}
+func read(ctx context.Context, from relay.Subscription) ([]*entry, error) {
+	var all []*entry
+	known := map[string]*entry{}
 	for empty := 0; empty < 2 && len(all) < most; {
 		got, err := from.Pull(ctx, atOnce)
 		if err != nil {
@@ -82,13 +82,13 @@ func read(ctx context.Context, from relay.Subscription) ([]*Entry, error) {
 }
 
 // giveBack leaves messages where they are.
-func giveBack(ctx context.Context, from relay.Subscription, all []*Entry) {
+func giveBack(ctx context.Context, from relay.Subscription, all []*entry) {
 	if ids := idsOf(all); len(ids) > 0 {
 		_ = from.Extend(ctx, ids, 0) // else their deadlines do the same
 	}
 }
 
-func idsOf(all []*Entry) (ids []string) {
+func idsOf(all []*entry) (ids []string) {
 	for _, e := range all {
 		ids = append(ids, e.ids...)
 	}
@@ -96,9 +96,9 @@ func idsOf(all []*Entry) (ids []string) {
 }
 
 // entryOf reads a message. It holds no item data.
-func entryOf(d relay.Delivery) *Entry {
+func entryOf(d relay.Delivery) *entry {
 	sum := sha256.Sum256(d.Data)
-	e := &Entry{Ref: hex.EncodeToString(sum[:])[:refDigits], State: apply.Foreign, Reason: movedReason, ids: []string{d.ID}}
+	e := &entry{Ref: hex.EncodeToString(sum[:])[:refDigits], State: apply.Foreign, Reason: movedReason, ids: []string{d.ID}}
 	if why := d.Attributes[relay.ReasonAttribute]; why != "" {
 		e.Reason = why
 	}
@@ -118,7 +118,7 @@ func entryOf(d relay.Delivery) *Entry {
 }
 
 // judge asks the ledger for the fate of each message. Without a ledger all are foreign.
-func judge(ctx context.Context, ledger *checkpoint.Ledger, all []*Entry) error {
+func judge(ctx context.Context, ledger *checkpoint.Ledger, all []*entry) error {
 	tables := map[string]*apply.Records{}
 	for _, e := range all {
 		if ledger == nil || e.Table == "" {
@@ -134,7 +134,7 @@ func judge(ctx context.Context, ledger *checkpoint.Ledger, all []*Entry) error {
 		}
 		e.State = apply.FateOf(e.change, ledger.ID(), *of, ledger.Now(ctx))
 	}
-	slices.SortStableFunc(all, func(a, b *Entry) int {
+	slices.SortStableFunc(all, func(a, b *entry) int {
 		if byTable := strings.Compare(a.Table, b.Table); byTable != 0 {
 			return byTable
 		}

@@ -38,7 +38,7 @@ type Operator struct {
 }
 
 // with lets f work on the messages, which are judged by the ledger, and gives back what is left.
-func (o *Operator) with(ctx context.Context, r desk.Request, f func(from Letter, all []*Entry) error) error {
+func (o *Operator) with(ctx context.Context, r desk.Request, f func(from Letter, all []*entry) error) error {
 	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, r)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (o *Operator) with(ctx context.Context, r desk.Request, f func(from Letter,
 
 // List writes the messages, one line each or as one document.
 func (o *Operator) List(ctx context.Context, s *Selection) error {
-	return o.with(ctx, desk.Request{Command: "relay dead-letter list", Table: s.Table, Allowed: o.Allowed, With: o.With}, func(_ Letter, all []*Entry) error {
+	return o.with(ctx, desk.Request{Command: "relay dead-letter list", Table: s.Table, Allowed: o.Allowed, With: o.With}, func(_ Letter, all []*entry) error {
 		found, err := s.find(all)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (o *Operator) List(ctx context.Context, s *Selection) error {
 
 // Drop removes the selected messages for good. Without yes it asks, and a dry run removes none.
 func (o *Operator) Drop(ctx context.Context, s *Selection, dry, yes bool) error {
-	return o.with(ctx, desk.Request{Command: "relay dead-letter drop", Table: s.Table, Allowed: o.Allowed, With: o.With}, func(from Letter, all []*Entry) error {
+	return o.with(ctx, desk.Request{Command: "relay dead-letter drop", Table: s.Table, Allowed: o.Allowed, With: o.With}, func(from Letter, all []*entry) error {
 		found, err := s.find(all)
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ func (o *Operator) Drop(ctx context.Context, s *Selection, dry, yes bool) error 
 }
 
 // question says what is dropped, and what that means.
-func question(found []*Entry) string {
+func question(found []*entry) string {
 	text := fmt.Sprintf("Drop %s for good?", terminal.Plural(len(found), "message"))
 	if lost := ofFate(found, apply.Missing); len(lost) > 0 {
 		text += fmt.Sprintf(" %s not known to be applied: their rows stay wrong until they are repaired.", terminal.Are(len(lost), "message"))
@@ -130,17 +130,17 @@ func question(found []*Entry) string {
 type document struct {
 	Schema   string   `json:"schema"`
 	DryRun   *bool    `json:"dry_run,omitempty"`
-	Messages []*Entry `json:"messages,omitempty"`
-	Dropped  []*Entry `json:"dropped,omitempty"`
+	Messages []*entry `json:"messages,omitempty"`
+	Dropped  []*entry `json:"dropped,omitempty"`
 	Lost     *int     `json:"lost,omitempty"` // of the dropped ones, those that are not known to be applied
 	Next     []string `json:"next"`           // commands that make the rows right
 }
 
 // present is never null in JSON.
-func present(all []*Entry) []*Entry { return append([]*Entry{}, all...) }
+func present(all []*entry) []*entry { return append([]*entry{}, all...) }
 
 // told says what was dropped, or would be.
-func (o *Operator) told(found []*Entry, dry bool) error {
+func (o *Operator) told(found []*entry, dry bool) error {
 	lost := len(ofFate(found, apply.Missing))
 	if o.Console.AsJSON() {
 		return o.Console.WriteJSON(document{Schema: "replicator.dead_letter_drop/v1", DryRun: &dry, Dropped: present(found), Lost: &lost, Next: o.next(found)})
@@ -163,7 +163,7 @@ func (o *Operator) told(found []*Entry, dry bool) error {
 }
 
 // ofFate are the messages of one fate.
-func ofFate(all []*Entry, fate apply.Fate) (out []*Entry) {
+func ofFate(all []*entry, fate apply.Fate) (out []*entry) {
 	for _, e := range all {
 		if e.State == fate {
 			out = append(out, e)
@@ -174,7 +174,7 @@ func ofFate(all []*Entry, fate apply.Fate) (out []*Entry) {
 
 // next are the commands that make the rows of missing changes right, table by table. A load closes
 // the hole in what is known to be applied; until then a verify repairs the rows.
-func (o *Operator) next(all []*Entry) []string {
+func (o *Operator) next(all []*entry) []string {
 	out := []string{}
 	for _, e := range ofFate(all, apply.Missing) {
 		for _, command := range []string{"replicator verify --repair --table " + e.Table, "replicator backfill redo --table " + e.Table} {
@@ -187,7 +187,7 @@ func (o *Operator) next(all []*Entry) []string {
 }
 
 // writeNext says what the missing changes mean.
-func (o *Operator) writeNext(w io.Writer, all []*Entry) error {
+func (o *Operator) writeNext(w io.Writer, all []*entry) error {
 	next := o.next(all)
 	if len(next) == 0 {
 		return nil
@@ -209,7 +209,7 @@ const (
 )
 
 // write writes messages for people.
-func write(w io.Writer, all []*Entry) error {
+func write(w io.Writer, all []*entry) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "REF\tTABLE\tKEY HASH\tSTATE\tREASON")
 	for _, e := range all {

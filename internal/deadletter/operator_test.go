@@ -257,7 +257,7 @@ func TestWhichMessagesAreMeant(t *testing.T) {
 			t.Errorf("%+v: %v", c.s, err)
 		}
 	}
-	all := []*Entry{{Ref: "0123456789abcdef", Table: "A"}, {Ref: "0123456799abcdef", Table: "B"}}
+	all := []*entry{{Ref: "0123456789abcdef", Table: "A"}, {Ref: "0123456799abcdef", Table: "B"}}
 	for word, c := range map[string]struct {
 		table string
 		n     int

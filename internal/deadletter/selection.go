@@ -36,8 +36,8 @@ func (s *Selection) Check(command string) error {
 }
 
 // find gives the selected messages. What is named must be there, once.
-func (s *Selection) find(all []*Entry) ([]*Entry, error) {
-	var found []*Entry
+func (s *Selection) find(all []*entry) ([]*entry, error) {
+	var found []*entry
 	for _, e := range all {
 		named := len(s.Refs) == 0 || slices.ContainsFunc(s.Refs, func(word string) bool { return names(word, e) })
 		if named && (s.Table == "" || e.Table == s.Table) && (s.State == "" || string(e.State) == s.State) {
@@ -62,6 +62,6 @@ func (s *Selection) find(all []*Entry) ([]*Entry, error) {
 	return found, nil
 }
 
-func names(word string, e *Entry) bool {
+func names(word string, e *entry) bool {
 	return len(word) >= leastRef && strings.HasPrefix(e.Ref, word)
 }
