@@ -252,8 +252,7 @@ func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, e
 			return "", err
 		}
 		for _, s := range shards {
-			if at := s.Sighted.WrittenAt; after(at, c.FrozenAt) {
-				stray := checkpoint.CutoverStraggler{Table: source, Key: s.Sighted.Written, At: at}
+			if stray, ok := sighted(c, source, s); ok {
 				if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Stray(stray); return nil }); err != nil {
 					return "", err
 				}
@@ -262,6 +261,12 @@ func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, e
 		}
 	}
 	return "", nil
+}
+
+// sighted is a change after the freeze that a worker has read in a shard.
+func sighted(c checkpoint.Cutover, source string, s checkpoint.Shard) (stray checkpoint.CutoverStraggler, ok bool) {
+	at := s.Sighted.WrittenAt
+	return checkpoint.CutoverStraggler{Table: source, Key: s.Sighted.Written, At: at}, after(at, c.FrozenAt)
 }
 
 // stillWrites says that somebody writes although the application has stopped.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
 // The final verify is as long as the last full one, and has to end within its deadline: a cutover in
@@ -148,6 +149,28 @@ func TestACallThatIsNoLongerWantedEnds(t *testing.T) {
 		c := s.drive(settled)
 		if took := s.Now().Sub(began); c.Step != checkpoint.CutoverWatching || took > 2*time.Minute {
 			t.Errorf("%s after %s", c.Step, took)
+		}
+	})
+}
+
+// What a worker has read and committed just before it was halted is behind the position from which the
+// last look begins: the shard's row tells of it.
+func TestAChangeThatAWorkerReadBeforeTheHaltIsSeen(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		s.drive(at(checkpoint.CutoverDrain))
+		written := false
+		s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
+			if key == "p/table/Parts" && !written && s.Cutover().Step == checkpoint.CutoverFence {
+				written = true
+				s.Must(s.Source.Put(s.Ctx, "Parts", kit.Item("forgotten")))
+				s.Sleep(5 * time.Second)
+			}
+			return execute(), nil
+		}
+		got := s.drive(settled)
+		if !strings.HasPrefix(got.Reason, "the application still writes: item hash of table Parts was changed at ") || got.Strays != 1 || len(s.called(Switch)) > 0 {
+			t.Errorf("%s: %q, %d strays, the switch was called %d times", got.Step, got.Reason, got.Strays, len(s.called(Switch)))
 		}
 	})
 }

@@ -160,8 +160,12 @@ func (v *drive) changes(ctx context.Context, source string) (all []cdc.Change, e
 	for _, s := range lister.Listing().Shards {
 		r := v.reads[state.StreamARN+s.ID]
 		if r == nil {
-			r = &watchedShard{at: cdc.Position{After: known[s.ID].Position}, over: known[s.ID].State == checkpoint.Done}
+			row := known[s.ID]
+			r = &watchedShard{at: cdc.Position{After: row.Position}, over: row.State == checkpoint.Done}
 			v.reads[state.StreamARN+s.ID] = r
+			if stray, ok := sighted(c, source, row); ok { // a worker was faster, and this look begins behind it
+				strays = append(strays, stray)
+			}
 		}
 		changes, err := r.read(ctx, stream, s.ID)
 		failed = errors.Join(failed, err)
