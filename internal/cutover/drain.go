@@ -246,6 +246,9 @@ func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, e
 	if c.FrozenAt.IsZero() {
 		return "", nil
 	}
+	if len(c.Stragglers) > 0 { // it was noted, and the cancel failed
+		return stillWrites(c.Stragglers[0]), nil
+	}
 	for _, source := range c.Tables {
 		shards, err := v.Ledger.Shards(ctx, source)
 		if err != nil {

@@ -174,3 +174,25 @@ func TestAChangeThatAWorkerReadBeforeTheHaltIsSeen(t *testing.T) {
 		}
 	})
 }
+
+// A change that the last look has read cancels, also if the note of it, or the cancel, is lost first.
+func TestTheLastLookIsNotForgotten(t *testing.T) {
+	for lost := range 4 { // writes of the record: the fence's numbers, the note, the cancel
+		playScene(t, func(s *scene) {
+			s.start(plan())
+			s.drive(at(checkpoint.CutoverDrain))
+			s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
+				if strings.HasPrefix(key, "p/target/") && s.Cutover().Step == checkpoint.CutoverFence {
+					s.Sleep(5 * time.Second) // the tables are halted: no worker reads it
+					s.Must(s.Source.Put(s.Ctx, "Parts", kit.Item("forgotten")))
+					s.loses("p/cutover", lost)
+				}
+				return execute(), nil
+			}
+			got := s.drive(settled)
+			if !strings.HasPrefix(got.Reason, "the application still writes: item ") || got.Strays != 1 || len(s.called(Switch)) > 0 {
+				t.Errorf("write %d lost: %s: %q, %d strays, the switch was called %d times", lost, got.Step, got.Reason, got.Strays, len(s.called(Switch)))
+			}
+		})
+	}
+}

@@ -94,6 +94,7 @@ func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (late string
 		strays, err := v.look(ctx, c, source)
 		if len(strays) > 0 {
 			if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "writes after the freeze"); return nil }); err != nil {
+				v.reads = map[string]*watchedShard{} // what could not be noted is read again
 				return "", err
 			}
 			return stillWrites(strays[0]), nil
