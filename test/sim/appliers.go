@@ -148,19 +148,12 @@ func (a *appliers) hire(i int) {
 
 // StartApplier runs a process that writes what a subscription brings, under a mapping's hash.
 func (m *Migration) StartApplier(name, hash string, from *model.Subscription, commit time.Duration) *Worker {
-	w := &Worker{Process: m.World.NewProcess(name), done: m.World.NewEvent()}
-	stop, cancel := context.WithCancelCause(w.Context())
-	w.stop = cancel
-	w.Go("main", func() {
-		w.Err = m.applyTopic(stop, name, hash, from, commit)
-		w.Over = true
-		m.World.Tracef("%s ends: %v", name, w.Err)
-		w.done.Set()
+	return startProcess(m.World, name, func(stop, _ context.Context) error {
+		return m.applyTopic(stop, name, from, commit, engine.Spec{Mapping: m.Mapping, MappingHash: hash, Late: m.Late})
 	})
-	return w
 }
 
-func (m *Migration) applyTopic(ctx context.Context, name, hash string, from *model.Subscription, commit time.Duration) error {
+func (m *Migration) applyTopic(ctx context.Context, name string, from *model.Subscription, commit time.Duration, tables ...engine.Spec) error {
 	var ledger *checkpoint.Ledger
 	for {
 		var err error
@@ -180,7 +173,7 @@ func (m *Migration) applyTopic(ctx context.Context, name, hash string, from *mod
 	}
 	return apply.Run(ctx, apply.Options{
 		Ledger: ledger, Subscription: from, Timing: timing, Pulls: 2, Pull: 7, Held: held, SettleBytes: m.SettleBytes,
-		Tables: []engine.Spec{{Mapping: m.Mapping, MappingHash: hash, Late: m.Late}},
+		Tables: tables,
 		Writer: sink.NewWriter(sink.Options{Table: target, Rows: target, Parking: sink.NewParking(target, "default"), InFlight: 16, MaxImageAge: m.MaxImageAge,
 			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked}),
 		Events: engine.Events{Retry: func(_, step string, _ time.Duration, err error) { m.World.Tracef("%s: %v", step, err) }},

@@ -11,10 +11,10 @@ import (
 // the first of them.
 const cutoverSeeds = 24
 
-// H59, H78, H92, H93, H94, H109, H110, H115: whatever drivers, workers and hooks do, nothing of ours lands
-// after the fence, the application switches in its step alone and to a target that equals the
-// source, it is never left frozen, whoever was forgotten is known in the end, and a cancelled
-// cutover goes on in its generation.
+// H59, H78, H92, H93, H94, H109, H110, H115: whatever drivers, workers and hooks do, nothing of
+// ours lands after the fence, the application switches in its step alone and to a target that
+// equals the source, it is never left frozen, whoever was forgotten is known in the end, and a
+// cancelled cutover goes on in its generation.
 func TestH59_H78_H92_H93_H94_H109_H110_H115_Cutovers(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
@@ -26,8 +26,9 @@ func TestH59_H78_H92_H93_H94_H109_H110_H115_Cutovers(t *testing.T) {
 		}
 		seen.add(r.Injected)
 	}
-	seen.demand(t, "step done", "step cancelled", "cutover cancelled", "cutover postponed", "hook refused", "hook late", "hook hangs", "hook's answer lost",
-		"old token refused", "write after the freeze", "process killed", "process paused", "shard rolled", "shard split")
+	seen.demand(t, "step done", "step cancelled", "cutover cancelled", "cutover postponed", "hook refused", "hook late", "hook hangs", "hook's answer lost", "hook acts and fails",
+		"old token refused", "write after the freeze, at drain", "application writes the target too", "message delivered again", "item that cannot be stored", "row hurt",
+		"a worker sleeps until the application has switched", "process killed", "process paused", "shard rolled", "shard split")
 }
 
 // H92, H108, H109, H110: at every step whoever drives is killed, paused, or sleeps until all is

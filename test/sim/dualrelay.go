@@ -19,8 +19,7 @@ type dualRelay struct {
 	rng          *rand.Rand
 	topic        *model.Topic
 	subscription *model.Subscription
-	appliers     []*Worker
-	hired        int
+	appliers     *crew
 }
 
 func newDualRelay(seed uint64, d *dualRun) *dualRelay {
@@ -28,6 +27,7 @@ func newDualRelay(seed uint64, d *dualRun) *dualRelay {
 	r.subscription.Kept = checkpoint.LongestKept
 	r.subscription.Twice, r.subscription.Forget, r.subscription.Fail = 0.1*r.rng.Float64(), 0.1*r.rng.Float64(), 0.1*r.rng.Float64()
 	r.topic.Stored = func(m relay.Message) { r.subscription.Take(m) }
+	r.appliers = newCrew(d.World, "applier", func(name string) *Worker { return d.StartApplier(name, "h1", r.subscription, time.Second) })
 	d.FromTopic, d.Late = true, d.late
 	if d.room > 0 { // a topic cannot be read again from a place: what does not find room waits in it
 		d.SettleBytes = 300_000 + 20*d.room
@@ -35,34 +35,20 @@ func newDualRelay(seed uint64, d *dualRun) *dualRelay {
 	return r
 }
 
-func (r *dualRelay) hire() {
-	r.hired++
-	r.appliers = append(r.appliers, r.d.StartApplier(fmt.Sprintf("applier%d", r.hired), "h1", r.subscription, time.Second))
-}
-
 // play starts the processes, and does to them what happens to processes.
 func (r *dualRelay) play(ctx context.Context) {
-	for range 1 + r.rng.IntN(2) {
-		r.hire()
-	}
+	r.appliers.hire(1 + r.rng.IntN(2))
 	for task.Sleep(ctx, r.d.World.UpTo(20*time.Minute)) == nil && r.d.World.Elapsed() < r.d.length {
-		i := r.rng.IntN(len(r.appliers))
-		switch w := r.appliers[i]; r.rng.IntN(3) {
+		switch w := r.appliers.all[r.rng.IntN(len(r.appliers.all))]; r.rng.IntN(3) {
 		case 0:
 			r.d.World.Inject("applier killed")
-			w.Kill()
-			r.appliers[i] = r.appliers[len(r.appliers)-1]
-			r.appliers = r.appliers[:len(r.appliers)-1]
-			r.hire()
+			r.appliers.kill(w)
 		case 1:
 			r.d.World.Inject("applier stopped")
-			r.d.World.Go("stop", func(ctx context.Context) { _ = w.Stop(ctx) })
-			r.appliers[i] = r.appliers[len(r.appliers)-1]
-			r.appliers = r.appliers[:len(r.appliers)-1]
-			r.hire()
+			r.appliers.stop(w)
 		case 2:
 			r.d.World.Inject("applier paused")
-			w.Pause(r.d.World.UpTo(15 * time.Minute))
+			r.appliers.pause(w, r.d.World.UpTo(15*time.Minute))
 		}
 	}
 }

@@ -60,8 +60,7 @@ type dualRun struct {
 	every    time.Duration // between two changes
 	skews    []time.Duration
 	room     int64
-	workers  []*Worker
-	hired    int
+	workers  *crew
 	items    map[string]attribute.Item // as the application's servers know them
 	written  int
 	pending  int             // writes to the target that are under way
@@ -116,6 +115,7 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 	} else {
 		d.Migration = NewMigration(w, shards, rowKey...)
 	}
+	d.workers = newCrew(w, "worker", d.work)
 	d.Bared = map[string]bool{}
 	d.Timing = engine.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
 	if o.Relayed {
@@ -133,16 +133,16 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 	return d
 }
 
-func (d *dualRun) hire() {
-	d.hired++
-	d.workers = append(d.workers, d.Start(fmt.Sprintf("worker%d", d.hired), func(o *engine.Options) {
+// work starts a worker.
+func (d *dualRun) work(name string) *Worker {
+	return d.Start(name, func(o *engine.Options) {
 		o.Tables[0].Late, o.Tables[0].AdoptRows, o.SettleBytes = d.late, true, d.room
 		// After a loss: what the application alone wrote for a change that was lost has no version.
 		o.Tables[0].LoadAgain, o.Tables[0].Owned = true, true
 		if d.relayed != nil {
 			o.Mode, o.Topic, o.Kept = checkpoint.Topic, d.relayed.topic, d.relayed.subscription.Kept
 		}
-	}))
+	})
 }
 
 // play is the script.
@@ -150,9 +150,7 @@ func (d *dualRun) play(ctx context.Context) {
 	for range d.rng.IntN(10) {
 		d.change(ctx)
 	}
-	for range 1 + d.rng.IntN(2) {
-		d.hire()
-	}
+	d.workers.hire(1 + d.rng.IntN(2))
 	d.World.Go("faults", d.trouble)
 	if d.relayed != nil {
 		d.World.Go("appliers", d.relayed.play)
@@ -268,20 +266,13 @@ func (d *dualRun) trouble(ctx context.Context) {
 		if d.lossAt > 0 && d.World.Elapsed() > d.lossAt {
 			d.lose(ctx)
 		}
-		i := rng.IntN(len(d.workers))
-		switch w := d.workers[i]; rng.IntN(5) {
+		switch w := d.workers.one(); rng.IntN(5) {
 		case 0:
-			d.World.Inject("process killed")
-			w.Kill()
-			d.workers = slices.Delete(d.workers, i, i+1)
-			d.hire()
+			d.workers.kill(w)
 		case 1:
-			d.World.Inject("process paused")
-			w.Pause(d.World.UpTo(15 * time.Minute))
+			d.workers.pause(w, d.World.UpTo(15*time.Minute))
 		case 2:
-			d.World.Go("stop", func(ctx context.Context) { _ = w.Stop(ctx) })
-			d.workers = slices.Delete(d.workers, i, i+1)
-			d.hire()
+			d.workers.stop(w)
 		case 3:
 			d.World.Inject("shard rolled")
 			open := d.Source.Stream().Open()
@@ -299,27 +290,14 @@ func (d *dualRun) trouble(ctx context.Context) {
 // while what the application wrote to the target for changes before is still under way.
 func (d *dualRun) lose(ctx context.Context) {
 	d.lossAt = 0
-	for _, w := range d.workers {
-		w.Kill()
-	}
-	d.workers = nil
+	d.workers.gone()
 	_ = task.Sleep(ctx, d.World.UpTo(10*time.Minute))
 	if d.placed() {
 		d.World.Inject("stream trimmed unread")
 		d.lost = true
 		d.Source.Stream().Trim(d.World.Now())
 	}
-	d.hire()
-}
-
-// placed reports whether each shard of the stream that is not read to its end has a position. Of one
-// that has none a trim before its time is known to nobody: the horizon gives the rest without an error.
-func (d *dualRun) placed() bool {
-	known := map[string]bool{}
-	for _, s := range d.Shards() {
-		known[s.ID] = s.Finished() || !s.Position.IsZero()
-	}
-	return !slices.ContainsFunc(d.Source.Stream().Shards, func(sh *model.Shard) bool { return !known[sh.ID] && !sh.Gone && len(sh.Records) > sh.Trimmed })
+	d.workers.hire(1)
 }
 
 // change is one change that a server makes: DynamoDB first, the target later.

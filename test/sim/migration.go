@@ -171,16 +171,7 @@ func (m *Migration) isSetBack() bool {
 
 // Start runs a worker. Adjust may change its options.
 func (m *Migration) Start(name string, adjust ...func(*engine.Options)) *Worker {
-	w := &Worker{Process: m.World.NewProcess(name), done: m.World.NewEvent()}
-	stop, cancel := context.WithCancelCause(w.Context())
-	w.stop = cancel
-	w.Go("main", func() {
-		w.Err = m.run(stop, w.Context(), name, adjust)
-		w.Over = true
-		m.World.Tracef("%s ends: %v", name, w.Err)
-		w.done.Set()
-	})
-	return w
+	return startProcess(m.World, name, func(stop, ctx context.Context) error { return m.run(stop, ctx, name, adjust) })
 }
 
 // Stop asks for a clean stop and waits for it.
@@ -253,7 +244,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*e
 		f(&o)
 	}
 	survey := task.NewGroup(stop, 0)
-	survey.Go("survey", func(ctx context.Context) error { return m.survey(ctx, parking) })
+	survey.Go("survey", func(ctx context.Context) error { return m.survey(ctx, parking, o.Tables) })
 	err := pipeline.Run(stop, o)
 	survey.Fail(context.Canceled)
 	_ = survey.Wait()
@@ -262,7 +253,10 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*e
 
 // survey forgets parked items that are healed, now and then, as the command does beside the
 // pipeline.
-func (m *Migration) survey(ctx context.Context, parking *sink.Parking) error {
+func (m *Migration) survey(ctx context.Context, parking *sink.Parking, tables []engine.Spec) error {
+	if len(tables) == 0 { // it finds them
+		tables = []engine.Spec{{Mapping: m.Mapping}}
+	}
 	for {
 		if err := task.Sleep(ctx, max(m.Timing.List, time.Minute)); err != nil {
 			return err
@@ -270,10 +264,12 @@ func (m *Migration) survey(ctx context.Context, parking *sink.Parking) error {
 		if parked, err := m.anyParked(ctx); err != nil || !parked {
 			continue
 		}
-		if n, _, err := parking.Resolve(ctx, m.Mapping, model.Target{Bigtable: m.Target}); err != nil {
-			m.World.Tracef("parked items: %v", err)
-		} else if n > 0 {
-			m.World.Tracef("%d parked items are resolved", n)
+		for _, t := range tables {
+			if n, _, err := parking.Resolve(ctx, t.Mapping, model.Target{Bigtable: m.Target}); err != nil {
+				m.World.Tracef("parked items: %v", err)
+			} else if n > 0 {
+				m.World.Tracef("%d parked items are resolved", n)
+			}
 		}
 	}
 }
