@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -347,10 +346,8 @@ func (t *cutTable) line(pk string) string { return fmt.Sprintf("%q", t.Mapping.T
 func (k *cutoverChecks) settled() error {
 	d, c := k.d, k.d.record()
 	for _, t := range d.tables {
-		for id := range maps.Keys(t.Source.ByID) {
-			if !c.Step.Active() && strings.Contains(id, canaryPrefix) {
-				return fmt.Errorf("after %s there is a canary in table %s", c.Step, t.Source.Name)
-			}
+		if !c.Step.Active() && slices.ContainsFunc(t.Source.Items(), isCanary) {
+			return fmt.Errorf("after %s there is a canary in table %s", c.Step, t.Source.Name)
 		}
 	}
 	switch {
