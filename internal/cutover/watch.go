@@ -128,13 +128,18 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (
 	if err != nil {
 		return nil, err
 	}
-	changes, err := v.changes(ctx, source)
-	return v.straysOf(c, source, d.PrimaryKey, changes), err
+	changes, err := v.changes(ctx, source, func(row checkpoint.Shard) {
+		if stray, ok := sighted(c, source, row); ok { // a worker was faster, and this look begins behind it
+			strays = append(strays, stray)
+		}
+	})
+	return append(strays, v.straysOf(c, source, d.PrimaryKey, changes)...), err
 }
 
-// changes reads what came to the streams of a table since they were read last. With an error they are
-// those that it came upon before.
-func (v *drive) changes(ctx context.Context, source string) (all []cdc.Change, err error) {
+// changes returns the changes that came to the streams of a table since they were read last. With an
+// error it returns those that it read before. Begun, if not nil, gets the row of each shard that is
+// read for the first time.
+func (v *drive) changes(ctx context.Context, source string, begun func(row checkpoint.Shard)) (all []cdc.Change, err error) {
 	state, _, err := v.Ledger.Table(ctx, source)
 	if err != nil {
 		return nil, err
@@ -163,8 +168,8 @@ func (v *drive) changes(ctx context.Context, source string) (all []cdc.Change, e
 			row := known[s.ID]
 			r = &watchedShard{at: cdc.Position{After: row.Position}, over: row.State == checkpoint.Done}
 			v.reads[state.StreamARN+s.ID] = r
-			if stray, ok := sighted(c, source, row); ok { // a worker was faster, and this look begins behind it
-				strays = append(strays, stray)
+			if begun != nil {
+				begun(row)
 			}
 		}
 		changes, err := r.read(ctx, stream, s.ID)
@@ -251,7 +256,7 @@ func (d *Driver) StrayKeys(ctx context.Context, c checkpoint.Cutover) (map[strin
 			return nil, err
 		}
 		for more := true; more; {
-			changes, err := v.changes(ctx, source)
+			changes, err := v.changes(ctx, source, nil)
 			if more = errors.Is(err, errUnread); err != nil && !more {
 				return nil, err
 			}
