@@ -100,9 +100,9 @@ func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []er
 		if _, err := r.Get(ctx); err != nil {
 			outcomes[i] = explain("Publish", t.name, err)
 			failed[key] = true
-		}
-		if !known(r) {
-			open[key] = append(open[key], r)
+			if ctx.Err() != nil { // the outcome may not be known
+				open[key] = append(open[key], r)
+			}
 		}
 	}
 	for key := range failed {
@@ -128,28 +128,18 @@ func (t *PubSub) clear(ctx context.Context, key string) bool {
 		return true
 	}
 	for _, r := range open {
-		if _, _ = r.Get(ctx); !known(r) {
-			return false
+		if _, _ = r.Get(ctx); ctx.Err() != nil {
+			return false // its outcome may not be known
 		}
 	}
 	t.publisher.ResumePublish(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	left := slices.DeleteFunc(t.open[key], func(r *pubsub.PublishResult) bool { return known(r) })
+	left := slices.DeleteFunc(t.open[key], func(r *pubsub.PublishResult) bool { return slices.Contains(open, r) })
 	if t.open[key] = left; len(left) == 0 {
 		delete(t.open, key)
 	}
 	return true
-}
-
-// known reports whether the outcome of a message is known.
-func known(r *pubsub.PublishResult) bool {
-	select {
-	case <-r.Ready():
-		return true
-	default:
-		return false
-	}
 }
 
 // TopicFacts are facts about a topic from the service.

@@ -127,7 +127,7 @@ const (
 	AsCounter                       // a whole N within 64 bits, as the absolute value of an aggregate
 	AsCells                         // an L: a cell per element, all in one column, the last element newest
 	AsFlattened                     // for "*": a column per member of maps, at any depth; other values as AsText
-	AsGoogleUtility                 // for "*": as Google's batch utility writes values, byte for byte except members whose Java hashes share a bucket; docs/how-to/google-utility.md
+	AsGoogleUtility                 // for "*": as Google's batch utility writes values, byte for byte but for members whose Java hashes share a bucket; docs/how-to/google-utility.md
 )
 
 var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells", "flattened", "google_utility"}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // sharedFor is how old the reading may be that a status is answered from: many pages and scripts that
@@ -23,7 +25,7 @@ type sharedStatus struct {
 
 // statusReading is one reading. Code and body hold once done is closed.
 type statusReading struct {
-	began time.Time
+	began time.Duration // on the monotonic clock
 	done  chan struct{}
 	code  int
 	body  []byte
@@ -36,14 +38,14 @@ func (s *sharedStatus) current(ctx context.Context) *statusReading {
 	if s.last != nil {
 		select {
 		case <-s.last.done:
-			if time.Since(s.last.began) < sharedFor {
+			if task.Mono(ctx)-s.last.began < sharedFor {
 				return s.last
 			}
 		default:
 			return s.last
 		}
 	}
-	s.last = &statusReading{began: time.Now(), done: make(chan struct{})}
+	s.last = &statusReading{began: task.Mono(ctx), done: make(chan struct{})}
 	// Whoever asked first may go away while others wait.
 	go s.last.take(context.WithoutCancel(ctx), s.read)
 	return s.last

@@ -53,8 +53,7 @@ func (d *decoder) checkHooks(c *Config) {
 	}
 }
 
-// shortListings is the interval in seconds below which two equal listings are a weak proof of a
-// drain.
+// shortListings is the interval in seconds below which two equal listings prove little.
 const shortListings = 60
 
 // warnOfCutover warns of a weak proof of a drain.

@@ -15,7 +15,7 @@ const clusterTime = 20 * time.Second
 
 // NoticeTime is how long a worker takes to notice that it is routed to another cluster, if the
 // control plane answers.
-const NoticeTime = ListEvery + clusterTime
+const NoticeTime = listEvery + clusterTime
 
 // ClusterWatch checks that the target stays in one cluster.
 type ClusterWatch struct {

@@ -18,8 +18,8 @@ type Timing struct {
 }
 
 const (
-	// ListEvery is the default of Timing.List.
-	ListEvery = time.Minute
+	// listEvery is the default of Timing.List.
+	listEvery = time.Minute
 	// GlanceTime bounds a call within a pass, because a pass must not wait for a service that does
 	// not answer.
 	GlanceTime = 5 * time.Second
@@ -34,7 +34,7 @@ func (t Timing) OrDefault(lease time.Duration) Timing {
 	or(&t.Poll, time.Second)
 	or(&t.Soon, t.Poll)
 	or(&t.Pass, min(2*time.Second, lease/3))
-	or(&t.List, ListEvery)
+	or(&t.List, listEvery)
 	or(&t.Commit, time.Second)
 	or(&t.Grace, 20*time.Second)
 	or(&t.Idle, 10*time.Second)
