@@ -121,8 +121,9 @@ func (d *cutoverRun) lose(ctx context.Context) {
 		d.workers.pause(w, long)
 	}
 	_ = task.Sleep(ctx, long-d.World.UpTo(time.Minute))
-	t := d.tables[0]
-	if !t.placed() {
+	t, step := d.tables[0], d.record().Step
+	early := step.Over() || slices.Index(CutoverSteps, step) <= slices.Index(CutoverSteps, checkpoint.CutoverDrain)
+	if !t.placed() || !early { // a watch of less than a day trusts that nothing is lost meanwhile
 		return
 	}
 	d.World.Inject("stream trimmed unread")
