@@ -155,7 +155,12 @@ func begun(ctx context.Context, store checkpoint.Store, worker string) (*checkpo
 		s.Generation, s.MappingHash, s.Apply = published.Generation, published.MappingHash, checkpoint.Topic
 		return nil
 	})
-	return ledger, err
+	if err != nil {
+		return nil, err
+	}
+	// An applier trusts only messages of a shard that the ledger knows (H131).
+	return ledger, ledger.CreateShard(ctx, checkpoint.Shard{Source: orders.Source, StreamARN: published.StreamARN, Label: published.Label,
+		ID: published.Shard, State: checkpoint.Waiting, Hop: published.Hop, Generation: published.Generation})
 }
 
 // The sink of which many appliers get more than one does, and what each of them may have in flight.
