@@ -7,12 +7,13 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -89,17 +90,23 @@ func tellMembers(v reflect.Value, into map[string]any) {
 	}
 }
 
+// expect compares a document with its golden file. All are in one archive, which a new column changes
+// alone.
 func (s *scene) expect(name string, got []byte) {
 	s.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		s.check(os.MkdirAll(filepath.Dir(path), 0o755))
-		s.check(os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
+	const path = "testdata/documents.txtar"
+	archive, err := txtar.ParseFile(path)
 	s.check(err)
-	if !bytes.Equal(got, want) {
-		s.Errorf("%s differs; got:\n%s", path, got)
+	i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == name })
+	if *update {
+		if i < 0 {
+			i, archive.Files = len(archive.Files), append(archive.Files, txtar.File{Name: name})
+		}
+		archive.Files[i].Data = got
+		s.check(os.WriteFile(path, txtar.Format(archive), 0o644))
+	}
+	if i < 0 || !bytes.Equal(got, archive.Files[i].Data) {
+		s.Errorf("%s of %s differs; got:\n%s", name, path, got)
 	}
 }
 
