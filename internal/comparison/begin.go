@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	verifies "github.com/dynamodb-bigtable/replicator/internal/verify"
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
@@ -25,6 +26,19 @@ type Beginning struct {
 	Items   int64     // about how many the source has
 	Bytes   int64
 	Ago     time.Duration // instead of Since: this long before now
+	Late    time.Duration // how late the application itself may write the target; 0: it does not
+	Owned   bool          // no other program writes the target
+}
+
+// Compare compares the whole table in this process, while nothing writes either side.
+func (b Beginning) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
+	result, err := verifies.CompareFrozen(ctx, verifies.Options{
+		Ledger: b.Ledger, Database: b.Source, Rows: b.Target,
+		Table: engine.Spec{Mapping: b.Mapping, MappingHash: b.Hash, Late: b.Late, Owned: b.Owned, Segments: partsAtOnce},
+	}, state, b.Bytes, newKey())
+	stored := result.Stored()
+	stored.Generation = state.Generation
+	return stored, err
 }
 
 // Begin plans the verify of the table and writes the plan to the ledger. From then on, workers can
@@ -49,9 +63,7 @@ func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (chec
 	}
 	way, why := verify.ChooseWay(scope, rate, b.Items, itemsPerSecond)
 	c := &verify.Comparison{Mapping: b.Mapping, Source: b.Source, Target: b.Target, Scope: scope}
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails, according to its documentation
-	plan, err := c.NewPlan(ctx, way, why, b.Bytes, key)
+	plan, err := c.NewPlan(ctx, way, why, b.Bytes, newKey())
 	if err != nil {
 		return state, err
 	}
@@ -62,4 +74,11 @@ func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (chec
 	return b.Ledger.BeginVerify(ctx, state, checkpoint.VerifyPlan{
 		Plan: data, Phase: 1, Parts: plan.Parts(1, 0), MappingHash: b.Hash, BegunAt: now, Estimate: b.Items,
 	})
+}
+
+// newKey returns a key for the sums of one comparison.
+func newKey() []byte {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails, according to its documentation
+	return key
 }

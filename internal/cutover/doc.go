@@ -58,9 +58,12 @@ type Hooks interface {
 	Call(ctx context.Context, call Call) (output string, outcome Outcome)
 }
 
-// Verifier begins the final comparison of a table, of which the workers do the work.
+// Verifier makes the final comparison of a table, of all items and rows.
 type Verifier interface {
+	// Begin begins one that the workers make.
 	Begin(ctx context.Context, state checkpoint.TableState) (number uint32, err error)
+	// Compare makes one in this process. Nothing writes meanwhile.
+	Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error)
 }
 
 // Settings are what a configuration says of cutovers, and periods. A zero period is its default.

@@ -113,6 +113,7 @@ type drive struct {
 	heard   time.Duration // when the source was last asked for its time
 	draining
 	watching
+	finals
 	sets    map[string]*canary.Set
 	resumed uint32 // the attempt after which the tables were let go on
 }

@@ -1,15 +1,49 @@
 package cutover
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// verify lets source and target be compared once more, and demands that nothing differs.
+const (
+	// finalsAtOnce bounds the tables that are compared at the same time.
+	finalsAtOnce = 16
+	// smallItems is the default of Ready.Small.
+	smallItems = 20_000
+)
+
+// small reports whether the driver itself compares the whole table while writes are frozen, by what
+// the last full verify read: fewer items than most, and not many more rows. It takes a second or two.
+func small(full checkpoint.VerifyResult, most int64) bool {
+	most = cmp.Or(most, smallItems)
+	return full.Known() && full.Items < most && full.Rows < 5*most
+}
+
+// finals holds the results of the final comparisons that this driver made.
+type finals struct {
+	of       uint32 // attempt
+	compared map[string]checkpoint.VerifyResult
+}
+
+// final is what a look at the final comparison of one table found. At most one of the fields is set.
+type final struct {
+	begun  uint32 // the number of a verify that was begun just now
+	waits  string // what it waits for
+	why    string // why the application is not switched
+	failed error  // it is repeated
+	result checkpoint.VerifyResult
+}
+
+// verify compares source and target once more, all tables side by side, and demands that nothing
+// differs.
 func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
 		if err == nil {
@@ -17,55 +51,106 @@ func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		}
 		return err
 	}
-	results := map[string]checkpoint.VerifyResult{}
-	for _, source := range c.Tables {
-		s, _, err := v.Ledger.Table(ctx, source)
-		if err != nil {
-			return err
+	if v.finals.of != c.Attempt {
+		v.finals = finals{of: c.Attempt, compared: map[string]checkpoint.VerifyResult{}}
+	}
+	found := make([]final, len(c.Tables))
+	limited, cancel := task.WithTimeout(ctx, v.mayTake(c, now))
+	defer cancel()
+	g := task.NewGroup(limited, finalsAtOnce)
+	for i, source := range c.Tables {
+		g.Go("compare "+source, func(ctx context.Context) error {
+			found[i], found[i].failed = v.final(ctx, c, source, now)
+			return nil // the others are compared all the same
+		})
+	}
+	_ = g.Wait()
+	return v.conclude(ctx, c, now, found)
+}
+
+// conclude draws the conclusion from what was found of each table.
+func (v *drive) conclude(ctx context.Context, c checkpoint.Cutover, now time.Time, found []final) error {
+	results, begun := map[string]checkpoint.VerifyResult{}, map[string]uint32{}
+	why, waits := "", ""
+	var failed error
+	for i, source := range c.Tables {
+		f := found[i]
+		if f.result.Number == 0 && f.result.Known() {
+			v.compared[source] = f.result
 		}
-		number := c.Finals[source]
-		if number == 0 || s.Verify.Number != number || !s.Verify.Running() && s.Verify.Result.Number != number { // or cancelled
-			if s.Verify.Running() {
-				return v.trouble(ctx, c, "table %s: another verify is running", source)
+		switch {
+		case f.failed != nil && failed == nil:
+			failed = fmt.Errorf("table %s: %w", source, f.failed)
+		case f.begun > 0:
+			begun[source] = f.begun
+		case f.why != "" && why == "":
+			why = "table " + source + ": " + f.why
+		case f.waits != "" && waits == "":
+			waits = "table " + source + ": " + f.waits
+		}
+		results[source] = f.result
+	}
+	switch {
+	case why != "":
+		return v.cancel(ctx, c, now, "%s", why)
+	case len(begun) > 0:
+		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+			numbers := maps.Clone(c.Finals)
+			if numbers == nil {
+				numbers = map[string]uint32{}
 			}
-			if number, err = v.Verifier.Begin(ctx, s); err != nil {
-				return err
-			}
-			_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
-				finals := map[string]uint32{source: number}
-				for t, n := range c.Finals {
-					if t != source {
-						finals[t] = n
-					}
-				}
-				c.Finals = finals
-				return nil
-			})
-			return err
-		}
-		if s.Verify.Running() {
-			return v.trouble(ctx, c, "table %s: the final verify is running", source)
-		}
-		result := s.Verify.Result
-		why := finally(s, result, c.Unmapped[source], now)
-		if why == "" && result.Items == 0 {
-			d, err := v.Source.Describe(ctx, source)
-			if err != nil {
-				return err
-			}
-			if d.Items > 0 {
-				why = fmt.Sprintf("the final verify read no item; DynamoDB counts about %d", d.Items)
-			}
-		}
-		if why != "" {
-			return v.cancel(ctx, c, now, "table %s: %s", source, why)
-		}
-		results[source] = result
+			maps.Copy(numbers, begun)
+			c.Finals = numbers
+			return nil
+		})
+		return err
+	case failed != nil:
+		return errors.Join(failed, ignoreMoved(v.trouble(ctx, c, "the final comparison failed and is repeated: %v", failed)))
+	case waits != "":
+		return v.trouble(ctx, c, "%s", waits)
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Verified = results })
 }
 
-// finally says why the last comparison before the switch does not let it happen; "" if it does. No
+// final looks at the final comparison of one table, and makes or begins it if necessary.
+func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, now time.Time) (f final, err error) {
+	s, _, err := v.Ledger.Table(ctx, source)
+	if err != nil {
+		return f, err
+	}
+	compared, done := v.compared[source]
+	switch number := c.Finals[source]; {
+	case done:
+		f.result = compared
+	case number == 0 && !c.Rehearse && small(s.Verify.Full, v.settings.Ready.Small): // in a rehearsal the application writes
+		if f.result, err = v.Verifier.Compare(ctx, s); err != nil {
+			return final{}, err
+		}
+	case number == 0 || s.Verify.Number != number || !s.Verify.Running() && s.Verify.Result.Number != number: // or cancelled
+		if s.Verify.Running() {
+			return final{waits: "another verify is running"}, nil
+		}
+		f.begun, err = v.Verifier.Begin(ctx, s)
+		return f, err
+	case s.Verify.Running():
+		return final{waits: "the final verify is running"}, nil
+	default:
+		f.result = s.Verify.Result
+	}
+	f.why = finally(s, f.result, c.Unmapped[source], now)
+	if f.why == "" && f.result.Items == 0 {
+		d, err := v.Source.Describe(ctx, source)
+		if err != nil {
+			return final{}, err
+		}
+		if d.Items > 0 {
+			f.why = fmt.Sprintf("the final verify read no item; DynamoDB counts about %d", d.Items)
+		}
+	}
+	return f, nil
+}
+
+// finally returns why the last comparison before the switch does not allow it; "" if it does. No
 // override passes it: what was found differs. Unmapped is how many items could not be mapped when the
 // checks ended.
 func finally(s checkpoint.TableState, result checkpoint.VerifyResult, unmapped int64, now time.Time) string {

@@ -17,6 +17,7 @@ type Ready struct {
 	LagBelow, LagHeldFor time.Duration
 	VerifyWithin         time.Duration
 	FinalWithin          time.Duration // the deadline of the final verify; 0: none
+	Small                int64         // the driver itself compares a table with fewer items; 0: 20,000
 	ParkedAtMost         int
 	HeadroomAbove        time.Duration
 	Lease                time.Duration // of the workers; the news of a shard that is read is at most three old
@@ -144,7 +145,7 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 	s := f.standing(r.Lease, now)
 	copied, why, cure := f.copied(&s)
 	verified, verdict := f.verified(r.VerifyWithin, now)
-	whole, full, fullCure := f.full(source, r.FinalWithin, now)
+	whole, full, fullCure := f.full(source, r.FinalWithin, r.Small, now)
 	parked := "replicator parked list --table " + source
 	fenced, withheld := true, "late writes are rejected"
 	for _, t := range f.Targets {
@@ -215,12 +216,12 @@ func (f Figures) left() int {
 
 // full judges the last full verify. The final one is as long, and has to end within its deadline while
 // nobody may write: that is refused before the freeze.
-func (f Figures) full(source string, within time.Duration, now time.Time) (yes bool, figure, cure string) {
+func (f Figures) full(source string, within time.Duration, most int64, now time.Time) (yes bool, figure, cure string) {
 	r := f.State.Verify.Full
 	if !standing.VerifiedInFull(f.State, now) {
 		return false, resultText(r, now), "replicator verify --full --table " + source
 	}
-	if took := r.EndedAt.Sub(r.BegunAt); within > 0 && !r.BegunAt.IsZero() && took > within/2 {
+	if took := r.EndedAt.Sub(r.BegunAt); within > 0 && !small(r, most) && !r.BegunAt.IsZero() && took > within/2 {
 		return false, fmt.Sprintf("took %s, more than half of cutover.deadlines.verify (%s)", spell(took.Round(time.Second)), spell(within)),
 			"raise cutover.deadlines.verify to at least " + spell((2 * took).Round(time.Second))
 	}

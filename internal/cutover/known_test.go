@@ -281,7 +281,7 @@ func TestWhenReadyWaitsOn(t *testing.T) {
 // Tables drain side by side: ten take no longer than one, and the default deadline holds.
 func TestTablesDrainSideBySide(t *testing.T) {
 	for tables, defect := range map[int]string{
-		4:  "4 tables: step watching, frozen for 8m48s",
+		4:  "4 tables: step watching, frozen for 8m31s",
 		10: "10 tables: step cancelled, frozen for 10m4s",
 	} {
 		stage(t, tables, 1, func(s *scene) {

@@ -21,7 +21,8 @@ type scene struct {
 	hook   func(call Call) (string, Outcome)
 	takes  time.Duration // a call
 	final  func(source string) checkpoint.VerifyResult
-	begun  []string // final verifies
+	begun  []string // final verifies of the workers
+	alone  []string // tables that the driver compared
 	parked map[string][]string
 	failed []string
 	said   []string // steps
@@ -91,6 +92,22 @@ func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32,
 		_, _ = s.Ledger.EndVerify(ctx, begun, r)
 	})
 	return begun.Verify.Number, nil
+}
+
+// Compare compares a small table.
+func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
+	s.alone = append(s.alone, state.Source)
+	began := s.Now()
+	_ = task.Sleep(ctx, time.Second)
+	r := s.final(state.Source)
+	switch r.Items {
+	case 0:
+		r.Items = 1000
+	case -1: // stands for none
+		r.Items = 0
+	}
+	r.Generation, r.BegunAt, r.EndedAt = state.Generation, began, s.Now()
+	return r, ctx.Err()
 }
 
 func plan() checkpoint.CutoverPlan {

@@ -111,7 +111,7 @@ func (s *scene) create(source string) {
 		st.StreamARN, st.Label = "arn/"+source, "l"
 		st.Generation, st.Adopted, st.Base, st.Listed = 5, 5, 5, 5
 		st.Load = checkpoint.Load{Generation: 5, DoneAt: begin}
-		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", BegunAt: begin.Add(-33 * time.Minute), EndedAt: begin.Add(-30 * time.Minute), Generation: 5}
+		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", VerifyCounts: checkpoint.VerifyCounts{Items: 50_000}, BegunAt: begin.Add(-33 * time.Minute), EndedAt: begin.Add(-30 * time.Minute), Generation: 5}
 		st.Verify.Number, st.Verify.Result, st.Verify.Full = 1, clean, clean
 	})
 	s.shard(checkpoint.Shard{Source: source, ID: "s", State: checkpoint.Waiting, Generation: 5})
@@ -252,6 +252,15 @@ func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32,
 		s.must(err)
 	})
 	return begun.Verify.Number, nil
+}
+
+// Compare compares a small table, which takes a second.
+func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
+	began := s.world.Now()
+	_ = task.Sleep(ctx, time.Second)
+	found := s.found
+	found.Items = 1000
+	return checkpoint.VerifyResult{VerifyCounts: found, Generation: state.Generation, BegunAt: began, EndedAt: s.world.Now()}, ctx.Err()
 }
 
 // stream has one open shard, s, and nothing in it.

@@ -61,26 +61,45 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 	return d
 }
 
-// verifier begins final comparisons.
+// verifier makes final comparisons.
 type verifier struct{ Ends }
 
-// Begin compares everything: a row that lost its change has no cell by which it could be found.
+// Begin begins a verify of everything: a row that lost its change has no cell by which it could be
+// found.
 func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
-	t, ok := v.Cfg.Table(state.Source)
-	if !ok {
-		return 0, fmt.Errorf("table %s is not in the configuration of this process", state.Source)
-	}
-	found, err := preflight.DescribeTable(ctx, v.Source, t)
+	b, err := v.beginning(ctx, state)
 	if err != nil {
 		return 0, err
 	}
-	b := comparison.Beginning{Ledger: v.Ledger, Source: v.Source, Target: v.Target, Mapping: found.Mapping, Hash: v.Cfg.Hash(t),
-		Items: found.Description.Items, Bytes: found.Description.Bytes}
-	if state.MappingHash != b.Hash {
-		return 0, checkpoint.ErrMappingChanged
-	}
 	state, err = b.Begin(ctx, state)
 	return state.Verify.Number, err
+}
+
+// Compare compares everything in this process.
+func (v verifier) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
+	b, err := v.beginning(ctx, state)
+	if err != nil {
+		return checkpoint.VerifyResult{}, err
+	}
+	return b.Compare(ctx, state)
+}
+
+// beginning returns the settings of a comparison of everything.
+func (v verifier) beginning(ctx context.Context, state checkpoint.TableState) (b comparison.Beginning, err error) {
+	t, ok := v.Cfg.Table(state.Source)
+	if !ok {
+		return b, fmt.Errorf("table %s is not in the configuration of this process", state.Source)
+	}
+	found, err := preflight.DescribeTable(ctx, v.Source, t)
+	if err != nil {
+		return b, err
+	}
+	b = comparison.Beginning{Ledger: v.Ledger, Source: v.Source, Target: v.Target, Mapping: found.Mapping, Hash: v.Cfg.Hash(t),
+		Items: found.Description.Items, Bytes: found.Description.Bytes, Late: v.Cfg.Late(t), Owned: t.Owned}
+	if state.MappingHash != b.Hash {
+		return b, checkpoint.ErrMappingChanged
+	}
+	return b, nil
 }
 
 // announce beats the witness of a source table in one of its target tables with the number of the fence

@@ -114,14 +114,7 @@ func (s *Slots) slots() *SumSlots {
 func Run(ctx context.Context, o Options) error {
 	halting, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
-	p := engine.NewWorker(&engine.Options{
-		Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Open: o.Open, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(o.Ledger.Lease()),
-	}, halt)
-	t := engine.NewTable(p, o.Table)
-	v := NewVerifier(t, o.Rows, func() int { return 1 }, o.Slots.slots())
-	if o.Open != nil {
-		v.open = t.Open
-	}
+	v := o.verifier(halt)
 	v.failed, v.settings.patience = halt, o.Patience
 	if o.Over == nil {
 		o.Over = func(state checkpoint.TableState) bool { return !state.Verify.Running() }
@@ -131,6 +124,19 @@ func Run(ctx context.Context, o Options) error {
 		return cause
 	}
 	return err
+}
+
+// verifier returns the verifier of a process that does nothing else for the table.
+func (o Options) verifier(halt context.CancelCauseFunc) *Verifier {
+	p := engine.NewWorker(&engine.Options{
+		Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Open: o.Open, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(o.Ledger.Lease()),
+	}, halt)
+	t := engine.NewTable(p, o.Table)
+	v := NewVerifier(t, o.Rows, func() int { return 1 }, o.Slots.slots())
+	if o.Open != nil {
+		v.open = t.Open
+	}
+	return v
 }
 
 // Run acquires parts and works on them until a drain begins, or until over, if not nil, reports

@@ -74,7 +74,7 @@ func (m *Migration) begin(table config.Table) {
 		s.StreamARN, s.Label, s.MappingHash = m.Source.arn(table.From), "L", m.Config.Hash(table)
 		s.Generation, s.Adopted, s.Base, s.Listed = generation, generation, generation, generation
 		s.Load = checkpoint.Load{Generation: generation, DoneAt: Begin}
-		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", BegunAt: Begin.Add(-33 * time.Minute), EndedAt: Begin.Add(-30 * time.Minute), Generation: generation}
+		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", VerifyCounts: checkpoint.VerifyCounts{Items: 50_000}, BegunAt: Begin.Add(-33 * time.Minute), EndedAt: Begin.Add(-30 * time.Minute), Generation: generation}
 		s.Verify.Number, s.Verify.Result, s.Verify.Full = 1, clean, clean
 	})
 	shard := checkpoint.Shard{Source: table.From, StreamARN: m.Source.arn(table.From), Label: "L", ID: Shard, State: checkpoint.Waiting, Hop: 500_000, Generation: generation}

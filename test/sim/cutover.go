@@ -69,6 +69,7 @@ type cutoverRun struct {
 	parks        bool                   // an item is written that cannot be stored, as the application is frozen
 	early        bool                   // and one that cannot be mapped before, which may be left behind
 	allowed      int                    // how many items may be parked
+	small        int64                  // tables of fewer items are compared by the driver; 0: the default
 	forgets      bool                   // somebody writes to a source after it was frozen
 	dayAt        checkpoint.CutoverStep // everybody sleeps for a day as the cutover enters it
 
@@ -89,6 +90,9 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	w.StepLimit = stepLimit
 	d := &cutoverRun{o: o, rng: rng}
 	d.pattern = rng.IntN(4) == 0
+	if stream(seed, "final").IntN(2) == 0 {
+		d.small = 1 // the workers compare
+	}
 	tables := []int{1, 1, 1, 1, 1, 2, 2, 2, 3, 4}[rng.IntN(10)]
 	for range tables {
 		d.addTable(w, 1+rng.IntN(max(1, 4/tables)))

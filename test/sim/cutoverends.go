@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	verifies "github.com/dynamodb-bigtable/replicator/internal/verify"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -178,7 +179,7 @@ func (d *cutoverRun) driver(ledger *checkpoint.Ledger) *cutover.Driver {
 const lagBound = time.Minute
 
 func (d *cutoverRun) ready() cutover.Ready {
-	return cutover.Ready{LagBelow: lagBound, LagHeldFor: time.Minute, VerifyWithin: time.Hour, FinalWithin: verifyWithin, HeadroomAbove: 12 * time.Hour, ParkedAtMost: d.allowed, Lease: d.Lease}
+	return cutover.Ready{LagBelow: lagBound, LagHeldFor: time.Minute, VerifyWithin: time.Hour, FinalWithin: verifyWithin, HeadroomAbove: 12 * time.Hour, ParkedAtMost: d.allowed, Lease: d.Lease, Small: d.small}
 }
 
 // cutoverVerifier begins comparisons of all.
@@ -206,6 +207,21 @@ func (v cutoverVerifier) Begin(ctx context.Context, state checkpoint.TableState)
 	}
 	state, err = v.ledger.BeginVerify(ctx, state, checkpoint.VerifyPlan{Plan: data, Phase: 1, Parts: plan.Parts(1, 0), MappingHash: "h1", BegunAt: v.d.World.Now()})
 	return state.Verify.Number, err
+}
+
+// Compare compares everything in the driver's process.
+func (v cutoverVerifier) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
+	t := v.d.tables.named(state.Source)
+	if t == nil {
+		return checkpoint.VerifyResult{}, fmt.Errorf("there is no table %s", state.Source)
+	}
+	result, err := verifies.CompareFrozen(ctx, verifies.Options{
+		Ledger: v.ledger, Database: v.d.tables, Rows: model.Target{Bigtable: v.d.Target},
+		Table: engine.Spec{Mapping: t.Mapping, MappingHash: "h1", Owned: true, Late: v.d.Late},
+	}, state, 1<<10, []byte{1})
+	stored := result.Stored()
+	stored.Generation = state.Generation
+	return stored, err
 }
 
 // canaryPrefix begins the keys of items that a cutover writes.
