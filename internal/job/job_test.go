@@ -249,72 +249,6 @@ func TestALookIsRepeated(t *testing.T) {
 	})
 }
 
-// Each worker has a share of the read units by the parts that it holds; an operator's limit goes
-// before that of the configuration. A share of a capacity that is billed per request is no limit.
-func TestPartsShareReadUnits(t *testing.T) {
-	units := func(n float64) checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: n}} }
-	share := checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.25}}
-	for name, c := range map[string]struct {
-		configured, operator checkpoint.Limits
-		capacity             int64
-		mine, all            int
-		lasts                time.Duration // at least, for 12 pages of half a unit; at most as long again
-	}{
-		"none":                          {},
-		"units":                         {configured: units(0.5), mine: 2, all: 2, lasts: 8 * time.Second},
-		"half of the units":             {configured: units(1), mine: 1, all: 2, lasts: 8 * time.Second},
-		"a share":                       {configured: share, capacity: 2, mine: 1, all: 1, lasts: 8 * time.Second},
-		"a share of what is on demand":  {configured: share, mine: 1, all: 1},
-		"an operator's units, of which": {configured: share, operator: units(0.5), lasts: 8 * time.Second},
-	} {
-		play(t, 1, 1, func(ctx context.Context, c0 *counting) {
-			c0.loop.bounds, c0.source.Described.ReadCapacity = func() checkpoint.Limits { return c.configured }, c.capacity
-			c0.check(c0.loop.pace(ctx, &source{}, checkpoint.TableState{Limits: c.operator}, c.mine, c.all))
-			began := task.Mono(ctx)
-			for range 12 {
-				_, _, err := c0.loop.Limits.Take(ctx, ctx, 1, 0.5)
-				c0.check(err)
-			}
-			if took := task.Mono(ctx) - began; took < c.lasts || took > 2*c.lasts {
-				t.Errorf("%s: it took %s", name, took)
-			}
-		})
-	}
-}
-
-// The capacity of the source is asked for once in a while, and a source that does not answer has
-// the one that it had. Before it is known nothing is read.
-func TestTheCapacityIsAskedForOnceInAWhile(t *testing.T) {
-	play(t, 1, 1, func(ctx context.Context, c *counting) {
-		c.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.5}} }
-		at := &source{}
-		look := func(capacity int64, err error) error {
-			c.source.Described.ReadCapacity, c.source.Err = capacity, err
-			return c.loop.pace(ctx, at, checkpoint.TableState{}, 1, 1)
-		}
-		silent := errors.New("no answer")
-		if err := look(0, silent); !errors.Is(err, silent) {
-			t.Errorf("before it is known: %v", err)
-		}
-		for _, step := range []struct {
-			after    time.Duration
-			capacity int64
-			err      error
-			want     int64
-		}{{0, 10, nil, 10}, {time.Second, 20, nil, 10}, {time.Minute, 20, nil, 20}, {30 * time.Second, 40, nil, 20}, {time.Minute, 30, silent, 20}, {time.Minute, 30, nil, 30}} {
-			c.check(task.Sleep(ctx, step.after))
-			c.check(look(step.capacity, step.err))
-			if at.capacity != step.want {
-				t.Errorf("%+v: %d", step, at.capacity)
-			}
-		}
-		c.check(task.Sleep(ctx, time.Minute))
-		if err := look(0, checkpoint.ErrLedgerExchanged); !errors.Is(err, checkpoint.ErrLedgerExchanged) {
-			t.Errorf("a fatal answer: %v", err)
-		}
-	})
-}
-
 // A part that is done or left lets the loop look for the next at once, and tells whoever waits for
 // that: between two parts nobody waits for the next look.
 func TestTheEndOfAPartIsToldAtOnce(t *testing.T) {
@@ -379,6 +313,25 @@ func TestALookThatFailsIsTold(t *testing.T) {
 	})
 }
 
+// A record that cannot be read does not show that no work is left.
+func TestALookThatFailsIsNotTheEnd(t *testing.T) {
+	play(t, 1, 1, func(ctx context.Context, c *counting) {
+		fails := 3
+		c.looking = func() error {
+			if fails--; fails >= 0 {
+				return &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("no")}
+			}
+			return nil
+		}
+		drain, cancel := task.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		c.check(c.loop.Run(engine.Lifecycle{Drain: drain, Work: ctx}, func(s checkpoint.TableState) bool { return s.Load.Parts == 0 || c.completed > 0 }))
+		if !c.done(ctx, 1) {
+			t.Errorf("%+v, told %q", c.parts(ctx), c.told)
+		}
+	})
+}
+
 // A part that fails during a stop is left for the next worker, and nobody hears of a trouble.
 func TestAFailureDuringAStopIsNoTrouble(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
@@ -389,63 +342,5 @@ func TestAFailureDuringAStopIsNoTrouble(t *testing.T) {
 		if p := c.parts(ctx)[0]; len(c.told)+len(c.failed) > 0 || p.Owner != "" || p.State != checkpoint.PartOpen || task.Mono(ctx) > 5*time.Second {
 			t.Errorf("told %q, failed %v, after %s: %+v", c.told, c.failed, task.Mono(ctx), p)
 		}
-	})
-}
-
-// The kind hears of the limits that are in force, an operator's over those of the configuration, with
-// every look. The source is asked for its capacity only where a share of it is the limit, and nothing
-// is taken before it has answered.
-func TestWhatAKindHearsOfLimits(t *testing.T) {
-	for _, shared := range []bool{false, true} {
-		play(t, 1, 1, func(ctx context.Context, c *counting) {
-			read := checkpoint.ReadLimit{Units: 1000}
-			if shared {
-				read = checkpoint.ReadLimit{Share: 0.5}
-			}
-			rows := 7.0
-			c.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &read} }
-			c.change(ctx, func(s *checkpoint.TableState) { s.Limits.RowsPerSecond = &rows })
-			c.source.Err = errors.New("no answer")
-			c.check(c.run(ctx, 20*time.Second, 0, nil))
-			if shared == c.done(ctx, 1) || shared && (len(c.parts(ctx)) > 0 || len(c.told) == 0) {
-				t.Errorf("shared %v: %+v, told %q", shared, c.parts(ctx), c.told)
-			}
-			for _, l := range c.paced {
-				if l.Read != &read || l.RowsPerSecond == nil || *l.RowsPerSecond != rows {
-					t.Errorf("shared %v: %+v", shared, l)
-				}
-			}
-			if len(c.paced) < 2 {
-				t.Errorf("shared %v: paced %d times", shared, len(c.paced))
-			}
-			c.source.Err = nil
-			c.check(c.run(ctx, time.Minute, 0, nil))
-			if !c.done(ctx, 1) {
-				t.Errorf("shared %v: %+v", shared, c.parts(ctx))
-			}
-		})
-	}
-}
-
-// Another job asks for the capacity anew: since the one before it may have been scaled.
-func TestAnotherJobAsksForTheCapacity(t *testing.T) {
-	play(t, 1, 1, func(ctx context.Context, c *counting) {
-		c.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.5}} }
-		c.source.Described.ReadCapacity = 1000
-		s := &phaseLoop{Loop: c.loop, held: engine.NewHoldings(engine.Until(ctx), func() {}), watch: c.ledger.NewWatch()}
-		look := func(number uint32, capacity int64) {
-			c.change(ctx, func(t *checkpoint.TableState) { t.Load.Number = number })
-			_, err := s.look(ctx)
-			c.check(err)
-			if s.source.capacity != capacity {
-				t.Errorf("job %d: %d", number, s.source.capacity)
-			}
-		}
-		look(1, 1000)
-		c.source.Described.ReadCapacity = 10
-		look(1, 1000)
-		look(2, 10)
-		s.end()
-		c.check(s.held.Tasks.Wait())
 	})
 }

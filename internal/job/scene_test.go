@@ -28,6 +28,7 @@ type counting struct {
 
 	page     func(ctx context.Context, part checkpoint.Part) error // nil: it goes well
 	taking   func(part checkpoint.Part) error                      // the same, before the lease
+	looking  func() error
 	begin    func() error
 	complete func() error
 	halted   error // why a clean stop was begun
@@ -120,6 +121,11 @@ func (c *counting) done(ctx context.Context, total int) bool {
 }
 
 func (c *counting) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
+	if c.looking != nil {
+		if err := c.looking(); err != nil {
+			return checkpoint.TableState{}, checkpoint.Part{}, err
+		}
+	}
 	state, _, err := c.ledger.Table(ctx, "Orders")
 	if err != nil || state.Load.Paused != "" {
 		return state, checkpoint.Part{}, err

@@ -229,14 +229,18 @@ func TestHowLongASweepWaits(t *testing.T) {
 		families func(s *loadScene) sink.Families
 		late     time.Duration
 		stopped  bool
+		withheld string // why the fence is not kept
 	}{
-		"a slow drop":   {func(s *loadScene) sink.Families { return slowSchema{s.target, 7 * time.Minute} }, 7 * time.Minute, false},
-		"a fast drop":   {func(s *loadScene) sink.Families { return slowSchema{s.target, time.Second} }, time.Second, false},
-		"nobody drops":  {func(s *loadScene) sink.Families { return nil }, sink.DefaultTimeout, false},
-		"it is stopped": {func(s *loadScene) sink.Families { return slowSchema{s.target, 7 * time.Minute} }, 0, true},
+		"a slow drop":    {func(s *loadScene) sink.Families { return slowSchema{s.target, 7 * time.Minute} }, 7 * time.Minute, false, ""},
+		"a fast drop":    {func(s *loadScene) sink.Families { return slowSchema{s.target, time.Second} }, time.Second, false, ""},
+		"nobody drops":   {func(s *loadScene) sink.Families { return nil }, sink.DefaultTimeout, false, ""},
+		"it is stopped":  {func(s *loadScene) sink.Families { return slowSchema{s.target, 7 * time.Minute} }, 0, true, ""},
+		"it is withheld": {func(s *loadScene) sink.Families { return slowSchema{s.target, time.Second} }, sink.DefaultTimeout, false, "protected"},
 	} {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.Families = c.families(s)
+			_, err := s.Ledger.UpdateTarget(ctx, "orders", func(target *checkpoint.Target) error { target.Withheld = c.withheld; return nil })
+			s.check(err)
 			s.Reset()
 			s.sealed(ctx, 1)
 			s.change(ctx, func(state *checkpoint.TableState) { state.Load.DoneAt = task.Now(ctx) })
@@ -279,6 +283,10 @@ func TestACopyWaitsForARootThatIsNotRead(t *testing.T) {
 		s.sealed(ctx, 1)
 		s.finish(ctx, checkpoint.PartProgress{Items: 7})
 		s.check(s.Ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "label", ID: "late", State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 2}))
+		var hole *checkpoint.NotAdmissible
+		if err := s.step(ctx); !errors.As(err, &hole) || !hole.Yet {
+			t.Errorf("status does not show what it waits for: %v", err)
+		}
 		g := task.NewGroup(ctx, 0)
 		g.Go("read", func(ctx context.Context) error {
 			s.check(task.Sleep(ctx, time.Minute))
@@ -363,7 +371,10 @@ func TestAStepActsOnWhatItSawTwice(t *testing.T) {
 			reads, described := 0, 0
 			s.shop.describe = func() error { described++; return nil }
 			s.store.OnRead = func(ctx context.Context, prefix string) error {
-				if reads++; reads == 2 && edit != nil {
+				if strings.Contains(prefix, "/table/") {
+					reads++
+				}
+				if reads == 2 && edit != nil {
 					s.store.OnRead = nil
 					s.change(ctx, edit)
 				}
@@ -406,22 +417,33 @@ func TestWhatIsKnownOfTheHeadroom(t *testing.T) {
 }
 
 // Nobody asks how busy the target is where no bound is set, and a bound that nobody can watch bounds
-// nothing.
+// nothing. An operator's bound counts before the configured one.
 func TestWhoWatchesTheTarget(t *testing.T) {
 	cpu := 0.7
-	for name, prepare := range map[string]func(s *loadScene){
-		"no bound": func(s *loadScene) {
-			s.Busy = func(context.Context, float64) string { s.Errorf("it is asked"); return "busy" }
-		},
-		"nobody watches": func(s *loadScene) { s.Limits.TargetCPU = &cpu },
+	none := 0.0
+	for name, c := range map[string]struct {
+		watched              bool
+		configured, operator *float64
+		asked                float64
+	}{
+		"no bound":              {watched: true},
+		"nobody watches":        {configured: &cpu},
+		"configured":            {watched: true, configured: &cpu, asked: cpu},
+		"an operator's":         {watched: true, operator: &cpu, asked: cpu},
+		"an operator's is none": {watched: true, configured: &cpu, operator: &none},
 	} {
 		loads(t, func(ctx context.Context, s *loadScene) {
-			prepare(s)
+			asked := 0.0
+			if c.watched {
+				s.Busy = func(_ context.Context, above float64) string { asked = above; return "busy" }
+			}
+			s.Limits.TargetCPU = c.configured
 			s.Reset()
 			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) { state.Limits.TargetCPU = c.operator })
 			s.check(s.step(ctx))
-			if s.state(ctx).Load.Paused != "" {
-				t.Errorf("%s: %+v", name, s.state(ctx).Load)
+			if asked != c.asked || (s.state(ctx).Load.Paused != "") != (c.asked > 0) {
+				t.Errorf("%s: asked for %g, %+v", name, asked, s.state(ctx).Load)
 			}
 		})
 	}
@@ -459,20 +481,4 @@ func TestHowOftenAPaceIsSaved(t *testing.T) {
 			t.Errorf("%d paces in eleven seconds", len(s.paces))
 		}
 	})
-}
-
-// A source that tells no ID of its table, now or when the load began, is not taken for another table.
-func TestATableWithoutAnIDIsTheSame(t *testing.T) {
-	for _, c := range []struct{ began, now string }{{"", "second"}, {"first", ""}, {"", ""}} {
-		loads(t, func(ctx context.Context, s *loadScene) {
-			s.sealed(ctx, 1)
-			s.change(ctx, func(state *checkpoint.TableState) { state.Load.TableID = c.began })
-			s.shop.id = c.now
-			s.finish(ctx, checkpoint.PartProgress{Items: 7})
-			s.check(s.step(ctx))
-			if state := s.state(ctx); state.Load.DoneAt.IsZero() || state.Generation != 2 {
-				t.Errorf("%+v: %+v", c, state)
-			}
-		})
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -230,6 +231,7 @@ func TestTheRowsOfALoadAreBounded(t *testing.T) {
 	number := func(n float64) *float64 { return &n }
 	for name, c := range map[string]struct {
 		configured, live, operator *float64
+		shared                     *float64      // of several tables
 		lasts                      time.Duration // at least, for 12 items; at most as long again
 	}{
 		"no bound":               {},
@@ -238,11 +240,16 @@ func TestTheRowsOfALoadAreBounded(t *testing.T) {
 		"an operator's is none":  {configured: number(1), operator: number(0)},
 		"configured anew":        {configured: number(100), live: number(1), lasts: 8 * time.Second},
 		"configured without one": {configured: number(1), live: number(0)},
+		"shared by tables":       {configured: number(100), shared: number(1), lasts: 8 * time.Second},
+		"shared, and others new": {configured: number(100), live: number(100), shared: number(1), lasts: 8 * time.Second},
 	} {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.Limits.RowsPerSecond = c.configured
 			if c.live != nil {
 				s.LiveLimits = func() checkpoint.Limits { return checkpoint.Limits{RowsPerSecond: c.live} }
+			}
+			if c.shared != nil {
+				s.Spec.Rows = backfill.NewThrottle(*c.shared)
 			}
 			l := s.loader()
 			limits := checkpoint.Limits{RowsPerSecond: c.operator}

@@ -101,6 +101,7 @@ func TestWhatASweepLooksFor(t *testing.T) {
 		"of others":        {"orders", checkpoint.TableState{Generation: 2}, loadSettings{}, sink.Sweeping{}},
 		"owned":            {"orders", checkpoint.TableState{Generation: 2}, loadSettings{owned: true}, sink.Sweeping{Owned: true}},
 		"made by us":       {"orders", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{}, sink.Sweeping{Owned: true}},
+		"made for several": {"orders", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{shared: true}, sink.Sweeping{}},
 		"a former table":   {"former", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{owned: true}, sink.Sweeping{}},
 		"written by apps":  {"orders", checkpoint.TableState{Generation: 2}, loadSettings{late: time.Second}, sink.Sweeping{Written: true}},
 		"in doubt":         {"orders", checkpoint.TableState{Generation: 2, Load: windows}, loadSettings{}, sink.Sweeping{Doubted: transform.LoadVersion(2, at)}},

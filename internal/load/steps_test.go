@@ -1,0 +1,191 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/expression"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// A gap that is declared while a load checks that its source is the same ends the load, and not with
+// what the next generation still waits for.
+func TestARaiseDuringTheLastChecks(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		s.finish(ctx, checkpoint.PartProgress{Items: 7})
+		s.shop.describe = func() error {
+			s.shop.describe = nil
+			_, err := s.Ledger.Raise(ctx, "Orders", 2, checkpoint.DeclaredGap{Reason: "lost"}, nil)
+			return err
+		}
+		if err := s.step(ctx); !errors.Is(err, sink.ErrFenced) || len(s.state(ctx).Gaps) != 1 {
+			t.Errorf("%v, %+v", err, s.state(ctx).Gaps)
+		}
+	})
+}
+
+// Rows of parts that could not be removed are removed with the next step.
+func TestARemovalThatFailsIsRepeated(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 1)
+		s.finish(ctx, checkpoint.PartProgress{Items: 7})
+		s.change(ctx, func(state *checkpoint.TableState) {
+			state.Load.DoneAt, state.Load.SweptAt, state.Base = task.Now(ctx), task.Now(ctx), 2
+		})
+		failed := errors.New("no answer")
+		s.store.OnRead = func(_ context.Context, prefix string) error {
+			if strings.HasPrefix(prefix, "load/part/") {
+				return failed
+			}
+			return nil
+		}
+		if err := s.step(ctx); !errors.Is(err, failed) {
+			t.Errorf("it ends with %v", err)
+		}
+		s.store.OnRead = nil
+		s.check(s.step(ctx))
+		if rows, err := s.store.Read(ctx, "load/part/"); err != nil || len(rows) != 0 {
+			t.Errorf("%d rows are left, %v", len(rows), err)
+		}
+	})
+}
+
+// The calls about one attempt of an export are spaced. The first call about another attempt, or about
+// an export that was accepted, is made at once.
+func TestTheFirstCallAboutAnExportIsMadeAtOnce(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.Exporter = &archive{scene: s}
+		s.Reset()
+		calls, now := 0, task.Now(ctx)
+		for _, step := range []struct {
+			serial uint32
+			arn    string
+			want   int
+		}{{1, "", 1}, {1, "", 1}, {1, "arn", 2}, {1, "arn", 2}, {2, "", 3}, {2, "", 3}} {
+			r := checkpoint.ExportRequest{To: "s3://b", Serial: step.serial, ARN: step.arn, At: now.Add(-time.Hour)}
+			s.check(s.conductor().asking(ctx, r, now, func() error { calls++; return nil }))
+			if calls != step.want {
+				t.Errorf("%+v: %d calls", step, calls)
+			}
+		}
+	})
+}
+
+// Images are as old as the adoption of their generation if that is later than they are: an export from
+// before the adoption is copied while only tombstones of its generation could refuse it.
+func TestH105_AnAdoptionMakesImagesYoung(t *testing.T) {
+	for adopted, live := range map[time.Duration]int{time.Hour: 12, 5 * time.Hour: 0} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.Writer = sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p"), Floor: s.Floors.Floor, MaxImageAge: imageAgeMargin + 4*time.Hour})
+			now := task.Now(ctx)
+			s.change(ctx, func(state *checkpoint.TableState) { state.AdoptedAt = now.Add(-adopted) })
+			_, e := s.exported(ctx, 12, now.Add(-20*time.Hour))
+			s.sealed(ctx, 3)
+			s.change(ctx, func(state *checkpoint.TableState) {
+				state.Load.Export = checkpoint.Export{Address: "/exports/1", ARN: e.ARN, At: e.At}
+			})
+			s.Reset()
+			s.check(s.work(ctx, time.Minute, false))
+			if got := len(s.live(ctx)); got != live {
+				t.Errorf("adopted %s ago: %d rows", adopted, got)
+			}
+		})
+	}
+}
+
+// What a page writes deletes cells of other rules as long as the target may hold rows of an earlier
+// generation, and not in a target that held nothing.
+func TestWhatAPageDeletes(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}
+		to := func(family string) []transform.Write {
+			return []transform.Write{{Columns: []transform.ColumnRule{{Attribute: "*", To: family}}}}
+		}
+		when, err := expression.ParseWhen("k = 'b'")
+		s.check(err)
+		m, err := transform.New(transform.Spec{Source: "Orders", Table: "orders", PrimaryKey: key, Families: []transform.Family{{Name: "d"}, {Name: "e"}},
+			Rules: []transform.Rule{{When: when, Text: "k = 'b'", Writes: to("e")}, {Writes: to("d")}}})
+		s.check(err)
+		s.Mapping = m
+		s.Reset()
+		for name, c := range map[string]struct {
+			state checkpoint.TableState
+			both  bool
+		}{
+			"a first load into a new target": {checkpoint.TableState{Generation: 1, MadeByUs: true}, false},
+			"a target that had rows":         {checkpoint.TableState{Generation: 1}, true},
+			"after a gap":                    {checkpoint.TableState{Generation: 2, Base: 1, GapCount: 1, MadeByUs: true}, true},
+		} {
+			b := s.loader().pageOf(c.state, []attribute.Item{enginetest.Keyed("a")}, nil, task.Now(ctx))
+			if both := slices.Contains(b.Rows[0].Families, "e"); len(b.Rows) != 1 || both != c.both {
+				t.Errorf("%s: %q", name, b.Rows[0].Families)
+			}
+		}
+	})
+}
+
+// absent is a target of which one table is deleted.
+type absent struct {
+	sink.MarkReader
+	table string
+}
+
+func (a absent) ReadMarks(ctx context.Context, table string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error {
+	if table == a.table {
+		return &sink.Error{Op: "ReadRows", Reason: sink.Permanent, Code: "NotFound"}
+	}
+	return a.MarkReader.ReadMarks(ctx, table, r, unmarked, limit, f)
+}
+
+// A former table that is deleted during its sweep has no rows left. A target table that is not there is a
+// failure. So is a part that the plan has no range for.
+func TestAPartOfASweepWithoutItsTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		gone  string
+		index int
+		fails bool
+	}{"nothing is gone": {"", 0, false}, "a former table is gone": {"former", 1, false}, "a target table is gone": {"orders", 0, true}, "no range": {"", 2, true}} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) {
+				state.Load.DoneAt = task.Now(ctx)
+				state.Load.Sweep = checkpoint.Sweep{Pass: 1, Parts: 3, Approved: true, Ranges: []checkpoint.SweepRange{{Table: "orders"}, {Table: "former"}}}
+			})
+			s.target.Create("former", "d")
+			l := s.loader()
+			l.target = absent{s.target, c.gone}
+			drain, cancel := task.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			if _, err := l.sweep(engine.Lifecycle{Drain: drain, Work: ctx}, s.state(ctx), s.part(ctx, c.index), &engine.Right{}); (err != nil) != c.fails {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+// A source that tells no ID of its table, now or when the load began, is not taken for another table.
+func TestATableWithoutAnIDIsTheSame(t *testing.T) {
+	for _, c := range []struct{ began, now string }{{"", "second"}, {"first", ""}, {"", ""}} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) { state.Load.TableID = c.began })
+			s.shop.id = c.now
+			s.finish(ctx, checkpoint.PartProgress{Items: 7})
+			s.check(s.step(ctx))
+			if state := s.state(ctx); state.Load.DoneAt.IsZero() || state.Generation != 2 {
+				t.Errorf("%+v: %+v", c, state)
+			}
+		})
+	}
+}
