@@ -84,7 +84,7 @@ func TestTheFirstCallAboutAnExportIsMadeAtOnce(t *testing.T) {
 
 // Images are as old as the adoption of their generation if that is later than they are: an export from
 // before the adoption is copied while only tombstones of its generation could refuse it.
-func TestH105_AnAdoptionMakesImagesYoung(t *testing.T) {
+func TestAnAdoptionMakesImagesYoung(t *testing.T) {
 	for adopted, live := range map[time.Duration]int{time.Hour: 12, 5 * time.Hour: 0} {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.Writer = sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p"), Floor: s.Floors.Floor, MaxImageAge: imageAgeMargin + 4*time.Hour})
