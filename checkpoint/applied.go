@@ -8,6 +8,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"time"
 )
 
 // Messages of a topic that are applied.
@@ -233,6 +234,16 @@ func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 		return 0, through
 	}
 	return s.Applied - through.To, through
+}
+
+// Waiting returns how many published messages of the shard are not known to be applied, and an event
+// time that is not later than that of the oldest one. The time is zero if none is known.
+func (s *Shard) Waiting(merged []Applied) (messages uint64, since time.Time) {
+	messages, through := s.Behind(merged)
+	if messages == 1 && !s.EventTime.IsZero() {
+		return messages, s.EventTime // it is the last change before the checkpoint
+	}
+	return messages, through.At
 }
 
 // Unapplied returns the shards of the table's stream and generation that have published messages

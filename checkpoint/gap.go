@@ -297,26 +297,24 @@ func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applie
 		if at.IsZero() {
 			return time.Time{}
 		}
-		from = earlier(from, at)
+		from = earlier(from, at.Add(-Slack))
 	}
 	return from.UTC()
 }
 
-// AppliedPrefix returns an event time up to which all published messages of the shard are applied,
-// less Slack.
+// AppliedPrefix returns an event time before which all published messages of the shard are applied;
+// zero if that is unknown.
 func (s *Shard) AppliedPrefix(merged []Applied) time.Time {
-	_, through := s.Behind(merged)
-	at := through.At
+	_, since := s.Waiting(merged)
 	switch {
-	case !at.IsZero():
+	case !since.IsZero():
+		return since
 	case !s.CoveredTo.IsZero():
-		at = s.CoveredTo
+		return s.CoveredTo
 	case !s.FirstRead.IsZero():
-		at = s.FirstRead.Add(-cdc.Retention)
-	default:
-		return at
+		return s.FirstRead.Add(-cdc.Retention)
 	}
-	return at.Add(-Slack)
+	return time.Time{}
 }
 
 // GapsCome reports whether a raise for lost changes should wait, because shards of the generation

@@ -244,7 +244,7 @@ func (f Figures) lag(s *standing.Standing, r Ready, now time.Time) (bool, string
 	}
 	var behind time.Time
 	for _, shard := range open {
-		reached := f.reached(shard)
+		reached := reached(shard)
 		switch {
 		case shard.State != checkpoint.Reading || shard.Owner == "" || reached.IsZero():
 			return false, "no worker reads shard " + shard.ID
@@ -265,26 +265,15 @@ func (f Figures) lag(s *standing.Standing, r Ready, now time.Time) (bool, string
 	return held >= r.LagHeldFor, fmt.Sprintf("held %s (%s needed)", spell(held.Round(time.Second)), spell(r.LagHeldFor))
 }
 
-// reached is the time up to which a shard is applied. What settles was applied once: there the last read
-// counts. Of messages that wait in the topic the first one is not older than the last one that is applied.
-func (f Figures) reached(s *checkpoint.Shard) time.Time {
+// reached returns the time up to which a shard is applied or published. Changes that settle were
+// applied once: there the last read counts. Messages that wait in a topic are judged by
+// standing.Unapplied, whose bound is lower.
+func reached(s *checkpoint.Shard) time.Time {
 	at := s.PositionTime()
 	if s.Settling.Changes > 0 && s.ReadAt.After(at) {
 		at = s.ReadAt
 	}
-	if f.State.Apply != checkpoint.Topic {
-		return at
-	}
-	waits, through := s.Behind(f.Merged)
-	switch {
-	case waits == 0:
-		return at
-	case waits == 1 && !s.EventTime.IsZero(): // the last one
-		return s.EventTime
-	case through.At.IsZero():
-		return s.FirstRead
-	}
-	return through.At
+	return at
 }
 
 func (f Figures) headroom(above time.Duration, now time.Time) (bool, string) {

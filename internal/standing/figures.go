@@ -24,7 +24,8 @@ type Figures struct {
 	Unlisted   bool      // no complete listing of the stream for more than three leases
 	Childless  time.Time // since when the children of an ended shard are not listed
 	// Behind is how many published messages are not known to be applied, and TopicLag the age that
-	// the oldest of them has at most. Both are nil unless changes are applied from a topic.
+	// the oldest of them has at most. Both are nil unless changes are applied from a topic. If the
+	// age is unknown, TopicLag is the age of the generation, and Lag is nil.
 	Behind   *uint64
 	TopicLag *time.Duration
 
@@ -99,11 +100,10 @@ func (l *lineage) measure(s *Standing) {
 func (f *Facts) measureTopic(of *Figures) {
 	behind, oldest := uint64(0), time.Duration(0)
 	for _, s := range checkpoint.Unapplied(f.Table, f.Shards, f.Merged) {
-		n, applied := s.Behind(f.Merged)
+		n, since := s.Waiting(f.Merged)
 		behind += n
-		since := applied.At
 		if since.IsZero() {
-			of.Lag = nil              // no change is known to be applied
+			of.Lag = nil
 			since = f.Table.AdoptedAt // this generation published nothing before
 		}
 		lag := f.Now.Sub(since)
@@ -115,6 +115,12 @@ func (f *Facts) measureTopic(of *Figures) {
 		}
 	}
 	of.Behind, of.TopicLag = &behind, &oldest
+}
+
+// overdue reports whether published messages may be more than three leases old. Under load some
+// message always waits, so only the age counts.
+func (f *Figures) overdue(lease time.Duration) bool {
+	return f.Behind != nil && *f.Behind > 0 && (f.Lag == nil || *f.TopicLag > Fresh(lease))
 }
 
 // WaitsForListing reports whether no shard of a table is read because its stream never had a

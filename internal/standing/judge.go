@@ -277,7 +277,7 @@ func (j *judgement) catchingUp() {
 	if t.Adopted != t.Generation {
 		j.hold(CatchingUp, newGeneration, time.Time{}, "")
 	}
-	if s.Behind != nil && *s.Behind > 0 {
+	if s.overdue(j.f.Lease) {
 		j.hold(CatchingUp, unapplied, now.Add(-*s.TopicLag), fmt.Sprint(*s.Behind))
 	}
 	switch {

@@ -200,8 +200,12 @@ var cases = []struct {
 		s.WrittenAt = ago(time.Second)
 		f.Shards = append(f.Shards, s)
 	}, CatchingUp, unread, time.Time{}, ""},
-	{"published", topic(2), CatchingUp, unapplied, ago(time.Minute), ""},
-	{"published and applied", topic(3), InSync, "", time.Time{}, ""},
+	{"published and applied", topic(3, time.Hour, time.Hour), InSync, "", time.Time{}, ""},
+	{"published three leases ago", topic(1, 3*lease, time.Second), InSync, "", time.Time{}, ""},
+	{"published before that", topic(1, 3*lease+1, time.Second), CatchingUp, unapplied, ago(3*lease + 1), ""},
+	{"the last one waits, after a rest", topic(2, time.Hour, time.Second), InSync, "", time.Time{}, ""},
+	{"the last one waits for long", topic(2, time.Hour, 3*lease+1), CatchingUp, unapplied, ago(3*lease + 1), ""},
+	{"published, and none is known to be applied", topic(0, 0, time.Second), CatchingUp, unapplied, noon, ""},
 }
 
 const look1 = "status --shards --table Orders"
@@ -444,10 +448,14 @@ func behind(d time.Duration) func(f *Facts) {
 	}
 }
 
-// topic is a table whose three messages are published, and applied up to one.
-func topic(to uint64) func(f *Facts) {
+// topic is a table whose three messages are published, the last one so long ago, and applied up to
+// one of an age; to none if that is 0.
+func topic(to uint64, applied, last time.Duration) func(f *Facts) {
 	return func(f *Facts) {
-		f.Table.Apply, f.Shards[0].Apply, f.Shards[0].Applied, f.Shards[0].Generation = checkpoint.Topic, checkpoint.Topic, 3, 7
-		f.Merged = []checkpoint.Applied{{Track: checkpoint.Track{Generation: 7, Label: "L", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: to, At: ago(time.Minute)}}}}
+		s := &f.Shards[0]
+		f.Table.Apply, s.Apply, s.Applied, s.Generation, s.EventTime = checkpoint.Topic, checkpoint.Topic, 3, 7, ago(last)
+		if to > 0 {
+			f.Merged = []checkpoint.Applied{{Track: checkpoint.Track{Generation: 7, Label: "L", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: to, At: ago(applied)}}}}
+		}
 	}
 }

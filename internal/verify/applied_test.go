@@ -45,6 +45,24 @@ func TestWhatIsAppliedBeforeASecondLook(t *testing.T) {
 				t.Errorf("%s before: applied %t, %v", before, applied, err)
 			}
 		}
+		published := at.Add(-time.Minute) // the first message is, and four wait
+		change(func(s *checkpoint.TableState) { s.Apply = checkpoint.Topic })
+		if err := ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", ID: "t", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 2,
+			Apply: checkpoint.Topic, Applied: 5, FirstRead: at, EventTime: at, AppliedTo: at}); err != nil {
+			t.Fatal(err)
+		}
+		track := checkpoint.Track{Generation: 2, Label: "L", Shard: "t"}
+		if err := ledger.NoteApplied(ctx, "Orders", []checkpoint.Applied{{Track: track, Runs: checkpoint.Runs{{From: 1, To: 1, At: published}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := ledger.MergeApplied(ctx, "Orders"); err != nil {
+			t.Fatal(err)
+		}
+		for before, want := range map[time.Duration]bool{0: false, engine.AppliedSlack - 1: false, engine.AppliedSlack: true} {
+			if applied, err := v.applied(ctx, published.Add(-before)); err != nil || applied != want {
+				t.Errorf("%s before the last message that is applied: applied %t, %v", before, applied, err)
+			}
+		}
 		change(func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if applied, err := v.applied(ctx, at.Add(time.Hour)); err != nil || !applied {
 			t.Errorf("after the end of the stream: applied %t, %v", applied, err)
