@@ -54,6 +54,9 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 		return "", "", err
 	}
 	began, _ := v.now(ctx, c, false)
+	if err := v.stillWanted(ctx, c); err != nil { // the driver may have been suspended since the count
+		return "", "", err
+	}
 	output, outcome := v.call(ctx, c, Call{Hook: name, Token: c.Token(), Step: string(c.Step), Tables: c.Tables}, v.mayTake(c, began))
 	ended, _ := v.now(ctx, c, false)
 	_, err = v.Ledger.UpdateCutover(ctx, func(now *checkpoint.Cutover) error {
@@ -64,6 +67,16 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 		return nil
 	})
 	return outcome, limit(output), err
+}
+
+// stillWanted returns ErrMoved if the call of a step is no longer wanted: another step began, or an
+// operator has answered in its place.
+func (v *drive) stillWanted(ctx context.Context, c checkpoint.Cutover) error {
+	now, err := v.Ledger.Cutover(ctx)
+	if err == nil && (now.Attempt != c.Attempt || now.Step != c.Step || answered(now)) {
+		err = checkpoint.ErrMoved
+	}
+	return err
 }
 
 // answered reports whether an operator has said what became of the switch.
@@ -93,7 +106,7 @@ func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit
 	})
 	g.Go("look whether the call is still wanted", func(limited context.Context) error {
 		for task.Sleep(limited, v.settings.Pass) == nil {
-			if now, err := v.Ledger.Cutover(limited); err == nil && (now.Attempt != c.Attempt || now.Step != c.Step || answered(now)) {
+			if errors.Is(v.stillWanted(limited, c), checkpoint.ErrMoved) {
 				cancel()
 			}
 		}
