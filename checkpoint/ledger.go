@@ -71,6 +71,7 @@ type Ledger struct {
 	merged       memory[mergedRow]
 	coordinators memory[coordinatorRecord]
 	processes    memory[Process]
+	writers      memory[Writer]
 	open         memory[openShards]
 }
 

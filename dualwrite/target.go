@@ -199,7 +199,7 @@ func (t *target) prove(ctx context.Context, anew bool, right func(context.Contex
 		}
 		return t.read(ctx, table)
 	}
-	stamps, err := sink.Prove(ctx, t.mapping.Tables(), read, right)
+	stamps, err := sink.Prove(ctx, sink.ApplicationGate(), t.mapping.Tables(), read, right)
 	if errors.Is(err, sink.ErrNoFence) {
 		err = fmt.Errorf("%w: %w", ErrNotReady, err)
 	}

@@ -25,6 +25,10 @@ import (
 // used only with that proof. A process that reads it afterwards may have lost the right in between,
 // and would write under a number that was published to keep it out. Prove ensures that order, and
 // only Prove makes Stamps that a fenced table accepts.
+//
+// Between the two the process records that it may write under the number (Gate). A cutover first
+// halts the tables and then lists these records. So a process that is not listed reads the halt, and
+// has no right.
 
 // FencePrefix begins the names of the fence's families.
 const FencePrefix = OwnPrefix + "_w"
@@ -95,16 +99,18 @@ type Marks func(ctx context.Context, table string) (Mark, error)
 type Stamps struct {
 	marks    map[string]Mark
 	read     Marks
+	gate     *Gate
 	unfenced bool
 }
 
-// Prove reads the marks of target tables and then calls right to prove a right to write to them.
-// For a lease, right writes its row, which shows that the lease is still held. For work without a
-// lease, it checks that generation and mapping are unchanged. Right must read or write the ledger
-// when it is called. Prove returns its error unchanged, and ErrNoFence if a table has no number
-// yet.
-func Prove(ctx context.Context, tables []string, read Marks, right func(ctx context.Context) error) (Stamps, error) {
-	s := Stamps{marks: map[string]Mark{}, read: read}
+// Prove reads the marks of target tables, records in the gate that the process may write under them,
+// and then calls right to prove a right to write to them. For a lease, right writes its row, which
+// shows that the lease is still held. For work without a lease, it checks that generation and
+// mapping are unchanged. In both cases it reads whether the tables are halted. Right must read or
+// write the ledger when it is called. Prove returns its error unchanged, and ErrNoFence if a table
+// has no number yet.
+func Prove(ctx context.Context, gate *Gate, tables []string, read Marks, right func(ctx context.Context) error) (Stamps, error) {
+	s := Stamps{marks: map[string]Mark{}, read: read, gate: gate}
 	for _, table := range tables {
 		mark, err := read(ctx, table)
 		if err != nil {
@@ -115,11 +121,17 @@ func Prove(ctx context.Context, tables []string, read Marks, right func(ctx cont
 		}
 		s.marks[table] = mark
 	}
+	if err := gate.record(ctx, s.marks); err != nil {
+		return Stamps{}, err
+	}
 	if err := right(ctx); err != nil {
 		return Stamps{}, err
 	}
 	return s, nil
 }
+
+// Prover proves a right to write to target tables, as Prove does.
+type Prover func(ctx context.Context, tables []string, right func(ctx context.Context) error) (Stamps, error)
 
 // Unfenced returns stamps for tables without a fence in any ledger: targets in memory and in tests.
 func Unfenced() Stamps { return Stamps{unfenced: true} }
@@ -194,12 +206,20 @@ func (s Stamps) size(table string) int64 {
 }
 
 // apply stamps a request and sends it. All requests of this package to a Table go through it; a
-// test checks that.
+// test checks that. So the gate counts all of them here.
 func (s Stamps) apply(ctx context.Context, table Table, r Request) (applied bool, err error) {
 	if err := s.stamp(&r); err != nil {
 		return false, err
 	}
-	return table.Apply(ctx, &r)
+	if err := ctx.Err(); err != nil { // nothing is sent, so nothing is in doubt
+		return false, classify("CheckAndMutateRow", err)
+	}
+	if err := s.gate.enter(r.Table); err != nil {
+		return false, err
+	}
+	applied, err = table.Apply(ctx, &r)
+	s.gate.leave(r.Table, s.marks[r.Table], err)
+	return applied, err
 }
 
 // refenced returns ErrRefenced if the fence may be the cause of an error: the table refuses as a

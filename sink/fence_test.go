@@ -63,7 +63,7 @@ func (p *published) is(n uint64) string {
 
 func (p *published) prove(t testing.TB) sink.Stamps {
 	t.Helper()
-	stamps, err := sink.Prove(t.Context(), []string{"t"}, p.read, func(context.Context) error { return nil })
+	stamps, err := sink.Prove(t.Context(), sink.ApplicationGate(), []string{"t"}, p.read, func(context.Context) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,12 +122,12 @@ func TestProveReadsTheNumberFirst(t *testing.T) {
 		return mark, nil
 	}
 	lost := errors.New("lost")
-	_, err := sink.Prove(t.Context(), []string{"t", "u"}, read, func(context.Context) error { order = append(order, "prove"); return lost })
+	_, err := sink.Prove(t.Context(), sink.ApplicationGate(), []string{"t", "u"}, read, func(context.Context) error { order = append(order, "prove"); return lost })
 	if !errors.Is(err, lost) || strings.Join(order, ", ") != "read t, read u, prove" {
 		t.Error(order, err)
 	}
 	mark = sink.Mark{}
-	if _, err := sink.Prove(t.Context(), []string{"t"}, read, func(context.Context) error { return nil }); !errors.Is(err, sink.ErrNoFence) {
+	if _, err := sink.Prove(t.Context(), sink.ApplicationGate(), []string{"t"}, read, func(context.Context) error { return nil }); !errors.Is(err, sink.ErrNoFence) {
 		t.Error(err)
 	}
 	table := memory()
@@ -212,7 +212,7 @@ func TestWithheldFence(t *testing.T) {
 		t.Errorf("a fence that was given up: %v", err)
 	}
 	asked := false
-	unsure, err := sink.Prove(t.Context(), []string{"t"}, func(context.Context, string) (sink.Mark, error) {
+	unsure, err := sink.Prove(t.Context(), sink.ApplicationGate(), []string{"t"}, func(context.Context, string) (sink.Mark, error) {
 		if asked {
 			return sink.Mark{}, errors.New("no answer")
 		}
@@ -316,7 +316,10 @@ func TestH35_RepairProvesItsRightAgain(t *testing.T) {
 	m := mappingOf(t)
 	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}, {Name: "a", Value: attribute.String("now")}})
 	asked, overtaken := 0, errors.New("the mapping was changed")
-	r := sink.Repairer{Mapping: m, Rows: table, Table: table, Fence: ledger.read,
+	prove := func(ctx context.Context, tables []string, right func(context.Context) error) (sink.Stamps, error) {
+		return sink.Prove(ctx, sink.ApplicationGate(), tables, ledger.read, right)
+	}
+	r := sink.Repairer{Mapping: m, Rows: table, Table: table, Prove: prove,
 		Item: func(context.Context, attribute.Item) (attribute.Item, bool, error) { return item, true, nil },
 		Current: func(context.Context) (uint32, error) {
 			if asked++; asked == 1 { // between the proof and the write

@@ -69,9 +69,8 @@ type Repairer struct {
 	// Former returns the earlier mappings that are not swept yet. It is called together with
 	// Current; nil means that there are none.
 	Former func(ctx context.Context) ([]Former, error)
-	// Fence reads the marks of target tables. It is called before Current, which so proves the
-	// right to write the rows.
-	Fence Marks
+	// Prove proves the right to write to target tables, for which it calls Current.
+	Prove Prover
 	// Generation returns the generation for an image that was read at or after the given time, or
 	// an error if no generation admits it. It is called only for rows without a version.
 	Generation func(ctx context.Context, at time.Time) (uint32, error)
@@ -211,12 +210,16 @@ type proof struct {
 }
 
 func (r *Repairer) prove(ctx context.Context) (p proof, err error) {
-	p.stamps, err = Prove(ctx, r.Mapping.Tables(), r.Fence, func(ctx context.Context) (err error) {
+	right := func(ctx context.Context) (err error) {
 		if p.current, err = r.Current(ctx); err == nil && r.Former != nil {
 			p.former, err = r.Former(ctx)
 		}
 		return err
-	})
+	}
+	if r.DryRun { // it writes nothing, and so needs no stamps
+		return p, right(ctx)
+	}
+	p.stamps, err = r.Prove(ctx, r.Mapping.Tables(), right)
 	return p, err
 }
 
@@ -315,8 +318,8 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 		err = right.stamps.refenced(ctx, err)
 	}
 	switch {
-	case errors.Is(err, ErrRefenced):
-		return false, ErrOvertaken
+	case errors.Is(err, ErrRefenced), errors.Is(err, ErrFenced):
+		return false, ErrOvertaken // the next attempt proves the right again
 	case Is(err, Rejected) && !want.Remove:
 		return false, &BadItem{r.Mapping.Source, "Bigtable rejects the row: " + err.Error()}
 	case err != nil:

@@ -108,7 +108,7 @@ func newRepairs(table target) *repairs {
 			return r.image, r.image.Exists(), nil
 		},
 		Current:    func(context.Context) (uint32, error) { return 1, nil },
-		Fence:      sinktest.NoFence,
+		Prove:      sinktest.NoFence,
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
 	}
 	return r

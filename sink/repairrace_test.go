@@ -126,7 +126,7 @@ func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
 				w.Go("repairer", func(ctx context.Context) {
 					r := sink.Repairer{Mapping: mapping, Rows: table, Table: through,
 						Current:    func(context.Context) (uint32, error) { return 1, nil },
-						Fence:      sinktest.NoFence,
+						Prove:      sinktest.NoFence,
 						Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
 						Item: func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 							_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(1000))*time.Millisecond)

@@ -335,7 +335,7 @@ func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *tra
 		w.pace.of(m.Table).note(took, err)
 	}
 	switch e := w.o.Events; {
-	case errors.Is(err, ErrUnproved): // nothing was sent
+	case errors.Is(err, ErrUnproved), errors.Is(err, ErrFenced): // nothing was sent
 		return "", err
 	case err != nil:
 		failure := asError(err)

@@ -155,6 +155,7 @@ func referenceStateTable(t *testing.T) string {
 		"| `<name>/deadletter` | messages in the dead-letter topic; absent while there are none | appliers |\n"+
 		"| `<name>/keeper/<source table>` | the coordinator of the table, and the pace of its load | the coordinator |\n"+
 		"| `<name>/process/<process>` | a running process that holds no lease | that process |\n"+
+		"| `<name>/writer/<process>` | a process that may write to target tables | that process, and coordinators |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
 		"In each target table, `_cdc:v` holds the version of a live row, and `_cdc_gone:v` the version of a removed item. One row\n"+
 		"per source table, under a key that no item can have, is the witness: it proves that ledger and table belong together.\n"+
@@ -163,7 +164,7 @@ func referenceStateTable(t *testing.T) string {
 		"40 and 4 digits. Hop 0 means a load, whose sequence is the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "coordinatorRecord"}, {"A process", "Process"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "coordinatorRecord"}, {"A process", "Process"}, {"A process that may write", "Writer"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
-	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -71,7 +70,7 @@ func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 	}
 	c = &claim{at: task.Mono(ctx)}
 	var err error
-	c.stamps, err = fence.Prove(ctx, t.o.Ledger, t.mapping.Tables(), func(ctx context.Context) error {
+	c.stamps, err = t.o.Register.Prove(ctx, t.mapping.Tables(), func(ctx context.Context) error {
 		if err := t.o.Ledger.Check(ctx); err != nil {
 			return err
 		}
@@ -169,7 +168,7 @@ func (t *topicTable) attempt(ctx context.Context, m *message) (outcome, error) {
 		return undone, err
 	}
 	if err := t.o.Writer.Write(ctx, claim.stamps, batch); err != nil {
-		if errors.Is(err, sink.ErrRefenced) {
+		if engine.IsAny(err, sink.ErrRefenced, sink.ErrFenced) {
 			t.forget(claim)
 		}
 		if sink.Is(err, sink.Permanent) {

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -20,6 +21,7 @@ import (
 // Options are everything a process needs that applies what a topic brings.
 type Options struct {
 	Ledger       *checkpoint.Ledger
+	Register     *fence.Register // records what this process may write; nil: Run makes one
 	Writer       *sink.Writer
 	Subscription relay.Subscription
 	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
@@ -72,6 +74,9 @@ func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
 	o = o.orDefault(o.settles())
+	if o.Register == nil {
+		o.Register = fence.NewRegister(o.Ledger)
+	}
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
@@ -99,6 +104,7 @@ func Run(ctx context.Context, o Options) error {
 		return nil
 	})
 	err := all.Wait()
+	_ = o.Register.Leave(ctx) // if it fails, the record stays, which is safe
 	if cause := context.Cause(drain); engine.Orderly(cause) {
 		return cause
 	}

@@ -39,15 +39,16 @@ func (o *Operator) repair(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		defer r.Leave(ctx)
 		r.DryRun = o.DryRun
 		if o.RemoveForeign {
 			r.Owned, r.Had = true, nil
 		}
-		list, others, err := o.repairable(ctx, t, differs, r)
+		list, others, err := o.repairable(ctx, t, differs, r.Repairer)
 		if err != nil {
 			return explain(ctx, "cannot repair rows of table "+t.config.From, err)
 		}
-		d, err := repair.Findings(ctx, r, list, log)
+		d, err := repair.Findings(ctx, r.Repairer, list, log)
 		t.repaired = &d
 		err = cmp.Or(err, others)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -14,6 +15,7 @@ import (
 type Common struct {
 	*Retrier
 	Ledger      *checkpoint.Ledger
+	Register    *fence.Register
 	Floors      *Floors
 	MappingHash string
 	Mode        checkpoint.Mode

@@ -235,7 +235,7 @@ func (r *Right) prove(ctx context.Context) (sink.Stamps, error) {
 	if tables == nil {
 		tables = r.Mapping.Tables()
 	}
-	return fence.Prove(ctx, r.Common.Ledger, tables, func(ctx context.Context) error {
+	return r.Register.Prove(ctx, tables, func(ctx context.Context) error {
 		if err := r.Renew(ctx); err != nil {
 			return err
 		}

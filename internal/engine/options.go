@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -16,7 +17,9 @@ import (
 // Options holds the dependencies and settings of a worker. Many tasks use the interfaces at once.
 type Options struct {
 	Ledger *checkpoint.Ledger
-	Writer *sink.Writer
+	// Register records what this process may write; nil: NewWorker makes one.
+	Register *fence.Register
+	Writer   *sink.Writer
 	// Floors supplies the writer's floor: the pipeline keeps it up to date.
 	Floors   *Floors
 	Database Database

@@ -26,6 +26,9 @@ type Worker struct {
 // NewWorker returns what the tables of a process share. Halt begins a clean stop of the process.
 func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
 	p := &Worker{Options: o, halt: halt, Shares: &Shares{}, Calls: &Reads{}, Slots: task.NewLimit(int64(cmp.Or(o.Pages, pageSlots)))}
+	if o.Register == nil {
+		o.Register = fence.NewRegister(o.Ledger)
+	}
 	if o.Once {
 		p.Completion = &Completion{}
 	}
@@ -35,7 +38,7 @@ func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
 // Common returns what the loops of a table share. A nil spec stands for work that belongs to no
 // table.
 func (p *Worker) Common(spec *Spec) *Common {
-	c := &Common{Retrier: &Retrier{Events: p.Events, now: p.Ledger.Now}, Ledger: p.Ledger, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode}
+	c := &Common{Retrier: &Retrier{Events: p.Events, now: p.Ledger.Now}, Ledger: p.Ledger, Register: p.Register, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode}
 	if spec != nil {
 		c.Source, c.MappingHash = spec.Mapping.Source, spec.MappingHash
 	}

@@ -2,7 +2,7 @@
 // in the ledger, its families in the target tables.
 //
 // Only a table's coordinator, or the process that drives a cutover, raises and drops. Writers only
-// prove their right (Prove).
+// prove their right, each with the register of its process (Register).
 //
 // A number is reserved in the target's record before its family is created. It is published there
 // only after the creation was acknowledged. A number whose creation may still be executed is never
@@ -45,12 +45,6 @@ func Marks(ledger *checkpoint.Ledger) sink.Marks {
 		t, _, err := ledger.Target(ctx, table)
 		return MarkOf(ledger, t), err
 	}
-}
-
-// Prove returns the stamps for writes to target tables. It calls right after it has read their
-// numbers; right must prove that the caller may still write (sink.Prove).
-func Prove(ctx context.Context, ledger *checkpoint.Ledger, tables []string, right func(ctx context.Context) error) (sink.Stamps, error) {
-	return sink.Prove(ctx, tables, Marks(ledger), right)
 }
 
 // Open publishes the first number of target tables that have none. No process writes to them
@@ -196,8 +190,9 @@ func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []s
 }
 
 // Drop drops the families of this ledger's numbers below n in a target table, and those of lost
-// ledgers. It returns once no write stamped with one of them can take effect. Withheld says why
-// that is impossible, if so. After an error it may be called again.
+// ledgers. It returns once no write stamped with one of them can take effect, and once the records of
+// writers no longer name those numbers. Withheld says why that is impossible, if so. After an error
+// it may be called again.
 func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld string, err error) {
 	target, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
@@ -217,7 +212,10 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 			if err != nil || t.Withheld != "" {
 				return t.Withheld, err
 			}
-			return "", f.rest(ctx, f.Families.DropDelay())
+			if err := f.rest(ctx, f.Families.DropDelay()); err != nil {
+				return "", err
+			}
+			return "", f.Ledger.ForgetWriters(ctx, table, n)
 		}
 	}
 	return "", fmt.Errorf("%w: fence families of table %s exist again after each drop", checkpoint.ErrConflict, table)

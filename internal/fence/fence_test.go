@@ -91,8 +91,8 @@ func number(n uint64) string { return sink.FenceFamily("ledger", n) }
 // is burnt.
 func TestRaisePublishesOnlyWhatWasAcknowledged(t *testing.T) {
 	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
-		right := func(context.Context) error { return nil }
-		if _, err := fence.Prove(ctx, f.Ledger, []string{"t"}, right); !errors.Is(err, sink.ErrNoFence) {
+		right, writer := func(context.Context) error { return nil }, fence.NewRegister(f.Ledger)
+		if _, err := writer.Prove(ctx, []string{"t"}, right); !errors.Is(err, sink.ErrNoFence) {
 			t.Errorf("before the first number: %v", err)
 		}
 		schema.creates = []error{failure(sink.Unknown, "Unavailable")}
@@ -112,7 +112,7 @@ func TestRaisePublishesOnlyWhatWasAcknowledged(t *testing.T) {
 		if err := f.Open(ctx, "t"); err != nil {
 			t.Error(err)
 		}
-		if _, err := fence.Prove(ctx, f.Ledger, []string{"t"}, right); err != nil {
+		if _, err := writer.Prove(ctx, []string{"t"}, right); err != nil {
 			t.Error(err)
 		}
 		schema.names = append(schema.names, sink.FenceFamily("another", 5000))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -144,7 +143,7 @@ func FirstLook(tell waiter) waiter {
 func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, v engine.View) error {
 	err := held.Begin(shard.Shard.ID, func(ctx context.Context) (func(life engine.Lifecycle) error, error) {
 		var lease *checkpoint.Lease
-		stamps, err := fence.Prove(ctx, a.Ledger, a.fencing.Mapping.Tables(), func(ctx context.Context) (err error) {
+		stamps, err := a.Register.Prove(ctx, a.fencing.Mapping.Tables(), func(ctx context.Context) (err error) {
 			lease, err = a.Ledger.Take(ctx, shard.Shard, shard.Parent)
 			return err
 		})

@@ -8,7 +8,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/job"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/fence"
 )
 
 // kind adapts a table's loads to package job.
@@ -63,7 +62,7 @@ func (phase) Complete(_ context.Context, state checkpoint.TableState, _ []checkp
 
 // Take leases a part, and proves that its tables may be written.
 func (p phase) Take(ctx context.Context, state checkpoint.TableState, part checkpoint.Part) (lease *checkpoint.PartLease, work job.Work, err error) {
-	stamps, err := fence.Prove(ctx, p.Ledger, p.tables(state, part), func(ctx context.Context) (err error) {
+	stamps, err := p.Register.Prove(ctx, p.tables(state, part), func(ctx context.Context) (err error) {
 		lease, err = p.Ledger.TakePart(ctx, part)
 		return err
 	})

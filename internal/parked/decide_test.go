@@ -186,7 +186,7 @@ func TestOutcomesOfARetry(t *testing.T) {
 			}
 		}
 		d := &Decision{Log: slog.New(slog.DiscardHandler), Lot: p, Cfg: &config.Config{}}
-		r := &sink.Repairer{Mapping: m, Rows: table, Table: table, Fence: sinktest.NoFence,
+		r := &sink.Repairer{Mapping: m, Rows: table, Table: table, Prove: sinktest.NoFence,
 			Item: func(context.Context, attribute.Item) (attribute.Item, bool, error) {
 				return c.item, c.item.Exists(), c.err
 			},

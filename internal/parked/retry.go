@@ -71,9 +71,12 @@ func (d *Decision) Retry(ctx context.Context) error {
 			source := records[0].Source
 			r := repairers[source]
 			if r == nil {
-				if r, err = d.repairer(ctx, src, source); err != nil {
+				made, err := d.repairer(ctx, src, source)
+				if err != nil {
 					return err
 				}
+				defer made.Leave(ctx)
+				r = made.Repairer
 				repairers[source] = r
 			}
 			result, err := d.retryItem(ctx, r, records)
@@ -128,7 +131,7 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 }
 
 // repairer returns the repairer for items of a table, if a repair is allowed.
-func (d *Decision) repairer(ctx context.Context, src repair.Source, table string) (*sink.Repairer, error) {
+func (d *Decision) repairer(ctx context.Context, src repair.Source, table string) (*repair.Repairer, error) {
 	t, ok := d.Cfg.Table(table)
 	if !ok {
 		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", but items of it are parked",

@@ -47,7 +47,7 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	}
 	// The item is where no record says, so that a first attempt finds it gone from there, and a
 	// second one looks.
-	r := &sink.Repairer{Mapping: m, Rows: table, Table: table, Fence: sinktest.NoFence,
+	r := &sink.Repairer{Mapping: m, Rows: table, Table: table, Prove: sinktest.NoFence,
 		Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return image("now"), true, nil },
 		Current:    func(context.Context) (uint32, error) { return 1, nil },
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
@@ -106,7 +106,7 @@ func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
 		if err := lot.Park(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
-		r := &sink.Repairer{Mapping: m, Rows: table, Table: table, Fence: sinktest.NoFence,
+		r := &sink.Repairer{Mapping: m, Rows: table, Table: table, Prove: sinktest.NoFence,
 			Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return item, true, nil },
 			Current:    func(context.Context) (uint32, error) { return current, nil },
 			Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}

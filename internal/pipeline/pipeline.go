@@ -51,6 +51,7 @@ func Run(ctx context.Context, o engine.Options) error {
 		return nil
 	})
 	err := all.Wait()
+	_ = o.Register.Leave(ctx) // if it fails, the record stays, which is safe
 	if cause := context.Cause(drain); engine.Orderly(cause) {
 		return cause
 	}

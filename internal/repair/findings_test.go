@@ -36,7 +36,7 @@ func newShop(t *testing.T) *shop {
 	}
 	s := &shop{table: &sinktest.Memory{}, items: map[string]string{}, fails: func(string) error { return nil }}
 	s.table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
-	s.Repairer = sink.Repairer{Mapping: m, Rows: s.table, Table: s.table, Fence: sinktest.NoFence,
+	s.Repairer = sink.Repairer{Mapping: m, Rows: s.table, Table: s.table, Prove: sinktest.NoFence,
 		Item: func(_ context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 			v, _ := keys.Get("pk")
 			value, present := s.items[v.Text()]

@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
@@ -14,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -33,16 +35,29 @@ type Target interface {
 	Cluster(ctx context.Context) (string, error)
 }
 
+// Repairer repairs items of a table.
+type Repairer struct {
+	*sink.Repairer
+	register *fence.Register
+}
+
+// Leave ends the repairer, though ctx may have ended. Nothing is repaired afterwards.
+func (r *Repairer) Leave(ctx context.Context) {
+	_ = r.register.Leave(ctx) // if it fails, the record of this process stays, which is safe
+}
+
 // Of returns a repairer for items of a table, after checking that a repair is allowed: as for run,
 // the ledger must know the table, with this mapping, and with this cluster behind the app profile.
-// What is the beginning of its errors.
-func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*sink.Repairer, error) {
+// What is the beginning of its errors. The caller ends it with Leave.
+func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*Repairer, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
-	ledger, err := checkpoint.Open(ctx, target.Ledger(cfg.State.Table), cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
+	name := fmt.Sprintf("repair-%013x", uint64(task.Rand(ctx)*(1<<52))) // of this repairer alone
+	ledger, err := checkpoint.Open(ctx, target.Ledger(cfg.State.Table), cfg.Name, checkpoint.Options{ReadOnly: true, Worker: name, Lease: cfg.State.Lease})
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
 	}
+	register := fence.NewRegister(ledger)
 	state, err := underMapping(ctx, ledger, t.From, cfg.Hash(t))
 	if err == nil {
 		err = preflight.SameCluster(ctx, ledger, target.Cluster)
@@ -59,9 +74,10 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 	}
 	ledger.Heard(ctx, found.Description.At)
 	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t), late: cfg.Late(t)}
-	return &sink.Repairer{Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned, Had: state.HadGeneration,
-		Item: itemReader(source, t.From), Fence: fence.Marks(ledger), Current: now.current, Former: now.former, Generation: now.admissible,
-		Now: ledger.Now}, nil
+	return &Repairer{register: register, Repairer: &sink.Repairer{
+		Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned, Had: state.HadGeneration,
+		Item: itemReader(source, t.From), Prove: register.Prove, Current: now.current, Former: now.former, Generation: now.admissible,
+		Now: ledger.Now}}, nil
 }
 
 // generations reads a table's generation from the ledger, again for every item, because a repair of

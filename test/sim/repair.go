@@ -78,7 +78,8 @@ func (s *simulation) repairAll(ctx context.Context, found []verify.Finding) (rep
 	if err != nil {
 		return repair.Document{}, err
 	}
-	return repair.Findings(ctx, r, found, slog.New(slog.DiscardHandler))
+	defer r.Leave(ctx)
+	return repair.Findings(ctx, r.Repairer, found, slog.New(slog.DiscardHandler))
 }
 
 // repairInPeace repairs what a verify found, and looks at what became of it. Rows that are left have

@@ -70,7 +70,7 @@ func TestH57_RepairsRaceEveryChange(t *testing.T) {
 		}
 		generation := func() (uint32, error) { return s.State().Generation, nil }
 		target := model.Target{Bigtable: s.Target}
-		r := &sink.Repairer{Mapping: s.Mapping, Rows: target, Table: target, Fence: fence.Marks(ledger),
+		r := &sink.Repairer{Mapping: s.Mapping, Rows: target, Table: target, Prove: fence.NewRegister(ledger).Prove,
 			Item: func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 				item, err := s.Source.Get(ctx, keys)
 				return item, item.Exists(), err

@@ -1,0 +1,142 @@
+package checkpoint
+
+import (
+	"context"
+	"maps"
+	"reflect"
+)
+
+// Writer is the record of a process that may write rows of target tables. The process writes it
+// before it reads whether the tables are halted. A cutover halts the tables first and reads these
+// records afterwards, so it finds every process that can still write.
+//
+// A process that ends with an answer to each of its requests removes its record. Any other record
+// stays until the numbers in it are dropped. Its age proves nothing.
+type Writer struct {
+	header
+	Worker  string `json:"worker"`
+	Process About  `json:"process,omitzero"`
+	// Targets are the target tables, by name.
+	Targets map[string]Writing `json:"targets"`
+}
+
+// Writing says under which numbers of the fence a process may write to a target table, and which of
+// its requests are in doubt.
+type Writing struct {
+	// Number is the highest such number; 0: none.
+	Number uint64 `json:"number,omitempty"`
+	// Unfenced reports that the process may write without a number, because the fence is withheld.
+	Unfenced bool `json:"unfenced,omitempty"`
+	// Doubt is the highest number under which a request never got a definite answer; 0: none.
+	Doubt uint64 `json:"doubt,omitempty"`
+	// UnfencedDoubt reports such a request without a number.
+	UnfencedDoubt bool `json:"unfenced_doubt,omitempty"`
+}
+
+// Covers reports whether the record already says what other would add to it.
+func (w Writing) Covers(other Writing) bool { return w.with(other) == w }
+
+// with returns the union of both.
+func (w Writing) with(other Writing) Writing {
+	return Writing{
+		Number: max(w.Number, other.Number), Unfenced: w.Unfenced || other.Unfenced,
+		Doubt: max(w.Doubt, other.Doubt), UnfencedDoubt: w.UnfencedDoubt || other.UnfencedDoubt,
+	}
+}
+
+// inDoubt reports whether a request has no definite answer.
+func (w Writing) inDoubt() bool { return w.Doubt > 0 || w.UnfencedDoubt }
+
+func (l *Ledger) writerPrefix() string { return l.name + "/writer/" }
+
+// Writers reads the records of all processes that may write, by name.
+func (l *Ledger) Writers(ctx context.Context) ([]Writer, error) {
+	rows, err := l.store.Read(ctx, l.writerPrefix())
+	if err != nil {
+		return nil, err
+	}
+	return l.writers.decode(l.writerPrefix(), rows)
+}
+
+// EnterWriter adds to this process's record what it may write, and returns the record. It writes
+// nothing if the record says so already.
+func (l *Ledger) EnterWriter(ctx context.Context, targets map[string]Writing) (Writer, error) {
+	return l.updateWriter(ctx, l.worker, func(w *Writer) {
+		w.Process = l.about
+		for table, more := range targets {
+			w.Targets[table] = w.Targets[table].with(more)
+		}
+	})
+}
+
+// LeaveWriter ends this process's record: the process sends nothing more. Doubts are its requests
+// that never got a definite answer. They stay in the record, which is removed if there are none.
+func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) error {
+	_, err := l.updateWriter(ctx, l.worker, func(w *Writer) {
+		for table, more := range doubts {
+			w.Targets[table] = w.Targets[table].with(more)
+		}
+		maps.DeleteFunc(w.Targets, func(_ string, t Writing) bool { return !t.inDoubt() })
+	})
+	return err
+}
+
+// ForgetWriters removes from all records what was written to a target table under numbers below the
+// given one. Their drop must be in force, so that none of it can still be executed.
+func (l *Ledger) ForgetWriters(ctx context.Context, target string, below uint64) error {
+	all, err := l.Writers(ctx)
+	if err != nil {
+		return err
+	}
+	dropped := func(w *Writer) bool {
+		t, known := w.Targets[target]
+		return known && t.Number < below && !t.Unfenced && !t.UnfencedDoubt
+	}
+	for i := range all {
+		if !dropped(&all[i]) {
+			continue
+		}
+		_, err := l.updateWriter(ctx, all[i].Worker, func(w *Writer) {
+			if dropped(w) {
+				delete(w.Targets, target)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateWriter changes the record of a process. It removes a record that names no target.
+func (l *Ledger) updateWriter(ctx context.Context, worker string, change func(*Writer)) (Writer, error) {
+	key := l.writerPrefix() + worker
+	for range tries {
+		w := Writer{Worker: worker}
+		row, found, err := readRow(ctx, l.store, key)
+		if err == nil && found {
+			w, err = l.writers.one(row)
+		}
+		if err != nil {
+			return Writer{}, err
+		}
+		before := w
+		w.Targets = maps.Clone(w.Targets) // the memory of the ledger owns the other one
+		if w.Targets == nil {
+			w.Targets = map[string]Writing{}
+		}
+		change(&w)
+		var data []byte
+		switch {
+		case len(w.Targets) == 0 && !found, found && len(w.Targets) > 0 && reflect.DeepEqual(before, w):
+			return w, nil
+		case len(w.Targets) > 0:
+			data = l.stamp(&w.header, &w)
+		}
+		done, err := l.swap(ctx, l.store, key, row.Counter, data)
+		if done || err != nil {
+			return w, err
+		}
+	}
+	return Writer{}, ErrConflict
+}

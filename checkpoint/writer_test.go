@@ -1,0 +1,90 @@
+package checkpoint_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// The record of a process grows with what it may write, and is written only when it grows.
+func TestWriterEnters(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		swaps := 0
+		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) { swaps++; return execute(), nil }
+		enter := func(table string, w checkpoint.Writing) checkpoint.Writing {
+			t.Helper()
+			_, err := a.EnterWriter(ctx, map[string]checkpoint.Writing{table: w})
+			check(t, err)
+			all, err := a.Writers(ctx)
+			check(t, err)
+			if len(all) != 1 || all[0].Worker != "a" {
+				t.Fatalf("%+v", all)
+			}
+			return all[0].Targets[table]
+		}
+		for i, c := range []struct {
+			table string
+			add   checkpoint.Writing
+			want  checkpoint.Writing
+			swaps int
+		}{
+			{"t", checkpoint.Writing{Number: 7}, checkpoint.Writing{Number: 7}, 1},
+			{"t", checkpoint.Writing{Number: 7}, checkpoint.Writing{Number: 7}, 1},
+			{"t", checkpoint.Writing{Number: 6}, checkpoint.Writing{Number: 7}, 1},
+			{"u", checkpoint.Writing{Unfenced: true}, checkpoint.Writing{Unfenced: true}, 2},
+			{"t", checkpoint.Writing{Number: 8, Doubt: 7}, checkpoint.Writing{Number: 8, Doubt: 7}, 3},
+			{"t", checkpoint.Writing{Number: 9}, checkpoint.Writing{Number: 9, Doubt: 7}, 4},
+		} {
+			if got := enter(c.table, c.add); got != c.want || swaps != c.swaps {
+				t.Errorf("%d: %+v after %d writes, want %+v after %d", i, got, swaps, c.want, c.swaps)
+			}
+		}
+	})
+}
+
+// A process that leaves removes its record, but for requests that never got an answer. Those stay
+// until their numbers are dropped.
+func TestWriterLeaves(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		_, c := p.worker("c")
+		left := func() (text string) {
+			all, err := a.Writers(ctx)
+			check(t, err)
+			for _, w := range all {
+				text += fmt.Sprint(w.Worker, w.Targets)
+			}
+			return text
+		}
+		for _, l := range []*checkpoint.Ledger{a, b, c} {
+			_, err := l.EnterWriter(ctx, map[string]checkpoint.Writing{"t": {Number: 7}, "u": {Number: 9}})
+			check(t, err)
+		}
+		_, other := p.worker("d")
+		check(t, other.LeaveWriter(ctx, nil)) // it has entered nothing
+		check(t, a.LeaveWriter(ctx, map[string]checkpoint.Writing{"t": {}, "u": {}}))
+		check(t, b.LeaveWriter(ctx, map[string]checkpoint.Writing{"t": {Doubt: 7}, "u": {}}))
+		if got := left(); got != "bmap[t:{7 false 7 false}]cmap[t:{7 false 0 false} u:{9 false 0 false}]" {
+			t.Error(got)
+		}
+		check(t, a.ForgetWriters(ctx, "t", 7)) // which is not dropped
+		check(t, a.ForgetWriters(ctx, "v", 99))
+		if got := left(); got != "bmap[t:{7 false 7 false}]cmap[t:{7 false 0 false} u:{9 false 0 false}]" {
+			t.Error(got)
+		}
+		check(t, a.ForgetWriters(ctx, "t", 8))
+		if got := left(); got != "cmap[u:{9 false 0 false}]" {
+			t.Error(got)
+		}
+		_, err := c.EnterWriter(ctx, map[string]checkpoint.Writing{"u": {Number: 10, UnfencedDoubt: true}})
+		check(t, err)
+		check(t, a.ForgetWriters(ctx, "u", 11)) // no drop refuses a request without a number
+		if got := left(); got != "cmap[u:{10 false 0 true}]" {
+			t.Error(got)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// writers are the records in a ledger, as text.
+func writers(t *testing.T, ctx context.Context, l *checkpoint.Ledger) (text string) {
+	t.Helper()
+	all, err := l.Writers(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, w := range all {
+		text += fmt.Sprint(w.Worker, w.Targets)
+	}
+	return text
+}
+
+// D4: what a process may write stands in the ledger before the process reads whether the table is
+// halted. So of a cutover that halts the tables first and then lists the records, either the process
+// reads the halt, or the cutover finds its record.
+func TestH145_RecordIsWrittenBeforeTheHaltIsRead(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, _ *families) {
+		if err := f.Open(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		r := fence.NewRegister(f.Ledger)
+		seen := ""
+		right := func(ctx context.Context) error { seen = writers(t, ctx, f.Ledger); return nil }
+		prove := func() {
+			t.Helper()
+			if _, err := r.Prove(ctx, []string{"t"}, right); err != nil {
+				t.Error(err)
+			}
+		}
+		prove()
+		if seen != "wmap[t:{1000 false 0 false}]" {
+			t.Errorf("before the halt is read: %q", seen)
+		}
+		if _, err := f.Raise(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		prove()
+		if seen != "wmap[t:{1001 false 0 false}]" {
+			t.Errorf("under the next number: %q", seen)
+		}
+		if withheld, err := f.Drop(ctx, "t", 1001); withheld != "" || err != nil || writers(t, ctx, f.Ledger) != seen {
+			t.Errorf("a drop of the number before leaves %q, %q, %v", writers(t, ctx, f.Ledger), withheld, err)
+		}
+		if err := r.Leave(ctx); err != nil || writers(t, ctx, f.Ledger) != "" {
+			t.Errorf("after the end of the process: %q, %v", writers(t, ctx, f.Ledger), err)
+		}
+	})
+}
+
+// No right is given while the record cannot be written, and tasks that prove rights at the same time
+// write it once.
+func TestRegisterWritesTheRecordOnce(t *testing.T) {
+	store := &checkpointtest.Memory{}
+	playOn(t, store, func(ctx context.Context, f fence.Fence, _ *families) {
+		if err := f.Open(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		failed, writes, proved := errors.New("no answer"), 0, 0
+		store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, failed }
+		r := fence.NewRegister(f.Ledger)
+		right := func(context.Context) error { proved++; return nil }
+		if _, err := r.Prove(ctx, []string{"t"}, right); !errors.Is(err, failed) || proved > 0 {
+			t.Errorf("%d rights are proved, %v", proved, err)
+		}
+		store.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {
+			writes++
+			return execute(), task.Sleep(ctx, time.Second)
+		}
+		g := task.NewGroup(ctx, 0)
+		for range 5 {
+			g.Go("prove", func(ctx context.Context) error {
+				_, err := r.Prove(ctx, []string{"t"}, right)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil || writes != 1 || proved != 5 {
+			t.Errorf("%d writes for %d rights, %v", writes, proved, err)
+		}
+	})
+}
+
+// A process that ends leaves its requests without an answer in its record. The drop of their number
+// removes them, because nothing of them can be executed any more.
+func TestDoubtsStayUntilTheirNumberIsDropped(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
+		if err := f.Open(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		r := fence.NewRegister(f.Ledger)
+		stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := transform.RowMutation{Table: "t", Row: "k", Version: transform.Version("1")}
+		_, _ = sink.Execute(ctx, stamps, unanswered{}, nil, &m)
+		if err := r.Leave(ctx); err != nil || writers(t, ctx, f.Ledger) != "wmap[t:{1000 false 1000 false}]" {
+			t.Errorf("%q, %v", writers(t, ctx, f.Ledger), err)
+		}
+		if _, err := sink.Execute(ctx, stamps, unanswered{}, nil, &m); !errors.Is(err, sink.ErrFenced) {
+			t.Errorf("a process that has left sends a request: %v", err)
+		}
+		if _, err := f.Raise(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		before := task.Mono(ctx)
+		if withheld, err := f.Drop(ctx, "t", 1001); withheld != "" || err != nil || writers(t, ctx, f.Ledger) != "" || task.Mono(ctx)-before < schema.delay {
+			t.Errorf("%q after %s, %q, %v", writers(t, ctx, f.Ledger), task.Mono(ctx)-before, withheld, err)
+		}
+	})
+}
+
+// unanswered is a target that never answers.
+type unanswered struct{}
+
+func (unanswered) Apply(context.Context, *sink.Request) (bool, error) {
+	return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "DeadlineExceeded"}
+}
+
+// The register of a killed process does nothing more, so the record stays, whatever its age.
+func TestRecordOfAKilledProcessStays(t *testing.T) {
+	store := &checkpointtest.Memory{}
+	world := virtual.NewWorld(1, begin, false)
+	err := world.Run(60*24*time.Hour, func(ctx context.Context) {
+		open := func(ctx context.Context, name string) *checkpoint.Ledger {
+			l, err := checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: name, ID: "ledger"})
+			if err != nil {
+				t.Error(err)
+			}
+			return l
+		}
+		look, killed, entered := open(ctx, "look"), world.NewProcess("killed"), world.NewEvent()
+		killed.Go("write", func() {
+			_, err := open(killed.Context(), "killed").EnterWriter(killed.Context(), map[string]checkpoint.Writing{"t": {Number: 7}})
+			if err != nil {
+				t.Error(err)
+			}
+			entered.Set()
+		})
+		_ = entered.Wait(ctx)
+		killed.Kill()
+		_ = task.Sleep(ctx, 30*24*time.Hour)
+		if err := look.ShowProcess(ctx, checkpoint.RoleStandby); err != nil || writers(t, ctx, look) != "killedmap[t:{7 false 0 false}]" {
+			t.Errorf("%q, %v", writers(t, ctx, look), err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,130 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// The gate.
+//
+// A cutover hands the target over to the application only if no request of any process can be
+// executed afterwards. Each process has one gate. It counts the requests of the process that are in
+// flight, and it remembers those that never got a definite answer: they may be executed at any later
+// time. A cutover closes the gate. Then the process sends nothing more, and its count falls to zero.
+//
+// The rule that makes this correct: a request is counted before it looks at the gate. Otherwise the
+// gate could be found at zero between the two.
+
+// Gate counts the requests of one process by target table. Every proof of a right to write passes
+// through it (Prove). Many tasks may use it at once.
+type Gate struct {
+	record func(ctx context.Context, marks map[string]Mark) error
+
+	mu     sync.Mutex
+	closed map[string]bool // by target table
+	tables map[string]*traffic
+}
+
+// traffic is what a process has sent to one target table.
+type traffic struct {
+	inFlight int // requests without an answer yet
+	Traffic
+}
+
+// Traffic is what is known of the requests that a process has sent to a target table.
+type Traffic struct {
+	// InFlight reports that a request has no answer yet.
+	InFlight bool
+	// Doubt is the highest number of the fence under which a request never got a definite answer; 0:
+	// none. A repetition that was answered changes nothing: the first request may still be executed.
+	Doubt uint64
+	// Unfenced reports such a request without a number, because the fence is withheld.
+	Unfenced bool
+}
+
+// NewGate returns the gate of a process. Record must make durable that the process may write under
+// these marks, by target table, before it returns. It is called for each proof, before the proof
+// reads whether the tables are halted.
+func NewGate(record func(ctx context.Context, marks map[string]Mark) error) *Gate {
+	return &Gate{record: record, closed: map[string]bool{}, tables: map[string]*traffic{}}
+}
+
+// ApplicationGate returns the gate of an application's own writes. The ledger has no record of the
+// application, so a cutover cannot ask it whether its requests are answered.
+func ApplicationGate() *Gate {
+	return NewGate(func(context.Context, map[string]Mark) error { return nil })
+}
+
+// Close makes the process send nothing more to target tables. Requests in flight are not affected.
+func (g *Gate) Close(tables ...string) { g.set(tables, true) }
+
+// Open lets the process send requests to target tables again.
+func (g *Gate) Open(tables ...string) { g.set(tables, false) }
+
+func (g *Gate) set(tables []string, closed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, table := range tables {
+		g.closed[table] = closed
+	}
+}
+
+// Traffic returns what is known of the requests to a target table.
+func (g *Gate) Traffic(table string) Traffic {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sent := g.tables[table]
+	if sent == nil {
+		return Traffic{}
+	}
+	t := sent.Traffic
+	t.InFlight = sent.inFlight > 0
+	return t
+}
+
+// enter counts a request that is about to be sent. It returns ErrFenced if the gate is closed; then
+// nothing may be sent.
+func (g *Gate) enter(table string) error {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sent := g.tables[table]
+	if sent == nil {
+		sent = &traffic{}
+		g.tables[table] = sent
+	}
+	sent.inFlight++
+	if g.closed[table] {
+		sent.inFlight--
+		return ErrFenced
+	}
+	return nil
+}
+
+// leave notes the answer to a request.
+func (g *Gate) leave(table string, mark Mark, err error) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sent := g.tables[table]
+	sent.inFlight--
+	switch {
+	case definite(err):
+	case mark.Withheld:
+		sent.Unfenced = true
+	default:
+		sent.Doubt = max(sent.Doubt, mark.Number)
+	}
+}
+
+// definite reports whether the service has answered that a request was executed, or that it never
+// will be.
+func definite(err error) bool {
+	var e *Error
+	return err == nil || errors.As(err, &e) && e.Reason != Unknown
+}
