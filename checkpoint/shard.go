@@ -81,6 +81,9 @@ type Shard struct {
 	// service's clock; zero before that, and without dual writes. From then on its children may be
 	// read, while the shard settles.
 	EndedAt time.Time `json:"ended_at,omitzero"`
+	// Complete reports that all children of a shard that is done have rows: a listing that began
+	// cutover.listing_bound after the shard's end was found has added them.
+	Complete bool `json:"complete,omitempty"`
 	// Settling counts the changes after the position that were applied once and will be written a
 	// second time.
 	Settling Settling `json:"settling,omitzero"`
@@ -200,6 +203,10 @@ func (s *Shard) EndTime() time.Time {
 func (s *Shard) AwaitsChildren(now time.Time) bool {
 	return s.Ended() && (s.EndTime().IsZero() || now.Sub(s.EndTime()) < cdc.Retention)
 }
+
+// Incomplete reports whether children of the shard may exist that have no row yet. A shard that was
+// read to its end needs a listing for that; a shard that is read has no children.
+func (s *Shard) Incomplete() bool { return s.Ended() && !s.Complete }
 
 // Unfollowed returns the shards of the table's stream that were read to their ends but have no
 // known children: no child has a row, and the stream did not end. This is so briefly while a

@@ -36,6 +36,25 @@ func freeIDs(free []checkpoint.Available) string {
 	return ids(shards)
 }
 
+// A shard that was read to its end may have children without rows until a listing has shown them all.
+func TestIncomplete(t *testing.T) {
+	for name, c := range map[string]struct {
+		shard checkpoint.Shard
+		want  bool
+	}{
+		"reading":  {checkpoint.Shard{State: checkpoint.Reading}, false},
+		"waiting":  {checkpoint.Shard{State: checkpoint.Waiting}, false},
+		"gap":      {checkpoint.Shard{State: checkpoint.Gap}, false},
+		"done":     {checkpoint.Shard{State: checkpoint.Done}, true},
+		"settling": {checkpoint.Shard{State: checkpoint.Reading, EndedAt: time.Unix(1, 0)}, true},
+		"complete": {checkpoint.Shard{State: checkpoint.Done, Complete: true}, false},
+	} {
+		if got := c.shard.Incomplete(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // following is the state of a table that follows the tests' stream.
 var following = checkpoint.TableState{Label: label, Generation: 1}
 

@@ -130,6 +130,17 @@ func (l *Ledger) Remove(ctx context.Context, s Shard) error {
 	return err
 }
 
+// Completed records that all children of a shard that is done have rows. A row that has changed
+// stays as it is.
+func (l *Ledger) Completed(ctx context.Context, s Shard) error {
+	if s.State != Done || s.Complete {
+		return nil
+	}
+	s.Complete = true
+	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
+	return err
+}
+
 // kept is how long the row of a finished shard stays: twice the stream's retention.
 const kept = 2 * cdc.Retention
 

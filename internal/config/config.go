@@ -215,6 +215,7 @@ type Cutover struct {
 	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover waits for approval, its hours and its gates
 	Deadlines      CutoverDeadlines `key:"deadlines"`                                        // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
 	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`    // time between the two equal listings of a stream that prove a drain
+	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`     // how late the stream may list a child shard after its parent has ended
 	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long after the switch the stream is watched for late writers
 	Hooks          CutoverHooks     `key:"hooks"`                                            // hooks that freeze, switch and unfreeze the application; all three or none
 }

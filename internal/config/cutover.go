@@ -56,7 +56,6 @@ func (d *decoder) checkHooks(c *Config) {
 // shortListings is the interval in seconds below which two equal listings prove little.
 const shortListings = 60
 
-// warnOfCutover warns of a weak proof of a drain.
 func warnOfCutover(c *Config) (found diag.List) {
 	if c.Cutover.Hooks.Given() && c.Cutover.ListingsApart.Seconds() < shortListings {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listings_apart"),

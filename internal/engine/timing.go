@@ -10,6 +10,7 @@ type Timing struct {
 	Soon      time.Duration // wait after the first empty pages, from where it grows to Poll; default Poll
 	Pass      time.Duration // between two passes over the ledger; default a third of the lease, at most 2 s
 	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
+	Listed    time.Duration // how late a child shard may be listed; default 2 min
 	Commit    time.Duration // at most one checkpoint of a shard in this time; default 1 s
 	Grace     time.Duration // how long a clean stop may take to finish pages that were read; default 20 s
 	Idle      time.Duration // Once: for how long an open shard must return empty pages; default 10 s
@@ -35,6 +36,7 @@ func (t Timing) OrDefault(lease time.Duration) Timing {
 	or(&t.Soon, t.Poll)
 	or(&t.Pass, min(2*time.Second, lease/3))
 	or(&t.List, listEvery)
+	or(&t.Listed, 2*time.Minute)
 	or(&t.Commit, time.Second)
 	or(&t.Grace, 20*time.Second)
 	or(&t.Idle, 10*time.Second)

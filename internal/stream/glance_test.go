@@ -42,7 +42,7 @@ func TestTheEndOfAStreamIsLookedAt(t *testing.T) {
 			want    bool
 		}{{0, false, false}, {9 * time.Second, false, false}, {time.Second, true, false}, {0, false, true}} {
 			reconcilerOf(k).dropped, reconcilerOf(k).soon = step.dropped, false
-			err := errors.Join(task.Sleep(ctx, step.passed), reconcilerOf(k).children(engine.Until(ctx), state, []string{"s"}, map[string]bool{"s": true}))
+			err := errors.Join(task.Sleep(ctx, step.passed), reconcilerOf(k).children(engine.Until(ctx), state, lineage{awaiting: []string{"s"}}))
 			if got := reconcilerOf(k).due(ctx); err != nil || got != step.want {
 				t.Errorf("%+v: due %t, %v", step, got, err)
 			}

@@ -59,6 +59,10 @@ type memory struct {
 	dropped       bool                     // the table no longer exists, and its stream is kept
 	since         time.Duration            // when that was first found
 
+	// ends is when this coordinator found that a shard had ended whose children may be listed late,
+	// by its id.
+	ends map[string]time.Duration
+
 	described time.Duration // when the table was last described
 	// The next complete pass does not wait for Timing.List: the table was dropped, exists again, or
 	// its stream has ended.
@@ -338,10 +342,6 @@ func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
 	return false
 }
 
-// leafLists is up to how many shards are asked for their children individually in a pass; for more,
-// a complete listing is cheaper.
-const leafLists = 3
-
 // quickPass reads only the ledger, unless a shard has ended whose children are unknown. It handles
 // undeclared gaps, trimmed shards that can be read further, and obsolete rows.
 func (r *Reconciler) quickPass(life engine.Lifecycle) error {
@@ -359,8 +359,7 @@ func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 	if v, err = r.declare(life, v); err != nil {
 		return err
 	}
-	var nodes []cdc.Node
-	awaiting, now := map[string]bool{}, r.Ledger.ServiceTime(ctx)
+	now := r.Ledger.ServiceTime(ctx)
 	for _, s := range v.Shards {
 		if s.Reopenable(v.State) && r.rested(ctx, s) {
 			if err := r.Ledger.Reopen(ctx, s, v.State); err != nil {
@@ -368,11 +367,8 @@ func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 			}
 			r.wakeAssigner.Signal()
 		}
-		if s.Label == v.State.Label {
-			nodes = append(nodes, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
-			awaiting[s.ID] = s.AwaitsChildren(now)
-		}
 	}
+	lineage := r.lineage(ctx, v, now)
 	if err := r.giveUp(life, checkpoint.Outrun(v.Shards, v.State)); err != nil {
 		return err
 	}
@@ -388,7 +384,7 @@ func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 	if v.State.StreamEnded || v.State.Listed == 0 {
 		return nil
 	}
-	return r.children(life, v.State, cdc.Leaves(nodes), awaiting)
+	return r.children(life, v.State, lineage)
 }
 
 // declare raises the generation for undeclared gaps: the worker that found them ended before it
@@ -453,31 +449,4 @@ func (r *Reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
 	}
 	delete(r.reopenBackoff, at)
 	return true
-}
-
-// children requests the children of finished shards. The listing may be minutes behind the end of a
-// shard (H13).
-func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState, leaves []string, awaiting map[string]bool) error {
-	var ended []string
-	for _, id := range leaves {
-		if awaiting[id] {
-			ended = append(ended, id)
-		}
-	}
-	if len(ended) > leafLists {
-		ended = []string{""} // no parent: list all shards
-	}
-	for _, id := range ended {
-		listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), id)
-		if err != nil {
-			return err
-		}
-		if listing.Ended && !r.dropped {
-			r.soon = true // a dropped table's stream ends with it
-		}
-		if err := r.discover(life, state, listing, false); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -143,13 +143,14 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 // timing lets source.poll decide how often an idle shard is asked, or with Once Idle: ten times
 // within it, as the promise of Once is ten empty pages.
 func (w *Worker) timing() engine.Timing {
+	listed := w.Config.Cutover.ListingBound
 	if !w.Once {
 		poll := w.Config.Source.Poll
-		return engine.Timing{Poll: poll, Soon: min(poll, time.Second)}
+		return engine.Timing{Poll: poll, Soon: min(poll, time.Second), Listed: listed}
 	}
 	const pages = 10
 	return engine.Timing{
-		Idle: w.Idle, IdlePages: pages,
+		Idle: w.Idle, IdlePages: pages, Listed: listed,
 		Poll: min(max(w.Idle/pages, 20*time.Millisecond), time.Second),
 		Pass: min(max(w.Idle/pages, 100*time.Millisecond), time.Second),
 	}

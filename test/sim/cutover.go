@@ -36,6 +36,9 @@ var (
 	CutoverStrikes = []string{"crash", "pause", "sleep", "hook"}
 )
 
+// listedWithin is how late the model lists a child shard at the most.
+const listedWithin = 3 * time.Minute
+
 // SimulateCutover plays cutovers of one to four tables: an application that can be frozen and
 // switched by hooks, which are late, lost, refuse, hang, and act and fail; two drivers; workers
 // that are killed, paused and put to sleep while all goes on; an operator who verifies, starts,
@@ -105,7 +108,7 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	d.every = time.Duration(10+rng.IntN(60)) * time.Second
 	d.watchFor = time.Duration(10+rng.IntN(40)) * time.Minute
 	d.Lease = 90 * time.Second
-	d.Timing = engine.Timing{Poll: time.Duration(10+rng.IntN(15)) * time.Second, Pass: 25 * time.Second, Commit: 10 * time.Second, List: 3 * time.Minute}
+	d.Timing = engine.Timing{Poll: time.Duration(10+rng.IntN(15)) * time.Second, Pass: 25 * time.Second, Commit: 10 * time.Second, List: 3 * time.Minute, Listed: listedWithin}
 	d.Target.LateBy = 10 * time.Minute
 	if rng.IntN(3) == 0 {
 		d.Late = time.Duration(30+rng.IntN(90)) * time.Second
