@@ -2,6 +2,7 @@ package apply
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,20 +106,33 @@ func TestTheRightToWriteIsProvedAgain(t *testing.T) {
 }
 
 // A delivery that was given back or acknowledged while its extension was under way is not extended
-// again when that fails: nobody holds it any more.
+// again when that fails: nobody holds it any more. One that is held is extended again at once, and
+// for as long as before: one that was set aside stays so.
 func TestWhatIsNotHeldIsNotExtendedAgain(t *testing.T) {
 	d := deadlines{due: map[string]deadline{}}
-	take := func(now time.Duration) []string { ids, _ := d.take(now); return ids }
-	d.hold([]relay.Delivery{{ID: "a"}, {ID: "b"}})
-	if ids := take(0); !slices.Equal(ids, []string{"a", "b"}) || len(take(extendEach-1)) != 0 {
-		t.Errorf("taken %q, or at once again", ids)
+	taken := func(now time.Duration, held, aside string) {
+		t.Helper()
+		ids, others := d.take(now)
+		if got := strings.Join(ids, " "); got != held || strings.Join(others, " ") != aside {
+			t.Errorf("at %s: held %q, aside %q; want %q and %q", now, got, others, held, aside)
+		}
 	}
+	d.hold([]relay.Delivery{{ID: "a"}, {ID: "b"}})
+	taken(0, "a b", "")
+	taken(extendEach-1, "", "")
 	d.forget("a")
 	d.again([]string{"a", "b"})
-	if ids := take(1); !slices.Equal(ids, []string{"b"}) {
-		t.Errorf("extended again are %q", ids)
-	}
-	if ids := take(1 + extendEach); !slices.Equal(ids, []string{"b"}) {
-		t.Errorf("later %q", ids)
-	}
+	taken(1, "b", "")
+	taken(1+extendEach, "b", "")
+
+	d.forget("b")
+	now := time.Hour
+	d.setAside("kept", false)
+	d.setAside("full", true)
+	taken(now, "", "full kept")
+	taken(now+asideEach-1, "", "")
+	taken(now+asideEach, "", "kept")
+	taken(now+2*asideEach, "", "kept")
+	d.again([]string{"kept", "full"})
+	taken(now+2*asideEach+1, "", "kept")
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
-	"github.com/dynamodb-bigtable/replicator/internal/apply"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -158,6 +157,9 @@ func TestAListSaysWhatMessagesMean(t *testing.T) {
 			t.Errorf("%s: afterwards there are %s", output, p.stand())
 		}
 		text := p.out.String()
+		if verify, load := strings.Index(text, "replicator verify --repair"), strings.Index(text, "replicator backfill redo"); verify > load {
+			t.Errorf("%s: the load comes before the repair:\n%s", output, text)
+		}
 		if strings.Contains(text, "secret") || !strings.Contains(text, "replicator verify --repair --table Orders -c f") || !strings.Contains(text, "replicator backfill redo --table Orders -c f") {
 			t.Errorf("%s:\n%s", output, text)
 		}
@@ -269,36 +271,5 @@ func TestWhichMessagesAreMeant(t *testing.T) {
 	}
 	if found, err := (&Selection{Refs: []string{"01234567"}, Table: "B"}).find(all); err != nil || len(found) != 1 {
 		t.Errorf("of one table: %v, %v", found, err)
-	}
-}
-
-// The fate of a message by the ledger.
-func TestFates(t *testing.T) {
-	of := apply.Records{Table: checkpoint.TableState{Generation: 7, Load: checkpoint.Load{Generation: 6}},
-		Shards: []checkpoint.Shard{{Label: "L", ID: "s", Generation: 7, Hop: 5, Position: cdc.SequenceOf(9), Applied: 9, FirstRead: at, EventTime: at}},
-		Merged: []checkpoint.Applied{{Track: checkpoint.Track{Generation: 7, Label: "L", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: 3}}}}}
-	for name, c := range map[string]struct {
-		edit func(c *relay.Change)
-		want apply.Fate
-	}{
-		"applied":                     {func(c *relay.Change) { c.Number = 2 }, apply.Applied},
-		"published":                   {func(*relay.Change) {}, apply.Missing},
-		"to come, perhaps":            {func(c *relay.Change) { c.Number, c.Sequence = 10, cdc.SequenceOf(10) }, apply.Missing},
-		"never to come":               {func(c *relay.Change) { c.Number, c.Time = 10, at.Add(-time.Hour) }, apply.Refused},
-		"of a higher generation":      {func(c *relay.Change) { c.Generation = 8 }, apply.Refused},
-		"of a former generation":      {func(c *relay.Change) { c.Generation = 6 }, apply.Missing},
-		"of one that a load replaced": {func(c *relay.Change) { c.Generation = 5 }, apply.Applied},
-		"of a load":                   {func(c *relay.Change) { c.Loaded = true }, apply.Applied},
-		"of no shard":                 {func(c *relay.Change) { c.Shard = "t" }, apply.Refused},
-		"of another ledger":           {func(c *relay.Change) { c.Ledger, c.Number = "k", 2 }, apply.Foreign},
-	} {
-		change := relay.Change{Origin: relay.Origin{Ledger: "l", Label: "L", Shard: "s", Generation: 7, Hop: 5}, Number: 4, Change: cdc.Change{Sequence: cdc.SequenceOf(4), Time: at}}
-		c.edit(&change)
-		if got := apply.FateOf(change, "l", of, at); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-	if got := apply.FateOf(relay.Change{Origin: relay.Origin{Ledger: "l"}}, "l", apply.Records{}, at); got != apply.Foreign {
-		t.Errorf("of no table: %s", got)
 	}
 }
