@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -449,6 +450,34 @@ func idOf(t *testing.T, data []byte) string {
 		t.Fatal(err)
 	}
 	return event.ID
+}
+
+// A dead letter has the data as it was and the reason. Names that anybody may have made up are cut to
+// what an attribute may hold, between two characters.
+func TestADeadLetterSaysWhy(t *testing.T) {
+	for _, loaded := range []bool{false, true} {
+		c := relay.Change{Origin: origin, Number: 7, Loaded: loaded, Change: cdc.Change{Event: cdc.Modify, Sequence: sequence(t, "12")}}
+		c.Table = "Orders"
+		m := relay.DeadLetter([]byte("data"), c, "why")
+		want := map[string]string{"content-type": relay.ContentType, "table": "Orders", "event": "MODIFY", "version": string(c.Version()), "schema": relay.SchemaV1, relay.ReasonAttribute: "why"}
+		if loaded {
+			want["event"] = "LOAD"
+		}
+		if string(m.Data) != "data" || m.Key != "" || !maps.Equal(m.Attributes, want) {
+			t.Errorf("loaded %t: %q, key %q, %q", loaded, m.Data, m.Key, m.Attributes)
+		}
+	}
+	for text, want := range map[string]string{
+		strings.Repeat("a", 512):       strings.Repeat("a", 512),
+		strings.Repeat("a", 513):       strings.Repeat("a", 512),
+		strings.Repeat("a", 511) + "ü": strings.Repeat("a", 511),
+		"a\xffb":                       "ab",
+	} {
+		m := relay.DeadLetter(nil, relay.Change{Origin: relay.Origin{Table: text}}, text)
+		if m.Attributes["table"] != want || m.Attributes[relay.ReasonAttribute] != want {
+			t.Errorf("%d bytes became %d and %d", len(text), len(m.Attributes["table"]), len(m.Attributes[relay.ReasonAttribute]))
+		}
+	}
 }
 
 // R4: every change has a number, and what a load has read has none; both have a generation.
