@@ -58,6 +58,7 @@ func TestGates(t *testing.T) {
 		{"differs", func(f *Figures) { f.State.Verify.Result.Missing = 1 }, []string{GateVerify}},
 		{"a sample differs", func(f *Figures) { f.State.Sampled.Differing = 1 }, []string{GateVerify}},
 		{"parked", func(f *Figures) { f.Parked = 1 }, []string{GateParked}},
+		{"unmapped", func(f *Figures) { f.State.Verify.Full.Unmapped = 1 }, []string{GateParked}},
 		{"paused", func(f *Figures) { f.State.Pause = checkpoint.Pause{Since: noon} }, []string{GateCopy}},
 		{"disabled", func(f *Figures) { f.State.StreamEnded = true }, []string{GateCopy}},
 		{"not adopted", func(f *Figures) { f.State.Adopted = 4 }, []string{GateCopy}},
