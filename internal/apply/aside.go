@@ -10,12 +10,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// maxAside bounds the messages of which a process keeps the id, of some 200 bytes each. One more is
-// extended once: it comes again after that, which uses up one delivery attempt in ten minutes.
+// maxAside bounds the messages of which a process keeps only the id, of some 200 bytes each. Any
+// further message is extended once, for ten minutes. Then it is delivered again, which uses up one
+// delivery attempt.
 const maxAside = 100_000
 
-// setAside keeps of a message nothing but its id, whose deadline is extended until the table gets
-// on.
+// setAside drops a message but for its id, whose deadline is extended until the table recovers.
 func (a *appliers) setAside(l *lane, m *message) {
 	a.free(m)
 	a.room.Release(1)
@@ -39,8 +39,8 @@ func (a *appliers) keepAside(id string) bool {
 	return !full
 }
 
-// giveBack lets messages that were set aside come again at once. If that fails, they come once
-// their deadlines have passed.
+// giveBack makes messages that were set aside available again immediately. If that fails, they are
+// delivered again after their deadlines.
 func (a *appliers) giveBack(ctx context.Context, ids []string) {
 	if len(ids) == 0 {
 		return
@@ -54,7 +54,7 @@ func (a *appliers) giveBack(ctx context.Context, ids []string) {
 	}
 }
 
-// stranger is a table that this process does not apply, and of which it got messages.
+// stranger is a table of which messages arrived, and that this process does not apply.
 type stranger struct {
 	since   time.Duration // on the monotonic clock
 	ids     []string
@@ -62,16 +62,16 @@ type stranger struct {
 }
 
 const (
-	// meetEach is how often strangers are looked for in the ledger and in the source.
+	// meetEach is how often strangers are looked up in the ledger and in the source.
 	meetEach = 30 * time.Second
-	// maxStrangers bounds their names, which whoever publishes may make up.
+	// maxStrangers bounds their names, because any publisher may invent some.
 	maxStrangers = 1000
 )
 
-// errStranger is reported while messages of a table are held that this process does not apply.
+// errStranger is reported while the process holds messages of a table that it does not apply.
 var errStranger = errors.New("the table is not in this configuration, so its messages are held")
 
-// estrange sets a message of a table aside that this process does not apply. If the ledger does not
+// estrange sets aside a message of a table that this process does not apply. If the ledger does not
 // know the table either, the message is refused: the relay creates the table's record before it
 // publishes.
 func (a *appliers) estrange(life engine.Lifecycle, m *message) {
@@ -99,7 +99,7 @@ func (a *appliers) estrange(life engine.Lifecycle, m *message) {
 		return
 	}
 	a.mu.Lock()
-	met := a.strangers[source] != s // meanwhile
+	met := a.strangers[source] != s // looked up meanwhile
 	if !met {
 		s.ids = append(s.ids, m.id)
 	}
@@ -115,7 +115,7 @@ func (s *stranger) isUnknown(a *appliers) bool {
 	return s.unknown
 }
 
-// meetStrangers looks for the tables of messages that were set aside, until a drain begins.
+// meetStrangers looks up the tables of messages that were set aside, until a drain begins.
 func (a *appliers) meetStrangers(life engine.Lifecycle) error {
 	for !life.Draining() {
 		a.mu.Lock()
@@ -143,8 +143,9 @@ func (a *appliers) meetStrangers(life engine.Lifecycle) error {
 	return nil
 }
 
-// meetTable looks for one table. If this process applies it, it joins, and its messages are given
-// back; if the ledger does not get to know it, they are given back to be refused.
+// meetTable looks up one table. If this process is to apply it, the table joins and its messages
+// are nacked, so that they come again. If the ledger still does not know it after a while, they are
+// nacked to be refused.
 func (a *appliers) meetTable(life engine.Lifecycle, name string) error {
 	state, known, err := a.Ledger.Table(life.Work, name)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
-// watchCluster ends the process when the app profile routes to another cluster (H46): no lease and
-// no listing would show that to a process that only applies.
+// watchCluster ends the process when the app profile routes to another cluster (H46). A process
+// that only applies would not notice that otherwise: it has no lease and lists no shards.
 func (a *appliers) watchCluster(ctx context.Context) error {
 	if a.Cluster == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// H46: an applier ends within the time of a worker when the app profile routes to another cluster,
-// and writes nothing after that, until a failover has moved the ledger there.
+// H46: when the app profile routes to another cluster, an applier ends as soon as a worker would.
+// It then writes nothing until a failover has moved the ledger there.
 func TestH46_AnotherClusterEndsTheApplier(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.must(s.Ledger.CheckCluster(s.ctx, "one"))
@@ -37,8 +37,7 @@ func TestH46_AnotherClusterEndsTheApplier(t *testing.T) {
 	})
 }
 
-// An applier applies while the control plane of Bigtable does not answer, and while it cannot tell
-// the cluster.
+// An applier continues while Bigtable's control plane does not answer or cannot name the cluster.
 func TestAnApplierNeedsNoAnswerOfTheControlPlane(t *testing.T) {
 	for name, ask := range map[string]func(context.Context) (string, error){
 		"silent":  func(ctx context.Context) (string, error) { return "", task.NewEvent(ctx).Wait(ctx) },

@@ -13,15 +13,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// deadLetterEach is the time between two looks into the dead letter, and deadLetterPull how many
-// messages one asks for.
+// deadLetterEach is the time between two looks at the dead letter. deadLetterPull is how many
+// messages one look pulls.
 const (
 	deadLetterEach = 30 * time.Second
 	deadLetterPull = 100
 )
 
-// watchDeadLetter notes what stands in the dead letter until ctx ends, and leaves it there: whoever
-// finds out why it came there publishes it again, or loads the table, and purges it.
+// watchDeadLetter reports what the dead letter holds until ctx ends, and leaves it there. The
+// operator finds the cause, then publishes the messages again, or loads the table and purges them.
 func (a *appliers) watchDeadLetter(ctx context.Context) error {
 	if a.DeadLetter == nil {
 		return nil
@@ -54,15 +54,15 @@ func (a *appliers) lookIntoDeadLetter(ctx context.Context) error {
 // errPoison is reported for a message that cannot be read, or that the ledger never had.
 var errPoison = errors.New("this process cannot apply the message, so it is nacked")
 
-// refuse gives a message back, so that the subscription's dead letter takes it in the end.
+// refuse nacks a message, so that the subscription's dead-letter policy moves it in the end.
 func (a *appliers) refuse(ctx context.Context, id, table string, err error) {
 	a.Retrier.Events.Retry(table, "read a message", 0, errors.Join(errPoison, err))
 	a.held.forget(id)
-	_ = a.Subscription.Extend(ctx, []string{id}, 0) // else its deadline does the same
+	_ = a.Subscription.Extend(ctx, []string{id}, 0) // if this fails, its deadline passes
 	a.room.Release(1)
 }
 
-// refusal is a message that the ledger never had.
+// refusal is a message that the relay cannot have published, by the ledger.
 type refusal struct {
 	*message
 	why string
@@ -71,9 +71,9 @@ type refusal struct {
 // rejectTime bounds the publication of refused messages.
 const rejectTime = time.Minute
 
-// reject publishes messages to the dead-letter topic with their reasons, and has them acknowledged.
-// Those that cannot be published are given back, so that the subscription moves them there in the
-// end.
+// reject publishes messages with their reasons to the dead-letter topic, and then has them
+// acknowledged. It nacks those that it cannot publish, so that the subscription's policy moves them
+// there in the end.
 func (a *appliers) reject(life engine.Lifecycle, all []refusal) {
 	if len(all) == 0 {
 		return

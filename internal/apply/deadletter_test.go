@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// The dead letter is looked into and left as it is: what stands in it is counted, and given back. A
-// failure is told and tried again, and no failure of a process that ends.
+// The dead letter is counted and given back unchanged. A failure is reported and retried, but not
+// one that is caused by the end of the process.
 func TestTheDeadLetterIsLeftAsItIs(t *testing.T) {
 	playScene(t, func(s *scene) {
 		dead := &deadLetter{scene: s}
@@ -36,7 +36,7 @@ func TestTheDeadLetterIsLeftAsItIs(t *testing.T) {
 			t.Errorf("a process that ends tells %q", s.failed)
 		}
 	})
-	playScene(t, func(s *scene) { // of nothing nothing is given back
+	playScene(t, func(s *scene) { // an empty pull gives nothing back
 		dead := &deadLetter{scene: s}
 		s.DeadLetter = dead
 		if s.applies(10 * time.Second); dead.given > 0 || dead.pulled != 1 {
@@ -45,7 +45,7 @@ func TestTheDeadLetterIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-// deadLetter is a subscription that gives all that stands in it.
+// deadLetter is a subscription that returns all that it holds.
 type deadLetter struct {
 	*scene
 	waiting []relay.Delivery

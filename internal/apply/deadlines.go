@@ -10,11 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Deadlines of what is held. An applier that stands still for longer than heldFor gives its
-// messages to others, without being asked. A delivery that is new has the subscription's own
-// deadline, of 10 seconds at least, which is Pub/Sub's default: so it is extended much sooner.
+// Deadlines of held messages. If an applier pauses for longer than heldFor, Pub/Sub delivers its
+// messages to other appliers. A new delivery has the subscription's own deadline, of at least 10
+// seconds, which is Pub/Sub's default. So its first extension comes much sooner than the others.
 // Each deadline that passes counts towards the dead letter, as if the message could not be read.
-// Of what is set aside the deadline is the longest that there is.
+// Messages that are set aside get the longest deadline that Pub/Sub allows.
 const (
 	heldFor     = 60 * time.Second
 	extendEach  = 20 * time.Second
@@ -23,17 +23,17 @@ const (
 	asideEach   = 200 * time.Second
 )
 
-// deadlines keeps messages that are held from being delivered again.
+// deadlines extends the deadlines of held messages, so that they are not delivered again.
 type deadlines struct {
 	mu  sync.Mutex
 	due map[string]deadline // by delivery
 }
 
-// deadline is when a delivery is to be extended next, on the monotonic clock.
+// deadline is when a delivery is next extended, on the monotonic clock.
 type deadline struct {
 	at    time.Duration
 	aside bool // only its id is kept
-	last  bool // not even that, after the extension
+	last  bool // not even the id is kept after the extension
 }
 
 func (d *deadlines) hold(got []relay.Delivery) {
@@ -52,15 +52,16 @@ func (d *deadlines) forget(ids ...string) {
 	}
 }
 
-// setAside extends a delivery as one of which only the id is kept, or for the last time.
+// setAside extends a delivery of which only the id is kept. With last, it extends the delivery for
+// the last time.
 func (d *deadlines) setAside(id string, last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.due[id] = deadline{aside: true, last: last}
 }
 
-// take returns the deliveries that are to be extended now, those that are set aside apart, and
-// plans when each is next.
+// take returns the deliveries to extend now, those that are set aside separately, and schedules
+// their next extension.
 func (d *deadlines) take(now time.Duration) (ids, aside []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +86,8 @@ func (d *deadlines) take(now time.Duration) (ids, aside []string) {
 	return ids, aside
 }
 
-// again has deliveries extended at once whose extension failed, those that are held still.
+// again schedules another extension for those deliveries that are still held and whose extension
+// failed.
 func (d *deadlines) again(ids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +99,7 @@ func (d *deadlines) again(ids []string) {
 	}
 }
 
-// extend keeps the deadlines of what is held from passing.
+// extend keeps extending the deadlines of held messages.
 func (a *appliers) extend(ctx context.Context) error {
 	for task.Sleep(ctx, extendFirst) == nil {
 		a.Retrier.Events.Tick()
@@ -114,6 +116,6 @@ func (a *appliers) extendBy(ctx context.Context, ids []string, by time.Duration)
 	}
 	if err := a.Subscription.Extend(ctx, ids, by); err != nil {
 		a.held.again(ids)
-		a.Retrier.Events.Retry("", "extend deadlines (ModifyAckDeadline)", extendFirst, err) // what comes again is refused as stale
+		a.Retrier.Events.Retry("", "extend deadlines (ModifyAckDeadline)", extendFirst, err) // a message that comes again is refused as stale
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// impatient is a subscription with one message and the deadline that Pub/Sub gives by default.
+// impatient is a subscription with one message and Pub/Sub's default deadline.
 type impatient struct {
 	data  []byte
 	until time.Duration // the message is invisible until then
@@ -46,8 +46,8 @@ func (s *impatient) Extend(ctx context.Context, _ []string, by time.Duration) er
 	return nil
 }
 
-// A write may take as long as it likes, also with a deadline of 10 seconds: its message does not
-// come again, which would bring it nearer to the dead letter each time.
+// A write may take any time, even with a deadline of 10 seconds: its message is not delivered
+// again, and so gets no nearer to the dead letter.
 func TestASlowWriteKeepsItsMessage(t *testing.T) {
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "slow", checkpoint.Options{Worker: "w", ID: "l"})

@@ -1,2 +1,2 @@
-// Package apply writes the changes that a Pub/Sub topic brings.
+// Package apply writes the changes that it receives from a Pub/Sub topic.
 package apply

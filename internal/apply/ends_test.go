@@ -14,10 +14,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// What no retry repairs ends the process, from each of its tasks: the one that writes, the one that
-// writes for the second time, and the one that notes and acknowledges. A task that ended alone
-// would leave messages unacknowledged until the others have used up all room, and then all would
-// wait.
+// An error that no retry can fix ends the process, whichever task meets it: the one that writes,
+// the one that writes for the second time, or the one that notes and acknowledges. If a task ended
+// alone, its messages would stay unacknowledged until the others have used up all room, and then
+// all would wait.
 func TestAnErrorOfEachTaskEndsTheProcess(t *testing.T) {
 	for kind, of := range map[string]error{"orderly": checkpoint.ErrPaused, "fatal": checkpoint.ErrForeignPipeline, "of neither kind": sink.ErrFenced} {
 		for by, fail := range map[string]func(s *scene){
@@ -46,7 +46,7 @@ func TestAnErrorOfEachTaskEndsTheProcess(t *testing.T) {
 	}
 }
 
-// unproved lets each proof of the right to write fail after a while.
+// unproved makes each proof of the right to write fail after a while.
 func (s *scene) unproved(after time.Duration, err error) {
 	s.store.OnRead = func(context.Context, string) error {
 		if s.took() > after {
@@ -56,7 +56,7 @@ func (s *scene) unproved(after time.Duration, err error) {
 	}
 }
 
-// refusing is a subscription that takes no acknowledgements.
+// refusing is a subscription that rejects acknowledgements.
 type refusing struct {
 	*scene
 	err error
@@ -64,7 +64,7 @@ type refusing struct {
 
 func (r refusing) Ack(context.Context, []string) error { return r.err }
 
-// unpulled is a subscription that gives nothing.
+// unpulled is a subscription that returns no messages.
 type unpulled struct {
 	*scene
 	err error
@@ -72,8 +72,8 @@ type unpulled struct {
 
 func (u unpulled) Pull(context.Context, int) ([]relay.Delivery, error) { return nil, u.err }
 
-// Where a clean stop is safe, what is being written meanwhile is written to its end, noted and
-// acknowledged. Where it is not, nothing more is.
+// Where a clean stop is safe, in-flight messages are written, noted and acknowledged. Where it is
+// not, nothing more is.
 func TestACleanStopFinishesWhatIsUnderWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		of   error
@@ -97,8 +97,8 @@ func TestACleanStopFinishesWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// An applier works on tables of its mode alone. It changes none, not even one that it finds in its
-// way: a worker that writes for itself would otherwise leave what it reads to appliers.
+// An applier works only on tables of its mode. It changes no table's mode, not even of one that it
+// is configured for: otherwise a worker that writes by itself would leave its changes to appliers.
 func TestAnApplierKeepsTheModeOfItsTables(t *testing.T) {
 	for _, mode := range []checkpoint.Mode{checkpoint.Direct, checkpoint.Both} {
 		for name, later := range map[string]bool{"as it begins": false, "while it runs": true} {
@@ -122,8 +122,8 @@ func TestAnApplierKeepsTheModeOfItsTables(t *testing.T) {
 	}
 }
 
-// A stop lets a note that is under way, and its acknowledgement, come to their end: else a message
-// that is applied comes again.
+// A stop does not interrupt a note and its acknowledgement, because otherwise an applied message
+// would come again.
 func TestAStopBreaksOffNoAcknowledgement(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.message(1, 7)
@@ -143,8 +143,8 @@ func TestAStopBreaksOffNoAcknowledgement(t *testing.T) {
 	})
 }
 
-// Once the application has left the source the process is stopped, for that reason: it pulls nothing more,
-// and what it holds of a table that is halted is left to the subscription.
+// Once the application has left the source, the process stops for that reason. It pulls nothing
+// more, and leaves held messages of a halted table to the subscription.
 func TestAnApplierEndsOnceItsTablesAreLeft(t *testing.T) {
 	for name, waiting := range map[string]bool{"idle": false, "with a message of a halted table": true} {
 		playScene(t, func(s *scene) {

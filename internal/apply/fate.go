@@ -7,26 +7,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Fate is what the ledger says of a message in the dead letter.
+// Fate is how the ledger judges a message in the dead letter.
 type Fate string
 
 // The fates.
 const (
-	Missing Fate = "missing" // the relay published it, and it is not known to be applied
+	Missing Fate = "missing" // the relay published it, and it may not be applied
 	Applied Fate = "applied" // it was applied since, or a load covers it
 	Refused Fate = "refused" // the ledger does not have it
-	Foreign Fate = "foreign" // it is of no table of this ledger, or no message of a relay
+	Foreign Fate = "foreign" // of no table of this ledger, or no message of a relay
 )
 
-// Records are what the ledger has of a table.
+// Records are the ledger's records of one table.
 type Records struct {
-	Table  checkpoint.TableState // Generation 0: nothing
+	Table  checkpoint.TableState // Generation 0: there is none
 	Shards []checkpoint.Shard
 	Merged []checkpoint.Applied
 }
 
-// FateOf judges a message by the ledger with the given id. What may still be the relay's counts as
-// missing.
+// FateOf judges a message by the ledger with the given id. A message that the relay may still have
+// published counts as missing.
 func FateOf(c relay.Change, ledger string, of Records, now time.Time) Fate {
 	switch {
 	case c.Ledger != ledger || of.Table.Generation == 0:
@@ -53,7 +53,7 @@ func FateOf(c relay.Change, ledger string, of Records, now time.Time) Fate {
 	return of.appliedOr(Refused, c)
 }
 
-// appliedOr is Applied if the number of a message is known to be applied.
+// appliedOr returns Applied if the message is known to be applied, and fate otherwise.
 func (r Records) appliedOr(fate Fate, c relay.Change) Fate {
 	track := checkpoint.Track{Generation: c.Generation, Label: c.Label, Shard: c.Shard}
 	for _, m := range r.Merged {

@@ -13,14 +13,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Each table has a lane, in which its messages wait and are applied, so that a table which is
-// paused or stuck holds up no other one. Once a message fails, it alone is tried again, and the
-// others of its table wait behind it. If the table's trouble is its own and lasts, only the ids of
-// its messages are kept: their deadlines are extended, which uses up no delivery attempts, and
-// they are given back when the table gets on. If the target as a whole is away, messages stay in
-// their lanes, and pulling stops when these are full.
+// Each table has a lane, in which its messages wait and are applied, so that a paused or failing
+// table delays no other one. Once a message fails, only this one is retried, and the others of its
+// table wait behind it. If only this table fails, and for long, the process keeps no more than the
+// ids of its messages. It extends their deadlines, which uses up no delivery attempts, and nacks
+// them once the table recovers. If the whole target is unavailable, messages stay in their lanes,
+// and pulling stops when the lanes are full.
 
-// asideAfter is how long a table may fail before only ids of its messages are kept.
+// asideAfter is how long a table may fail before only the ids of its messages are kept.
 const asideAfter = 10 * time.Second
 
 // message is a delivery that is being applied.
@@ -28,29 +28,29 @@ type message struct {
 	id     string
 	data   []byte // for the dead letter
 	change relay.Change
-	bytes  int64         // that it takes of the room for data
+	bytes  int64         // reserved from appliers.data
 	since  time.Duration // when it was pulled, on the monotonic clock
-	noted  bool          // it counts as applied
+	noted  bool          // recorded as applied
 
-	batch *transform.Batch // what is to be written; nil: not made yet
-	next  *transform.Batch // what is to be asserted after that; nil: nothing
-	exact *transform.Batch // what is asserted now, after the first application
-	held  int64            // bytes that the second application takes
+	batch *transform.Batch // to be written; nil: not made yet
+	next  *transform.Batch // to be asserted after that; nil: nothing
+	exact *transform.Batch // asserted now, after the first application
+	held  int64            // bytes reserved for the second application
 }
 
-// outcome is what came of one attempt to apply a message.
+// outcome is the outcome of one attempt to apply a message.
 type outcome uint8
 
 // The outcomes.
 const (
 	undone   outcome = iota
 	applied          // durable
-	dropped          // not to be applied, nor to be noted
+	dropped          // neither to be applied nor to be recorded
 	doubtful         // the ledger has not had it
 	behind           // another message of its table fails
 )
 
-// lane is the messages of a table.
+// lane holds the messages of one table.
 type lane struct {
 	*topicTable
 	a    *appliers
@@ -58,23 +58,23 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting []*message
-	due     []*message    // for the second time
-	running int           // of those that waited
-	again   int           // of those that were due
-	probe   *message      // that fails, and is tried again; nil: none does
+	due     []*message    // for their second application
+	running int           // from waiting
+	again   int           // from due
+	probe   *message      // the failing message, which is retried; nil: none
 	failing time.Duration // since when
-	own     bool          // the ledger answers meanwhile
-	doubts  []*message    // that the ledger has not had
-	looking bool          // a task looks at those
-	looked  time.Duration // when it did last
-	absent  []string      // of which only the id is kept
+	own     bool          // the failure is the table's own: the ledger answers
+	doubts  []*message    // messages that the ledger has not had
+	looking bool          // a task judges them
+	looked  time.Duration // when it last did
+	absent  []string      // ids of messages that were set aside
 }
 
 func (a *appliers) newLane(spec engine.Spec) *lane {
 	return &lane{topicTable: newTable(a.Options, spec), a: a, looked: -time.Hour}
 }
 
-// put has messages wait for their turn.
+// put queues messages.
 func (l *lane) put(all ...*message) {
 	l.mu.Lock()
 	for _, m := range all {
@@ -88,7 +88,7 @@ func (l *lane) put(all ...*message) {
 	l.wake.Signal()
 }
 
-// sheds reports whether the table has failed for so long, by itself, that only ids are kept.
+// sheds reports whether the table alone has failed for so long that only ids are kept.
 func (l *lane) sheds(now time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,10 +99,10 @@ func (l *lane) shedding(now time.Duration) bool {
 	return l.probe != nil && l.own && now-l.failing >= asideAfter
 }
 
-// run applies messages until a drain has begun and no more are to be applied.
+// run applies messages until a drain has begun and none are left to apply.
 func (l *lane) run(life engine.Lifecycle) error {
 	crew := task.NewCrew(life.Work)
-	over := time.Duration(-1) // when the drain was seen
+	over := time.Duration(-1) // when run saw the drain
 	for !l.a.pulled.Load() || !l.idle(life.Work, over) {
 		now := task.Mono(life.Work)
 		ready, look, shed := l.take(now)
@@ -138,8 +138,8 @@ func (l *lane) rest() time.Duration {
 	return time.Minute
 }
 
-// idle reports whether nothing is left to do for a process that pulls no more. What is in doubt
-// gets a few seconds.
+// idle reports whether a draining process has nothing left to do. It waits a few seconds for
+// messages in doubt.
 func (l *lane) idle(ctx context.Context, over time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +147,8 @@ func (l *lane) idle(ctx context.Context, over time.Duration) bool {
 	return l.running+l.again == 0 && !waits
 }
 
-// take gives the messages that are to be applied now, whether those in doubt are to be looked at,
-// and the messages of which only the ids are to be kept.
+// take returns the messages to apply now, whether those in doubt are to be judged, and the messages
+// of which only the ids are kept.
 func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*mes
 		shed = slices.Concat(l.waiting, l.due, l.doubts)
 		l.waiting, l.due, l.doubts = nil, nil, nil
 	case l.probe == nil:
-		slots := l.a.Pulls * l.a.Pull // each: those that wait for their turn may wait for those that are due
+		slots := l.a.Pulls * l.a.Pull // for each queue: waiting messages may wait for due ones
 		first, second := front(&l.waiting, slots-l.running), front(&l.due, slots-l.again)
 		l.running, l.again = l.running+len(first), l.again+len(second)
 		ready = append(first, second...)
@@ -168,7 +168,7 @@ func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*mes
 	return ready, look, shed
 }
 
-// front takes at most so many from the front of a queue.
+// front removes up to most messages from the front of a queue.
 func front(queue *[]*message, most int) []*message {
 	n := min(len(*queue), most)
 	out := slices.Clone((*queue)[:n])
@@ -188,7 +188,8 @@ func (l *lane) ended(again bool) {
 	l.wake.Signal()
 }
 
-// apply applies a message, however long that takes, unless another one of the table fails already.
+// apply applies a message, and retries for as long as needed, unless another message of the table
+// already fails.
 func (l *lane) apply(life engine.Lifecycle, m *message) error {
 	out := undone
 	err := l.Retry(life.Finishing(), "write", func(ctx context.Context) (err error) {
@@ -199,7 +200,7 @@ func (l *lane) apply(life engine.Lifecycle, m *message) error {
 	})
 	l.getsOn(m)
 	if engine.Fatal(err) {
-		l.a.halt(err) // the crew waits for those that wait for room
+		l.a.halt(err) // wakes the tasks that wait for room
 	}
 	if err != nil {
 		return err
@@ -219,7 +220,7 @@ func (l *lane) apply(life engine.Lifecycle, m *message) error {
 	return nil
 }
 
-// fails notes that a message failed, and reports whether it is the one that is tried again.
+// fails records that a message failed, and reports whether it is the one to retry.
 func (l *lane) fails(ctx context.Context, m *message, err error) bool {
 	var failed *writeError
 	l.mu.Lock()
@@ -238,7 +239,7 @@ func (l *lane) fails(ctx context.Context, m *message, err error) bool {
 	return l.probe == m
 }
 
-// getsOn notes that a message does not fail any more.
+// getsOn records that a message no longer fails.
 func (l *lane) getsOn(m *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,7 +248,7 @@ func (l *lane) getsOn(m *message) {
 	}
 }
 
-// giveBack gives back what was set aside, once the table gets on.
+// giveBack nacks the messages that were set aside, once the table has recovered.
 func (l *lane) giveBack(ctx context.Context) {
 	l.mu.Lock()
 	var ids []string
@@ -258,7 +259,7 @@ func (l *lane) giveBack(ctx context.Context) {
 	l.a.giveBack(ctx, ids)
 }
 
-// doubt has a message wait until the ledger has had it.
+// doubt makes a message wait until the ledger has had it.
 func (l *lane) doubt(m *message) {
 	m.batch, m.next = nil, nil
 	l.mu.Lock()
@@ -267,7 +268,7 @@ func (l *lane) doubt(m *message) {
 	l.wake.Signal()
 }
 
-// lookAtDoubts reads the ledger again and judges what is in doubt by it.
+// lookAtDoubts reads the ledger again and judges the messages in doubt by it.
 func (l *lane) lookAtDoubts(life engine.Lifecycle) error {
 	c, err := l.look(life.Work)
 	l.mu.Lock()
@@ -278,7 +279,7 @@ func (l *lane) lookAtDoubts(life engine.Lifecycle) error {
 		if life.Work.Err() != nil || !engine.Repeatable(err) {
 			return err
 		}
-		l.put(all...) // to fail as the table does
+		l.put(all...) // they fail like the table's other messages
 		return nil
 	}
 	now, bytes := task.Mono(life.Work), int64(0)
@@ -295,7 +296,7 @@ func (l *lane) lookAtDoubts(life engine.Lifecycle) error {
 		case d.sure && now-m.since >= doubtFor:
 			refused = append(refused, refusal{m, d.why})
 		case now-m.since >= asideAfter && (len(still) >= max(1, l.a.Held/4) || bytes+m.bytes > dataBytes/4):
-			l.a.setAside(l, m) // else they would fill the room of the others
+			l.a.setAside(l, m) // otherwise they would fill the room of other messages
 		default:
 			still, bytes = append(still, m), bytes+m.bytes
 		}

@@ -20,34 +20,34 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// fleet is a process that applies many tables of one topic, and the subscription, which counts the
-// delivery attempts of each message as Pub/Sub does: a message that is given back or whose deadline
-// passes has used up one.
+// fleet is a process that applies many tables of one topic, and its subscription. The subscription
+// counts the delivery attempts of each message like Pub/Sub does: a nack or a passed deadline uses
+// up one.
 type fleet struct {
 	*testing.T
 	Options
 	ctx      context.Context
 	messages []*counted
-	answer   func(table string) error // of the target
+	answer   func(table string) error // the target's answer
 	dead     []relay.Message
 	store    *checkpointtest.Memory
-	// pullTakes is how long a pull that finds something is under way after that.
+	// pullTakes is how long a pull lasts after it has found something.
 	pullTakes time.Duration
-	later     []func() // at each pull
+	later     []func() // each runs at a pull
 }
 
 type counted struct {
 	table    string
 	data     []byte
-	until    time.Duration // not given again before
+	until    time.Duration // not delivered again before
 	attempts int
-	first    time.Duration // attempt
+	first    time.Duration // the first attempt
 	acked    time.Duration // 0: not
 }
 
 const fleetDeadline = 10 * time.Second
 
-// playFleet gives the script a process that applies so many tables, T0 and so on.
+// playFleet runs the script with a process that applies so many tables: T0, T1 and so on.
 func playFleet(t *testing.T, tables int, script func(f *fleet)) {
 	t.Helper()
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(48*time.Hour, func(ctx context.Context) {
@@ -77,7 +77,7 @@ func (f *fleet) must(err error) {
 	}
 }
 
-// begin has the relay follow a table: of its one shard the first million changes are published.
+// begin has the relay follow a table with one shard, whose first million changes are published.
 func (f *fleet) begin(table string) {
 	f.Helper()
 	_, err := f.Ledger.UpdateTable(f.ctx, table, func(s *checkpoint.TableState) error {
@@ -91,7 +91,7 @@ func (f *fleet) begin(table string) {
 	f.must(err)
 }
 
-// publish leaves so many messages of a table in the subscription, after those before.
+// publish adds so many messages of a table to the subscription.
 func (f *fleet) publish(table string, first, n int, change ...func(c *relay.Change)) {
 	f.Helper()
 	for i := first; i < first+n; i++ {
@@ -107,7 +107,7 @@ func (f *fleet) publish(table string, first, n int, change ...func(c *relay.Chan
 	}
 }
 
-// applies applies for so long.
+// applies runs the process for a time.
 func (f *fleet) applies(d time.Duration) {
 	f.Helper()
 	ctx, cancel := task.WithTimeout(f.ctx, d)
@@ -129,7 +129,7 @@ func (f *fleet) Pull(ctx context.Context, most int) ([]relay.Delivery, error) {
 	return out, task.Sleep(ctx, f.pullTakes)
 }
 
-// after does something at the first pull after a time.
+// after runs a function at the first pull after a time.
 func (f *fleet) after(at time.Duration, do func()) {
 	f.later = append(f.later, func() {
 		if do != nil && task.Mono(f.ctx) >= at {
@@ -187,7 +187,7 @@ func (f *fleet) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return true, task.Sleep(ctx, 5*time.Millisecond)
 }
 
-// of are the messages of a table that are not acknowledged, and the most attempts that one has
+// of returns how many messages of a table are not acknowledged, and the most attempts that one has
 // used.
 func (f *fleet) of(table string) (open, attempts int) {
 	for _, m := range f.messages {
@@ -204,9 +204,9 @@ func (f *fleet) of(table string) (open, attempts int) {
 
 var errDenied = &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied, Code: "PermissionDenied"}
 
-// A table that is paused for an hour, and one whose target is denied, hold up only their own
-// messages, though these are far more than a process may hold, and come first. They use up one
-// attempt, and another one when they are given back, however long that takes; then they are
+// A table that is paused for an hour, and one whose target denies writes, delay only their own
+// messages. That holds even if these come first and are far more than a process may hold. Each uses
+// up one attempt, and another one when it is given back, however long that takes. Then all are
 // applied.
 func TestAPausedTableHoldsNoOtherUp(t *testing.T) {
 	playFleet(t, 100, func(f *fleet) {
@@ -245,7 +245,7 @@ func TestAPausedTableHoldsNoOtherUp(t *testing.T) {
 		f.must(err)
 		f.applies(time.Hour)
 		for _, table := range []string{"T0", "T1"} {
-			if open, attempts := f.of(table); open != 0 || attempts > 3 { // one for the stop in between
+			if open, attempts := f.of(table); open != 0 || attempts > 3 { // one is for the stop in between
 				t.Errorf("afterwards of table %s %d messages are open, after %d attempts", table, open, attempts)
 			}
 		}
@@ -255,7 +255,7 @@ func TestAPausedTableHoldsNoOtherUp(t *testing.T) {
 	})
 }
 
-// While the process runs, what was set aside comes again as soon as its table gets on.
+// While the process runs, messages that were set aside come again as soon as their table recovers.
 func TestWhatIsSetAsideComesAgain(t *testing.T) {
 	playFleet(t, 2, func(f *fleet) {
 		f.Held = 200
@@ -274,8 +274,8 @@ func TestWhatIsSetAsideComesAgain(t *testing.T) {
 	})
 }
 
-// While the target as a whole is away nothing is set aside or given back: pulling stops, and all is
-// applied afterwards at its first attempt.
+// While the whole target is unavailable, nothing is set aside or given back. Pulling stops, and
+// every message is applied afterwards at its first attempt.
 func TestATargetThatIsAwayUsesUpNoAttempts(t *testing.T) {
 	playFleet(t, 3, func(f *fleet) {
 		f.Held, f.Options.Pull = 100, 20
@@ -306,8 +306,8 @@ func TestATargetThatIsAwayUsesUpNoAttempts(t *testing.T) {
 	})
 }
 
-// A process that is asked to stop waits for a pull that is under way: what that brings is applied,
-// and does not wait for its deadline, which would use up an attempt.
+// A process that is asked to stop waits for a running pull. It applies the pulled messages, so that
+// they do not wait for their deadline and use up an attempt.
 func TestAStopUsesUpNoAttempts(t *testing.T) {
 	playFleet(t, 1, func(f *fleet) {
 		f.pullTakes = 3 * time.Second
@@ -319,9 +319,9 @@ func TestAStopUsesUpNoAttempts(t *testing.T) {
 	})
 }
 
-// H132: a table that joins while appliers run loses none of its messages and uses up none of their
-// attempts, but one when they are given back: they are held from when they come until the table is
-// found, which the ledger knows before its first message is published.
+// H132: a table that joins while appliers run loses no message. Its messages use up one attempt,
+// when they are given back. They are held from their arrival until the table is found, which the
+// ledger knows before its first message is published.
 func TestH132_ATableThatJoinsLosesNoMessage(t *testing.T) {
 	playFleet(t, 1, func(f *fleet) {
 		f.Held = 200
@@ -347,8 +347,8 @@ func TestH132_ATableThatJoinsLosesNoMessage(t *testing.T) {
 	})
 }
 
-// Messages of a table that the ledger knows and this process does not apply are held, and those of
-// one that the ledger does not get to know are refused.
+// Messages of a table that the ledger knows and this process does not apply are held. Messages of a
+// table that the ledger never gets to know are refused.
 func TestMessagesOfTablesThatNobodyKnows(t *testing.T) {
 	playFleet(t, 1, func(f *fleet) {
 		f.begin("Elsewhere")

@@ -19,9 +19,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A row has the version of its message, and cells of the time that the shard had reached, not of
-// the change, which may be earlier. What is noted is the message's place and time, and nothing
-// else.
+// A row has the version of its message. Its cells have the time that the shard had reached, not
+// that of the change, which may be earlier. The note has the message's position and time, and
+// nothing else.
 func TestWhatIsWrittenAndNotedIsOfTheMessage(t *testing.T) {
 	playScene(t, func(s *scene) {
 		at := task.Now(s.ctx)
@@ -57,8 +57,8 @@ func TestWhatIsWrittenAndNotedIsOfTheMessage(t *testing.T) {
 	})
 }
 
-// What a message that is dropped says is neither written nor noted nor asserted later, and it is
-// acknowledged at once, also where the application writes the target.
+// A dropped message is neither written nor noted nor asserted later, and is acknowledged
+// immediately. That also holds where the application writes the target.
 func TestADroppedMessageIsOver(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Hour} {
 		playScene(t, func(s *scene) {
@@ -78,9 +78,9 @@ func TestADroppedMessageIsOver(t *testing.T) {
 	}
 }
 
-// The right to write is proved once for all messages of a moment. A message of a generation that
-// the record is not read of yet is tried under a new proof, and so is one whose write the fence
-// refused: neither waits until the old one is due.
+// The right to write is proved once for all messages of a moment. Two cases do not wait until that
+// proof expires but get a new one: a message of a generation newer than the record, and a write
+// that the fence refused.
 func TestTheRightToWriteIsKept(t *testing.T) {
 	proofs := func(s *scene) *int {
 		n := 0
@@ -142,13 +142,13 @@ func TestTheRightToWriteIsKept(t *testing.T) {
 	})
 }
 
-// fence publishes a number of the target's fence.
+// fence publishes a number for the target's fence.
 func (s *scene) fence(number uint64) {
 	_, err := s.Ledger.UpdateTarget(s.ctx, "orders", func(t *checkpoint.Target) error { t.Fence, t.Withheld = number, ""; return nil })
 	s.must(err)
 }
 
-// after does something after a while.
+// after runs a function after a while.
 func (s *scene) after(after time.Duration, do func()) {
 	at := task.Mono(s.ctx) + after
 	before := s.meanwhile
@@ -163,8 +163,8 @@ func (s *scene) after(after time.Duration, do func()) {
 	}
 }
 
-// Before a relay has begun the table, while it is halted or paused, and while the record cannot be
-// read, a message waits; then it is written. Nothing is given back meanwhile.
+// A message waits while no relay has begun its table, while the table is halted or paused, and
+// while the record cannot be read. Then it is written. Nothing is given back meanwhile.
 func TestAMessageWaitsForItsTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after func(s *checkpoint.TableState)
@@ -189,22 +189,22 @@ func TestAMessageWaitsForItsTable(t *testing.T) {
 	}
 }
 
-// What ends the process ends it from wherever it comes, also while messages of the same pull wait
-// for room: by its cause if a clean stop is safe, and by the error if it is not, asked to stop or
-// not.
+// A fatal error ends the process whichever task meets it, also while messages of the same pull wait
+// for room. The process returns the error's cause if a clean stop is safe, and the error if not,
+// whether or not it was asked to stop.
 func TestWhatEndsAnApplier(t *testing.T) {
 	for name, of := range map[string]error{"orderly": checkpoint.ErrMappingChanged, "fatal": checkpoint.ErrLedgerExchanged} {
 		playScene(t, func(s *scene) {
 			s.message(1, 7)
 			s.message(2, 7)
-			s.message(3, 8) // of a generation that is not read yet: it is tried until the ledger is another one
+			s.message(3, 8) // a generation that is not read yet: retried until the ledger was replaced
 			s.store.OnRead = func(context.Context, string) error {
 				if s.writes == 2 {
 					return of
 				}
 				return nil
 			}
-			s.Options.Pull, s.SettleBytes, s.Tables[0].Late = 3, 1, time.Hour // of the first two one waits for room
+			s.Options.Pull, s.SettleBytes, s.Tables[0].Late = 3, 1, time.Hour // one of the first two waits for room
 			if err := s.ends(10 * time.Minute); !errors.Is(err, of) || s.took() > time.Minute || len(s.told) > 0 {
 				t.Errorf("%s: after %s %v, %q", name, s.took(), err, s.told)
 			}
@@ -241,8 +241,8 @@ func TestWhatEndsAnApplier(t *testing.T) {
 	})
 }
 
-// A ledger that is another one is noticed by whoever notes what is applied, too: nothing is
-// acknowledged then, and those that still pull end.
+// A note also discovers that the ledger was replaced. Then nothing is acknowledged, and the pulling
+// tasks end.
 func TestANoteThatFailsEndsAnApplier(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Pulls = 2
@@ -254,8 +254,8 @@ func TestANoteThatFailsEndsAnApplier(t *testing.T) {
 	})
 }
 
-// A write that failed once is not what counts: if a load of a newer generation has begun before it
-// is tried again, the message is dropped, at once and without a note or a second application.
+// A message is judged anew at each attempt. If a load of a newer generation has begun since a
+// failed write, the message is dropped, without a note or a second application.
 func TestAMessageIsJudgedAnewAtEachAttempt(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Hour} {
 		playScene(t, func(s *scene) {
@@ -276,8 +276,8 @@ func TestAMessageIsJudgedAnewAtEachAttempt(t *testing.T) {
 	}
 }
 
-// The bounds of a process; an application that writes a target has far more messages wait, which
-// their bytes bound.
+// The default bounds of a process. If the application writes a target, far more messages may wait,
+// and their bytes bound them.
 func TestDefaultsOfAnApplier(t *testing.T) {
 	given := Options{Pulls: 1, Pull: 2, Held: 3, SettleBytes: 4}
 	if got := given.orDefault(true); got.Pulls != 1 || got.Pull != 2 || got.Held != 3 || got.SettleBytes != 4 {
@@ -291,7 +291,7 @@ func TestDefaultsOfAnApplier(t *testing.T) {
 	}
 }
 
-// Without messages it pulls once in a while.
+// Without messages it pulls only once in a while.
 func TestAnIdleApplierRests(t *testing.T) {
 	playScene(t, func(s *scene) {
 		pulls := 0
@@ -302,8 +302,8 @@ func TestAnIdleApplierRests(t *testing.T) {
 	})
 }
 
-// A stop finishes what was pulled, and is over as soon as that is done; within its grace if the
-// target does not answer. Then the message is neither noted nor acknowledged.
+// A stop finishes what was pulled, and ends as soon as that is done, or after its grace if the
+// target does not answer. In the latter case the message is neither noted nor acknowledged.
 func TestAStopHasItsGrace(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers time.Duration
@@ -326,8 +326,8 @@ func TestAStopHasItsGrace(t *testing.T) {
 	}
 }
 
-// A message that cannot be read is given back at once and told of; it is not extended any more, so
-// that it gets into the dead letter.
+// An unreadable message is reported and given back immediately. Its deadline is no longer extended,
+// so that it gets into the dead letter.
 func TestWhatCannotBeReadIsGivenBack(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.waiting = append(s.waiting, relay.Delivery{ID: "poison", Data: []byte("none")})
@@ -340,11 +340,11 @@ func TestWhatCannotBeReadIsGivenBack(t *testing.T) {
 	})
 }
 
-// extending notes what is extended.
+// extending records what is extended.
 type extending struct {
 	*scene
 	ids   []string
-	fails int // so often at first
+	fails int // how often it fails at first
 }
 
 func (e *extending) Extend(ctx context.Context, ids []string, by time.Duration) error {
@@ -359,7 +359,7 @@ func (e *extending) Extend(ctx context.Context, ids []string, by time.Duration) 
 	return e.scene.Extend(ctx, ids, by)
 }
 
-// While a message is held its deadline is extended, and no longer once it is acknowledged.
+// The deadline of a message is extended while it is held, and no longer once it is acknowledged.
 func TestOnlyWhatIsHeldIsExtended(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Tables[0].Late = time.Minute
@@ -373,10 +373,10 @@ func TestOnlyWhatIsHeldIsExtended(t *testing.T) {
 	})
 }
 
-// A second application is made when it is due, whatever else waits, and while the first ones use up
+// A second application happens when it is due, whatever else waits. While the waiting ones use up
 // their bytes nothing is lost: the next message follows when one is done.
 func TestSecondApplicationsHaveTheirTimeAndRoom(t *testing.T) {
-	const two = 3 * engine.PageBytes // of messages of little more than that each
+	const two = 3 * engine.PageBytes // messages of little more than that each
 	for bytes, last := range map[int64]time.Duration{0: 25 * time.Second, 1: 40 * time.Second, two: 40 * time.Second} {
 		playScene(t, func(s *scene) {
 			s.SettleBytes, s.Tables[0].Late = bytes, 15*time.Second

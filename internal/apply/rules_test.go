@@ -17,8 +17,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A row loses what another rule, or a mapping of before, put there for its item: a message that says
-// so may have been lost, or refused as stale. What the target does not have any more is left out.
+// A message removes what another rule, or an earlier mapping, wrote for its item: the message that
+// would have removed it may be lost or refused as stale. Families that the target no longer has are
+// left out.
 func TestAMessageRemovesWhatOthersPutThere(t *testing.T) {
 	key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}
 	when := func(text string) transform.Condition {
@@ -73,7 +74,7 @@ func TestAMessageRemovesWhatOthersPutThere(t *testing.T) {
 	})
 }
 
-// removed are the families that a request deletes, in order.
+// removed returns the families that a request deletes, in order.
 func removed(r *sink.Request) (families []string) {
 	for _, op := range r.Ops {
 		if op.Kind == sink.DeleteFamily && !sink.IsOwn(op.Family) {
@@ -84,8 +85,8 @@ func removed(r *sink.Request) (families []string) {
 	return families
 }
 
-// Where the application writes too, the first write names what the image before had, so that it
-// removes of that what is not younger; without it nothing of the old image is named.
+// If the application writes too, the first write names the columns of the previous image, so that
+// it removes the older cells among them. Without an application that writes, it names none.
 func TestAFirstApplicationNamesWhatWasThere(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Hour} {
 		playScene(t, func(s *scene) {

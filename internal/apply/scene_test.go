@@ -21,20 +21,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// scene is a process that applies table Orders in generation 7, and the subscription that it pulls
-// from, which writes down what happens.
+// scene is a process that applies table Orders in generation 7, and the subscription from which it
+// pulls, which records what happens.
 type scene struct {
 	*testing.T
 	Options
 	ctx     context.Context
 	store   *checkpointtest.Memory
 	waiting []relay.Delivery
-	told    []string // acknowledgements, extensions and notes, in their order
+	told    []string // acknowledgements, extensions and notes, in order
 	writes  int
-	rows    []sink.Request // that were written
+	rows    []sink.Request // rows that were written
 	failed  []string       // steps that failed
-	pages   []string       // tables that got on
-	// answer, if not nil, gives the target's answer to a write.
+	pages   []string       // tables that made progress
+	// answer, if not nil, returns the target's answer to a write.
 	answer func(ctx context.Context, r *sink.Request) error
 	began  time.Duration
 	// meanwhile, if not nil, is called at each pull with the time since applies began.
@@ -85,7 +85,7 @@ func (s *scene) change(f func(state *checkpoint.TableState)) {
 	s.must(err)
 }
 
-// shard is the row of the shard whose messages come, from now on; all of the first hundred are
+// shard changes the row of the shard that the messages belong to; its first hundred changes are
 // published.
 func (s *scene) shard(change func(row *checkpoint.Shard)) {
 	s.Helper()
@@ -95,13 +95,13 @@ func (s *scene) shard(change func(row *checkpoint.Shard)) {
 	s.must(s.Ledger.CreateShard(s.ctx, row))
 }
 
-// message leaves the number-th change of the shard in the subscription.
+// message adds the shard's change with that number to the subscription.
 func (s *scene) message(number uint64, generation uint32) {
 	s.Helper()
 	s.send(number, func(c *relay.Change) { c.Generation = generation })
 }
 
-// send leaves a change of generation 7 in the subscription, as it is changed.
+// send adds a change of generation 7 to the subscription, modified by change.
 func (s *scene) send(number uint64, change func(c *relay.Change)) {
 	s.Helper()
 	item := enginetest.Keyed(fmt.Sprint("i", number))
@@ -113,7 +113,7 @@ func (s *scene) send(number uint64, change func(c *relay.Change)) {
 	s.waiting = append(s.waiting, relay.Delivery{ID: fmt.Sprint("d", number), Data: m.Data})
 }
 
-// applies applies for so long, and ends then.
+// applies runs the process for a time.
 func (s *scene) applies(d time.Duration) {
 	s.Helper()
 	if err := s.ends(d); err != nil {
@@ -121,7 +121,7 @@ func (s *scene) applies(d time.Duration) {
 	}
 }
 
-// ends applies for so long, or until that ends with an error.
+// ends runs the process for a time, or until it fails.
 func (s *scene) ends(d time.Duration) error {
 	s.Helper()
 	ctx, cancel := task.WithTimeout(s.ctx, d)
@@ -130,10 +130,10 @@ func (s *scene) ends(d time.Duration) error {
 	return Run(ctx, s.Options)
 }
 
-// took is for how long it has applied, or did.
+// took returns how long the process has run, or ran.
 func (s *scene) took() time.Duration { return task.Mono(s.ctx) - s.began }
 
-// noted tells whether a change counts as applied.
+// noted reports whether a change counts as applied.
 func (s *scene) noted(number uint64) bool {
 	s.Helper()
 	s.must(s.Ledger.MergeApplied(s.ctx, "Orders"))
@@ -166,7 +166,7 @@ func (s *scene) Extend(_ context.Context, ids []string, by time.Duration) error 
 	return nil
 }
 
-// Apply counts the writes of the target, which takes all unless it answers otherwise.
+// Apply counts the writes of the target, which accepts all unless s.answer differs.
 func (s *scene) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	if s.answer != nil {
 		if err := s.answer(ctx, r); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// A message is noted before it is acknowledged: a process that ends between the two gets it again,
-// and the other way round nobody would know that it is applied.
+// A message is noted before it is acknowledged. A process that ends between the two gets it again;
+// in the other order the message might never be known as applied.
 func TestWhatIsAppliedIsNotedBeforeItIsAcknowledged(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.message(1, 7)
@@ -22,8 +22,8 @@ func TestWhatIsAppliedIsNotedBeforeItIsAcknowledged(t *testing.T) {
 	})
 }
 
-// Whatever becomes of a message, its room is free afterwards: acknowledged, given back, dropped, or
-// pulled in vain. The process pulls on.
+// The room of a message is freed whatever happens to it: acknowledged, given back, dropped, or
+// pulled in vain. The process continues to pull.
 func TestRoomIsFreeAfterEachMessage(t *testing.T) {
 	for name, leave := range map[string]func(s *scene){
 		"acknowledged": func(s *scene) { s.message(uint64(len(s.waiting)+2), 7) },
@@ -54,8 +54,8 @@ func TestRoomIsFreeAfterEachMessage(t *testing.T) {
 	}
 }
 
-// Where the application writes too, a message counts as applied by its second, exact application.
-// If a load of a newer generation has begun in between, that drops it, and it does not count.
+// If the application writes too, a message counts as applied after its second, exact application.
+// If a load of a newer generation begins in between, the message is dropped and does not count.
 func TestASecondApplicationDecidesWhatCounts(t *testing.T) {
 	for _, overtaken := range []bool{false, true} {
 		playScene(t, func(s *scene) {
@@ -83,8 +83,8 @@ func TestASecondApplicationDecidesWhatCounts(t *testing.T) {
 	}
 }
 
-// The right to write is proved again after a moment: what a load of a newer generation made old is
-// not written by what was read long before.
+// The right to write is proved again after a moment: a message that a newer load has made obsolete
+// is not written on an old proof.
 func TestTheRightToWriteIsProvedAgain(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.message(1, 7)
@@ -105,9 +105,9 @@ func TestTheRightToWriteIsProvedAgain(t *testing.T) {
 	})
 }
 
-// A delivery that was given back or acknowledged while its extension was under way is not extended
-// again when that fails: nobody holds it any more. One that is held is extended again at once, and
-// for as long as before: one that was set aside stays so.
+// A delivery that was given back or acknowledged during its extension is not extended again if that
+// fails: the process no longer holds it. A held one is extended again immediately, with the same
+// deadline: one that was set aside stays so.
 func TestWhatIsNotHeldIsNotExtendedAgain(t *testing.T) {
 	d := deadlines{due: map[string]deadline{}}
 	taken := func(now time.Duration, held, aside string) {

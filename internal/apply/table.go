@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// topicTable is one table of an applying process.
+// topicTable is one table of a process that applies a topic.
 type topicTable struct {
 	*engine.Retrier
 	o       *Options
@@ -26,11 +26,11 @@ type topicTable struct {
 	formers *engine.Formers
 
 	mu     sync.Mutex
-	claim  *claim                     // as it was proved last; nil: not, or no more
-	shards map[place]checkpoint.Shard // by which messages are bounded, as they were read last
+	claim  *claim                     // as last proved; nil: none, or no longer valid
+	shards map[place]checkpoint.Shard // the shards that bound messages, as last read
 }
 
-// place is where a shard's row is among those of its table.
+// place is the key of a shard's row among those of its table.
 type place struct{ label, shard string }
 
 func newTable(o *Options, spec engine.Spec) *topicTable {
@@ -39,7 +39,7 @@ func newTable(o *Options, spec engine.Spec) *topicTable {
 		formers: &engine.Formers{Source: source, Ledger: o.Ledger, Mapping: spec.Mapping, Families: o.Families, Restore: o.Restore}}
 }
 
-// claim is the right to write, with the table's record as it was when the right was proved.
+// claim is the proven right to write, with the table's record at the time of the proof.
 type claim struct {
 	stamps sink.Stamps
 	state  checkpoint.TableState
@@ -47,10 +47,10 @@ type claim struct {
 	at     time.Duration
 }
 
-// errNotBegun: no relay has begun the table's first generation yet.
+// errNotBegun is reported until a relay has begun the table's first generation.
 var errNotBegun = errors.New("no relay follows the table yet")
 
-// check makes sure that the table is applied from a topic, and under this mapping.
+// check verifies that the table is applied from a topic, and under this mapping.
 func (t *topicTable) check(ctx context.Context) error {
 	t.Events.Tick()
 	if err := t.o.Ledger.CheckMode(ctx, t.Source, checkpoint.Topic, false); err != nil {
@@ -60,7 +60,7 @@ func (t *topicTable) check(ctx context.Context) error {
 	return err
 }
 
-// proved is the claim, proved now or a moment ago.
+// proved returns the claim, and proves it anew unless that was done a moment ago.
 func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 	t.mu.Lock()
 	c := t.claim
@@ -109,7 +109,7 @@ func (t *topicTable) forget(c *claim) {
 	}
 }
 
-// look proves the right to write and reads the shards by which messages are bounded.
+// look proves the right to write and reads the shards that bound messages.
 func (t *topicTable) look(ctx context.Context) (*claim, error) {
 	c, err := t.proved(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func (t *topicTable) look(ctx context.Context) (*claim, error) {
 	return c, nil
 }
 
-// judge is what becomes of a message by the table's record and its shards, as they were read last.
+// judge judges a message by the table's record and its shards, as last read.
 func (t *topicTable) judge(ctx context.Context, c *claim, m *message) (verdict, doubt) {
 	v, d := admit(c.state, m.change, t.o.Ledger.ID(), t.hash)
 	if v != write && v != settled || m.change.Generation < c.state.Generation || m.exact != nil {
@@ -183,7 +183,7 @@ func (t *topicTable) attempt(ctx context.Context, m *message) (outcome, error) {
 	return applied, nil
 }
 
-// writeError is a write that failed under a claim that was proved at a time.
+// writeError is a failed write, and when its claim was proved.
 type writeError struct {
 	error
 	proved time.Duration
@@ -191,8 +191,8 @@ type writeError struct {
 
 func (e *writeError) Unwrap() error { return e.error }
 
-// batchOf is what is to be written of a message. Where the application writes the target too, the
-// change is applied timestamped first, and m.next is what is to be asserted later.
+// batchOf returns what to write for a message. If the application writes the target too, the change
+// is first applied with timestamps, and m.next is asserted later.
 func (t *topicTable) batchOf(m *message) *transform.Batch {
 	if m.exact != nil {
 		return m.exact
@@ -200,7 +200,7 @@ func (t *topicTable) batchOf(m *message) *transform.Batch {
 	if m.batch == nil {
 		c := m.change
 		b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime, DualWrites: t.late > 0})
-		sink.OwnAll(t.mapping, &b) // the change before, whose image another rule put there, may be refused later
+		sink.OwnAll(t.mapping, &b) // the previous change, whose image may be in another rule's row, may be refused later
 		m.batch = &b
 		if t.late > 0 {
 			first := b.Timestamped()

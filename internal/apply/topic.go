@@ -18,44 +18,44 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Options are everything a process needs that applies what a topic brings.
+// Options are everything that a process needs to apply a topic.
 type Options struct {
 	Ledger       *checkpoint.Ledger
 	Register     *fence.Register // records what this process may write; nil: Run makes one
 	Writer       *sink.Writer
 	Subscription relay.Subscription
-	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
+	DeadLetter   relay.Subscription // of the dead-letter topic; nil: not watched
 	// Cluster says which cluster the app profile routes to, as in engine.Options.
 	Cluster func(ctx context.Context) (string, error)
-	// DeadTopic takes messages that the ledger never had; nil: they are nacked.
+	// DeadTopic receives messages that the ledger never had; nil: they are nacked.
 	DeadTopic relay.Topic
-	// Find gives a table that was not known at the start; false if this process does not apply it.
-	// Nil: there are no others.
+	// Find returns a table that was unknown at the start; false if this process does not apply it.
+	// Nil means that there are no others.
 	Find func(ctx context.Context, source string) (engine.Spec, bool, error)
-	// Families lists the families of target tables, and Restore makes earlier mappings again, as
-	// in Options.
+	// Families lists the families of target tables. Restore restores earlier mappings, as in
+	// Options.
 	Families sink.Families
 	Restore  func(text string) (*transform.Mapping, error)
-	Tables   []engine.Spec // Mapping and MappingHash of them
+	Tables   []engine.Spec // with Mapping and MappingHash
 	Events   engine.Events
 	Timing   engine.Timing
-	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
-	// many messages are not acknowledged at once; the defaults are 4, 100 and 10,000. What is
-	// durable is held until it is noted, once a Timing.Commit, so that Held bounds the rate. Where
-	// the application writes a target too (Table.Late), Held is 100,000: there SettleBytes bounds
-	// what waits.
+	// Pulls is how many pulls run in parallel, Pull how many messages each requests, and Held how
+	// many messages may be unacknowledged. The defaults are 4, 100 and 10,000. A durable message is
+	// held until the next note, which comes once per Timing.Commit. So Held bounds the rate. If the
+	// application writes a target too (Table.Late), the default of Held is 100,000, because
+	// SettleBytes bounds the waiting messages.
 	Pulls, Pull, Held int
-	// SettleBytes is how much the messages take at the most that wait for their second application;
-	// 0: 128 MiB. While it is used up, nothing more is pulled.
+	// SettleBytes bounds the memory of messages that wait for their second application; 0: 128 MiB.
+	// While it is used up, nothing more is pulled.
 	SettleBytes int64
 }
 
-// settles reports whether an application writes a target too.
+// settles reports whether the application writes any target too.
 func (o Options) settles() bool {
 	return slices.ContainsFunc(o.Tables, func(t engine.Spec) bool { return t.Late > 0 })
 }
 
-// orDefault fills in the bounds that are not given.
+// orDefault fills in missing bounds.
 func (o Options) orDefault(settles bool) Options {
 	held := 10_000
 	if settles {
@@ -66,10 +66,10 @@ func (o Options) orDefault(settles bool) Options {
 	return o
 }
 
-// Run writes what a subscription brings until ctx ends, which is a clean stop: what was pulled is
-// written, noted and acknowledged within Timing.Grace. It holds no lease: any number of processes
-// apply one topic. It never gives a message back because the target is away, and pulls no more than
-// it may hold: so nothing comes into a dead letter for that.
+// Run applies the messages of a subscription until ctx ends. Then it stops cleanly: pulled messages
+// are written, noted and acknowledged within Timing.Grace. It holds no lease: any number of
+// processes may apply one topic. It never nacks a message because the target is unavailable, and
+// pulls no more than it may hold. So an unavailable target moves nothing to the dead letter.
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
@@ -114,7 +114,7 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// dataBytes bounds what the messages take that are not applied yet.
+// dataBytes bounds the memory of messages that are not applied yet.
 const dataBytes = 64 << 20
 
 // appliers are the tasks of one process.
@@ -122,30 +122,30 @@ type appliers struct {
 	*Options
 	*engine.Retrier
 	halt   context.CancelCauseFunc
-	room   *task.Limit // for messages that are held
-	data   *task.Limit // for their bytes, until they are applied
+	room   *task.Limit // messages that are held
+	data   *task.Limit // their bytes, until they are applied
 	held   deadlines
-	pulled atomic.Bool // nothing more is pulled
+	pulled atomic.Bool // no more messages are pulled
 
 	unsettled unsettled
-	working   *task.Group // of the lanes
-	meet      task.Wakeup // a stranger has come
+	working   *task.Group // the lanes' tasks
+	meet      task.Wakeup // a stranger has arrived
 
 	mu        sync.Mutex
 	lanes     map[string]*lane // by source table
 	strangers map[string]*stranger
 	absent    int    // messages of which only the id is kept
-	ready     []done // of which all is durable
+	ready     []done // durable messages
 }
 
-// done is a message that needs nothing but a note and an acknowledgement.
+// done is a durable message that waits for its note and its acknowledgement.
 type done struct {
 	id     string
 	change relay.Change
 	noted  bool // it is to be noted as applied
 }
 
-// run pulls until a drain begins, and returns when all that was pulled is acknowledged.
+// run pulls until a drain begins, and returns when all pulled messages are acknowledged.
 func (a *appliers) run(life engine.Lifecycle) error {
 	for _, source := range slices.Sorted(maps.Keys(a.lanes)) {
 		l := a.lanes[source]
@@ -171,7 +171,7 @@ func (a *appliers) run(life engine.Lifecycle) error {
 	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
 	side.Go("acknowledge", func(ctx context.Context) error {
 		for task.Sleep(ctx, a.Timing.Commit) == nil {
-			if err := a.settle(life); err != nil { // begun, it is not broken off by a stop
+			if err := a.settle(life); err != nil { // a stop does not interrupt it once it has begun
 				return a.end(err)
 			}
 		}
@@ -194,13 +194,13 @@ func (a *appliers) begin(life engine.Lifecycle, l *lane) {
 	a.working.Go("apply "+l.Source, func(work context.Context) error {
 		err := l.run(life.Within(work))
 		if err != nil {
-			a.halt(err) // nobody would take what is pulled for the table
+			a.halt(err) // nothing would apply the table's messages
 		}
 		return err
 	})
 }
 
-// lane is that of a table; nil if this process does not apply it.
+// lane returns the lane of a table; nil if this process does not apply it.
 func (a *appliers) lane(source string) *lane {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,22 +215,21 @@ func (a *appliers) wakeAll() {
 	}
 }
 
-// end ends the process by an error: cleanly if that is safe. Nobody takes over what a task leaves
-// that ends alone, so every error ends all.
+// end ends the process with an error: cleanly if that is safe. No other task takes over the
+// messages of a task that ended, so every error ends all tasks.
 func (a *appliers) end(err error) error {
 	if err == nil {
 		return nil
 	}
-	a.halt(err) // what waits for room goes on
+	a.halt(err) // wakes what waits for room
 	if engine.Orderly(err) {
 		return nil
 	}
 	return err
 }
 
-// pull pulls until a drain begins. It has room for what it pulls before it does. A drain lets a
-// pull end that is under way: what it brings would else wait for its deadline, and have used up an
-// attempt.
+// pull pulls until a drain begins. It reserves room before each pull. A drain lets a running pull
+// end: otherwise its messages would wait for their deadline and use up an attempt.
 func (a *appliers) pull(life engine.Lifecycle) error {
 	for !life.Draining() {
 		a.Retrier.Events.Tick()
@@ -287,13 +286,13 @@ func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
 	return nil
 }
 
-// over leaves a message to settle. What waits for its note needs no data.
+// over hands a message over to settle. It frees the message's data, because a note needs none.
 func (a *appliers) over(m *message, noted bool) {
 	a.free(m)
 	a.durable(done{m.id, m.change, noted})
 }
 
-// free gives back what the data of a message takes.
+// free releases the room of a message's data.
 func (a *appliers) free(m *message) {
 	m.data, m.batch, m.next, m.exact = nil, nil, nil, nil
 	m.change.Keys, m.change.New, m.change.Old = attribute.Item{}, attribute.Item{}, attribute.Item{}
@@ -306,15 +305,15 @@ func (a *appliers) free(m *message) {
 	m.bytes, m.held = 0, 0
 }
 
-// durable leaves a message to settle.
+// durable hands messages over to settle.
 func (a *appliers) durable(d ...done) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready = append(a.ready, d...)
 }
 
-// settle notes what is durable, and then acknowledges it: never the other way round, or a message
-// that nobody knows to be applied would be gone.
+// settle notes durable messages, and acknowledges them only afterwards. In the other order, an
+// acknowledged message might never be known as applied.
 func (a *appliers) settle(life engine.Lifecycle) error {
 	a.mu.Lock()
 	ready := a.ready
@@ -350,7 +349,7 @@ func (a *appliers) settle(life engine.Lifecycle) error {
 	return nil
 }
 
-// report tells which tables get on.
+// report reports which tables have made progress.
 func (a *appliers) report(ready []done) {
 	tables := map[string]bool{}
 	for _, d := range ready {

@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// H114, H100: what becomes of a message is decided by its generation, its mapping and its ledger.
+// H114, H100: the generation, the mapping and the ledger of a message decide what happens to it.
 func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 	loading := checkpoint.Load{Generation: 7}
 	for name, c := range map[string]struct {

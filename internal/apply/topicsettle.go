@@ -9,17 +9,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// While the application writes the target too, a message is applied twice, as a page of a stream
-// is (settle.go): timestamped when it comes, and exactly when a write of the application's that
-// belongs to it can no longer be under way. Until the second is durable the message is neither
-// noted nor acknowledged, and its deadline is extended. So a process that ends takes nothing with
-// it: the message comes again, its first application is found stale, and the delay is counted
-// anew.
+// While the application writes the target too, a message is applied twice, like a page of a stream
+// (settle.go). The first application has timestamps and happens immediately. The second one is
+// exact. It happens once the application's own write for the same change can no longer be in
+// flight. Until the second is durable the message is neither noted nor acknowledged, and its
+// deadline is extended. So a process that ends loses nothing: the message comes again, its first
+// application is found stale, and the delay begins anew.
 //
-// A topic cannot be read again from a place, so nothing is dropped for want of room: while what
-// waits uses its bytes up, nothing more is pulled.
+// A topic cannot be read again from a position, so no message is dropped for lack of room. While
+// the waiting messages use up their bytes, nothing more is pulled.
 
-// unsettled are the messages that were applied once, in the order in which they are due.
+// unsettled are the messages that were applied once, ordered by when they are due.
 type unsettled struct {
 	room *task.Limit // in bytes
 	wake task.Wakeup
@@ -34,7 +34,8 @@ type unsettledMessage struct {
 	due  time.Duration // on the monotonic clock
 }
 
-// await has a message wait until it is due. In a drain it is let go: it comes again elsewhere.
+// await makes a message wait until it is due. During a drain it is dropped: Pub/Sub delivers it
+// again elsewhere.
 func (a *appliers) await(life engine.Lifecycle, l *lane, m *message) {
 	due, exact := task.Mono(life.Work)+l.late, m.exact
 	bytes := engine.PageBytes + exact.Size()
@@ -49,8 +50,8 @@ func (a *appliers) await(life engine.Lifecycle, l *lane, m *message) {
 	a.unsettled.wake.Signal()
 }
 
-// due takes the messages from the front that are due, so many at the most; without any it returns
-// how long it is until the next.
+// due removes up to most due messages from the front. If there are none, it returns how long it is
+// until the next.
 func (u *unsettled) due(now time.Duration, most int) (due []unsettledMessage, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -62,13 +63,13 @@ func (u *unsettled) due(now time.Duration, most int) (due []unsettledMessage, wa
 		return nil, u.queue[0].due - now
 	}
 	due = append(due, u.queue[:n]...)
-	clear(u.queue[:n]) // let go of the batches
+	clear(u.queue[:n]) // release the batches
 	u.queue = u.queue[n:]
 	return due, time.Minute
 }
 
-// assertDue puts what is due into the lanes of its tables until a drain begins. What is left then
-// comes again elsewhere.
+// assertDue puts due messages into their tables' lanes until a drain begins. Pub/Sub delivers the
+// rest again elsewhere.
 func (a *appliers) assertDue(life engine.Lifecycle) error {
 	for !life.Draining() {
 		due, wait := a.unsettled.due(task.Mono(life.Work), a.Pull)

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// nines is a sequence number above all that a stream can give.
+// nines is a sequence number above all that a stream can have.
 func nines(t *testing.T) cdc.SequenceNumber {
 	t.Helper()
 	s, err := cdc.ParseSequenceNumber(strings.Repeat("9", 40))
@@ -24,9 +24,9 @@ func nines(t *testing.T) cdc.SequenceNumber {
 	return s
 }
 
-// H131: what somebody may do who publishes to the topic and has seen one message. Nothing of it is
-// written or counts as applied, nothing of it holds up what the relay publishes, and after a
-// minute it is in the dead letter with its reason.
+// H131: the attacks of a publisher that has seen one message. Nothing of them is written or counts
+// as applied, and nothing delays what the relay publishes. After a minute each forged message is in
+// the dead letter with its reason.
 func TestH131_AForgedMessageFreezesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		forge func(c *relay.Change)
@@ -81,7 +81,7 @@ func TestH131_AForgedMessageFreezesNothing(t *testing.T) {
 	}
 }
 
-// reads notes that the relay has read a shard, and found nothing new, at a time.
+// reads records that the relay has read a shard at a time and found nothing new.
 func (f *fleet) reads(table, shard string, at time.Time) {
 	f.Helper()
 	rows, err := f.Ledger.Shards(f.ctx, table)
@@ -97,8 +97,8 @@ func (f *fleet) reads(table, shard string, at time.Time) {
 	}
 }
 
-// Without a dead-letter topic, and where the process may not publish to it, a refused message is
-// given back, so that the subscription's policy moves it in the end.
+// A refused message is given back if there is no dead-letter topic, or if the process may not
+// publish to it. Then the subscription's policy moves the message in the end.
 func TestARefusedMessageIsGivenBackWhereItCannotBePublished(t *testing.T) {
 	for name, topic := range map[string]relay.Topic{"no topic": nil, "denied": deniedTopic{}} {
 		playScene(t, func(s *scene) {
@@ -113,7 +113,7 @@ func TestARefusedMessageIsGivenBackWhereItCannotBePublished(t *testing.T) {
 	}
 }
 
-// deniedTopic takes nothing.
+// deniedTopic rejects every message.
 type deniedTopic struct{}
 
 func (deniedTopic) Publish(_ context.Context, messages []relay.Message) ([]error, int) {
@@ -121,8 +121,8 @@ func (deniedTopic) Publish(_ context.Context, messages []relay.Message) ([]error
 	return slices.Repeat([]error{denied}, len(messages)), 0
 }
 
-// What the relay has published and not noted yet is applied once it is noted, however long that
-// takes, and is never refused for it: its relay may have ended in between.
+// A published message that the relay has not noted yet is applied once the relay notes it, however
+// long that takes. It is never refused for that: its relay may have ended in between.
 func TestAMessageWaitsForItsCheckpoint(t *testing.T) {
 	playFleet(t, 1, func(f *fleet) {
 		f.publish("T0", 1_000_001, 5)
@@ -138,7 +138,7 @@ func TestAMessageWaitsForItsCheckpoint(t *testing.T) {
 	})
 }
 
-// publishedTo notes that a relay has published up to a number.
+// publishedTo records that a relay has published up to a number.
 func (f *fleet) publishedTo(table string, number uint64) {
 	f.Helper()
 	rows, err := f.Ledger.Shards(f.ctx, table)

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// arrives lets a worker of the former cluster take the lease of the table's coordinator there,
-// which is seen when the ledger was copied.
+// arrives lets a worker of the former cluster take the coordinator lease there. The failover sees
+// it once the ledger was copied.
 func (w *world) arrives(then func(k *checkpoint.Coordinator)) {
 	w.instance.during = func() {
 		l := w.open("worker")
@@ -29,7 +29,7 @@ func (w *world) arrives(then func(k *checkpoint.Coordinator)) {
 	}
 }
 
-// refusedFor fails unless a failover was refused for a reason, and left the ledger where it was.
+// refusedFor fails unless the failover was refused for a reason and did not move the ledger.
 func (w *world) refusedFor(err error, cause string) {
 	w.Helper()
 	var refused *failover.RefusedError
@@ -38,8 +38,8 @@ func (w *world) refusedFor(err error, cause string) {
 	}
 }
 
-// H46: a worker that still renews its lease when the ledger was copied may write: the failover is
-// refused, rehearsed or not.
+// H46: a worker that still renews its lease while the ledger is copied may write. The failover is
+// refused, in a rehearsal too.
 func TestH46_AWorkerThatArrivesWithTheCopyIsSeen(t *testing.T) {
 	for _, rehearsal := range []bool{false, true} {
 		in(t, func(w *world) {
@@ -52,7 +52,7 @@ func TestH46_AWorkerThatArrivesWithTheCopyIsSeen(t *testing.T) {
 	}
 }
 
-// A worker of the former cluster whose writes come with copies alone is seen by a second copy.
+// A worker of the former cluster whose writes arrive only with a copy is found by a second copy.
 func TestH46_AWorkerThatArrivesWithEachCopyIsSeen(t *testing.T) {
 	in(t, func(w *world) {
 		w.arrives(func(*checkpoint.Coordinator) {})
@@ -73,7 +73,7 @@ func TestH46_AWorkerThatArrivesWithEachCopyIsSeen(t *testing.T) {
 	})
 }
 
-// What a worker wrote last, before it was stopped or died, delays a failover by one more look.
+// The last writes of a worker that was stopped or died delay a failover by one more wait.
 func TestH46_AWorkerThatArrivesLastDelaysTheFailover(t *testing.T) {
 	in(t, func(w *world) {
 		w.arrives(func(*checkpoint.Coordinator) {})
@@ -88,9 +88,8 @@ func TestH46_AWorkerThatArrivesLastDelaysTheFailover(t *testing.T) {
 	})
 }
 
-// H46: a worker that wrote after all workers were said to have stopped, and stopped then, may have
-// moved positions whose rows have not arrived: positions are not kept. Once everything has arrived,
-// they are.
+// H46: a worker that wrote after all workers were reported stopped may have moved positions whose
+// rows have not arrived. Such positions are not kept. Once everything has arrived, they are.
 func TestH46_AWorkerThatStoppedLateCostsThePositions(t *testing.T) {
 	in(t, func(w *world) {
 		w.arrives(func(k *checkpoint.Coordinator) {

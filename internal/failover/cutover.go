@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Answer is an operator's word whether the application has switched.
+// Answer is what an operator says about the application: whether it has switched.
 type Answer string
 
 // The answers.
@@ -18,15 +18,15 @@ const (
 	No       Answer = "no"
 )
 
-// ending is what becomes of a cutover whose ledger moves to another cluster.
+// ending is how a cutover continues or ends when its ledger moves to another cluster.
 type ending struct {
 	record checkpoint.Cutover
-	step   checkpoint.CutoverStep            // where it stands afterwards; "" if there is none
+	step   checkpoint.CutoverStep            // the step after the change; "" if there is no cutover
 	change func(c *checkpoint.Cutover) error // nil: nothing changes
 }
 
-// carryOut changes the record of the cutover. After the switch it has each table say so itself: in a
-// ledger that was not copied completely a worker might find no halt there.
+// carryOut changes the record of the cutover. After the switch it also writes the halt into each
+// table's record, because an incompletely copied ledger may lack it.
 func (e ending) carryOut(ctx context.Context, ledger *checkpoint.Ledger) error {
 	if e.change != nil {
 		_, err := ask(ctx, func(ctx context.Context) (checkpoint.Cutover, error) { return ledger.UpdateCutover(ctx, e.change) })
@@ -52,11 +52,11 @@ func (e ending) carryOut(ctx context.Context, ledger *checkpoint.Ledger) error {
 	return nil
 }
 
-// endingOf decides what becomes of a cutover. Before the switch it is cancelled: it cannot be told
-// what the checks, the drain and the comparison of the former cluster are worth in this one. After
-// the switch it goes on. In between nobody but the operator knows; nor where the former cluster was
-// deleted, because steps may be missing in a ledger that was not copied completely, and a cancel
-// after a switch would let replicator overwrite the application's rows.
+// endingOf decides how a cutover continues or ends. Before the switch it is cancelled, because the
+// checks, the drain and the comparison of the former cluster prove nothing about the new one. After
+// the switch it continues. Between the two, only the operator knows whether the application has
+// switched. A deleted former cluster needs the operator's answer too: the ledger's copy may lack
+// steps, and a cancel after a switch would let replicator overwrite the application's rows.
 func endingOf(c checkpoint.Cutover, r Result, answer Answer, now time.Time) (ending, error) {
 	if answer == NotAsked && c.Step == checkpoint.CutoverSwitching {
 		answer = Answer(c.Answer)
@@ -83,10 +83,10 @@ func endingOf(c checkpoint.Cutover, r Result, answer Answer, now time.Time) (end
 	return ending{record: c, step: after(c, change), change: change}, nil
 }
 
-// after is the step in which a change leaves a cutover.
+// after returns the step of the cutover after a change.
 func after(c checkpoint.Cutover, change func(c *checkpoint.Cutover) error) checkpoint.CutoverStep {
 	if err := change(&c); err != nil {
-		return c.Step // it is refused again where it counts
+		return c.Step // UpdateCutover refuses it again
 	}
 	return c.Step
 }

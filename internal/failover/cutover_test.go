@@ -42,9 +42,10 @@ func (w *world) record() checkpoint.Cutover {
 	return c
 }
 
-// A cutover is ended in the cluster that is left, whether or not the former one was deleted: it is
-// cancelled before the switch, and goes on after it. Where nothing shows whether the application has
-// switched, an operator says so. Nothing is loaded once the application has switched.
+// A failover ends or continues a cutover, whether or not the former cluster was deleted. Before the
+// switch it cancels the cutover; after the switch the cutover continues. If nothing shows whether
+// the application has switched, an operator must answer. Nothing is loaded once the application has
+// switched.
 func TestACutoverMovesOrEnds(t *testing.T) {
 	const refused = "refused"
 	const (
@@ -72,7 +73,7 @@ func TestACutoverMovesOrEnds(t *testing.T) {
 		{drain, false, "", unfreeze},
 		{fence, false, "", unfreeze},
 		{drain, false, failover.No, unfreeze},
-		{drain, false, failover.Yes, refused}, // the ledger is copied, and knows
+		{drain, false, failover.Yes, refused}, // the ledger is copied and has the step
 
 		{switching, false, "", refused},
 		{switching, false, failover.Yes, watching},
@@ -81,9 +82,9 @@ func TestACutoverMovesOrEnds(t *testing.T) {
 		{switching, true, failover.Yes, watching},
 		{switching, true, failover.No, unfreeze},
 
-		{requested, true, "", refused}, // what came after it may not have been copied
+		{requested, true, "", refused}, // later steps may not have been copied
 		{drain, true, "", refused},
-		{checks, true, failover.No, unfreeze}, // of a freeze that is not known
+		{checks, true, failover.No, unfreeze}, // of an unknown freeze
 		{drain, true, failover.No, unfreeze},
 		{checks, true, failover.Yes, watching},
 		{fence, true, failover.Yes, watching},
@@ -140,8 +141,8 @@ func TestACutoverMovesOrEnds(t *testing.T) {
 	}
 }
 
-// An answer that an operator gave in the former cluster counts, and a rehearsal of a cutover can
-// have switched nothing.
+// An answer that the operator gave in the former cluster counts. A rehearsal of a cutover switches
+// nothing, so it needs no answer.
 func TestAFailoverNeedsNoAnswerTwice(t *testing.T) {
 	for answer, want := range map[string]checkpoint.CutoverStep{"yes": checkpoint.CutoverWatching, "no": checkpoint.CutoverCancelling} {
 		in(t, func(w *world) {
@@ -166,7 +167,8 @@ func TestAFailoverNeedsNoAnswerTwice(t *testing.T) {
 	})
 }
 
-// What the copy of the ledger brings counts: the switch that was made meanwhile, for example.
+// A change that arrives with the copy of the ledger counts, such as a switch that was made
+// meanwhile.
 func TestACutoverThatArrivesWithTheCopy(t *testing.T) {
 	in(t, func(w *world) {
 		w.at(checkpoint.CutoverFence)
@@ -178,7 +180,7 @@ func TestACutoverThatArrivesWithTheCopy(t *testing.T) {
 	})
 }
 
-// A failover that breaks off after the cutover was ended continues when it is repeated.
+// A failover that failed after it had ended the cutover continues when it is repeated.
 func TestACutoverIsEndedOnce(t *testing.T) {
 	for _, switched := range []failover.Answer{failover.Yes, failover.No} {
 		in(t, func(w *world) {

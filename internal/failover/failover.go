@@ -1,15 +1,16 @@
 // Package failover moves a migration to another Bigtable cluster.
 //
-// Clusters of an instance copy from each other row by row, later, and in no order: a position may
-// have arrived where the rows before it have not. And a client may be led to another cluster sooner
-// than the next one, so that for a while two workers hold one lease, each in a cluster of its own.
-// So the ledger knows its cluster, and workers that are led to another one stop. A failover decides
-// for them. It waits until nobody has written the ledger for so long that every worker must have
-// noticed; it has the copying between the clusters come to its end, or finds the former cluster
-// gone, so that nothing of before arrives any more; and then each table is loaded again, which
-// asserts every row. Only where everybody had stopped, in order, before the app profile was led
-// elsewhere, and everything has been copied, nothing can be missing and nobody can have been two:
-// there the positions hold.
+// The clusters of an instance replicate row by row, asynchronously and in no order. So a position
+// may arrive in a cluster before the rows that precede it. Clients also change clusters at
+// different times, so for a while two workers may hold one lease, each in its own cluster. The
+// ledger therefore records its cluster, and workers that are routed to another one stop.
+//
+// A failover resolves this state. It waits until the ledger was unchanged for so long that every
+// worker must have noticed the new route. It waits until replication from the former cluster is
+// complete, or finds that this cluster was deleted. No older write can arrive after that. Then
+// every table is loaded again, which asserts every row. There is one exception. If every worker had
+// stopped cleanly before the app profile was rerouted, and everything has been copied, no row is
+// missing and no lease was held twice. Then the positions are kept.
 package failover
 
 import (
@@ -23,73 +24,71 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Outcome is what a failover takes.
+// Outcome is what a failover does to the tables.
 type Outcome string
 
 // The outcomes.
 const (
-	Nothing   Outcome = "nothing"   // the app profile leads where the ledger belongs
-	Positions Outcome = "positions" // everything goes on from its positions
-	Loads     Outcome = "loads"     // every table takes a load
+	Nothing   Outcome = "nothing"   // the app profile still routes to the ledger's cluster
+	Positions Outcome = "positions" // every table resumes at its position
+	Loads     Outcome = "loads"     // every table is loaded again
 	CutOver   Outcome = "cut_over"  // the application has switched: nothing is replicated or loaded again
 )
 
-// Clusters are those of the target.
+// Clusters are the clusters of the target's instance.
 type Clusters interface {
 	// Cluster is the cluster to which the app profile routes now; "" if it is unknown.
 	Cluster(ctx context.Context) (string, error)
-	// Exists reports whether the instance has the cluster. Where that cannot be told, it has.
+	// Exists reports whether the instance has the cluster. It returns true if that is unknown.
 	Exists(ctx context.Context, cluster string) (bool, error)
-	// Replicate returns when all that was written to the table before the call is in every cluster.
+	// Replicate returns when every cluster has all that was written to the table before the call.
 	Replicate(ctx context.Context, table string) error
 }
 
-// Plan is what is asked for.
+// Plan is what the operator requests.
 type Plan struct {
 	// State is the table of the ledger.
 	State string
-	// Still is how long nobody may write the ledger: a lease, and until a worker notices by itself
-	// where it is led.
+	// Still is how long the ledger must be unchanged: one lease, plus the time in which a worker
+	// notices a new route.
 	Still time.Duration
-	// StoppedFirst is an operator's word that every worker had stopped before the app profile was
-	// led elsewhere. The ledger must bear it out.
+	// StoppedFirst is the operator's statement that every worker had stopped before the app profile
+	// was rerouted. The ledger must confirm it.
 	StoppedFirst bool
-	// Switched is an operator's word whether a cutover has switched the application, where the
-	// ledger cannot say.
+	// Switched is the operator's statement whether a cutover has switched the application. It is
+	// needed where the ledger cannot show that.
 	Switched Answer
 	// Rehearsal changes nothing.
 	Rehearsal bool
-	// Tell says what is waited for; may be nil.
+	// Tell reports each wait; may be nil.
 	Tell func(string)
 }
 
-// Result is what came of it.
+// Result is the result of a failover.
 type Result struct {
 	From, To string
 	Outcome  Outcome
 	// Loads are the source tables that take a load.
 	Loads []string
-	// Cutover is the step from which a cutover that was under way continues, or with which it ended;
-	// "" if there was none.
+	// Cutover is the step at which a running cutover continues, or with which it ended; "" if none
+	// was running.
 	Cutover checkpoint.CutoverStep
-	// Gone: the former cluster was deleted, so that what it wrote last may be missing.
+	// Gone is true if the former cluster was deleted, so that its last writes may be missing.
 	Gone bool
 }
 
-// RefusedError is why a migration cannot go on in another cluster as it was asked to. Nothing was
-// changed.
+// RefusedError says why a failover was refused. Nothing was changed.
 type RefusedError struct{ Cause, Cure string }
 
 func (e *RefusedError) Error() string { return e.Cause }
 
-// answerTime bounds a question. Google's clients repeat one that is not answered until its context
-// ends, without a word.
+// answerTime bounds a request. Google's clients retry silently until its context ends.
 const answerTime = 30 * time.Second
 
 // raiseTime bounds the new generation of a table, which writes the row of every unfinished shard.
 const raiseTime = 10 * time.Minute
 
-// ask asks a question that is bounded by answerTime.
+// ask sends a request that is bounded by answerTime.
 func ask[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
 	return within(ctx, answerTime, question)
 }
@@ -105,8 +104,8 @@ func within[T any](ctx context.Context, d time.Duration, question func(context.C
 }
 
 // Run fails over from the cluster of the ledger to the one to which the app profile routes. It may
-// be repeated: what was done stays done, and the ledger is moved last, so that nobody works until
-// all is ready.
+// be repeated, and then skips what is done. The ledger moves last, so that no worker starts before
+// everything is ready.
 func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Plan) (Result, error) {
 	r, err := where(ctx, ledger, clusters)
 	if err != nil || r.Outcome == Nothing {
@@ -135,7 +134,7 @@ func (m *move) tell(format string, args ...any) {
 	}
 }
 
-// prepare waits until nothing more can come from the former cluster, and decides what to do.
+// prepare waits until no write of the former cluster can arrive any more, and decides what to do.
 func (m *move) prepare(ctx context.Context) error {
 	from := m.result.From
 	exists, err := ask(ctx, func(ctx context.Context) (bool, error) { return m.clusters.Exists(ctx, from) })
@@ -143,7 +142,7 @@ func (m *move) prepare(ctx context.Context) error {
 		return err
 	}
 	m.result.Gone = !exists
-	if err := m.decide(ctx); err != nil { // before anybody waits
+	if err := m.decide(ctx); err != nil { // before the waits
 		return err
 	}
 	if err := m.still(ctx); err != nil {
@@ -175,7 +174,7 @@ func (m *move) prepare(ctx context.Context) error {
 	return err
 }
 
-// carryOut ends a cutover, and has the ledger belong to the other cluster.
+// carryOut applies the decision to the cutover, and moves the ledger to the other cluster.
 func (m *move) carryOut(ctx context.Context) error {
 	if err := m.cutover.carryOut(ctx, m.ledger); err != nil {
 		return err
@@ -186,7 +185,7 @@ func (m *move) carryOut(ctx context.Context) error {
 	return err
 }
 
-// copied waits until a table is copied from the former cluster, if that is there.
+// copied waits until a table is copied from the former cluster, if that cluster still exists.
 func (m *move) copied(ctx context.Context, table string) error {
 	if m.result.Gone {
 		return nil
@@ -195,10 +194,10 @@ func (m *move) copied(ctx context.Context, table string) error {
 	return m.clusters.Replicate(ctx, table)
 }
 
-// still fails if anybody writes the ledger. What the former cluster took meanwhile is seen only once
-// the ledger is copied; where that brings something, its writer may be working yet, so that it takes
-// a second look. The ledger is copied first, because it says which tables there are, and who holds
-// leases.
+// still fails if the ledger is being written. Writes in the former cluster show only once the
+// ledger is copied. If the copy brings any, their writer may still be working, and still waits and
+// looks a second time. It copies the ledger first, because the ledger lists the tables and the
+// holders of leases.
 func (m *move) still(ctx context.Context) error {
 	m.tell("waiting %s to check that nothing writes to the ledger", m.Still)
 	before, err := ask(ctx, m.ledger.Activity)
@@ -229,8 +228,8 @@ func (m *move) still(ctx context.Context) error {
 	return err
 }
 
-// unchanged waits, and fails if anybody wrote the ledger since a look. It returns what it sees then,
-// once what cluster From has is copied if that is asked for.
+// unchanged waits, and fails if the ledger was written after the observation since. With copied, it
+// first waits for the copy from cluster From. It returns what it then observes.
 func (m *move) unchanged(ctx context.Context, since checkpoint.Activity, copied bool) (checkpoint.Activity, error) {
 	if err := task.Sleep(ctx, m.Still); err != nil {
 		return since, err
@@ -250,8 +249,7 @@ func (m *move) unchanged(ctx context.Context, since checkpoint.Activity, copied 
 	return now, nil
 }
 
-// where compares the cluster of the ledger with the one the cluster to which the app profile
-// routes.
+// where compares the cluster of the ledger with the one to which the app profile routes.
 func where(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters) (Result, error) {
 	from, err := ask(ctx, ledger.Cluster)
 	if err != nil {
@@ -269,7 +267,7 @@ func where(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters) (R
 	return Result{From: from, To: to}, nil
 }
 
-// decide decides what becomes of the tables, and of a cutover.
+// decide decides the outcome for the tables and for a cutover.
 func (m *move) decide(ctx context.Context) error {
 	c, err := ask(ctx, m.ledger.Cutover)
 	if err != nil {
@@ -287,8 +285,8 @@ func (m *move) decide(ctx context.Context) error {
 	return err
 }
 
-// outcome decides what becomes of the tables. An operator's word that everybody had stopped before is
-// believed where the former cluster can say what it had, and nobody died with a lease.
+// outcome decides the outcome for the tables. It accepts the operator's StoppedFirst only if the
+// former cluster still exists and no worker died with a lease.
 func (m *move) outcome(ctx context.Context) (Outcome, error) {
 	const cure = "remove --workers-stopped-first; every table is then loaded again"
 	if !m.StoppedFirst {
@@ -307,8 +305,8 @@ func (m *move) outcome(ctx context.Context) (Outcome, error) {
 	return Positions, nil
 }
 
-// raise begins a new generation of every table that was begun, which a load has to assert. The
-// reason names the two clusters, so that a repetition finds what it did.
+// raise begins a new generation of every table that had begun, so that each needs a load. The
+// reason names both clusters, so that a repeated run finds what this one did.
 func (m *move) raise(ctx context.Context) ([]string, error) {
 	tables, err := ask(ctx, m.ledger.Tables)
 	if err != nil {
@@ -321,11 +319,11 @@ func (m *move) raise(ctx context.Context) ([]string, error) {
 			continue
 		}
 		loads = append(loads, t.Source)
-		done := standing.Lost(t) && len(t.Gaps) > 0 && t.Gaps[len(t.Gaps)-1].Reason == reason // nobody has worked since
+		done := standing.Lost(t) && len(t.Gaps) > 0 && t.Gaps[len(t.Gaps)-1].Reason == reason // unchanged since
 		if done || m.Rehearsal {
 			continue
 		}
-		// The former cluster may have seen generations that never came here.
+		// The former cluster may have begun generations that were never copied here.
 		above := checkpoint.NextGeneration(t.Generation, task.Now(ctx).Add(time.Hour))
 		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: reason}
 		_, err := within(ctx, raiseTime, func(ctx context.Context) (checkpoint.TableState, error) {

@@ -15,14 +15,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// instance has clusters, and an app profile that leads to one of them.
+// instance has clusters, and an app profile that routes to one of them.
 type instance struct {
 	leads    string
 	clusters []string
-	copied   []string // tables that were waited for
-	during   func()   // happens while the next one is
+	copied   []string // tables whose copy was awaited
+	during   func()   // runs during the next copy
 	fails    error
-	deaf     func(ctx context.Context) error // before it answers what it knows
+	deaf     func(ctx context.Context) error // runs before it answers
 }
 
 func (i *instance) Cluster(ctx context.Context) (string, error) { return i.leads, i.heard(ctx) }
@@ -49,7 +49,7 @@ func (i *instance) Replicate(_ context.Context, table string) error {
 
 const still = time.Minute
 
-// world is a migration of cluster one whose profile leads to cluster two.
+// world is a migration of cluster one whose app profile routes to cluster two.
 type world struct {
 	*testing.T
 	ctx      context.Context
@@ -88,7 +88,7 @@ func (w *world) cluster() string {
 	return c
 }
 
-// in plays a test in virtual time.
+// in runs a test in virtual time.
 func in(t *testing.T, play func(w *world)) {
 	v := virtual.NewWorld(1, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), false)
 	err := v.Run(24*time.Hour, func(ctx context.Context) {
@@ -114,8 +114,8 @@ func in(t *testing.T, play func(w *world)) {
 	}
 }
 
-// TestH46_AFailoverTakesLoads: whatever was written last may be missing in the other cluster, rows of
-// loads too, so every table is loaded again in a generation above all others.
+// TestH46_AFailoverTakesLoads: the last writes may be missing in the other cluster, rows of loads
+// too. So every table is loaded again, in a generation above all others.
 func TestH46_AFailoverTakesLoads(t *testing.T) {
 	in(t, func(w *world) {
 		began, above := task.Now(w.ctx), checkpoint.NextGeneration(100, task.Now(w.ctx).Add(still+time.Hour))
@@ -131,7 +131,7 @@ func TestH46_AFailoverTakesLoads(t *testing.T) {
 			t.Errorf("it says %q, and took %s", told, task.Now(w.ctx).Sub(began))
 		}
 		s := w.table()
-		if s.Generation < above { // what the former cluster alone saw is an hour ahead at most
+		if s.Generation < above { // a generation that only the former cluster saw is at most an hour ahead
 			t.Errorf("generation %d, want %d", s.Generation, above)
 		}
 		if !s.NeedsLoad || s.Kind != checkpoint.KindTargetLost || s.Generation <= 100 || s.Adopted != s.Generation {
@@ -146,8 +146,8 @@ func TestH46_AFailoverTakesLoads(t *testing.T) {
 	})
 }
 
-// TestH46_APlannedMoveKeepsPositions: where everybody stopped in order before, and all is copied,
-// nothing is loaded.
+// TestH46_APlannedMoveKeepsPositions: if every worker stopped cleanly before, and everything is
+// copied, nothing is loaded.
 func TestH46_APlannedMoveKeepsPositions(t *testing.T) {
 	in(t, func(w *world) {
 		r, err := w.run(failover.Plan{StoppedFirst: true})
@@ -160,8 +160,8 @@ func TestH46_APlannedMoveKeepsPositions(t *testing.T) {
 	})
 }
 
-// TestH46_AFailoverIsRefused: nothing is changed while somebody writes, where the ledger does not
-// bear an operator out, or while the profile moves on.
+// TestH46_AFailoverIsRefused: nothing is changed while the ledger is written, where the ledger
+// contradicts the operator, or if the app profile is rerouted meanwhile.
 func TestH46_AFailoverIsRefused(t *testing.T) {
 	keep := func(w *world) { // a worker dies with a lease
 		l := w.open("worker1")
@@ -222,7 +222,7 @@ func TestH46_AFailoverIsRefused(t *testing.T) {
 	}
 }
 
-// TestAFailoverGoesOn: what failed midway is not done twice.
+// TestAFailoverGoesOn: a repeated failover skips what the failed one has done.
 func TestAFailoverGoesOn(t *testing.T) {
 	in(t, func(w *world) {
 		w.instance.fails = errors.New("no answer")
@@ -253,8 +253,9 @@ func TestAFailoverGoesOn(t *testing.T) {
 	})
 }
 
-// TestH46_EachFailoverIsItsOwn: a table is raised again unless this very failover raised it and nobody
-// has worked since: neither another gap nor an earlier failover between the same clusters counts.
+// TestH46_EachFailoverIsItsOwn: a table's generation is raised again unless this failover raised it
+// and no worker has run since. Neither another gap nor an earlier failover between the same
+// clusters counts.
 func TestH46_EachFailoverIsItsOwn(t *testing.T) {
 	in(t, func(w *world) {
 		if _, err := w.ledger.UpdateTable(w.ctx, "Later", func(s *checkpoint.TableState) error { s.Label = "L"; return nil }); err != nil {
@@ -264,13 +265,13 @@ func TestH46_EachFailoverIsItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := w.ledger.UpdateTable(w.ctx, "Former", func(s *checkpoint.TableState) error {
-			s.Label, s.Generation, s.Adopted, s.Base, s.Listed, s.NeedsLoad = "L", 100, 100, 100, 100, true // with no gap in its record
+			s.Label, s.Generation, s.Adopted, s.Base, s.Listed, s.NeedsLoad = "L", 100, 100, 100, 100, true // without a gap in its record
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 		gap := w.table().Generation
-		if r, err := w.run(failover.Plan{}); err != nil || !slices.Equal(r.Loads, []string{"Former", "Orders"}) { // the other was not begun
+		if r, err := w.run(failover.Plan{}); err != nil || !slices.Equal(r.Loads, []string{"Former", "Orders"}) { // the other table had not begun
 			t.Fatalf("%+v, %v", r, err)
 		}
 		first := w.table()
@@ -312,8 +313,8 @@ func TestH46_EachFailoverIsItsOwn(t *testing.T) {
 	})
 }
 
-// TestAFailoverHandsOnFailures: whatever cannot be read or asked ends it before the ledger is moved, and
-// what is not answered within half a minute is given up.
+// TestAFailoverHandsOnFailures: any failed request ends it before the ledger moves, and a request
+// without an answer is given up after half a minute.
 func TestAFailoverHandsOnFailures(t *testing.T) {
 	lost := errors.New("lost")
 	for _, first := range []bool{false, true} {
@@ -342,7 +343,7 @@ func TestAFailoverHandsOnFailures(t *testing.T) {
 	in(t, func(w *world) {
 		w.instance.deaf = func(ctx context.Context) error {
 			_ = task.Sleep(ctx, time.Hour)
-			return errors.New("rpc error") // which says nothing of how long that took
+			return errors.New("rpc error") // which does not show how long that took
 		}
 		began := task.Now(w.ctx)
 		if _, err := w.run(failover.Plan{}); err == nil || !strings.Contains(err.Error(), "no answer within 30s") || task.Now(w.ctx).Sub(began) != 30*time.Second {
@@ -351,8 +352,8 @@ func TestAFailoverHandsOnFailures(t *testing.T) {
 	})
 }
 
-// TestH46_ALeaseThatIsCopiedLate: what the former cluster copies last may show that a worker died
-// with a lease; what was known before that proves nothing.
+// TestH46_ALeaseThatIsCopiedLate: the last copy may show that a worker died with a lease, so what
+// was known before it proves nothing.
 func TestH46_ALeaseThatIsCopiedLate(t *testing.T) {
 	in(t, func(w *world) {
 		w.instance.during = func() {

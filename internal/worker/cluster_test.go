@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// An app profile that is led to another cluster while a worker runs is noticed by whoever
-// asks then: the pipeline and the probe.
+// If the app profile is rerouted while a worker runs, the next request for the cluster shows that,
+// both in the pipeline and in the probe.
 func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 	w, routed := connected(t)
 	ledger := begin(t, w)
@@ -27,8 +27,8 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 	}
 }
 
-// What the probe found is held against the ledger before a run begins, whatever the pipeline is
-// told later, which asks beside its tables.
+// The cluster that the probe found is compared with the ledger before a run begins, whatever the
+// pipeline learns later beside its tables.
 func TestH46_NothingBeginsInAnotherCluster(t *testing.T) {
 	w, _ := connected(t)
 	begin(t, w)

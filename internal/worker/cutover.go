@@ -12,12 +12,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 )
 
-// endOfCutover is how long a run that ends because the tables are cut over stays to write that down.
+// endOfCutover bounds how long a run that ends because the tables are cut over waits for the
+// cutover's last records.
 const endOfCutover = 30 * time.Second
 
-// drive drives cutovers, as long as the hooks can be called here, until ctx ends or the tables are
-// cut over. Without hooks only rehearsals are driven. That a cutover cannot be driven is no reason
-// to end: the tables go on. Retry is told of what the services refuse, or leave without an answer.
+// drive drives cutovers until ctx ends or the tables are cut over, as long as this process can call
+// the hooks. Without hooks it drives only rehearsals. A failure to drive is logged and does not end
+// the run: replication continues. retry receives the errors and timeouts of the services.
 func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry func(step string, err error)) error {
 	if w.source == nil {
 		w.Log.Warn("this process cannot drive a cutover or watch for late writers: DynamoDB is not configured")
@@ -45,7 +46,7 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry fun
 			retry(step, err)
 			return
 		}
-		if text := step + err.Error(); text != told { // it is repeated every second
+		if text := step + err.Error(); text != told { // it recurs every second
 			told = text
 			var hook *cutover.HookError
 			if errors.As(err, &hook) {

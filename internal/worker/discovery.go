@@ -20,14 +20,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// discovery finds the tables of patterns for the pipeline.
+// discovery finds the tables that match the configured patterns, for the pipeline.
 type discovery struct {
 	worker *Worker
 	ledger *checkpoint.Ledger
 	rows   *backfill.Throttle
 }
 
-// discoverEvery is how often tables are looked for: as often as the most impatient pattern says.
+// discoverEvery is the shortest discovery interval of all patterns.
 func discoverEvery(cfg *config.Config) time.Duration {
 	every := time.Duration(0)
 	for i := range cfg.Tables {
@@ -38,9 +38,8 @@ func discoverEvery(cfg *config.Config) time.Duration {
 	return every
 }
 
-// find looks at the tables of patterns that are not followed yet. One that cannot be described for
-// now is an error, with which the others are given all the same; one that does not fit the mapping
-// is refused.
+// find looks for tables of patterns that are not followed yet. If a table cannot be described now,
+// find returns an error beside the other tables. It refuses a table that does not fit the mapping.
 func (d *discovery) find(ctx context.Context, followed func(source string) bool) (engine.Discovery, error) {
 	var out engine.Discovery
 	w := d.worker
@@ -65,12 +64,12 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 			out.Refused = append(out.Refused, d.refuse(t, err))
 			continue
 		case err != nil && ctx.Err() != nil:
-			return out, err // there is no time for the others either
+			return out, err // no time is left for the others either
 		case err != nil:
 			failed = append(failed, fmt.Errorf("table %s: %w", t.From, err))
 			continue
 		case description.Status == statusCreating || description.Status == statusDeleting:
-			continue // there is nothing to read yet, or any more
+			continue // its stream is not readable yet, or no longer
 		}
 		m, err := preflight.MapTable(t, description.PrimaryKey)
 		if err != nil {
@@ -88,7 +87,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 	return out, fewOf(failed)
 }
 
-// findOne looks for one table of a pattern, for a process that applies what others read of it.
+// findOne looks for one table of a pattern, for a process that applies a topic.
 func (d *discovery) findOne(ctx context.Context, source string) (engine.Spec, bool, error) {
 	if t, ok := d.worker.Config.Table(source); !ok || t.Pattern() == "" {
 		return engine.Spec{}, false, nil
@@ -102,8 +101,8 @@ func (d *discovery) findOne(ctx context.Context, source string) (engine.Spec, bo
 	return engine.Spec{}, false, err
 }
 
-// fewOf joins errors that are much alike. While the service fails for all tables there are
-// thousands, of which three tell as much.
+// fewOf joins the first of many similar errors. If the service fails for all tables, three errors
+// say as much as thousands.
 func fewOf(errs []error) error {
 	const few = 3
 	if more := len(errs) - few; more > 0 {
@@ -112,21 +111,22 @@ func fewOf(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// bornAfter reports whether a table was created after the migration had begun to follow others from
-// now on. All that it holds is newer than the start then, and nothing of its stream may be dropped,
-// however late it was found.
+// bornAfter reports whether a table was created after the migration had begun to follow other
+// tables from their current end. All its items are then newer than the start, so it is followed
+// from the beginning of its stream, however late it was found.
 func bornAfter(created time.Time, states []checkpoint.TableState) bool {
 	return slices.ContainsFunc(states, func(s checkpoint.TableState) bool { return !s.Owed().IsZero() && created.After(s.Owed()) })
 }
 
-// States of a table in which it cannot be read.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html
+// States in which a table cannot be read. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html
 const (
 	statusCreating = "CREATING"
 	statusDeleting = "DELETING"
 )
 
-// refuse tells why a table cannot be replicated: in full in the log, and in a line for the ledger.
+// refuse logs in full why a table cannot be replicated, and returns the reason in one line for the
+// ledger.
 func (d *discovery) refuse(t config.Table, err error) engine.Refusal {
 	d.worker.Log.Warn("skipped table of a pattern", admin.KeyTable, t.From, admin.KeyError, err.Error())
 	reason := "DescribeTable failed; see the worker's log"
@@ -140,8 +140,8 @@ func (d *discovery) refuse(t config.Table, err error) engine.Refusal {
 	return engine.Refusal{Table: t.From, Reason: reason}
 }
 
-// gone are the tables of patterns that the ledger knows and the source does not have any more, but
-// for those that are followed.
+// gone returns the tables of patterns that the ledger has and the source no longer has, except
+// those that are followed.
 func (d *discovery) gone(states []checkpoint.TableState, listed []string, followed func(source string) bool) []engine.Refusal {
 	var out []engine.Refusal
 	for _, s := range states {
@@ -152,8 +152,8 @@ func (d *discovery) gone(states []checkpoint.TableState, listed []string, follow
 	return out
 }
 
-// know remembers how a table of a pattern is mapped; parked items of one that is gone may still
-// heal.
+// know remembers the mapping of a pattern's table: parked items may heal even after the table is
+// gone.
 func (w *Worker) know(t preflight.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +163,7 @@ func (w *Worker) know(t preflight.Table) {
 	w.joined[t.Config.From] = t
 }
 
-// mappings are those of all tables that are replicated, by source table.
+// mappings returns the mappings of all replicated tables, by source table.
 func (w *Worker) mappings() map[string]*transform.Mapping {
 	out := map[string]*transform.Mapping{}
 	for _, t := range w.found.Tables {

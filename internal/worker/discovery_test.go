@@ -29,7 +29,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// account is a DynamoDB of tables with one key attribute, id, of which some cannot be described for
+// account is a DynamoDB of tables with one key attribute, id. Some tables cannot be described for
 // now.
 type account struct {
 	backfill.API
@@ -68,8 +68,7 @@ tables:
   - from: Orders
 `
 
-// discoveryOf looks for the tables of the monthly configuration in an account, with a ledger of its
-// own.
+// discoveryOf returns a discovery for the monthly configuration in an account, with its own ledger.
 func discoveryOf(t *testing.T, a *account) *discovery {
 	t.Helper()
 	cfg, err := config.Parse("replicator.yaml", []byte(monthly), nothingSet)
@@ -90,8 +89,8 @@ func sources(found engine.Discovery) (names []string) {
 	return names
 }
 
-// TestATableThatCannotBeDescribed keeps no other waiting, and loses none: each look gives what is
-// not followed, with an error for the rest.
+// TestATableThatCannotBeDescribed: such a table delays and loses no other. Each look returns the
+// tables that are not followed, with an error for the rest.
 func TestATableThatCannotBeDescribed(t *testing.T) {
 	const first, second, third = "Log_2015_01", "Log_2015_02", "Log_2015_03"
 	bad := ""
@@ -100,7 +99,7 @@ func TestATableThatCannotBeDescribed(t *testing.T) {
 	followed := map[string]bool{}
 	for i, c := range []struct {
 		bad  string
-		join bool // what is found is followed from then on
+		join bool // the found tables are followed from then on
 		want []string
 	}{
 		{bad: second, want: []string{first, third}},
@@ -126,8 +125,8 @@ func TestATableThatCannotBeDescribed(t *testing.T) {
 	}
 }
 
-// TestATableThatIsDropped is set aside unless it is followed, whose coordinator knows better; with
-// another that cannot be described, all the same.
+// TestATableThatIsDropped: a dropped table is suspended unless it is followed, because then its
+// coordinator decides. That also holds if another table cannot be described.
 func TestATableThatIsDropped(t *testing.T) {
 	const dropped, kept, bad = "Log_2015_01", "Log_2015_02", "Log_2015_03"
 	d := discoveryOf(t, &account{tables: []string{bad}, throttled: func(string) bool { return true }})
@@ -142,8 +141,8 @@ func TestATableThatIsDropped(t *testing.T) {
 	}
 }
 
-// TestH75_ATableYoungerThanTheStart is followed from now on like the others, as one of which
-// nothing may be missing.
+// TestH75_ATableYoungerThanTheStart: with the start "now", such a table joins like the others and
+// counts as a table whose changes must be complete.
 func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	const old, young = "Log_2015_01", "Log_2015_02"
@@ -156,7 +155,7 @@ func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	if _, err := d.ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error { s.Cut = start; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.ledger.UpdateTable(t.Context(), "Copied", func(*checkpoint.TableState) error { return nil }); err != nil { // which owes nothing
+	if _, err := d.ledger.UpdateTable(t.Context(), "Copied", func(*checkpoint.TableState) error { return nil }); err != nil { // which needs no load
 		t.Fatal(err)
 	}
 	got, err := d.find(t.Context(), func(string) bool { return false })
@@ -170,8 +169,8 @@ func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	}
 }
 
-// TestDiscoverEvery: the most impatient pattern says how often tables are looked for, which is for
-// all at once; tables that are named say nothing.
+// TestDiscoverEvery: the shortest interval of all patterns decides how often all are looked for;
+// named tables have no interval.
 func TestDiscoverEvery(t *testing.T) {
 	every := func(each ...time.Duration) time.Duration {
 		cfg := &config.Config{}
@@ -187,8 +186,8 @@ func TestDiscoverEvery(t *testing.T) {
 	}
 }
 
-// TestManyTablesThatCannotBeDescribed are told of in a few words, and of a stop that comes
-// meanwhile nothing more is asked.
+// TestManyTablesThatCannotBeDescribed are reported in a few words. After a stop, no further request
+// is sent.
 func TestManyTablesThatCannotBeDescribed(t *testing.T) {
 	a := &account{}
 	for year := range 1000 {
@@ -208,8 +207,8 @@ func TestManyTablesThatCannotBeDescribed(t *testing.T) {
 	}
 }
 
-// A table that appears later is followed from its beginning, whatever start says: all that it holds
-// is newer than the start.
+// A table that appears later is followed from its beginning, whatever start says, because all its
+// items are newer than the start.
 func TestBornAfterTheStart(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	states := []checkpoint.TableState{{}, {Cut: start}}
@@ -218,7 +217,7 @@ func TestBornAfterTheStart(t *testing.T) {
 	}
 }
 
-// As many errors as are told leave none out.
+// fewOf leaves out no error if there are only a few.
 func TestFewErrorsAreAllTold(t *testing.T) {
 	errs := []error{errors.New("a"), errors.New("b"), errors.New("c")}
 	if got := fewOf(errs); got == nil || got.Error() != "a\nb\nc" {
@@ -229,8 +228,8 @@ func TestFewErrorsAreAllTold(t *testing.T) {
 	}
 }
 
-// TestItemsThatExpireElsewhere: of a global table only the region that removes an expired item
-// marks that in its stream. Elsewhere expire: keep cannot hold, and is told.
+// TestItemsThatExpireElsewhere: of a global table, only the region that removes an expired item
+// marks this in its stream. In other regions expire: keep cannot work, and a warning says so.
 func TestItemsThatExpireElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		expire   string
@@ -239,7 +238,7 @@ func TestItemsThatExpireElsewhere(t *testing.T) {
 	}{
 		{"keep", []string{"eu-west-1", "us-east-2"}, true},
 		{"keep", nil, false},
-		{"follow_deletes", []string{"eu-west-1"}, false}, // each delete is one, whoever made it
+		{"follow_deletes", []string{"eu-west-1"}, false}, // every delete is one, whoever made it
 		{"gc", []string{"eu-west-1"}, false},
 	} {
 		table := config.Table{From: "Sessions", To: "sessions", TTL: config.TTL{Attribute: "until", Expire: c.expire},

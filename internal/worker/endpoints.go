@@ -13,19 +13,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// listen opens the HTTP address before anything else is done. Profiles are for the loopback alone.
+// listen opens the HTTP address before anything else starts. Profiles need a loopback address.
 func (w *Worker) listen() (net.Listener, error) {
 	l, err := listen(w.Config)
 	if err != nil || !w.Profile || admin.OnLoopback(l.Addr()) {
 		return l, err
 	}
-	_ = l.Close() // nobody has used it
+	_ = l.Close() // nothing has used it
 	return nil, diag.BadUsage("--pprof needs a loopback address, but "+l.Addr().String()+" is not one", "add --listen 127.0.0.1:0, or remove --pprof")
 }
 
-// listen takes the address of the configuration. A second worker on one machine finds the default
-// address taken: it takes any free port of the loopback instead and says which. An address that
-// somebody chose is a different matter: what scrapes it would look at the other worker.
+// listen listens on the configured address. If a second worker on one machine finds the default
+// address in use, it takes any free loopback port and reports it. A configured address is never
+// replaced, because a scraper would read the other worker.
 func listen(cfg *config.Config) (net.Listener, error) {
 	l, err := net.Listen("tcp", cfg.HTTP.Listen)
 	if err == nil {
@@ -44,7 +44,7 @@ func listen(cfg *config.Config) (net.Listener, error) {
 	return nil, e
 }
 
-// cannotListen explains why an address cannot be listened on.
+// cannotListen explains why the process cannot listen on an address.
 func cannotListen(address string, err error) *diag.Error {
 	e := &diag.Error{Code: diag.CannotListen, What: "cannot listen on " + address, Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -53,7 +53,7 @@ func cannotListen(address string, err error) *diag.Error {
 	return e
 }
 
-// CheckListen reports whether a worker that begins later will be able to listen on an address. It
+// CheckListen reports whether a worker that starts later will be able to listen on an address. It
 // fails with CannotListen.
 func CheckListen(address string) error {
 	l, err := net.Listen("tcp", address)
@@ -65,8 +65,8 @@ func CheckListen(address string) error {
 	return l.Close()
 }
 
-// movedTo warns that the endpoints are not where they are looked for, because nobody chose an
-// address and the default one was taken; "" if they are.
+// movedTo returns a warning if the default address was in use and the endpoints are elsewhere; ""
+// if they are not.
 func movedTo(cfg *config.Config, address string) string {
 	if cfg.Where("http.listen") != (diag.Position{}) || address == cfg.HTTP.Listen {
 		return ""
@@ -74,7 +74,7 @@ func movedTo(cfg *config.Config, address string) string {
 	return fmt.Sprintf("%s is in use, perhaps by another worker; serving health, metrics and status at %s instead (change it with --listen or http.listen)", cfg.HTTP.Listen, address)
 }
 
-// announce says where the endpoints are.
+// announce logs the address of the endpoints.
 func (w *Worker) announce(address net.Addr) {
 	w.Log.Info(admin.ListeningMessage, admin.KeyAddress, address.String())
 	if moved := movedTo(w.Config, address.String()); moved != "" {
@@ -82,7 +82,7 @@ func (w *Worker) announce(address net.Addr) {
 	}
 }
 
-// serve answers at the endpoints until ctx ends.
+// serve serves the endpoints until ctx ends.
 func (w *Worker) serve(ctx context.Context, listener net.Listener, o *observer) error {
 	handler := admin.Handler(admin.Options{Clock: task.Clock(ctx), Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile, Page: o.board.Page(), Live: o.board.Live(),
 		Host:   admin.Hosts(w.Config.HTTP.Listen, listener.Addr(), hostname()),

@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// TestSecondWorkerFindsAPortOfItsOwn: with the default address taken, any free port is; with a
-// chosen one, it is an error.
+// TestSecondWorkerFindsAPortOfItsOwn: if the default address is in use, any free port serves; if a
+// configured one is, that is an error.
 func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
 	}
 }
 
-// refusing is a listener that takes no connection.
+// refusing is a listener that accepts no connection.
 type refusing struct{ failure error }
 
 func (r refusing) Accept() (net.Conn, error) { return nil, r.failure }
@@ -68,14 +68,14 @@ func (refusing) Close() error { return nil }
 
 func (refusing) Addr() net.Addr { return &net.UnixAddr{Name: "refusing"} }
 
-// Endpoints that fail are told at once, and again when the run ends, which did not end well then:
-// nobody could see it. What is surveyed beside them goes on.
+// Failed endpoints are reported immediately, and again when the run ends. The run then counts as
+// failed, because nobody could observe it. The surveys continue.
 func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	w, _ := connected(t)
-	w.AdoptRows = true // the test writes rows of its own
+	w.AdoptRows = true // the test writes its own rows
 	log := aloud{slog.DiscardHandler, make(chan string, 1000)}
 	w.Log = slog.New(log)
-	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second) // a run that tells nothing must not go on for ever
+	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second) // a run that reports nothing must not run forever
 	defer stop()
 	failure, ended := errors.New("too many open files"), make(chan error, 1)
 	go func() { ended <- w.replicate(ctx, refusing{failure}) }()
@@ -91,7 +91,8 @@ func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	}
 }
 
-// TestNextStepsOfAWorkerFindItsConfiguration at its endpoint, as those of status do.
+// TestNextStepsOfAWorkerFindItsConfiguration: the next steps at its endpoint name the
+// configuration, like those of status.
 func TestNextStepsOfAWorkerFindItsConfiguration(t *testing.T) {
 	w, _ := connected(t)
 	w.Hints = " -c orders.yaml"
@@ -117,7 +118,7 @@ func TestNextStepsOfAWorkerFindItsConfiguration(t *testing.T) {
 	}
 }
 
-// An address that is taken, or none, is refused before anything begins, as `run` refuses it.
+// An address that is in use or invalid is refused before anything begins, as `run` refuses it.
 func TestCheckListen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

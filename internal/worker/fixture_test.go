@@ -45,14 +45,14 @@ func (c *cluster) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInf
 		ClusterId: c.Load().(string), AllowTransactionalWrites: true}}}, nil
 }
 
-// connected is a worker that has connected a DynamoDB with a table Orders and the target in cluster
-// c1 of an embedded Bigtable. It is silent.
+// connected returns a silent worker that has connected a DynamoDB with a table Orders, and the
+// target in cluster c1 of an embedded Bigtable.
 func connected(t *testing.T) (*Worker, *cluster) {
 	t.Helper()
 	return connectedTo(t, dynamodbtest.New(dynamodbtest.Options{Seed: 1}))
 }
 
-// connectedTo is connected to a DynamoDB of one's own, and to a Bigtable with more options.
+// connectedTo is like connected, with the given DynamoDB and more options for Bigtable.
 func connectedTo(t *testing.T, source http.Handler, options ...grpc.ServerOption) (*Worker, *cluster) {
 	t.Helper()
 	routed := &cluster{}
@@ -111,7 +111,7 @@ func createOrders(t *testing.T, endpoint string) {
 	}
 }
 
-// begin opens the ledger as a former worker has, in cluster c1.
+// begin opens the ledger as an earlier worker has, in cluster c1.
 func begin(t *testing.T, w *Worker) *checkpoint.Ledger {
 	t.Helper()
 	ledger, err := w.openLedger(t.Context())
@@ -136,7 +136,7 @@ func testConfig() *config.Config {
 		State: config.State{Lease: 15 * time.Second}}
 }
 
-// judged is the status of one table.
+// judged returns the status of one table.
 func judged(in status.TableInput) *status.Document {
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "Orders"}}, Inputs: []status.TableInput{in}}
 	return l.Judge(nothingSet, "", noon)
@@ -147,7 +147,7 @@ func loadedTable() checkpoint.TableState {
 		Load: checkpoint.Load{Generation: 7, StartedAt: ago(time.Hour), DoneAt: ago(50 * time.Minute), Items: 10, Estimate: 10}}
 }
 
-// held is a shard that a worker holds and has last written to at a time.
+// held returns a shard that a worker holds and last wrote at the given time.
 func held(id, worker string, written time.Time) checkpoint.Shard {
 	return checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: worker, Heartbeat: checkpoint.Heartbeat{WrittenAt: written}}
 }

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// newID is unique for every start of a process; leases carry it, so that an operator sees who holds
-// what.
+// newID returns an ID that is unique for each start of a process. Leases carry it, so that an
+// operator sees which process holds them.
 func newID() string {
 	host := hostname()
 	if host == "" {
@@ -17,15 +17,15 @@ func newID() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), random(3))
 }
 
-// hostname is this machine's name; "" says that it is not known.
+// hostname returns the name of this machine; "" if it is unknown.
 func hostname() string {
 	host, _ := os.Hostname()
 	return host
 }
 
-// random is so many random bytes in hex.
+// random returns random bytes in hex.
 func random(bytes int) string {
 	b := make([]byte, bytes)
-	_, _ = rand.Read(b) // it never fails, says its documentation
+	_, _ = rand.Read(b) // documented never to fail
 	return hex.EncodeToString(b)
 }

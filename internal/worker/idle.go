@@ -10,29 +10,29 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Once the application has left the source, a process stays up idle: a supervisor would restart one
-// that ends for ever. What follows the tables, whichever kind of process it is, is stopped. The
-// process reads nothing but the ledger then, and it writes nothing but its own row there. The driver
-// of the cutover runs beside all that: one of the processes goes on with the watch.
+// Once the application has left the source, a process idles: if it ended, a supervisor would
+// restart it forever. The tasks that follow the tables stop, whatever kind of process it is. The
+// process then reads only the ledger and writes only its own row there. The driver of the cutover
+// runs beside it, and one of the processes continues the watch.
 
 const (
-	// leftEvery is how often a process that follows tables asks whether they are cut over.
+	// leftEvery is how often a process that follows tables checks whether they are cut over.
 	leftEvery = 5 * time.Second
 	// idleEvery is how often an idle process reads the ledger.
 	idleEvery = 30 * time.Second
-	// idleAnswer bounds each of its requests, so that it lives even if nothing answers.
+	// idleAnswer bounds each request of an idle process, so that it stays alive even if nothing
+	// answers.
 	idleAnswer = 10 * time.Second
 )
 
-// stepIdle fails while an idle process cannot read whether it should stay so.
+// stepIdle is the step that fails while an idle process cannot read whether to stay idle.
 const stepIdle = "check whether the tables are still cut over (ReadRows)"
 
-// errResumed ends a process that was idle: it begins anew, as one that was restarted.
+// errResumed ends the life of an idle process, which then starts anew like a restarted one.
 var errResumed = errors.New("the tables are no longer cut over")
 
-// untilLeft runs what follows the tables. Once the application has left the source it stops that, which
-// returns checkpoint.ErrCutOver then. That the ledger cannot be read is told by what follows the
-// tables.
+// untilLeft runs follow. Once the application has left the source it stops follow and returns
+// checkpoint.ErrCutOver. It does not report a ledger that cannot be read, because follow does.
 func untilLeft(ctx context.Context, ledger *checkpoint.Ledger, follow func(ctx context.Context) error) error {
 	followed, stop := context.WithCancelCause(ctx)
 	defer stop(context.Canceled)
@@ -52,7 +52,8 @@ func untilLeft(ctx context.Context, ledger *checkpoint.Ledger, follow func(ctx c
 	return g.Wait()
 }
 
-// idle stays up until ctx ends, or until the tables are no longer cut over, which is errResumed.
+// idle stays up until ctx ends, or until the tables are no longer cut over, when it returns
+// errResumed.
 func (w *Worker) idle(ctx context.Context, o *observer) error {
 	w.idling.Store(true)
 	o.metrics.Left()
@@ -89,7 +90,7 @@ func (w *Worker) stillLeft(ctx context.Context) (bool, error) {
 	return c.Left() != nil, err
 }
 
-// role is what this process does without a lease.
+// role returns the role of this process, which counts while it holds no lease.
 func (w *Worker) role() checkpoint.Role {
 	if w.idling.Load() {
 		return checkpoint.RoleIdle
@@ -97,7 +98,8 @@ func (w *Worker) role() checkpoint.Role {
 	return checkpoint.RoleStandby
 }
 
-// beat says that this process runs. That it cannot is no harm, and told by what else fails.
+// beat records in the ledger that this process runs. A failure does no harm, and other tasks report
+// it.
 func (w *Worker) beat(ctx context.Context) {
 	limited, cancel := task.WithTimeout(ctx, min(w.Config.State.Lease, idleAnswer))
 	defer cancel()
@@ -107,7 +109,7 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 }
 
-// leave takes that back, though the process is asked to end.
+// leave removes that record, even though the process is asked to end.
 func (w *Worker) leave(ctx context.Context) {
 	if !w.shown.Load() {
 		return

@@ -33,7 +33,7 @@ func cutTo(t *testing.T, ctx context.Context, l *checkpoint.Ledger, step checkpo
 	}
 }
 
-// rest is a process in virtual time that idles, or follows tables, with a ledger in memory.
+// rest is a process in virtual time that idles or follows tables, with a ledger in memory.
 type rest struct {
 	*testing.T
 	*Worker
@@ -41,8 +41,8 @@ type rest struct {
 	ctx   context.Context
 	store *checkpointtest.Memory
 	o     *observer
-	look  *checkpoint.Ledger // of who looks on
-	reads int                // of the cutover
+	look  *checkpoint.Ledger // the observer's
+	reads int                // reads of the cutover
 }
 
 func playRest(t *testing.T, lease time.Duration, script func(r *rest)) {
@@ -75,7 +75,7 @@ func playRest(t *testing.T, lease time.Duration, script func(r *rest)) {
 	}
 }
 
-// after runs something beside the script.
+// after runs a function beside the script.
 func (r *rest) after(d time.Duration, do func()) {
 	task.NewGroup(r.ctx, 0).Go("after", func(ctx context.Context) error {
 		_ = task.Sleep(ctx, d)
@@ -84,7 +84,7 @@ func (r *rest) after(d time.Duration, do func()) {
 	})
 }
 
-// idles idles for so long, and returns how long it did.
+// idles lets the process idle for a time, and returns how long it did.
 func (r *rest) idles(d time.Duration) (took time.Duration, err error) {
 	ctx, cancel := task.WithTimeout(r.ctx, d)
 	defer cancel()
@@ -95,7 +95,7 @@ func (r *rest) idles(d time.Duration) (took time.Duration, err error) {
 
 func (r *rest) ready() bool { return admin.Ready(r.o.health.Facts(), task.Now(r.ctx)).OK() }
 
-// seen is the row of the process.
+// seen returns the ledger's row of the process.
 func (r *rest) seen() (p checkpoint.Process, fresh bool) {
 	r.Helper()
 	all, err := r.look.Processes(r.ctx)
@@ -108,8 +108,8 @@ func (r *rest) seen() (p checkpoint.Process, fresh bool) {
 	return all[0], task.Now(r.ctx).Sub(all[0].WrittenAt) <= r.Config.State.Lease
 }
 
-// An idle process is ready and shows itself once a lease with its role. It reads the ledger every 30 s,
-// whatever its lease is, and ends as whoever asked it to end expects.
+// An idle process is ready, and records itself with its role once per lease time. It reads the
+// ledger every 30 s, whatever the lease time, and a requested stop ends it cleanly.
 func TestAnIdleProcess(t *testing.T) {
 	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverWatching, checkpoint.CutoverDone} {
 		for _, lease := range []time.Duration{5 * time.Second, 15 * time.Second, 5 * time.Minute} {
@@ -136,8 +136,8 @@ func TestAnIdleProcess(t *testing.T) {
 	}
 }
 
-// What is no longer cut over is followed again, by a process that begins anew. After a finalize
-// nothing changes.
+// If a cutover is reversed, an idle process starts anew and follows the tables again. After a
+// finalize nothing changes.
 func TestAnIdleProcessObeysTheLedger(t *testing.T) {
 	for step, resumes := range map[checkpoint.CutoverStep]bool{checkpoint.CutoverCancelled: true, checkpoint.CutoverRequested: true, checkpoint.CutoverDone: false} {
 		playRest(t, 15*time.Second, func(r *rest) {
@@ -159,8 +159,8 @@ func TestAnIdleProcessObeysTheLedger(t *testing.T) {
 	}
 }
 
-// While the ledger cannot be read the process stays up, alive and not ready. The ledger may fail to
-// answer, refuse, or never answer.
+// While the ledger cannot be read, the process stays up, alive and not ready. The ledger may fail
+// to answer, refuse, or never answer.
 func TestAnIdleProcessOutlivesTheLedger(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context) error{
 		"away":    func(context.Context) error { return status.Error(codes.Unavailable, "away") },
@@ -193,11 +193,11 @@ func TestAnIdleProcessOutlivesTheLedger(t *testing.T) {
 	}
 }
 
-// idleLate is when an idle process that sees no ledger is surely not ready any more.
+// idleLate is when an idle process that cannot read the ledger is surely no longer ready.
 const idleLate = 3 * time.Minute
 
-// What follows the tables is stopped once the application has left the source, and not before: by no
-// step of a cutover, and by no trouble with the ledger.
+// Tasks that follow the tables stop once the application has left the source. No earlier step of a
+// cutover stops them, and no trouble with the ledger does.
 func TestWhatFollowsTablesIsStoppedOnceTheyAreLeft(t *testing.T) {
 	for _, step := range []checkpoint.CutoverStep{"", checkpoint.CutoverRequested, checkpoint.CutoverFreeze, checkpoint.CutoverSwitching, checkpoint.CutoverCancelled, checkpoint.CutoverWatching, checkpoint.CutoverDone} {
 		playRest(t, 15*time.Second, func(r *rest) {
@@ -226,7 +226,7 @@ func TestWhatFollowsTablesIsStoppedOnceTheyAreLeft(t *testing.T) {
 			}
 		})
 	}
-	playRest(t, 15*time.Second, func(r *rest) { // it ends as what follows the tables ends
+	playRest(t, 15*time.Second, func(r *rest) { // it ends as follow ends
 		want := errors.New("the end")
 		if err := untilLeft(r.ctx, r.ledger, func(context.Context) error { return want }); !errors.Is(err, want) || r.reads > 0 {
 			t.Errorf("%v, %d reads", err, r.reads)
@@ -234,8 +234,8 @@ func TestWhatFollowsTablesIsStoppedOnceTheyAreLeft(t *testing.T) {
 	})
 }
 
-// A process that slept for more than a day stops at once what follows the tables, and idles. One that
-// slept while it idled shows itself again, though others have forgotten it.
+// A process that slept for more than a day immediately stops following the tables, and idles. A
+// process that slept while idle records itself again, even if others have forgotten it.
 func TestAProcessThatSleptIdles(t *testing.T) {
 	playRest(t, 15*time.Second, func(r *rest) {
 		p := r.world.NewProcess("sleeper")
@@ -278,8 +278,8 @@ func TestAProcessThatSleptIdles(t *testing.T) {
 	})
 }
 
-// A process whose tables are cut over while it follows them asks the ledger alone from then on. The row
-// that others wrote tells it, whatever it missed.
+// A process whose tables are cut over while it follows them then asks only the ledger. The row that
+// others wrote shows it the cutover, whatever it missed.
 func TestAProcessWhoseTablesAreCutOverAsksTheLedgerAlone(t *testing.T) {
 	world := virtual.NewWorld(1, noon, false)
 	asked := &counter{Handler: dynamodbtest.New(dynamodbtest.Options{Seed: 1, Clock: world.Now})}
@@ -326,8 +326,8 @@ func TestAProcessWhoseTablesAreCutOverAsksTheLedgerAlone(t *testing.T) {
 	}
 }
 
-// A process that begins when its tables are cut over asks DynamoDB nothing, whatever its configuration is
-// by now. One that is to end by itself is refused.
+// A process that starts after its tables are cut over sends DynamoDB no request, whatever its
+// configuration. With Once it is refused.
 func TestAProcessBeginsIdle(t *testing.T) {
 	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverWatching, checkpoint.CutoverDone} {
 		refused := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Errorf("%s: DynamoDB is asked", step) })
@@ -369,7 +369,7 @@ func TestAProcessBeginsIdle(t *testing.T) {
 	}
 }
 
-// A process that begins before the cutover is asked of its source as ever.
+// A process that starts before the cutover probes its source as usual.
 func TestAProcessBegins(t *testing.T) {
 	w, _ := connected(t)
 	for _, step := range []checkpoint.CutoverStep{"", checkpoint.CutoverRequested, checkpoint.CutoverSwitching, checkpoint.CutoverCancelled} {

@@ -21,8 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// observer turns what the pipeline and the writer tell into metrics, health, log lines and the
-// progress line. Nothing that passes through it is item data.
+// observer turns the events of the pipeline and the writer into metrics, health, log lines and the
+// progress line. It never handles item data.
 type observer struct {
 	metrics *admin.Metrics
 	health  *admin.Health
@@ -39,12 +39,12 @@ type observer struct {
 
 	mu     sync.Mutex
 	copies map[string]*copyProgress // by source table
-	order  []string                 // of the configuration, and as they join
-	// failing is when publishing failed last, by the reason.
+	order  []string                 // of the configuration, then as they join
+	// failing is when publishing last failed, by reason.
 	failing map[failing]time.Duration
 }
 
-// copyProgress is the copy of one table as this process sees it.
+// copyProgress is the copy of one table as seen by this process.
 type copyProgress struct {
 	meter         backfill.Meter
 	running       bool
@@ -66,10 +66,10 @@ func newObserver(clock func() time.Time, worker string, metrics *admin.Metrics, 
 	return o
 }
 
-// mono is the time since the observer began, which no change of the wall clock affects.
+// mono returns the time since the observer began, unaffected by changes of the wall clock.
 func (o *observer) mono() time.Duration { return o.clock().Sub(o.began) }
 
-// events is what the pipeline calls.
+// events returns the callbacks of the pipeline.
 func (o *observer) events() engine.Events {
 	return engine.Events{
 		Tick: o.health.Tick,
@@ -138,7 +138,7 @@ func (o *observer) events() engine.Events {
 	}
 }
 
-// exporting tells what becomes of an export that was asked for.
+// exporting reports the state of a requested export.
 func (o *observer) exporting(table, arn, failed string) {
 	if failed != "" {
 		o.log.Error("waiting for an export: the requested one failed; request another export or a scan with `replicator backfill start`", admin.KeyTable, table, admin.KeyCause, failed)
@@ -147,14 +147,15 @@ func (o *observer) exporting(table, arn, failed string) {
 	o.log.Info("waiting for the requested export (ExportTableToPointInTime)", admin.KeyTable, table, "export", arn)
 }
 
-// failing is a reason for which publishing the changes of a table fails.
+// failing is a reason why publishing the changes of a table fails.
 type failing struct{ table, cause string }
 
-// calm is how long no publish fails for a reason before that has ended. Attempts are less far apart.
+// calm is how long publishing must succeed before a failure is over. Attempts are more frequent
+// than that.
 const calm = 2 * time.Minute
 
-// published counts messages, and tells of keys that a failure had blocked: without item data, how
-// many, and by what. The attempts that fail for the same reason after that are not told of.
+// published counts messages and reports ordering keys that a failure had blocked: how many and why,
+// without item data. It does not report further failures of the same reason.
 func (o *observer) published(table string, done relay.Published) {
 	o.metrics.Published(table, done.Messages, done.Blocked)
 	if done.Blocked == 0 || done.Failed == nil {
@@ -172,7 +173,7 @@ func (o *observer) published(table string, done relay.Published) {
 	}
 }
 
-// joined expects another table, which a pattern found.
+// joined adds a table that a pattern found.
 func (o *observer) joined(table string) {
 	o.log.Info("joined table", admin.KeyTable, table)
 	o.health.SourceReached(table)
@@ -184,7 +185,7 @@ func (o *observer) joined(table string) {
 	}
 }
 
-// writes is what the writer calls.
+// writes returns the callbacks of the writer.
 func (o *observer) writes() sink.Events {
 	return sink.Events{
 		Applied:   func(_ string, took time.Duration) { o.metrics.Written(took) },
@@ -201,8 +202,8 @@ func counts(n engine.Tally) admin.EventCounts {
 	return admin.EventCounts{Inserts: n.Inserts, Modifies: n.Modifies, Removes: n.Removes}
 }
 
-// left tells that something was given up: in order, or for a reason. Leases are lost by the hundred
-// when Bigtable does not answer: the first of them is told.
+// left reports that a lease was released or lost. If Bigtable does not answer, leases are lost by
+// the hundred, and only the first of them is logged.
 func (o *observer) left(message string, err error, attributes ...any) {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -215,8 +216,8 @@ func (o *observer) left(message string, err error, attributes ...any) {
 	o.log.Warn(message, append(attributes, admin.KeyError, err.Error())...)
 }
 
-// changes tells that a lease was taken or left. While a service does not answer, workers give
-// shards up and take them again all the time: that is told once, as an outage.
+// changes reports that a lease was acquired, released or lost. While a service does not answer,
+// workers release and acquire shards all the time: that is logged once, as an outage.
 func (o *observer) changes(message string, err error, attributes ...any) {
 	if o.outages.lasts() && (err == nil || errors.Is(err, engine.ErrYield)) {
 		o.log.Debug(message, attributes...)
@@ -225,7 +226,8 @@ func (o *observer) changes(message string, err error, attributes ...any) {
 	o.left(message, err, attributes...)
 }
 
-// goes tells of an ordinary step. Whoever has stopped a worker knows that it leaves everything.
+// goes logs an ordinary step. During a stop it logs details only, because the operator expects the
+// worker to release everything.
 func (o *observer) goes(message string, attributes ...any) {
 	level := slog.LevelInfo
 	if o.stopped() {
@@ -234,7 +236,7 @@ func (o *observer) goes(message string, attributes ...any) {
 	o.log.Log(context.Background(), level, message, attributes...)
 }
 
-// leftBecause is why a lease was left, in fixed words.
+// leftBecause returns in fixed words why a lease ended.
 func leftBecause(err error) string {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -247,8 +249,8 @@ func leftBecause(err error) string {
 	return "failed; see the worker's log"
 }
 
-// quietWait is the wait up to which a repeated step is nothing to report: throttles and lost
-// connections are every day's.
+// quietWait is the longest wait for which a retried step is not reported: throttles and lost
+// connections are normal.
 const quietWait = 2 * time.Second
 
 func (o *observer) retry(table, step string, wait time.Duration, err error) {
@@ -282,7 +284,7 @@ func (o *observer) lag(table string, lag, headroom time.Duration) {
 	}
 }
 
-// notReading takes back what was told of the lag: it is known to who reads the shards.
+// notReading removes the reported lag: only the worker that reads the shards knows it.
 func (o *observer) notReading(table string) {
 	o.metrics.NotReading(table)
 	o.mu.Lock()
@@ -322,18 +324,18 @@ func (o *observer) copyDone(table string, items int64) {
 		c.running, c.items = false, items
 		report = c.report(table, o.mono())
 		report.Done = true
-		if !c.resumed { // else it began before this process knew of it; the ledger has the time, which status tells
+		if !c.resumed { // otherwise the start is unknown here; the ledger has it, and status shows the duration
 			report.Took = o.mono() - c.start
 		}
 	}
 	o.mu.Unlock()
 	if c != nil {
-		_ = o.lines.Finish([]backfill.Report{report}) // stderr is gone: nobody is left to tell
+		_ = o.lines.Finish([]backfill.Report{report}) // it fails if stderr is closed
 	}
 }
 
-// copyLeft takes the line of a copy away that is not done, and that this process has left: another
-// one may go on with it, or a gap made it vain.
+// copyLeft removes the line of an unfinished copy that this process has left. Another process may
+// continue it, or a gap made it useless.
 func (o *observer) copyLeft(table string) {
 	o.mu.Lock()
 	c := o.copies[table]
@@ -343,7 +345,7 @@ func (o *observer) copyLeft(table string) {
 	}
 	o.mu.Unlock()
 	if running {
-		_ = o.lines.Finish(nil) // stderr is gone: nobody is left to tell
+		_ = o.lines.Finish(nil) // it fails if stderr is closed
 	}
 }
 
@@ -359,8 +361,8 @@ func (o *observer) throttled(table, reason string, waited time.Duration) {
 	}
 }
 
-// report is the progress line of a table. Its rate is that of the time until now: a copy that
-// stands would tell that of before for ever.
+// report returns the progress line of a table. Its rate is measured up to now: a stalled copy would
+// otherwise show its last rate forever.
 func (c *copyProgress) report(table string, now time.Duration) backfill.Report {
 	c.meter.Add(now, c.items)
 	r := backfill.Report{Table: table, Items: c.items, Estimate: c.estimate, Rate: c.meter.Rate(), ETA: c.meter.ETA(c.estimate), Lag: c.lag, Headroom: c.headroom}
@@ -371,7 +373,7 @@ func (c *copyProgress) report(table string, now time.Duration) backfill.Report {
 	return r
 }
 
-// draw shows the progress of the copies that run, once a second, until ctx ends.
+// draw shows the progress of the running copies once a second, until ctx ends.
 func (o *observer) draw(ctx context.Context) {
 	for task.Sleep(ctx, time.Second) == nil {
 		o.mu.Lock()
@@ -384,7 +386,7 @@ func (o *observer) draw(ctx context.Context) {
 		}
 		o.mu.Unlock()
 		if len(reports) > 0 {
-			_ = o.lines.Show(now, reports) // stderr is gone: nobody is left to tell
+			_ = o.lines.Show(now, reports) // it fails if stderr is closed
 		}
 	}
 }

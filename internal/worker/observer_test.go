@@ -21,8 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// copying is an observer of a process that copies the table Orders and has come to a tenth of it in
-// ten minutes, by what its lines are written to.
+// copying returns an observer of a process that has copied a tenth of the table Orders in ten
+// minutes, and the buffer of its lines.
 func copying(t *testing.T) (*observer, *bytes.Buffer) {
 	t.Helper()
 	var lines bytes.Buffer
@@ -39,8 +39,8 @@ func (o *observer) line(table string) string {
 	return o.copies[table].report(table, o.mono()).String()
 }
 
-// A copy that stands, because the target does not answer say, is not told to go on at the rate of
-// before, nor to end soon.
+// A stalled copy, for example because the target does not answer, shows neither its earlier rate
+// nor an end soon.
 func TestTheRateOfACopyThatStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := copying(t)
@@ -54,8 +54,8 @@ func TestTheRateOfACopyThatStands(t *testing.T) {
 	})
 }
 
-// A copy that this process has left, because another one became coordinator of table now or a gap made it vain,
-// is drawn by it no more.
+// A process stops drawing a copy that it has left, because another one became coordinator of the
+// table or a gap made the copy useless.
 func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, lines := copying(t)
@@ -66,7 +66,7 @@ func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
 			close(drawn)
 		}()
 		time.Sleep(5500 * time.Millisecond)
-		synctest.Wait() // what it has drawn may be read
+		synctest.Wait() // all that it has drawn may be read
 		before := lines.String()
 		if before == "" {
 			t.Error("nothing is drawn while the copy runs")
@@ -81,8 +81,8 @@ func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
 	})
 }
 
-// The coordinator of a table may read none of its shards, for others took them over. Then it knows no
-// lag, and its line tells none.
+// The coordinator of a table may read none of its shards, because other workers took them over.
+// Then it does not know the lag, and its line shows none.
 func TestTheLineTellsNoLagOfBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := copying(t)
@@ -99,8 +99,8 @@ func TestTheLineTellsNoLagOfBefore(t *testing.T) {
 	})
 }
 
-// A copy that another process began took longer than this one knows of: what is said of all its
-// items is not how long the last of them took.
+// A copy that another process began took longer than this process knows, so its line shows no
+// duration.
 func TestACopyThatWasGoneOnWithTellsNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for done, want := range map[int64]string{
@@ -120,8 +120,8 @@ func TestACopyThatWasGoneOnWithTellsNoTime(t *testing.T) {
 	})
 }
 
-// A table that is copied again begins with a rate of its own, and keeps the lag that its stream
-// has; one that joins again is drawn once.
+// A table that is copied again starts with a new rate and keeps the lag of its stream. A table that
+// joins again is drawn once.
 func TestASecondCopyIsMeasuredForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&bytes.Buffer{}, nil), nil)
@@ -146,7 +146,7 @@ func TestASecondCopyIsMeasuredForItself(t *testing.T) {
 	})
 }
 
-// Errors tell why a lease was left however they are wrapped.
+// leftBecause finds the reason of an error however it is wrapped.
 func TestLeftBecauseOfAWrappedError(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -161,8 +161,8 @@ func TestLeftBecauseOfAWrappedError(t *testing.T) {
 	}
 }
 
-// A worker that gives its only shard up, because the source does not answer, and takes it back is
-// not ready.
+// A worker that releases its only shard because the source does not answer, and acquires it again,
+// is not ready.
 func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		health := admin.NewHealth(time.Now, "Orders")
@@ -191,7 +191,8 @@ func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
 	})
 }
 
-// A worker whose table is halted or paused for hours is ready: it sees the ledger, and nobody lists.
+// A worker whose table is halted or paused for hours is ready: it sees the ledger, and no worker
+// lists shards.
 func TestReadyWhileATableIsHalted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		health := admin.NewHealth(time.Now, "Orders")
@@ -210,8 +211,8 @@ func TestReadyWhileATableIsHalted(t *testing.T) {
 	})
 }
 
-// The progress of a table that joined is drawn as well, and what a resumed copy had done before is
-// no part of its rate.
+// The progress of a table that joined is drawn as well. What a resumed copy had done before does
+// not count in its rate.
 func TestProgressOfATableThatJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer
@@ -228,7 +229,7 @@ func TestProgressOfATableThatJoined(t *testing.T) {
 			time.Sleep(time.Second)
 			o.copied("Log_2015_01", 100)
 		}
-		synctest.Wait() // it has been drawn for now
+		synctest.Wait() // all is drawn
 		if rate := o.copies["Log_2015_01"].meter.Rate(); rate < 99 || rate > 101 {
 			t.Errorf("%v items a second", rate)
 		}
@@ -240,7 +241,8 @@ func TestProgressOfATableThatJoined(t *testing.T) {
 	})
 }
 
-// The line of blocked keys says why, once while nothing changes, and again when it begins anew.
+// The line of blocked keys states the reason. It appears once while nothing changes, and again when
+// the failure begins anew.
 func TestBlockedKeysAreToldOnceWithTheirCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

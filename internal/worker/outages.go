@@ -15,18 +15,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// outages tell what fails and is repeated: one line when it begins, and one when it is over,
-// however many shards, parts and tables repeat it. Its methods may be called by many tasks at once.
+// outages reports failing steps that are retried: one line when an outage begins and one when it
+// ends, however many shards, parts and tables retry. Its methods may be called concurrently.
 type outages struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
 	open map[outage]*spell
-	told map[outage]time.Duration // of what has no end that is told
+	told map[outage]time.Duration // reports that have no end
 }
 
-// outage is what fails. A service that does not answer fails for all tables, and one that refuses
-// may do so for one. A record that cannot be read is an outage of its own.
+// outage identifies a failure. A service that does not answer fails for all tables, and one that
+// refuses may fail for one table only. A record that cannot be read is an outage of its own.
 type outage struct{ code, step, table, record string }
 
 // spell is how long an outage lasts.
@@ -35,7 +35,7 @@ type spell struct {
 	operation   string
 }
 
-// retry notes that a step failed and is repeated after wait.
+// retry records that a step failed and is retried after wait.
 func (o *outages) retry(now time.Duration, table, step string, wait time.Duration, err error) {
 	facts := factsOf(step, err)
 	why := outageOf(facts.Code, table, step, err)
@@ -69,8 +69,8 @@ func (o *outages) retry(now time.Duration, table, step string, wait time.Duratio
 	o.log.Log(context.Background(), level, "retrying "+operationOf(step, err), attributes...)
 }
 
-// first reports whether something that many tell of is told for the first time, or for the first time
-// after it was over.
+// first reports whether a failure that many tasks share is reported for the first time, or for the
+// first time since it ended.
 func (o *outages) first(now time.Duration, of outage) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,8 +79,8 @@ func (o *outages) first(now time.Duration, of outage) bool {
 	return !told || now-last > calm
 }
 
-// look tells of outages that are over: nothing has failed for that reason for longer than attempts
-// are apart.
+// look reports the outages that are over: no attempt has failed for longer than the time between
+// attempts.
 func (o *outages) look(now time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,14 +100,15 @@ func (o *outages) look(now time.Duration) {
 	}
 }
 
-// lasts reports whether something fails: what is given up and taken again meanwhile is no news.
+// lasts reports whether an outage lasts, so that leases released and acquired meanwhile are not
+// reported.
 func (o *outages) lasts() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.open) > 0
 }
 
-// factsOf are code and fix of a failure; their zero value if it has no code.
+// factsOf returns the code and the fix of a failure; the zero value if it has no code.
 func factsOf(step string, err error) diag.Facts {
 	var known *diag.Error
 	if !errors.As(preflight.ExplainStep("cannot "+step, err), &known) {
@@ -115,12 +116,12 @@ func factsOf(step string, err error) diag.Facts {
 	}
 	facts := known.Facts()
 	if cdc.Is(err, cdc.Throttled) || sink.Is(err, sink.Throttled) {
-		facts.Fix = "" // it is repeated, and passes by itself
+		facts.Fix = "" // a retry solves it
 	}
 	return facts
 }
 
-// outageOf is the outage of which a failure is a part.
+// outageOf returns the outage to which a failure belongs.
 func outageOf(code, table, step string, err error) outage {
 	var record *cdc.RecordError
 	switch {
@@ -134,7 +135,7 @@ func outageOf(code, table, step string, err error) outage {
 	return outage{step: step, table: table}
 }
 
-// operationOf is the name of the API's operation that failed, or else the step.
+// operationOf returns the name of the API operation that failed, or else the step.
 func operationOf(step string, err error) string {
 	var read *cdc.Error
 	var write *sink.Error

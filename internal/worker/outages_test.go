@@ -21,9 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A service that is silent or refuses is told of once when that begins, with its code, the
-// operation and what to do, and once when it is over, whatever many shards of whatever many tables
-// say.
+// An outage is reported once when it begins, with its code, the operation and the fix, and once
+// when it ends. That holds however many shards and tables report it.
 func TestOutagesAreToldTwice(t *testing.T) {
 	silent := &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no answer in time")}
 	denied := &cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: errors.New("not authorized")}
@@ -77,8 +76,8 @@ func TestOutagesAreToldTwice(t *testing.T) {
 	}
 }
 
-// What passes within a moment is not told, and during an outage nobody is told of shards that are
-// given up for it and taken again.
+// Short failures are not reported. During an outage, shards that are released for it and acquired
+// again are not reported either.
 func TestWhatPassesIsNotTold(t *testing.T) {
 	var lines []string
 	o := silentObserver()
@@ -105,7 +104,7 @@ func TestWhatPassesIsNotTold(t *testing.T) {
 	}
 }
 
-// told collects the lines that are no details, with those attributes that the tests look at.
+// told collects the log lines above debug level, with those attributes that the tests check.
 type told struct{ lines *[]string }
 
 func (told) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }

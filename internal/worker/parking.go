@@ -8,14 +8,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// publishedLot is the parking lot of a configuration with a topic in errors.park_to.
+// publishedLot is the parking lot of a configuration that has a topic in errors.park_to.
 type publishedLot struct {
 	sink.ParkingLot
 	topic     relay.Topic
 	migration string
 }
 
-// lot is where items are parked.
+// lot returns where items are parked.
 func (w *Worker) lot(parking *sink.Parking) sink.ParkingLot {
 	if w.parkTopic == nil {
 		return parking
@@ -23,9 +23,9 @@ func (w *Worker) lot(parking *sink.Parking) sink.ParkingLot {
 	return publishedLot{parking, w.parkTopic, w.Config.Name}
 }
 
-// Park implements sink.ParkingLot. The record comes first: whoever reads of it in the topic finds it
-// in the state table. Whoever parks repeats both until both are durable, so that a message may come
-// twice.
+// Park implements sink.ParkingLot. It writes the record first, so that a reader of the topic finds
+// it in the state table. The caller repeats both until both are durable, so a message may be
+// published twice.
 func (l publishedLot) Park(ctx context.Context, p transform.Parked) error {
 	if err := l.ParkingLot.Park(ctx, p); err != nil {
 		return err

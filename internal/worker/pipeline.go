@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// pipeline hands every key of the configuration to what obeys it.
+// pipeline passes each key of the configuration to the component that applies it.
 func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) engine.Options {
 	cfg := w.Config
 	floors := &engine.Floors{}
@@ -30,7 +30,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 	}
 	maxParked := cfg.Errors.StopAbove
 	if maxParked == 0 {
-		maxParked = -1 // none at all; the writer's zero means no limit
+		maxParked = -1 // none; the writer's zero means no limit
 	}
 	out := engine.Options{
 		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.Once,
@@ -65,20 +65,20 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		out.Discover, out.DiscoverEvery = d.find, discoverEvery(cfg)
 	}
 	for _, t := range w.found.Tables {
-		if t.Config.Pattern() == "" { // the others are found anew, and join
+		if t.Config.Pattern() == "" { // tables of patterns are discovered, and join
 			out.Tables = append(out.Tables, w.table(t.Config, t.Mapping, rows))
 		}
 	}
 	return out
 }
 
-// table hands what the configuration says of a table to what obeys it.
+// table passes the configuration of a table to the components that apply it.
 func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Throttle) engine.Spec {
 	limits := func() checkpoint.Limits {
 		limits := w.limits.now(w.Config.Backfill)
 		if limits.RowsPerSecond != nil && rows == nil {
-			// The limit is one for the process; tables that are named share it evenly, but how many a
-			// pattern will have is not known.
+			// The process has one limit. Named tables share it evenly; the number of a pattern's
+			// tables is unknown.
 			share := *limits.RowsPerSecond / float64(len(w.Config.Tables))
 			limits.RowsPerSecond = &share
 		}
@@ -96,15 +96,16 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 	}
 }
 
-// openFolder opens a folder that holds what a load copies.
+// openFolder opens a folder from which a load copies.
 func (w *Worker) openFolder(ctx context.Context, address string) (store source.Store, name string, err error) {
 	return w.source.OpenFolder(ctx, w.Console.Env, address)
 }
 
-// manifestTime bounds the reading of an export's manifests, which name hundreds of thousands of files.
+// manifestTime bounds reading the manifests of an export, which may name hundreds of thousands of
+// files.
 const manifestTime = 5 * time.Minute
 
-// named is what the table's first load copies, if the configuration names something.
+// named returns what the configuration names as the table's first load, if anything.
 func (w *Worker) named(t config.Table) source.Named {
 	address := w.Config.LoadsFrom(t)
 	if address == "" {
@@ -122,7 +123,8 @@ func (w *Worker) named(t config.Table) source.Named {
 	}}
 }
 
-// busy asks how busy the target is. A worker that cannot tell slows nothing, and says so once.
+// busy returns a function that reports whether the target is busy. A worker that cannot read the
+// load slows nothing, and logs that once.
 func (w *Worker) busy() func(ctx context.Context, above float64) string {
 	emulator, _ := w.Console.Env("BIGTABLE_EMULATOR_HOST")
 	monitor := targetload.Monitor{Project: w.Config.Target.Project, Instance: w.Config.Target.Instance, Emulator: emulator}
@@ -140,8 +142,8 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 	}
 }
 
-// timing lets source.poll decide how often an idle shard is asked, or with Once Idle: ten times
-// within it, as the promise of Once is ten empty pages.
+// timing takes the poll interval of idle shards from source.poll. With Once, Idle overrides it: a
+// shard is polled ten times within Idle, because Once promises ten empty pages.
 func (w *Worker) timing() engine.Timing {
 	listed := w.Config.Cutover.ListingBound
 	if !w.Once {

@@ -15,9 +15,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// What a stream still holds may be written under the least age of tombstones, by a worker whose
-// clock is two hours ahead and that was throttled for half a day; and an image that may be written
-// is younger than every tombstone that would refuse it, by a clock that is as much behind.
+// The least age of tombstones covers a worker whose clock is two hours ahead, and one that was
+// throttled for half a day. It must not remove a tombstone while the stream still holds an older
+// image. An image is written only if it is younger than every tombstone that would reject it, even
+// by a clock that is as much behind.
 func TestH81_LeastTombstoneAge(t *testing.T) {
 	field, ok := reflect.TypeFor[config.State]().FieldByName("TombstoneAge")
 	days, err := strconv.Atoi(strings.TrimSuffix(field.Tag.Get("min"), "d"))
@@ -34,8 +35,8 @@ func TestH81_LeastTombstoneAge(t *testing.T) {
 	}
 }
 
-// An image is put by a run's writer only if it is younger than tombstones by the margin: the
-// tombstone that would refuse it is there still.
+// A run's writer puts an image only if it is younger than the removal age of tombstones by the
+// margin: the tombstone that would reject it still exists.
 func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	w, _ := connected(t)
 	m, oldest := w.found.Tables[0].Mapping, w.Config.State.TombstoneAge-loads.ImageMargin
@@ -48,7 +49,7 @@ func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 		if err := writer.Write(t.Context(), sink.Unfenced(), &b); err != nil {
 			t.Fatal(err)
 		}
-		// The older one comes first, and is the only one that is parked.
+		// The older image comes first, and only this one is parked.
 		var noted []string
 		if err := parking.List(t.Context(), "Orders", func(_ sink.Ref, p transform.Parked) error {
 			noted = append(noted, p.Change.Sequence.String())
@@ -59,8 +60,8 @@ func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	}
 }
 
-// A worker measures by lag_below for how long no shard was behind: the gate of a cutover asks for
-// that.
+// A worker measures by lag_below how long no shard has been behind, because a gate of the cutover
+// needs that.
 func TestTheConfiguredLagIsMeasured(t *testing.T) {
 	w, _ := connected(t)
 	w.Config.Cutover.ReadyWhen.LagBelow = time.Minute

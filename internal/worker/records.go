@@ -9,13 +9,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// The events of records.
+// Names of logged records.
 const (
 	eventProbe    = "probe"
 	eventProgress = "progress"
 )
 
-// Progress logs how the copy of a table gets on: the line for people is the message, and beside it stand the figures.
+// Progress logs the progress of a table's copy: the message is the line for people, and the
+// attributes are its figures.
 func Progress(log *slog.Logger) func(backfill.Report) {
 	return func(r backfill.Report) {
 		attributes := []any{admin.KeyEvent, eventProgress, admin.KeyTable, r.Table, admin.KeyItems, r.Items, admin.KeyDone, r.Done}
@@ -35,7 +36,8 @@ func Progress(log *slog.Logger) func(backfill.Report) {
 	}
 }
 
-// probed logs what a dependency answered. The error of a failure is told in full at the end, as all errors are.
+// probed logs the answer of a dependency. It does not log the error in full, because all errors are
+// reported at the end.
 func probed(log *slog.Logger) func(line string, a preflight.Answer) {
 	return func(line string, a preflight.Answer) {
 		level := slog.LevelInfo

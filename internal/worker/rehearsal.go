@@ -21,7 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Rehearsal is one table of a dry run, for programs.
+// Rehearsal is the result of a dry run for one table, for programs.
 type Rehearsal struct {
 	Source     string           `json:"source"`
 	Target     string           `json:"target"`
@@ -33,12 +33,11 @@ type Rehearsal struct {
 	Unmappable map[string]int64 `json:"unmappable"` // by reason
 }
 
-// rehearsalPoll is the wait after an empty page: a shard allows five reads a second, over all its
-// readers.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html
+// rehearsalPoll is the wait after an empty page: a shard allows five reads a second across all its
+// readers. Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html
 const rehearsalPoll = 250 * time.Millisecond
 
-// Rehearse reads and maps every table and says what a run would do. Nothing is written.
+// Rehearse reads and maps every table and reports what a run would do. It writes nothing.
 func (w *Worker) Rehearse(ctx context.Context) error {
 	if err := w.connect(ctx, true); err != nil {
 		return err
@@ -54,7 +53,7 @@ func (w *Worker) Rehearse(ctx context.Context) error {
 	return rehearsalVerdict(reports, w.found.Suspended)
 }
 
-// rehearse reads and maps one table after the other, and draws how it gets on.
+// rehearse reads and maps one table after the other, and draws the progress.
 func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
 	o := w.observe(task.Clock(ctx))
 	options := engine.Options{Database: w.source.Tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.Stream(arn) },
@@ -119,8 +118,7 @@ func total(counts map[string]int64) int64 {
 	return n
 }
 
-// rehearsalVerdict is nil if everything can be mapped. Tables of patterns that a run would set
-// aside were not read.
+// rehearsalVerdict returns nil if every item can be mapped. The tables in aside were not read.
 func rehearsalVerdict(reports []Rehearsal, aside []string) error {
 	var found diag.List
 	for _, name := range aside {

@@ -21,7 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// counter counts what both services are asked, by request; those of the ledger's table by themselves.
+// counter counts the requests to both services, by operation, and those to the ledger's table
+// separately.
 type counter struct {
 	http.Handler
 	mu     sync.Mutex
@@ -96,8 +97,8 @@ func ofTable(name string) string {
 	return "target "
 }
 
-// played runs workers on the embedded services in virtual time, and gives what those were asked in a
-// quarter of an hour. In the midst of it so many items are put.
+// played runs workers on the embedded services in virtual time, and returns the requests of a
+// quarter of an hour. In the middle of it so many items are put.
 func played(t *testing.T, workers, shards, items int) map[string]int {
 	t.Helper()
 	const from, lasts = 3 * time.Minute, 15 * time.Minute
@@ -142,9 +143,9 @@ func played(t *testing.T, workers, shards, items int) map[string]int {
 	return counted
 }
 
-// TestRequests: what plan states of requests is what the services are asked for, by a shard without
-// changes in an hour, and by changes. One worker more reads no more than the first, so that what
-// each reads does not grow with their number.
+// TestRequests: the requests that plan states equal those that the services receive, for an idle
+// shard in an hour and for changes. A second worker reads no more than the first, so what each
+// reads does not grow with their number.
 func TestRequests(t *testing.T) {
 	one, three, shared := played(t, 1, 1, 0), played(t, 1, 3, 0), played(t, 2, 3, 0)
 	perShard := func(name string) float64 { return float64(three[name]-one[name]) / 2 * 4 }

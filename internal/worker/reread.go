@@ -15,21 +15,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/report"
 )
 
-// limits are those of the configuration as it was last read.
+// limits holds the limits of the configuration as last read.
 type limits struct {
 	mu   sync.Mutex
-	last *config.Backfill   // nil: it was read once
-	rows *backfill.Throttle // that all tables share; nil: each has its own
+	last *config.Backfill   // nil: not read again yet
+	rows *backfill.Throttle // shared by all tables; nil: each has its own
 }
 
-// now are the limits in force, but for those of operators in the ledger.
+// now returns the limits in force, except those that operators set in the ledger.
 func (l *limits) now(first config.Backfill) checkpoint.Limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return loads.Configured(l.of(first))
 }
 
-// of is the section that holds; the mutex is held.
+// of returns the section in force. The caller holds the mutex.
 func (l *limits) of(first config.Backfill) config.Backfill {
 	if l.last != nil {
 		return *l.last
@@ -37,7 +37,7 @@ func (l *limits) of(first config.Backfill) config.Backfill {
 	return first
 }
 
-// shared is the bound on rows of tables that share one.
+// shared returns the row limit that the tables share.
 func (l *limits) shared(first config.Backfill) *backfill.Throttle {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +47,7 @@ func (l *limits) shared(first config.Backfill) *backfill.Throttle {
 	return l.rows
 }
 
-// set puts others in force, and returns what has changed.
+// set puts new limits in force, and returns what has changed.
 func (l *limits) set(ctx context.Context, first, to config.Backfill) (changed []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,14 +77,14 @@ func orNone(limit string) string {
 	return limit
 }
 
-// The keys that a running worker reads again.
+// The keys that a running worker reloads.
 const (
 	keyRows = "backfill.max_rows_per_second"
 	keyRead = "backfill.max_read_capacity"
 	keyCPU  = "backfill.pause_above_target_cpu"
 )
 
-// heed reads the limits again as often as it is asked to, until ctx ends.
+// heed reloads the limits at each request, until ctx ends.
 func (w *Worker) heed(ctx context.Context) {
 	for {
 		select {
@@ -96,8 +96,8 @@ func (w *Worker) heed(ctx context.Context) {
 	}
 }
 
-// reread puts the limits of the configuration as it is now in force, and says what else has changed, which a running worker does not heed.
-// A configuration with errors changes nothing.
+// reread puts the limits of the current configuration in force. It also logs other changed keys,
+// which need a restart. A configuration with errors changes nothing.
 func (w *Worker) reread(ctx context.Context) {
 	next, err := w.Reread()
 	var kept []string
@@ -120,7 +120,7 @@ func (w *Worker) reread(ctx context.Context) {
 	}
 }
 
-// needsRestart are the keys that are not read again.
+// needsRestart returns the keys that are not reloaded.
 func needsRestart(differing []string) (kept []string) {
 	for _, key := range differing {
 		if key != keyRows && key != keyRead && key != keyCPU {

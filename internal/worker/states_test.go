@@ -21,9 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// stands has every state of the closed list at least once: what the ledger holds then, and which
-// goals a table has reached that stands so. Who asks for in_sync has the exit status of
-// --exit-code.
+// stands has every state of the closed list at least once: the ledger's records, and the goals that
+// a table in this state has reached. The goal in_sync has the exit status of --exit-code.
 var stands = []struct {
 	state  standing.State
 	name   string
@@ -104,12 +103,12 @@ var stands = []struct {
 	{standing.CatchingUp, "a generation is not adopted", func(_ *status.Input, of *status.TableInput) { of.State.Adopted = 6 }, "copied"},
 }
 
-// unread lets a minute go by since the shard was read.
+// unread moves a minute on since the shard was read.
 func unread(of *status.TableInput) {
 	of.Shards[0].ReadAt, of.Shards[0].AppliedTo = ago(time.Minute), ago(time.Minute)
 }
 
-// at is a cutover of the table at a step.
+// at puts a cutover of the table at a step.
 func at(step checkpoint.CutoverStep) func(in *status.Input, of *status.TableInput) {
 	return func(in *status.Input, _ *status.TableInput) {
 		in.Cutover = checkpoint.Cutover{Attempt: 1, Step: step, FreezeBegunAt: ago(time.Hour)}
@@ -120,7 +119,7 @@ func at(step checkpoint.CutoverStep) func(in *status.Input, of *status.TableInpu
 	}
 }
 
-// inSync is what the ledger holds of a table that is in sync and could be cut over.
+// inSync returns the ledger's records of a table that is in sync and could be cut over.
 func inSync() (*status.Input, *status.TableInput) {
 	s := loadedTable()
 	s.Base, s.Load.SweptAt, s.Load.Number, s.Load.Parts = 7, ago(40*time.Minute), 1, 1
@@ -135,7 +134,7 @@ func inSync() (*status.Input, *status.TableInput) {
 	return in, &in.Inputs[0]
 }
 
-// Text, JSON, page, metric, gates and exit status say the same word of every state.
+// Text, JSON, page, metric, gates and exit status name each state with the same word.
 func TestEveryStateIsOneWordEverywhere(t *testing.T) {
 	found := map[standing.State]bool{}
 	for _, c := range stands {
@@ -168,7 +167,7 @@ func TestEveryStateIsOneWordEverywhere(t *testing.T) {
 	}
 }
 
-// said is the state that each place says, in the word for programs.
+// said returns the state that each place names, as the word for programs.
 func said(t *testing.T, m *status.Document) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -216,7 +215,7 @@ func said(t *testing.T, m *status.Document) map[string]string {
 	return out
 }
 
-// worded is the state that a text for people says.
+// worded returns the state that a text for people names.
 func worded(text string) string {
 	for _, s := range standing.States {
 		if s.Text() == text {
@@ -226,7 +225,7 @@ func worded(text string) string {
 	return "no state: " + text
 }
 
-// submatch is what the first group of an expression matches in a text.
+// submatch returns the match of an expression's first group in a text.
 func submatch(expression, text string) string {
 	if found := regexp.MustCompile(expression).FindStringSubmatch(text); found != nil {
 		return found[1]

@@ -11,21 +11,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// surveyEvery is how often what only the ledger knows is brought to the metrics.
+// surveyEvery is how often facts that only the ledger has are copied to the metrics.
 const surveyEvery = 5 * time.Second
 
-// stepSurvey fails while headroom and last poll are old, or missing.
+// stepSurvey is the step that fails while headroom and last poll are outdated or missing.
 const stepSurvey = "read the ledger for metrics (ReadRows)"
 
-// survey brings to the metrics what the ledger knows of the migration as a whole, and forgets
-// parked items that a later change has healed, until ctx ends. Every worker tells of all shards, so
-// that those of a worker that stands still are seen through the others. While the ledger cannot be
-// read, the last reading is judged anew: the headroom shrinks all the same.
+// survey copies the ledger's view of the whole migration to the metrics until ctx ends. It also
+// forgets parked items that a later change has healed. Every worker reports all shards, so that the
+// others report those of a stalled worker. If the ledger cannot be read, survey judges the last
+// reading by the current time, so that the headroom still shrinks.
 func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
 	beside, wait := oneBeside()
 	defer wait()
 	var last status.Survey
-	var beaten time.Duration // when this process last said that it runs; 0 before the first time
+	var beaten time.Duration // when this process last recorded itself in the ledger; 0: not yet
 	teller := clock.Teller{Log: w.Log}
 	defer func() { w.leave(ctx) }()
 	for {
@@ -61,14 +61,15 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	}
 }
 
-// isStandby reports whether this process has to say that it runs, because no lease says so.
-// Appliers hold none, and are no standbys. A process that idles says so itself.
+// isStandby reports whether this process must record itself in the ledger because no lease shows
+// that it runs. Appliers hold no lease and are not standbys. An idle process records itself
+// elsewhere.
 func (w *Worker) isStandby(m *status.Document) bool {
 	return w.ledger != nil && !w.FromTopic && !w.idling.Load() && !m.Beats(w.id)
 }
 
-// surveyed brings a status to the metrics, and what happened since the last one to those who follow
-// the events.
+// surveyed copies a status to the metrics, and sends events that happened since the last one to
+// subscribers.
 func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	for _, e := range happened {
 		o.feed.Publish(e)
@@ -90,8 +91,8 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	}
 }
 
-// topical brings to the metrics how far tables are behind their topic, and what the subscription's
-// retention leaves.
+// topical copies to the metrics how far tables are behind their topic, and how much of the
+// subscription's retention is left.
 func (o *observer) topical(m *status.Document, retention time.Duration) {
 	for _, t := range m.Tables {
 		if t.Behind == nil || t.TopicLag == nil {
@@ -102,10 +103,10 @@ func (o *observer) topical(m *status.Document, retention time.Duration) {
 	}
 }
 
-// oneBeside returns how to run something beside the caller, unless the last such thing still runs,
-// and how to wait for that one. A survey must not wait for a look after parked items: it reads the
-// target, for as long as there are many of them or the target does not answer, and the headroom
-// would stand still meanwhile.
+// oneBeside returns a function that runs f beside the caller, unless the last one still runs, and a
+// function that waits for it. A survey must not wait for the check of parked items: if there are
+// many, or the target does not answer, that check may take long, and the headroom would not be
+// updated meanwhile.
 func oneBeside() (run func(f func()), wait func()) {
 	running := make(chan struct{}, 1)
 	run = func(f func()) {

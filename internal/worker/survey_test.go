@@ -25,8 +25,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// What a survey finds is told, and what it finds no more is taken back: a table without shards that
-// could be read is not stalled.
+// A survey reports what it finds, and removes what it no longer finds: a table without readable
+// shards is not stalled.
 func TestSurveyTakesBack(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
 	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
@@ -51,11 +51,12 @@ func TestSurveyTakesBack(t *testing.T) {
 	}
 }
 
-// A survey goes on while what it began beside it does: the target may not answer that.
+// A survey continues while the function that it started beside itself waits, for example for a
+// target that does not answer.
 func TestOneBeside(t *testing.T) {
 	beside, wait := oneBeside()
 	begun, end := make(chan int), make(chan struct{})
-	for n := range 3 { // the first one does not end, so that there is no second
+	for n := range 3 { // the first one does not end, so no second one starts
 		beside(func() {
 			begun <- n
 			<-end
@@ -68,12 +69,12 @@ func TestOneBeside(t *testing.T) {
 	wait()
 }
 
-// A survey looks after what is parked, and forgets what a later change has healed: nobody else
-// does, and it would count for ever.
+// A survey checks parked items, and forgets those that a later change has healed. Nothing else
+// does, so they would count forever.
 func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 	w, _ := connected(t)
 	ledger := begin(t, w)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a survey that never looks must not run for ever
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a survey that never looks must not run forever
 	defer cancel()
 	if _, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = 7; return nil }); err != nil {
 		t.Fatal(err)
@@ -96,8 +97,8 @@ func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 	}
 }
 
-// What runs beside a survey is run again once it has ended, and waited for in the end: it must not
-// use clients that are closed.
+// The function beside a survey runs again once it has ended. It is awaited at the end, because it
+// must not use closed clients.
 func TestBesideAgainAndWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		beside, wait := oneBeside()
@@ -121,7 +122,7 @@ func TestBesideAgainAndWaitedFor(t *testing.T) {
 	})
 }
 
-// aloud is a log that gives each message to whoever waits for it.
+// aloud is a log that passes each message to a waiting test.
 type aloud struct {
 	slog.Handler
 	lines chan string
@@ -173,8 +174,8 @@ func parkedAndHealed(t *testing.T, w *Worker, number uint64) *sink.Parking {
 	return parking
 }
 
-// What became of the workers while the ledger could not be read is told once it can: readings that
-// are judged anew meanwhile are no readings.
+// Events of workers during an unreadable ledger are reported once it can be read: old readings that
+// are judged anew report none.
 func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
 	o := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{
@@ -195,8 +196,7 @@ func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
 	}
 }
 
-// A table that was dropped is set aside for a day; after that its series say nothing any more, and
-// alert nobody.
+// A dropped table is suspended for a day. After that its metrics disappear and raise no alert.
 func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
 	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
@@ -215,8 +215,8 @@ func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 	}
 }
 
-// While the ledger cannot be read, what was read last is judged by the time that has passed since:
-// the headroom shrinks all the same.
+// While the ledger cannot be read, the last reading is judged by the current time, so that the
+// headroom still shrinks.
 func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: noon, AppliedTo: noon, CaughtUp: true}
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{shard}}}}
@@ -237,7 +237,7 @@ func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 	}
 }
 
-// A named table that was dropped is told by the metric, too, until it is there again.
+// The metric also reports a named table that was dropped, until the table exists again.
 func TestSurveyTellsOfADroppedTable(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
 	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
@@ -253,8 +253,8 @@ func TestSurveyTellsOfADroppedTable(t *testing.T) {
 	}
 }
 
-// A worker that holds no lease says that it runs, and takes that back when it ends. Who holds one
-// is seen by that, and an applier is no standby.
+// A worker that holds no lease records itself in the ledger, and removes the record when it ends. A
+// lease shows that its holder runs, and an applier is no standby.
 func TestAStandbyIsSeenInTheLedger(t *testing.T) {
 	w, _ := connected(t)
 	w.ledger = begin(t, w)

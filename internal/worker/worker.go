@@ -30,31 +30,31 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Options are what a worker is asked to do, and where it says how it gets on.
+// Options are what a worker is to do, and where it reports.
 type Options struct {
 	Config  *config.Config
 	Console *terminal.Console
 	Log     *slog.Logger
 	Lines   *backfill.Renderer // draws the progress of copies
-	Records *slog.Logger       // takes the answers of probes; nil: they are lines on stderr
+	Records *slog.Logger       // receives the answers of probes; nil: they are lines on stderr
 	Build   build.Info
-	Hints   string // the flags with which next steps find the configuration
+	Hints   string // the flags that next steps need to find the configuration
 
-	Once          bool                           // end when every open shard is drained
+	Once          bool                           // end when all open shards are drained
 	Idle          time.Duration                  // with Once: how long a shard must be empty
-	NoCopy        bool                           // only follow the streams
+	NoCopy        bool                           // copy nothing: only follow the streams
 	AcceptMapping bool                           // begin a new generation if the mapping has changed
 	AdoptRows     bool                           // begin the first generation in a target that holds rows
 	Publish       bool                           // publish changes to the configuration's topic, too
 	NoWrite       bool                           // with Publish: and write none
-	Loads         bool                           // with Publish: and what loads read
-	FromTopic     bool                           // write what the configuration's subscription brings, and read no stream
-	AcceptMode    bool                           // although the ledger says that they are not, or that they are
+	Loads         bool                           // with Publish: also publish the items of loads
+	FromTopic     bool                           // apply the messages of the configuration's subscription, and read no stream
+	AcceptMode    bool                           // accept a mode that differs from the ledger's
 	Serve         bool                           // health, metrics and status at http.listen of the configuration
-	Profile       bool                           // and profiles of the process
+	Profile       bool                           // also serve profiles of the process
 	Reread        func() (*config.Config, error) // reads the configuration again
-	Rereads       <-chan struct{}                // asks for that; nil: nobody does
-	Stopping      func()                         // is called once the log says that the worker stops; may be nil
+	Rereads       <-chan struct{}                // each requests a Reread; nil: there are none
+	Stopping      func()                         // called once the log says that the worker stops; may be nil
 }
 
 // Worker is one process of a migration.
@@ -66,12 +66,12 @@ type Worker struct {
 	found  preflight.Found
 	ledger *checkpoint.Ledger // nil before it is open
 	topic  *relay.PubSub      // nil: nothing is published
-	// subscription is nil where nothing is applied from a topic.
+	// subscription is nil unless a topic is applied.
 	subscription *relay.PubSubscription
 	parkTopic    *relay.PubSub          // nil: parked items are not published
 	deadLetter   *relay.PubSubscription // nil: it is not watched
-	deadTopic    string                 // takes what appliers refuse; "": there is none
-	retention    time.Duration          // of subscription
+	deadTopic    string                 // receives messages that appliers refuse; "": there is none
+	retention    time.Duration          // retention of subscription
 	limits       limits
 
 	idling atomic.Bool // the tables are cut over
@@ -81,11 +81,11 @@ type Worker struct {
 	joined map[string]preflight.Table // tables of patterns, by name
 }
 
-// New makes a worker with an identity of its own. Nothing is contacted before Run or Rehearse.
+// New returns a worker with a new identity. It contacts nothing before Run or Rehearse.
 func New(o Options) *Worker { return &Worker{Options: o, id: newID()} }
 
 // Run replicates until ctx ends or, with Once, until everything is drained. Once the tables are cut
-// over it stays up idle; with Once it fails with checkpoint.ErrCutOver.
+// over it idles; with Once it fails with checkpoint.ErrCutOver instead.
 func (w *Worker) Run(ctx context.Context) error {
 	for {
 		err := w.life(ctx)
@@ -96,7 +96,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// life is a process from its start to its end, or until it need not idle any more.
+// life runs a process from its start to its end, or until an idle process must start anew.
 func (w *Worker) life(ctx context.Context) error {
 	var listener net.Listener
 	if w.Serve {
@@ -113,8 +113,8 @@ func (w *Worker) life(ctx context.Context) error {
 	return w.replicate(ctx, listener)
 }
 
-// connect builds the clients, says where they lead, and asks both ends whether they are fit. A dry
-// run asks for less.
+// connect builds the clients, reports their endpoints, and probes source and target. A dry run
+// probes less.
 func (w *Worker) connect(ctx context.Context, dry bool) error {
 	var err error
 	if w.source, err = preflight.ConnectSource(ctx, w.Config); err != nil && (dry || w.Once || !w.isLeft(ctx)) {
@@ -159,8 +159,8 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	return err
 }
 
-// isLeft reports whether the application has left the source. Then this process needs no source, which
-// may be switched off.
+// isLeft reports whether the application has left the source. If so, this process needs no source,
+// which may be switched off.
 func (w *Worker) isLeft(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
@@ -175,7 +175,7 @@ func (w *Worker) isLeft(ctx context.Context) bool {
 	return err == nil && c != nil
 }
 
-// mode is what becomes of the changes of all tables.
+// mode returns how this process handles the changes of all tables.
 func (w *Worker) mode() checkpoint.Mode {
 	switch {
 	case w.FromTopic, w.Publish && w.NoWrite:
@@ -186,7 +186,7 @@ func (w *Worker) mode() checkpoint.Mode {
 	return checkpoint.Direct
 }
 
-// close closes the clients that were connected.
+// close closes the connected clients.
 func (w *Worker) close() (err error) {
 	if w.topic != nil {
 		err = w.topic.Close()
@@ -206,14 +206,14 @@ func (w *Worker) close() (err error) {
 	return err
 }
 
-// warnExpiry tells of expired items that do not stay as they should.
+// warnExpiry warns if the table does not keep expired items as configured.
 func (w *Worker) warnExpiry(t preflight.Table) {
 	if e := preflight.ExplainExpiry(t); e != nil {
 		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTable, t.Config.From, admin.KeyCause, e.Cause)
 	}
 }
 
-// openLedger opens the ledger, or begins it.
+// openLedger opens the ledger, or creates it.
 func (w *Worker) openLedger(ctx context.Context) (*checkpoint.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
@@ -221,7 +221,7 @@ func (w *Worker) openLedger(ctx context.Context) (*checkpoint.Ledger, error) {
 	ledger, err := preflight.AskTarget(ctx, func(ctx context.Context) (*checkpoint.Ledger, error) {
 		ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(w.target, w.Config), w.Config.Name, o)
 		if err == nil {
-			err = ledger.CheckCluster(ctx, w.found.Cluster) // before anything is written to another one (H46)
+			err = ledger.CheckCluster(ctx, w.found.Cluster) // before any write to another cluster (H46)
 		}
 		for _, table := range w.found.Made {
 			if err == nil {
@@ -236,7 +236,7 @@ func (w *Worker) openLedger(ctx context.Context) (*checkpoint.Ledger, error) {
 	return ledger, nil
 }
 
-// observe makes what the loops report to.
+// observe creates the observer to which the loops report.
 func (w *Worker) observe(clock func() time.Time) *observer {
 	var names []string
 	for _, t := range w.found.Tables {
@@ -246,8 +246,8 @@ func (w *Worker) observe(clock func() time.Time) *observer {
 	return newObserver(clock, w.id, metrics, admin.NewHealth(clock, names...), w.Log, w.Lines, names)
 }
 
-// replicate runs the pipeline between two ends that are connected, and beside it what shows how it
-// gets on.
+// replicate runs the pipeline between the connected source and target, and beside it the observers
+// and endpoints.
 func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	ledger, err := w.openLedger(ctx)
 	if err != nil {
@@ -263,9 +263,9 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	parking := sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name)
 	w.Log.Info("started", admin.KeyWorker, w.id, admin.KeyVersion, w.Build.Version)
 
-	// What runs beside the pipeline ends after it, so that a slow stop can still be watched.
+	// The tasks beside the pipeline end after it, so that a slow stop can still be watched.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
-	var side errgroup.Group // without a context of its own: surveys go on where the endpoints have failed
+	var side errgroup.Group // has no context of its own, so surveys continue if the endpoints fail
 	side.Go(func() error { o.draw(beside); return nil })
 	side.Go(func() error { w.survey(beside, o, parking); return nil })
 	side.Go(func() error { w.heed(beside); return nil })
@@ -290,9 +290,9 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	})
 	o.stopped = func() bool { return ctx.Err() != nil }
 	err = w.work(ctx, ledger, parking, o)
-	if errors.Is(err, checkpoint.ErrCutOver) { // what this says is written before the end of the cutover itself
+	if errors.Is(err, checkpoint.ErrCutOver) { // the pipeline may end before the cutover's driver has written its last records
 		limited, cancel := task.WithTimeout(beside, endOfCutover)
-		_ = driven.Wait(limited) // it is told later then
+		_ = driven.Wait(limited) // its error is reported elsewhere
 		cancel()
 	}
 	undriven()
@@ -325,7 +325,7 @@ func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *s
 	return w.idle(ctx, o)
 }
 
-// follow runs the loops: of a worker that reads streams, or of one that applies a topic.
+// follow runs the loops of a worker that reads streams or that applies a topic.
 func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) error {
 	all := w.pipeline(ledger, parking, o)
 	if !w.FromTopic {
@@ -333,13 +333,13 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 	}
 	tables := all.Tables
 	for _, t := range w.found.Tables {
-		if t.Config.Pattern() != "" { // those that are there now
+		if t.Config.Pattern() != "" { // the pattern's current tables
 			tables = append(tables, w.table(t.Config, t.Mapping, nil))
 		}
 	}
 	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
 		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore}
-	if w.deadLetter != nil { // else the interface would hold a nil pointer
+	if w.deadLetter != nil { // otherwise the interface would hold a nil pointer
 		options.DeadLetter = w.deadLetter
 	}
 	if w.deadTopic != "" {
@@ -356,7 +356,7 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 	return apply.Run(ctx, options)
 }
 
-// outcome is the exit of a run that the pipeline ended in order.
+// outcome returns the exit status of a run that the pipeline ended cleanly.
 func (w *Worker) outcome(ctx context.Context, parking *sink.Parking) error {
 	if ctx.Err() != nil {
 		return terminal.Ended(ctx)
@@ -372,8 +372,8 @@ func (w *Worker) outcome(ctx context.Context, parking *sink.Parking) error {
 	return s.Verdict()
 }
 
-// status is that of the whole migration. Its next steps find the configuration that this worker was
-// given.
+// status returns the status of the whole migration. Its next steps name this worker's
+// configuration.
 func (w *Worker) status(ctx context.Context) (*status.Document, error) {
 	l, err := status.Read(ctx, w.Config, w.target, "")
 	if err != nil {
@@ -382,7 +382,7 @@ func (w *Worker) status(ctx context.Context) (*status.Document, error) {
 	return l.Judge(w.Console.Env, w.Hints, w.now(ctx)), nil
 }
 
-// now is the time by which ages are judged: the ledger's, and this process's before it is open.
+// now returns the time for ages: the ledger's, or this process's before the ledger is open.
 func (w *Worker) now(ctx context.Context) time.Time {
 	if w.ledger == nil {
 		return task.Now(ctx)
@@ -390,8 +390,8 @@ func (w *Worker) now(ctx context.Context) time.Time {
 	return w.ledger.Now(ctx)
 }
 
-// resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed
-// until the next time.
+// resolve forgets healed parked items. A failure is logged and does no harm: they stay listed until
+// the next attempt.
 func (w *Worker) resolve(ctx context.Context, parking *sink.Parking) {
 	for source, m := range w.mappings() {
 		n, _, err := parking.Resolve(ctx, m, w.target.Data)
