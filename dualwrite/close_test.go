@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Close ends the connections that Open made, each time it is asked to, and hands on what became of
-// that. A Writer of parts has none of its own: they are the caller's.
+// Close closes the connections that Open made, at each call, and returns the result. A Writer of
+// parts has none of its own, because they belong to the caller.
 func TestCloseEndsTheConnections(t *testing.T) {
 	if err := New(nil, nil, nil).Close(); err != nil {
 		t.Errorf("of parts: %v", err)

@@ -21,7 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// away is a target that does not answer, at once or never.
+// away is a target that fails, immediately or by never answering.
 type away struct {
 	*recorder
 	silent bool
@@ -42,8 +42,8 @@ func (a *away) Apply(ctx context.Context, _ *sink.Request) (bool, error) {
 	return false, a.answer(ctx)
 }
 
-// DynamoDB is the primary store: while Bigtable does not answer, items are created there as they
-// are changed there, at the time of the clock.
+// DynamoDB is the primary store: while Bigtable does not answer, items are created there like they
+// are changed there, at the clock's number.
 func TestItemsAreCreatedWhileBigtableDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mapping()
@@ -71,7 +71,7 @@ func TestItemsAreCreatedWhileBigtableDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// severed is the target of a configuration, whose answers may stay away.
+// severed is the target of a configuration, and may stop answering.
 type severed struct {
 	*sink.Bigtable
 	target *preflight.Target
@@ -94,10 +94,10 @@ func (s *severed) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return s.Bigtable.Apply(ctx, r)
 }
 
-// TestH87_WhatWasCreatedBlindlyFollowsTheStream: an item is created while Bigtable is away, and its
-// row remembers a higher number of a removed one, by another server's clock or another way of
-// counting. Whoever writes it next, and whenever Bigtable is back, the row equals the item once the
-// stream is applied, and an item that is created when the row can be read is written at once.
+// TestH87_WhatWasCreatedBlindlyFollowsTheStream: an item is created while Bigtable is unavailable,
+// and its row remembers a higher number of a removed item, from another clock or another numbering.
+// Whatever is written next, and whenever Bigtable returns, the row equals the item once the stream
+// is applied. An item that is created while its row can be read is written immediately.
 func TestH87_WhatWasCreatedBlindlyFollowsTheStream(t *testing.T) {
 	s := start(t, ranked)
 	s.replicate(t)
@@ -117,7 +117,7 @@ func TestH87_WhatWasCreatedBlindlyFollowsTheStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	remove := func(key string) { // by another process, which knows of no number
+	remove := func(key string) { // by another process, which knows no number
 		if _, err := s.dynamo.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String("Orders"), Key: map[string]types.AttributeValue{
 			"pk": &types.AttributeValueMemberS{Value: "c1"}, "sk": &types.AttributeValueMemberS{Value: key}}}); err != nil {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func lower(a, b string) bool {
 	return x.Cmp(y) < 0
 }
 
-// withText is an item with another note, and the number that it has.
+// withText returns an item with another note and the same number.
 func withText(i attribute.Item, note string) attribute.Item {
 	list := []attribute.Attribute{{Name: "note", Value: attribute.String(note)}}
 	for _, a := range i.Attributes() {

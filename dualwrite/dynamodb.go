@@ -18,7 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// writeTime is how long one request to DynamoDB may take.
+// writeTime bounds one request to DynamoDB.
 const writeTime = backfill.CallTime
 
 type dynamoTable struct {
@@ -27,8 +27,8 @@ type dynamoTable struct {
 	name   string
 }
 
-// DynamoDB is a table as a Source. Each call is one attempt, whatever the client's retryer does:
-// the repeat of a conditional write that was executed fails for its own condition.
+// DynamoDB returns a table as a Source. Each call is one attempt, whatever the client's retryer
+// does: a retry of a conditional write that was executed would fail on its own condition.
 func DynamoDB(client *dynamodb.Client, table string) Source {
 	return &dynamoTable{client, backfill.NewTables(client), table}
 }
@@ -90,11 +90,11 @@ func (t *dynamoTable) Transact(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-// conflicts are the reasons for which DynamoDB cancels a transaction that may succeed with the
-// items as they are then: another write was faster, or is under way.
+// conflicts are the reasons for a cancelled transaction that may succeed with the items as they are
+// then: another write was faster or is in flight.
 var conflicts = []string{"ConditionalCheckFailed", "TransactionConflict"}
 
-// condition is DynamoDB's expression for what a change expects; nil if it expects nothing.
+// condition returns DynamoDB's expression for what a change expects; nil if it expects nothing.
 func (c Change) condition() (*string, map[string]string, map[string]types.AttributeValue) {
 	names := map[string]string{"#v": c.Attribute}
 	switch {
@@ -106,8 +106,8 @@ func (c Change) condition() (*string, map[string]string, map[string]types.Attrib
 	return aws.String("#v = :v"), names, map[string]types.AttributeValue{":v": &types.AttributeValueMemberN{Value: c.Number}}
 }
 
-// asWriteError says whether a write that failed may have been executed. Texts of the service's are
-// withheld where they may quote an item.
+// asWriteError classifies a failed write: was it certainly not executed? It withholds a text of the
+// service that may quote an item.
 func asWriteError(err error) error {
 	var conflict *types.ConditionalCheckFailedException
 	if errors.As(err, &conflict) {
@@ -133,7 +133,7 @@ func asWriteError(err error) error {
 	return err
 }
 
-// toSDK is an item as the SDK takes it; nil if there is none.
+// toSDK converts an item for the SDK; nil if it does not exist.
 func toSDK(item attribute.Item) map[string]types.AttributeValue {
 	return membersToSDK(item.Attributes())
 }
@@ -177,7 +177,7 @@ func valueToSDK(v attribute.Value) types.AttributeValue {
 		}
 		return &types.AttributeValueMemberBS{Value: list}
 	}
-	list := make([]types.AttributeValue, 0, len(v.Elements())) // a list of none, too
+	list := make([]types.AttributeValue, 0, len(v.Elements())) // an empty list, too
 	for _, e := range v.Elements() {
 		list = append(list, valueToSDK(e))
 	}

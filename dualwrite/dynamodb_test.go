@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
 )
 
-// answering is DynamoDB with one answer, which keeps what it was asked last.
+// answering is a DynamoDB with one answer, which records the last request.
 type answering struct {
 	status  int
 	body    string
@@ -42,8 +42,8 @@ func (a *answering) source(t *testing.T) dualwrite.Source {
 		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}), "Orders")
 }
 
-// Only an answer of the service's that refuses a write proves that it was not executed; each write is
-// sent once, and no error quotes the item.
+// Only an answer that refuses a write proves that it was not executed. Each write is sent once, and
+// no error quotes the item.
 func TestWhatAnAnswerOfDynamoDBProves(t *testing.T) {
 	said := func(code string) string {
 		return `{"__type":"com.amazonaws.dynamodb.v20120810#` + code + `","message":"secret"}`
@@ -51,7 +51,7 @@ func TestWhatAnAnswerOfDynamoDBProves(t *testing.T) {
 	for name, c := range map[string]struct {
 		status             int
 		body               string
-		conflict, executed bool // perhaps executed
+		conflict, executed bool // executed: perhaps executed
 	}{
 		"a condition that does not hold": {400, said("ConditionalCheckFailedException"), true, false},
 		"a request that is not valid":    {400, said("ValidationException"), false, false},

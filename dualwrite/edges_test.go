@@ -38,8 +38,8 @@ func (s *second) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return s.recorder.Apply(ctx, r)
 }
 
-// A change of two rows of which the first was written is no change that was not written; and no
-// request to Bigtable waits for ever.
+// If the first of two rows was written, the change counts as partly written. No request to Bigtable
+// waits forever.
 func TestOneOfTwoRowsIsNotNone(t *testing.T) {
 	m := mapping()
 	source := &table{item: item(t, order1)}
@@ -61,8 +61,8 @@ func TestOneOfTwoRowsIsNotNone(t *testing.T) {
 	}
 }
 
-// TestARehearsalHindersNoDualWrites: a rehearsal neither stops nor switches the application. The family
-// of the fence that writers use is dropped once the witness names the next one.
+// TestARehearsalHindersNoDualWrites: a rehearsal neither stops nor switches the application. The
+// fence's family that writers use is dropped only after the witness names the next one.
 func TestARehearsalHindersNoDualWrites(t *testing.T) {
 	s := start(t, ranked+"cutover: { listings_apart: 1s, ready_when: { lag_held_for: 0s } }\n")
 	s.replicate(t) // the copy, and the witness that writers read

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
 )
 
-// An application that writes DynamoDB and Bigtable, beside the replicator of the same file.
+// An application that writes DynamoDB and Bigtable while replicator runs with the same file.
 func ExampleOpen() {
 	ctx := context.Background()
 	w, err := dualwrite.Open(ctx, "replicator.yaml", "Orders")
@@ -27,10 +27,10 @@ func ExampleOpen() {
 	}
 }
 
-// Update begins anew if somebody else was faster. The number is no business of the change's.
+// Update starts again if another writer was faster. The change may ignore the number.
 func ExampleWriter_Update() {
 	w, orders := exampleWriter()
-	keys := orders.item // its primary key is all that is used
+	keys := orders.item // only its primary key is used
 	written, err := w.Update(context.Background(), keys, func(old attribute.Item) (attribute.Item, error) {
 		if !old.Exists() {
 			return attribute.Item{}, errors.New("no such order")
@@ -44,11 +44,11 @@ func ExampleWriter_Update() {
 	// Output: 8
 }
 
-// What became of a write that failed. The replicator brings what DynamoDB has.
+// The outcome of a failed write. Replicator brings what DynamoDB has.
 func ExampleError() {
 	w, orders := exampleWriter()
 	read := orders.item
-	orders.fail = func(execute func()) error { return dualwrite.ErrConflict } // somebody wrote it since
+	orders.fail = func(execute func()) error { return dualwrite.ErrConflict } // another writer changed it since
 	_, err := w.Put(context.Background(), read)
 	var failed *dualwrite.Error
 	switch {
@@ -71,7 +71,7 @@ func text(i attribute.Item, name string) string {
 	return value.Text()
 }
 
-// exampleWriter writes an order with the number 7 to stores in memory.
+// exampleWriter returns a writer with stores in memory that hold an order with the number 7.
 func exampleWriter() (*dualwrite.Writer, *table) {
 	order, err := attribute.UnmarshalItem([]byte(`{"pk":{"S":"c1"},"sk":{"S":"o1"},"customer":{"S":"x"},"rev":{"N":"7"}}`))
 	if err != nil {

@@ -13,18 +13,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Option is a choice of who calls Open.
+// Option is an option of Open.
 type Option func(*config.Allowed)
 
 // AllowEmulators accepts the Bigtable emulator, AWS endpoints that are not Amazon's, and endpoints
-// without https. It is for tests: by default, a variable such as BIGTABLE_EMULATOR_HOST that was
-// left in the environment is refused, because every write would go there.
+// without https. It is for tests. Without it Open refuses a variable such as BIGTABLE_EMULATOR_HOST
+// that was left in the environment, because every write would go there.
 func AllowEmulators(a *config.Allowed) { a.Emulator, a.Insecure = true, true }
 
-// Open makes a Writer of a source table of a replicator.yaml, with clients for both stores that
-// take their credentials and endpoints from where the replicator takes them. Close it in the end.
-// Errors name the place in the file; a table with neither of the two ways of dual_writes is
-// refused.
+// Open returns a Writer for a source table of a replicator.yaml. It connects to both stores with
+// the same credentials and endpoints as replicator. Close it in the end. Errors name the place in
+// the file. Open refuses a table without dual_writes.
 func Open(ctx context.Context, file, table string, options ...Option) (w *Writer, err error) {
 	cfg, err := config.Load(file, os.LookupEnv)
 	if err != nil {
@@ -66,7 +65,7 @@ func Open(ctx context.Context, file, table string, options ...Option) (w *Writer
 	return w, nil
 }
 
-// Close ends the connections of a Writer that Open made.
+// Close closes the connections of a Writer that Open made.
 func (w *Writer) Close() error {
 	if w.close == nil {
 		return nil

@@ -14,8 +14,9 @@ import (
 
 const order = `{"pk":{"S":"c1"},"sk":{"S":"o1"},"total":{"N":"12.5"},"note":{"S":"new"}}`
 
-// An application writes both stores beside a worker: its row is there at once, at its number, and stays
-// when the stream brings the same; a removed item leaves its number, and is created above it.
+// An application writes both stores beside a worker. Its row is written immediately, at its number,
+// and stays when the stream brings the same. A removed item leaves its number, and the next one is
+// created above it.
 func TestBothStoresAreWritten(t *testing.T) {
 	s := start(t, ranked)
 	w := s.open(t)
@@ -81,7 +82,7 @@ func TestBothStoresAreWritten(t *testing.T) {
 	}
 }
 
-// Items of every type are written as they are read.
+// Items of every type are written as they were read.
 func TestEveryType(t *testing.T) {
 	s := start(t, settled)
 	s.replicate(t)
@@ -102,7 +103,7 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-// Where writes are settled, the application's row has plain cells until the stream asserts it.
+// With settle, the application's row has plain cells until the stream asserts it.
 func TestBothStoresAreWrittenAndSettled(t *testing.T) {
 	s := start(t, settled)
 	s.replicate(t)
@@ -128,8 +129,8 @@ func TestBothStoresAreWrittenAndSettled(t *testing.T) {
 	}
 }
 
-// A Writer of Open is closed with all its connections: a write then fails, and says that Bigtable
-// has not got it.
+// Close closes all connections of a Writer. A later write fails and says that Bigtable was not
+// written.
 func TestAWriterIsClosed(t *testing.T) {
 	s := start(t, ranked)
 	s.replicate(t)
@@ -146,7 +147,7 @@ func TestAWriterIsClosed(t *testing.T) {
 	}
 }
 
-// What is not written by its application too has no writer.
+// Open refuses tables without dual writes.
 func TestOpenRefusesOtherTables(t *testing.T) {
 	s := start(t, strings.Replace(ranked, "to: orders", "to: orders, dual_writes: off", 1))
 	for table, want := range map[string]string{"Orders": "dual writes are off", "Others": "no source table"} {
@@ -156,7 +157,7 @@ func TestOpenRefusesOtherTables(t *testing.T) {
 	}
 }
 
-// A variable that was left in the environment sends no write to another service.
+// A variable that was left in the environment does not redirect writes to another service.
 func TestOpenRefusesEmulators(t *testing.T) {
 	s := start(t, ranked)
 	for name, others := range map[string][]string{
@@ -177,7 +178,7 @@ func TestOpenRefusesEmulators(t *testing.T) {
 	}
 }
 
-// The order of numbers can be switched on for a table that is replicated already, and never off.
+// Numbers can be enabled for a table that is already replicated, and never disabled.
 func TestRanksAreForGood(t *testing.T) {
 	s := start(t, settled)
 	s.replicate(t)

@@ -20,13 +20,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// keyed and doubled are rules under which the key alone says what rows an item has: one, or two.
+// With the rules keyed and doubled, the key alone determines an item's rows: one, or two.
 const (
 	keyed   = `{ row_key: "{pk}#{sk}", columns: { "*": d } }`
 	doubled = `{ write: [{ row_key: "{pk}#{sk}", columns: { pk: "d:pk" } }, { row_key: "also#{pk}#{sk}", columns: { pk: "d:also" } }] }`
 )
 
-// mappingBy is that of Orders by a rule, with one of the two ways of dual writes.
+// mappingBy returns the mapping of Orders with a rule and one of the two modes of dual writes.
 func mappingBy(t *testing.T, rule, way string) *transform.Mapping {
 	t.Helper()
 	text := "version: 1\nsource: { region: us-east-1 }\ntarget: { project: p, instance: i }\ntables:\n  - from: Orders\n    to: orders\n" +
@@ -47,15 +47,15 @@ const (
 	byTime   = "settle: 1s"
 )
 
-// A lost answer is resolved by a read: only the very image, or the absence that was asked for,
-// shows that the write was executed, and only then Bigtable is written. A repeat is safe where a
-// condition guards it.
+// A lost answer is resolved by a read. Only the same image, or the requested absence, shows that
+// the write was executed, and only then Bigtable is written. A repeat is safe if a condition guards
+// it.
 func TestALostAnswerIsResolved(t *testing.T) {
 	other := strings.Replace(order1, "x", "z", 1)
 	for name, c := range map[string]struct {
 		way    string
 		remove bool
-		fate   string // what lies in DynamoDB afterwards; "": nothing, "written": the image
+		fate   string // what DynamoDB has afterwards; "": nothing, "written": the image
 		unread bool
 		want   dualwrite.Outcome // "" if the write succeeds
 		repeat bool
@@ -108,8 +108,8 @@ func TestALostAnswerIsResolved(t *testing.T) {
 	}
 }
 
-// H87: an item that is created is ranked above whatever its rows hold of a removed one, in each of
-// them, and else by the clock; one that is removed without a number is left to the stream.
+// H87: the number of a created item is above any number that its rows hold of a removed item, and
+// otherwise comes from the clock. A removal without a number is left to the stream.
 func TestH87_ACreatedItemIsRankedAboveARemovedOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now().UnixMilli()
@@ -150,8 +150,8 @@ func TestH87_ACreatedItemIsRankedAboveARemovedOne(t *testing.T) {
 	})
 }
 
-// The witness is read once for many writes, and again while it names no number: a worker announces
-// one later. Where the fence is withheld, writes carry none.
+// The witness is read once for many writes, and again while it has no number, because a worker
+// announces one later. If the fence is withheld, writes carry no stamp.
 func TestTheWitnessIsReadUntilItNamesAFence(t *testing.T) {
 	m := mappingBy(t, keyed, byNumber)
 	for announced, family := range map[string]string{fence: fence, checkpoint.NoFence: ""} {
@@ -179,8 +179,8 @@ func TestTheWitnessIsReadUntilItNamesAFence(t *testing.T) {
 	}
 }
 
-// A fence that was withheld once is asked for again: no write without a stamp would ever fail for
-// it.
+// The witness of a withheld fence is read again after a while, because no write without a stamp
+// would ever fail.
 func TestAWithheldFenceIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mappingBy(t, keyed, byNumber)
@@ -206,12 +206,12 @@ func TestAWithheldFenceIsReadAgain(t *testing.T) {
 }
 
 // A delete whose answer was lost removes the row of the item as it was read, and so does a change
-// that read the item itself; where the row is not known the error says so.
+// that read the item itself. If the row is unknown, the error says so.
 func TestALostAnswerRemovesTheFormerRow(t *testing.T) {
 	moved := strings.Replace(order1, `"x"`, `"y"`, 1)
 	for name, c := range map[string]struct {
 		write func(ctx context.Context, w *dualwrite.Writer, read attribute.Item) error
-		rows  []string // that are sent, in their order
+		rows  []string // rows that are sent, in order
 		want  dualwrite.Outcome
 	}{
 		"a delete": {func(ctx context.Context, w *dualwrite.Writer, read attribute.Item) error { return w.Delete(ctx, read) }, []string{"x#1#a"}, ""},
@@ -245,7 +245,7 @@ func TestALostAnswerRemovesTheFormerRow(t *testing.T) {
 	}
 }
 
-// What became of Bigtable's half follows from what it answers, by either way.
+// The outcome in Bigtable follows from its answer, in both modes.
 func TestOutcomesInBigtable(t *testing.T) {
 	for reason, want := range map[sink.Reason]dualwrite.Outcome{sink.Unknown: dualwrite.Unknown, sink.Permanent: dualwrite.NotWritten, sink.Rejected: dualwrite.NotWritten} {
 		for _, way := range []string{byNumber, byTime} {
@@ -261,8 +261,7 @@ func TestOutcomesInBigtable(t *testing.T) {
 	}
 }
 
-// H39: without an order of its own an application writes cells alone, over whatever versions the
-// row has.
+// H39: without numbers an application writes only cells, whatever version the row has.
 func TestH39_TimedWritesCarryNoVersion(t *testing.T) {
 	m := mappingBy(t, keyed, byTime)
 	at := time.UnixMicro(1_795_170_000_123_000)
@@ -274,7 +273,7 @@ func TestH39_TimedWritesCarryNoVersion(t *testing.T) {
 	set := 0
 	for _, op := range requests[0].Ops {
 		if sink.IsOwn(op.Family) || op.Kind == sink.DeleteFamily || op.Kind == sink.DeleteColumn || op.Kind == sink.DeleteBefore && op.Timestamp > at.UnixMicro()+1000 {
-			t.Errorf("it writes %s:%s", op.Family, op.Qualifier) // what is younger is of a later write
+			t.Errorf("it writes %s:%s", op.Family, op.Qualifier) // a younger cell belongs to a later write
 		}
 		if op.Kind == sink.SetCell {
 			if set++; op.Timestamp != at.UnixMicro() {
@@ -287,7 +286,7 @@ func TestH39_TimedWritesCarryNoVersion(t *testing.T) {
 	}
 }
 
-// The advice is what an operator acts on: nothing is to be repeated that is not safe to repeat.
+// Operators act on the advice, so it recommends a repeat only if that is safe.
 func TestAdvice(t *testing.T) {
 	why := errors.New("why")
 	for want, e := range map[string]*dualwrite.Error{
@@ -304,8 +303,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// A cell is dated when DynamoDB has taken the write, not when it was asked for: the replicator
-// removes what is older than the stream's record.
+// A cell has the time at which DynamoDB accepted the write, not that of the call, because
+// replicator removes cells older than the stream's record.
 func TestCellsAreDatedAfterTheWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mappingBy(t, keyed, byTime)
@@ -326,8 +325,8 @@ func TestCellsAreDatedAfterTheWrite(t *testing.T) {
 	})
 }
 
-// A remove leaves nothing in the row that another rule may have put there for the item, and where
-// the rules have nothing of it there nothing is sent: Bigtable refuses an empty change.
+// A removal leaves nothing in the row that another rule may have written for the item. If no rule
+// has anything there, nothing is sent, because Bigtable refuses an empty change.
 func TestARemoveLeavesNothing(t *testing.T) {
 	const rules = `{ when: "customer = 'x'", row_key: "{pk}#{sk}", columns: { "*": d } }, { row_key: "{pk}#{sk}", columns: { "*": e } }`
 	m := mappingBy(t, rules, byNumber)
@@ -347,7 +346,7 @@ func TestARemoveLeavesNothing(t *testing.T) {
 	}
 	m = mappingBy(t, `{ row_key: "{pk}#{sk}", columns: { customer: "d:customer" } }`, byTime)
 	target, source := newRecorder(m), &table{item: item(t, order1)}
-	source.fail = func(func()) error { source.item = attribute.Item{}; return errLost } // its image before is lost
+	source.fail = func(func()) error { source.item = attribute.Item{}; return errLost } // its previous image is lost
 	if err := dualwrite.New(m, source, target).Delete(t.Context(), source.item); err != nil || len(target.sent) != 0 {
 		t.Errorf("%v, %+v", err, target.sent)
 	}

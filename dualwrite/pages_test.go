@@ -16,8 +16,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
 )
 
-// TestPagesShowTestedCode: the code of the pages on dual writes is what tests compile and run, but
-// for its indentation. What stands in Go between two lines "page NAME" and "end" is a page's block.
+// TestPagesShowTestedCode: except for indentation, the code on the pages about dual writes is code
+// that tests compile and run. Go code between two lines "page NAME" and "end" is a block of that
+// page.
 func TestPagesShowTestedCode(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile(path)
@@ -55,7 +56,7 @@ func TestPagesShowTestedCode(t *testing.T) {
 	}
 }
 
-// blocksOf are the fenced blocks of a page in a language.
+// blocksOf returns the fenced blocks of a page in a language.
 func blocksOf(page, language string) (blocks []string) {
 	var block []string
 	inside := false
@@ -72,7 +73,7 @@ func blocksOf(page, language string) (blocks []string) {
 	return blocks
 }
 
-// flat is code without its indentation.
+// flat returns code without its indentation.
 func flat(code string) string {
 	var lines []string
 	for line := range strings.Lines(strings.Trim(code, "\n")) {
@@ -144,7 +145,7 @@ func putOrder(ctx context.Context, dynamo *dynamodb.Client, orders *bigtable.Tab
 	return nil
 }
 
-// The pages' code does what they say.
+// The code of the pages does what they say.
 func TestCodeOfThePages(t *testing.T) {
 	s := start(t, ranked)
 	s.replicate(t)
@@ -166,7 +167,7 @@ func TestCodeOfThePages(t *testing.T) {
 	}
 }
 
-// Cells that are written without dualwrite are those of the replicator, and stay when it settles
+// Cells that are written without dualwrite equal those of replicator, and stay when it settles
 // them.
 func TestCodeOfThePageOnSettling(t *testing.T) {
 	s := start(t, settled)

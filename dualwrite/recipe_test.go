@@ -22,18 +22,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// language is one in which examples/dualwrite has the programs.
+// language is a language of the programs in examples/dualwrite.
 type language struct {
 	folder string
-	run    func(t *testing.T, input []byte, args ...string) []byte // what drives them, in testdata
+	run    func(t *testing.T, input []byte, args ...string) []byte // runs a driver from testdata
 }
 
-// programs is where they are.
+// programs is the folder of the programs.
 const programs = "../examples/dualwrite"
 
-// TestPrograms runs the programs of examples/dualwrite where their language is installed: the part
-// without packages decides as the vectors say, and, in Python and Node, writes both stores beside a
-// worker.
+// TestPrograms runs the programs of examples/dualwrite whose language is installed. The part
+// without packages decides as the vectors say. In Python and Node, the program also writes both
+// stores beside a worker.
 func TestPrograms(t *testing.T) {
 	text, err := os.ReadFile(vectorFile)
 	if err != nil {
@@ -53,7 +53,7 @@ func TestPrograms(t *testing.T) {
 				return
 			}
 			l := c.open(t)
-			if c.folder == "java" { // without a parser of JSON
+			if c.folder == "java" { // it has no parser of JSON
 				checkDecisions(t, l.run(t, linesOf(t, vectors), "vectors"), vectors)
 				return
 			}
@@ -95,8 +95,8 @@ func execute(t *testing.T, input []byte, env []string, program string, args ...s
 	return out
 }
 
-// linesOf are vectors for a program that reads no JSON: a field, a tab and its value, "end" after
-// each.
+// linesOf returns vectors for a program that reads no JSON: lines of field, tab and value, with
+// "end" after each vector.
 func linesOf(t *testing.T, vectors []vector) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -117,7 +117,7 @@ func linesOf(t *testing.T, vectors []vector) []byte {
 	return b.Bytes()
 }
 
-// decision is what a program says to a vector.
+// decision is a program's answer to a vector.
 type decision struct {
 	Requests  []json.RawMessage `json:"requests"`
 	Number    string            `json:"number"`    // of the image; "" if the item is removed
@@ -151,8 +151,8 @@ func checkDecisions(t *testing.T, out []byte, vectors []vector) {
 	}
 }
 
-// live has the programs write both stores beside a worker. Then the stream brings the same, and the
-// item that was created while Bigtable was away.
+// live runs the programs against both stores beside a worker. Then the stream brings the same
+// changes, and the item that was created while Bigtable was unavailable.
 func (l language) live(t *testing.T) {
 	yaml, err := os.ReadFile("testdata/replicator.yaml")
 	if err != nil {
@@ -181,8 +181,8 @@ func (l language) live(t *testing.T) {
 	}
 }
 
-// restOf serves Bigtable's REST API before the embedded service: for the two methods that the
-// recipe calls, requests and answers in proto's JSON, and gRPC's codes as HTTP's.
+// restOf serves Bigtable's REST API in front of the embedded service, for the two methods that the
+// recipe calls. Bodies are proto's JSON, and gRPC codes become HTTP codes.
 func restOf(t *testing.T) string {
 	t.Helper()
 	connection, err := grpc.NewClient(os.Getenv("BIGTABLE_EMULATOR_HOST"), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -98,7 +98,7 @@ func (s *services) replicate(t *testing.T) {
 	}
 }
 
-// run runs a worker of a configuration, whatever the mapping was before.
+// run runs a worker with a configuration, and accepts a changed mapping.
 func (s *services) run(ctx context.Context, cfg *config.Config) (string, error) {
 	var log strings.Builder
 	w := worker.New(worker.Options{
@@ -109,7 +109,7 @@ func (s *services) run(ctx context.Context, cfg *config.Config) (string, error) 
 	return log.String(), err
 }
 
-// open is a writer of the table.
+// open returns a writer of the table.
 func (s *services) open(t *testing.T) *dualwrite.Writer {
 	t.Helper()
 	w, err := dualwrite.Open(t.Context(), s.file, "Orders", dualwrite.AllowEmulators)
@@ -120,8 +120,8 @@ func (s *services) open(t *testing.T) *dualwrite.Writer {
 	return w
 }
 
-// rows are the target's rows of items: the text of each cell of the mapping's by "row family:column", and
-// the version of each row, of the item or of its tombstone, by "row version" and "row gone".
+// rows returns the target's rows of items: each cell of the mapping's families by "row
+// family:column", and the version of each row by "row version", or "row gone" for a tombstone.
 func (s *services) rows(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -21,7 +21,7 @@ import (
 type Target interface {
 	sink.Table
 	sink.Looker
-	// WitnessStore is where the replicator's witness in a target table is read.
+	// WitnessStore returns the store of replicator's witness in a target table.
 	WitnessStore(table string) checkpoint.Store
 }
 
@@ -32,7 +32,7 @@ type target struct {
 	source  Source
 
 	mu    sync.Mutex
-	marks map[string]seenMark // as the witnesses said last
+	marks map[string]seenMark // as last read from the witnesses
 }
 
 // seenMark is a mark, and when it was read.
@@ -41,13 +41,15 @@ type seenMark struct {
 	at time.Duration // monotonic
 }
 
-// withheldFor is how long a fence is taken for withheld. No write fails that carries no stamp once
-// there is one, so that nothing else would have the witness read again.
+// withheldFor is how long a fence counts as withheld after a read of the witness. A write without a
+// stamp never fails because of the fence, so no failure would make the writer read the witness
+// again.
 const withheldFor = time.Minute
 
-// Rows are the requests that an application sends for a change of an item, given as a stream would
-// show it, without the fence: those of the guard at the item's number and no position, or, without
-// a version attribute, cells at the change's time. Errors are ErrUnmappable.
+// Rows returns the requests that an application sends for a change of an item, given as a stream
+// would show it, without the fence. With a version attribute they are the guard's, at the item's
+// number and without a position. Otherwise they are cells at the change's time. Errors are
+// ErrUnmappable.
 func Rows(m *transform.Mapping, change cdc.Change) ([]sink.Request, error) {
 	rows, err := mutations(m, change)
 	if err != nil {
@@ -73,37 +75,37 @@ func mutations(m *transform.Mapping, change cdc.Change) ([]transform.RowMutation
 	for i := range batch.Rows {
 		batch.Rows[i].Version = batch.Rows[i].Version.Rank().AppliedBy()
 	}
-	// A moved item is put first and removed afterwards: whoever reads between the two finds it
-	// twice, and never not at all.
+	// A moved item is written first and removed afterwards: a reader between the two finds it
+	// twice, instead of not at all.
 	return slices.Concat(removing(batch.Rows, false), removing(batch.Rows, true)), nil
 }
 
-// removing are the rows that are removed, or the others.
+// removing returns the rows that are removed, or the others.
 func removing(rows []transform.RowMutation, remove bool) []transform.RowMutation {
 	return slices.DeleteFunc(slices.Clone(rows), func(row transform.RowMutation) bool { return row.Remove != remove })
 }
 
-// requestTime bounds one request of a write to Bigtable, so that none waits for ever.
+// requestTime bounds one request to Bigtable, so that none waits forever.
 const requestTime = 10 * time.Second
 
-// limited makes a request within its time.
+// limited makes a request within requestTime.
 func limited(ctx context.Context, request func(ctx context.Context) error) error {
 	ctx, cancel := task.WithTimeout(ctx, requestTime)
 	defer cancel()
 	return request(ctx)
 }
 
-// unheld is above every version, so that a request with it is refused by none.
+// unheld is above every version, so no row refuses a request with it.
 const unheld = transform.Version("\xff")
 
-// timed is what an application writes that has no order with the replicator: the image's cells, and
-// of the old image's those that are not younger.
+// timed returns a write without an order relative to replicator: the cells of the image, and
+// deletions of the old image's cells that are not younger.
 func timed(row transform.RowMutation) sink.Request {
 	row.Timestamped = true
 	guard := sink.Guard(row)
 	ops := guard.Ops[:0]
 	for _, op := range guard.Ops {
-		if !sink.IsOwn(op.Family) { // versions are the replicator's
+		if !sink.IsOwn(op.Family) { // only replicator writes versions
 			ops = append(ops, op)
 		}
 	}
@@ -111,9 +113,8 @@ func timed(row transform.RowMutation) sink.Request {
 	return guard
 }
 
-// write sends the requests of a change, one after the other. The outcome is what became of the
-// first row that failed, PartlyWritten if others were written before it, or NotWritten if none was
-// sent.
+// write sends the requests of a change one after the other. It returns the outcome of the first row
+// that failed, PartlyWritten if others were written before it, or NotWritten if none was sent.
 func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) {
 	if t.mapping.VersionAttribute() == "" {
 		return t.writeTimed(ctx, change)
@@ -137,7 +138,7 @@ func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) 
 				err = limited(ctx, execute)
 			}
 		}
-		if err != nil { // refused is no error: the row holds something newer, or the same
+		if err != nil { // a refusal is no error: the row holds something newer, or the same
 			return outcomeOf(err, i), err
 		}
 	}
@@ -163,7 +164,8 @@ func (t *target) writeTimed(ctx context.Context, change cdc.Change) (Outcome, er
 	return Written, nil
 }
 
-// outcomeOf is what became of a change of which a row failed after so many others were written.
+// outcomeOf returns the outcome of a change of which a row failed after so many others were
+// written.
 func outcomeOf(err error, written int) Outcome {
 	if written > 0 {
 		return PartlyWritten
@@ -174,8 +176,8 @@ func outcomeOf(err error, written int) Outcome {
 	return Unknown
 }
 
-// current is the right to stamp a write anew: the item still is what is to be written. A sweep may
-// have compared the row with the source since the former number was read.
+// current checks that the item still is what is to be written; only then may a write get a new
+// stamp. A sweep may have compared the row with the source since the earlier number was read.
 func (t *target) current(ctx context.Context, change cdc.Change) error {
 	found, exists, err := t.source.Get(ctx, change.Keys)
 	if err == nil && (exists != change.New.Exists() || exists && !found.Equal(change.New)) {
@@ -184,10 +186,10 @@ func (t *target) current(ctx context.Context, change cdc.Change) error {
 	return err
 }
 
-// prove gives the stamps of the fence, by what the witnesses say, or said last.
+// prove returns the stamps of the fence, from the witnesses or from their last read.
 func (t *target) prove(ctx context.Context, anew bool, right func(context.Context) error) (sink.Stamps, error) {
 	if right == nil {
-		right = func(context.Context) error { return nil } // DynamoDB has just taken the write
+		right = func(context.Context) error { return nil } // DynamoDB has just accepted the write
 	}
 	read := func(ctx context.Context, table string) (sink.Mark, error) {
 		t.mu.Lock()
@@ -206,7 +208,7 @@ func (t *target) prove(ctx context.Context, anew bool, right func(context.Contex
 	return stamps, err
 }
 
-// read reads the fence's family in the witness of a target table.
+// read reads the fence's family from the witness in a target table.
 func (t *target) read(ctx context.Context, table string) (sink.Mark, error) {
 	at := checkpoint.Place{Store: t.store.WitnessStore(table), Key: t.mapping.WitnessKey()}
 	var witness checkpoint.Witness
@@ -236,13 +238,13 @@ func (t *target) read(ctx context.Context, table string) (sink.Mark, error) {
 	return mark, nil
 }
 
-// highest is the highest number that the rows of a new item hold already, without leading zeros, as
-// the tombstone of one that was removed; "" if they hold none.
+// highest returns the highest number that the rows of a new item hold, without leading zeros; "" if
+// they hold none. The tombstone of a removed item may hold one.
 func (t *target) highest(ctx context.Context, image attribute.Item) (string, error) {
 	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: t.mapping.Keys(image), New: image}
 	rows, err := mutations(t.mapping, change)
 	if errors.Is(err, ErrUnmappable) {
-		return "", nil // the replicator parks it
+		return "", nil // replicator parks it
 	}
 	if err != nil {
 		return "", err
@@ -250,7 +252,7 @@ func (t *target) highest(ctx context.Context, image attribute.Item) (string, err
 	top := ""
 	for i := range rows {
 		at := rows[i]
-		at.Families, at.Columns = nil, nil // its version is all that is asked for
+		at.Families, at.Columns = nil, nil // read only its version
 		err := limited(ctx, func(ctx context.Context) error {
 			row, err := t.store.Look(ctx, &at, 0)
 			top = max(top, row.HeldBy(at.Owner).Rank().Number)

@@ -8,20 +8,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Transactor is a Source that changes several items at once.
+// Transactor is a Source that can change several items atomically.
 type Transactor interface {
-	// Transact makes all changes or none. The errors are those of Source.Write: ErrConflict if the
-	// condition of one does not hold.
+	// Transact makes all changes or none. Its errors are those of Source.Write: ErrConflict if any
+	// condition does not hold.
 	Transact(ctx context.Context, changes []Change) error
 }
 
-// Transact changes several items of the table at once, at most as many as TransactWriteItems takes.
-// It reads them, and writes what change makes of them, all or none, from the start again, after a
-// wait, if another writer was faster. Change returns as many items as it is given, in their order;
-// one that does not exist is removed. Items come back as they were written.
+// Transact changes several items of the table atomically, at most as many as TransactWriteItems
+// accepts. It reads them and writes what change returns for them. If another writer was faster, it
+// waits and starts again. Change returns as many items as it gets, in their order; it removes those
+// that it returns as not existing. Transact returns the items as written.
 //
-// DynamoDB's half is atomic. Rows are written one after the other, and so Bigtable is PartlyWritten
-// where some failed. Errors are *Error, or those of change; without a version attribute
+// The write is atomic in DynamoDB. Rows are written one after the other, so Bigtable is
+// PartlyWritten if some failed. Errors are *Error, or those of change; without a version attribute
 // ErrTransact.
 func (w *Writer) Transact(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) ([]attribute.Item, error) {
 	source, ok := w.source.(Transactor)
@@ -47,13 +47,13 @@ func (w *Writer) Transact(ctx context.Context, keys []attribute.Item, change fun
 // part is the change of one item in a transaction.
 type part struct {
 	Change
-	at     int // of which key
+	at     int // index of its key
 	read   attribute.Item
-	unseen error // as of rank
+	unseen error // as returned by rank
 }
 
-// prepare reads the items and ranks what is made of them. What does not exist before and after has
-// no part.
+// prepare reads the items and ranks what change makes of them. An item that exists neither before
+// nor after has no part.
 func (w *Writer) prepare(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) (parts []part, err error) {
 	const op = "Transact"
 	read := make([]attribute.Item, len(keys))
@@ -85,8 +85,8 @@ func (w *Writer) prepare(ctx context.Context, keys []attribute.Item, change func
 	return parts, nil
 }
 
-// transact writes both stores, and notes what was written. The numbers that the transaction expects
-// say that the items were what was read.
+// transact writes both stores, and records what was written. The expected numbers show that the
+// items were still as read.
 func (w *Writer) transact(ctx context.Context, source Transactor, parts []part, written []attribute.Item) error {
 	changes := make([]Change, len(parts))
 	for i, p := range parts {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Several items are changed at once in DynamoDB, or none, and their rows follow at once.
+// Several items are changed atomically in DynamoDB, or none, and their rows follow immediately.
 func TestItemsAreChangedTogether(t *testing.T) {
 	s := start(t, ranked)
 	s.replicate(t)
@@ -58,7 +58,7 @@ func TestItemsAreChangedTogether(t *testing.T) {
 	}
 }
 
-// together is a source in memory of two items, which are changed at once.
+// together is a source of two items in memory, which are changed atomically.
 type together struct {
 	items map[string]attribute.Item
 	fail  func(execute func()) error
@@ -86,8 +86,8 @@ func (s *together) Transact(_ context.Context, changes []dualwrite.Change) error
 	return nil
 }
 
-// What became of a transaction whose answer was lost is read back from all of its items; a row that
-// is not written keeps no other from being written.
+// If the answer of a transaction was lost, its outcome is read back from all of its items. A row
+// that fails does not stop the others from being written.
 func TestOutcomesOfATransaction(t *testing.T) {
 	second := strings.Replace(order1, `"a"`, `"b"`, 1)
 	same := func(read []attribute.Item) ([]attribute.Item, error) { return read, nil }
@@ -96,7 +96,7 @@ func TestOutcomesOfATransaction(t *testing.T) {
 		way      string
 		fail     func(s *together) func(execute func()) error
 		change   func([]attribute.Item) ([]attribute.Item, error)
-		rejected int // the request to Bigtable that is
+		rejected int // number of the request to Bigtable that is rejected
 		dynamodb dualwrite.Outcome
 		bigtable dualwrite.Outcome
 		repeat   bool
@@ -147,7 +147,7 @@ func TestOutcomesOfATransaction(t *testing.T) {
 	}
 }
 
-// rejects rejects the nth request after it was recorded.
+// rejects rejects the nth request after recording it.
 type rejects struct {
 	*recorder
 	nth, requests int
@@ -161,8 +161,8 @@ func (r *rejects) Apply(ctx context.Context, request *sink.Request) (bool, error
 	return r.recorder.Apply(ctx, request)
 }
 
-// A transaction that was cancelled because another one was faster is begun anew; what it was
-// cancelled for otherwise is not executed either.
+// A transaction that was cancelled because another writer was faster starts again. Cancelled for
+// other reasons, it was not executed either.
 func TestWhyATransactionWasCancelled(t *testing.T) {
 	for codes, conflict := range map[string]bool{"None,ConditionalCheckFailed": true, "TransactionConflict,None": true, "None,ThrottlingError": false, "ValidationError,None": false} {
 		var reasons []string

@@ -32,16 +32,17 @@ const (
 	fence      = "_cdc_w0123abcd_15778080"
 )
 
-// vector is one write of an item: what DynamoDB holds before and after it, and what Bigtable is sent.
+// vector is one write of an item: what DynamoDB holds before and after it, and the requests to
+// Bigtable.
 type vector struct {
 	Name  string          `json:"name"`
 	Old   json.RawMessage `json:"old"` // null: no item
 	New   json.RawMessage `json:"new"`
-	At    int64           `json:"at"`    // when it was written: microseconds since 1970
-	Fence string          `json:"fence"` // as the witness names it; "-": it is withheld
-	// Remembered is the highest number that the row of a new item holds, of one that was removed.
+	At    int64           `json:"at"`    // when it was written, in microseconds since 1970
+	Fence string          `json:"fence"` // the name in the witness; "-": withheld
+	// Remembered is the highest number that the row of a new item holds from a removed item.
 	Remembered string      `json:"remembered,omitempty"`
-	Rows       []vectorRow `json:"rows"` // in the order in which they are written
+	Rows       []vectorRow `json:"rows"` // in the order of the writes
 }
 
 type vectorRow struct {
@@ -57,13 +58,13 @@ type vectorCell struct {
 	Value  string `json:"value"`
 }
 
-// recorder is a target in memory that keeps what it is sent.
+// recorder is a target in memory that records its requests.
 type recorder struct {
 	*sinktest.Memory
 	witness checkpointtest.Memory
 	sent    []sink.Request
-	before  func() // a request is executed; nil: nothing happens
-	fail    error  // of a request after it was executed
+	before  func() // runs before a request is executed; nil: nothing does
+	fail    error  // the error after a request was executed
 }
 
 func newRecorder(m *transform.Mapping) *recorder {
@@ -95,12 +96,12 @@ func (r *recorder) Apply(ctx context.Context, request *sink.Request) (bool, erro
 	return false, r.fail
 }
 
-// table is a source in memory. It does not check conditions: its one writer is alone.
+// table is a source in memory. It does not check conditions, because it has only one writer.
 type table struct {
 	item   attribute.Item
-	fail   func(execute func()) error // stands for a write; nil: it succeeds
-	unread error                      // of reads
-	asked  []dualwrite.Change         // of writes
+	fail   func(execute func()) error // replaces a write; nil: it succeeds
+	unread error                      // the error of reads
+	asked  []dualwrite.Change         // the writes that were requested
 }
 
 func (s *table) Get(context.Context, attribute.Item) (attribute.Item, bool, error) {
@@ -118,7 +119,7 @@ func (s *table) Write(_ context.Context, c dualwrite.Change) (attribute.Item, er
 	return old, nil
 }
 
-// mapping is that of testdata/replicator.yaml.
+// mapping returns the mapping of testdata/replicator.yaml.
 func mapping() *transform.Mapping {
 	cfg, err := config.Load("testdata/replicator.yaml", func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -131,9 +132,9 @@ func mapping() *transform.Mapping {
 	return m
 }
 
-// TestVectors: what a writer sends is what the file says, which writers in other languages are held to.
+// TestVectors: a writer sends what the file says, which also binds writers in other languages.
 func TestVectors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // at the same time in every run
+	synctest.Test(t, func(t *testing.T) { // the same time in every run
 		m := mapping()
 		target, source := newRecorder(m), &table{}
 		w := dualwrite.New(m, source, target)
@@ -229,7 +230,7 @@ func rowOf(t *testing.T, r *sink.Request) vectorRow {
 	return row
 }
 
-// canonical is a JSON text without spaces, its members sorted.
+// canonical returns a JSON text without spaces and with sorted members.
 func canonical(t *testing.T, text []byte) json.RawMessage {
 	t.Helper()
 	var value any

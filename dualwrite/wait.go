@@ -15,7 +15,7 @@ const (
 	longWait  = time.Second
 )
 
-// waits grow from one to the next.
+// waits grow from attempt to attempt.
 type waits struct{ policy *backoff.ExponentialBackOff }
 
 func newWaits(ctx context.Context) waits {
@@ -32,8 +32,8 @@ type clock struct{ ctx context.Context }
 
 func (c clock) Now() time.Time { return task.Now(c.ctx) }
 
-// rest waits half to one and a half times the policy's wait: writers that met at an item do not
-// meet again. When ctx ends, its cause is returned.
+// rest waits for half to one and a half times the policy's wait, so that writers that collided do
+// not collide again. It returns the cause of a context that ends.
 func (w waits) rest(ctx context.Context) error {
 	return task.Sleep(ctx, time.Duration(float64(w.policy.NextBackOff())*(0.5+task.Rand(ctx))))
 }

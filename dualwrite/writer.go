@@ -15,54 +15,54 @@ import (
 
 // Source is the DynamoDB table.
 type Source interface {
-	// Get reads an item by its primary key, strongly consistently; false if there is none.
+	// Get reads an item by its primary key with strong consistency; false if there is none.
 	Get(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
-	// Write puts or deletes an item if its condition holds, and returns the image before; one that
-	// does not exist if there was none. Errors: ErrConflict, *NotExecuted, or any other if the
-	// request may have been executed.
+	// Write puts or deletes an item if its condition holds, and returns the previous image, which
+	// does not exist if there was no item. Errors are ErrConflict, *NotExecuted, or any other if
+	// the request may have been executed.
 	Write(ctx context.Context, c Change) (old attribute.Item, err error)
 }
 
 // Change is a conditional write of one item.
 type Change struct {
 	Keys attribute.Item
-	// Image is the item to put; one that does not exist deletes it.
+	// Image is the item to put. An image that does not exist deletes the item.
 	Image attribute.Item
-	// Attribute is the version attribute, which must have the value Number; "" if the item must not
-	// have the attribute, or not exist. Without an attribute there is no condition.
+	// Attribute is the version attribute, which must have the value Number. If Number is "", the
+	// item must not have the attribute, or not exist. If Attribute is "", there is no condition.
 	Attribute, Number string
 }
 
-// updateTries bounds how often Update begins anew because somebody else changed the item.
+// updateTries bounds how often Update starts again because another writer was faster.
 const updateTries = 10
 
-// Writer writes items of one source table to both stores. It is safe for use by many goroutines.
+// Writer writes items of one source table to both stores. It is safe for concurrent use.
 type Writer struct {
 	mapping *transform.Mapping
 	source  Source
 	target  *target
-	close   func() error // of what Open connected
+	close   func() error // closes what Open connected
 }
 
-// New makes a Writer of its parts; Open makes one of a replicator.yaml.
+// New returns a Writer of the given parts. Open makes one from a replicator.yaml.
 func New(m *transform.Mapping, source Source, t Target) *Writer {
 	return &Writer{mapping: m, source: source, target: &target{mapping: m, store: t, source: source}}
 }
 
-// Mapping is the mapping of the table, which says where readers find an item in Bigtable.
+// Mapping returns the mapping of the table, which shows readers where to find an item in Bigtable.
 func (w *Writer) Mapping() *transform.Mapping { return w.mapping }
 
-// Put writes an item. With a version attribute the item carries the number with which it was read,
-// or none if it is new; it is returned as it was written, with its new number. Somebody else's
-// write in between is ErrConflict. Errors are *Error.
+// Put writes an item. With a version attribute, the item carries the number with which it was read,
+// or none if it is new. Put returns it as written, with its new number. If another writer changed
+// the item in between, Put fails with ErrConflict. Errors are *Error.
 func (w *Writer) Put(ctx context.Context, item attribute.Item) (attribute.Item, error) {
 	return w.write(ctx, call{op: "Put", keys: w.mapping.Keys(item), read: item, image: item})
 }
 
-// Update reads an item and puts what change makes of it, from the start again, after a wait, if
-// another writer was faster. Keys may be the whole item. Change must keep the primary key, and need
-// not care for the version attribute; the item that it is given does not exist if there is none.
-// Errors are *Error, or those of change.
+// Update reads an item and puts what change returns for it. If another writer was faster, it waits
+// and starts again. Keys may be the whole item. Change must keep the primary key and may ignore the
+// version attribute. If there is no item, change gets one that does not exist. Errors are *Error,
+// or those of change.
 func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(attribute.Item) (attribute.Item, error)) (attribute.Item, error) {
 	keys = w.mapping.Keys(keys)
 	waits := newWaits(ctx)
@@ -97,8 +97,8 @@ type call struct {
 	op    string         // as in Error
 	keys  attribute.Item // the primary key
 	read  attribute.Item // has the number with which the item was read
-	image attribute.Item // what it becomes; none: it is removed
-	old   attribute.Item // the item as it was read, as far as the caller gave it
+	image attribute.Item // the new image; if it does not exist, the item is removed
+	old   attribute.Item // the item as read, as far as the caller gave it
 }
 
 // write makes a change in both stores.
@@ -126,7 +126,7 @@ func (w *Writer) write(ctx context.Context, c call) (attribute.Item, error) {
 	return change.Image, nil
 }
 
-// isStreams reports whether only the stream orders a change: the removal of an item without a
+// isStreams reports whether only the stream can order a change: the removal of an item without a
 // number.
 func (c Change) isStreams() bool {
 	return c.Attribute != "" && c.Number == "" && !c.Image.Exists()
@@ -143,9 +143,9 @@ func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item, unsee
 	return w.target.write(ctx, w.record(ctx, c, old))
 }
 
-// before is the image that a change found whose answer was lost; false if it is not known which
-// rows it had. The number that a change expected is that of one image alone. Of an item that is
-// gone every row is to be removed, whatever images it had last.
+// before returns the previous image of a change whose answer was lost; false if its rows are
+// unknown. A number belongs to only one image, so the expected number identifies it. If the item is
+// gone, every row is removed, whatever its last images were.
 func (w *Writer) before(c Change, read attribute.Item) (old attribute.Item, known bool) {
 	if w.mapping.DependsOnKeyOnly() {
 		return attribute.Item{}, true
@@ -157,13 +157,13 @@ func (w *Writer) before(c Change, read attribute.Item) (old attribute.Item, know
 	return read, len(rows) > 0
 }
 
-// record is the change as a stream would show it.
+// record returns the change as a stream would show it.
 func (w *Writer) record(ctx context.Context, c Change, old attribute.Item) cdc.Change {
 	record := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx), Keys: c.Keys, Old: old, New: c.Image}
 	switch {
 	case !c.Image.Exists():
 		record.Event = cdc.Remove
-		if !old.Exists() { // its number is what the row must not keep
+		if !old.Exists() { // the row must not keep its number
 			record.Old = c.removed()
 		}
 	case !old.Exists():
@@ -172,7 +172,7 @@ func (w *Writer) record(ctx context.Context, c Change, old attribute.Item) cdc.C
 	return record
 }
 
-// removed is what is known of an item that was removed: its keys, and its number.
+// removed returns the known attributes of a removed item: its keys and its number.
 func (c Change) removed() attribute.Item {
 	if c.Number == "" {
 		return c.Keys
@@ -181,9 +181,9 @@ func (c Change) removed() attribute.Item {
 	return with(c.Keys, c.Attribute, number)
 }
 
-// rank gives a change its condition, and its image the next number. Unseen is why the rows of a new
-// item could not be looked at: then its number may be below that of a removed one, and the stream
-// judges (sink.Fell).
+// rank sets the condition of a change, and the next number of its image. Unseen is why the rows of
+// a new item could not be read. Then its number may be below that of a removed item, and the stream
+// decides (sink.Fell).
 func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unseen, err error) {
 	c.Attribute = w.mapping.VersionAttribute()
 	if c.Attribute == "" {
@@ -199,7 +199,7 @@ func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unse
 		return nil, nil
 	}
 	next, _ := new(big.Int).SetString("0"+c.Number, 10)
-	if c.Number == "" { // new, or of a time without numbers
+	if c.Number == "" { // new, or written before items had numbers
 		if next, unseen = w.first(ctx, c.Image); ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -216,8 +216,8 @@ func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unse
 	return unseen, nil
 }
 
-// first is what the number of a new item must be above: by the clock, and by what its rows remember
-// of a removed one.
+// first returns what the number of a new item must exceed: the clock's number, and any number that
+// its rows remember of a removed item.
 func (w *Writer) first(ctx context.Context, image attribute.Item) (above *big.Int, unseen error) {
 	held, err := w.target.highest(ctx, image)
 	if err != nil {
@@ -230,7 +230,7 @@ func (w *Writer) first(ctx context.Context, image attribute.Item) (above *big.In
 	return above, unseen
 }
 
-// with is an item with an attribute set.
+// with returns an item with an attribute set.
 func with(item attribute.Item, name string, value attribute.Value) attribute.Item {
 	list := []attribute.Attribute{{Name: name, Value: value}}
 	for _, a := range item.Attributes() {
@@ -241,8 +241,8 @@ func with(item attribute.Item, name string, value attribute.Value) attribute.Ite
 	return attribute.NewItem(list)
 }
 
-// resolve decides what became of a write of DynamoDB that failed, by reads if its outcome is
-// unknown. Without an error it was executed, and the images before are not known.
+// resolve decides the outcome of a failed write of DynamoDB, by a read if it is unknown. If resolve
+// returns no error, the write was executed, and the previous images are unknown.
 func (w *Writer) resolve(ctx context.Context, op string, failed error, changes ...Change) error {
 	var not *NotExecuted
 	if errors.Is(failed, ErrConflict) || errors.As(failed, &not) {

@@ -69,8 +69,9 @@ func TestErrorsSayWhichStoreHasWhat(t *testing.T) {
 
 const order1 = `{"pk":{"S":"1"},"sk":{"S":"a"},"customer":{"S":"x"},"rev":{"N":"7"}}`
 
-// TestH35_TheRightIsProvedUnderANewFence: a writer whose fence was dropped writes under the new one, but
-// only what the item still is: a sweep may have compared the row in between.
+// TestH35_TheRightIsProvedUnderANewFence: a writer whose fence was dropped writes under the new
+// one, but only if the item is still the same, because a sweep may have compared the row in
+// between.
 func TestH35_TheRightIsProvedUnderANewFence(t *testing.T) {
 	for _, by := range []string{"", "a later write", "a removal", "a lost witness"} {
 		overtaken := by != ""
@@ -82,7 +83,7 @@ func TestH35_TheRightIsProvedUnderANewFence(t *testing.T) {
 			t.Fatal(err)
 		}
 		const next = fence + "1"
-		target.before = func() { // the request arrives when the fence has risen
+		target.before = func() { // the request arrives after the fence has risen
 			target.before = nil
 			target.Drop("orders", fence)
 			target.Raise("orders", next)
@@ -115,7 +116,7 @@ func TestH35_TheRightIsProvedUnderANewFence(t *testing.T) {
 	}
 }
 
-// Update begins anew while others write, keeps the key, and hands on what the change fails with.
+// Update starts again while others write, keeps the key, and returns the error of the change.
 func TestUpdate(t *testing.T) { synctest.Test(t, testUpdate) }
 
 func testUpdate(t *testing.T) {
@@ -176,8 +177,8 @@ func testUpdate(t *testing.T) {
 	}
 }
 
-// What a write expects is the number with which the item was read, whatever the new image carries;
-// the image gets the number after it, once.
+// A write expects the number with which the item was read, whatever the new image carries. The
+// image gets the next number, once.
 func TestAWriteExpectsTheNumberThatWasRead(t *testing.T) {
 	m := mapping()
 	for text, want := range map[string]string{order1: "8", strings.Replace(order1, "7", "3", 1): "8", strings.Replace(order1, `,"rev":{"N":"7"}`, "", 1): "8"} {

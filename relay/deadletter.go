@@ -18,7 +18,7 @@ func DeadLetter(data []byte, c Change, reason string) Message {
 	}}
 }
 
-// short cuts a value: names in a message that nobody vouches for may be of any length.
+// short cuts a value: names in an untrusted message may have any length.
 func short(text string) string {
 	if len(text) > mostAttribute {
 		text = text[:mostAttribute]

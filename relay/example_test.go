@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// A subscriber decodes messages, and compares versions to know which change of an item is the newest: messages come at
-// least once. The ordering key tells nothing of the item.
+// A subscriber decodes messages and compares versions to find the newest change of an item, because
+// messages come at least once. The ordering key reveals nothing about the item.
 func ExampleDecode() {
 	item, err := attribute.UnmarshalItem([]byte(`{"pk":{"S":"order#7"},"total":{"N":"15"}}`))
 	if err != nil {

@@ -151,7 +151,7 @@ func Encode(c Change) (m Message, omitted Omission, err error) {
 	if m, err = encode(c); err != nil || len(m.Data) <= MaxData {
 		return m, c.Omitted, err
 	}
-	if c.Loaded && c.Event == cdc.Remove { // that it is gone needs no image
+	if c.Loaded && c.Event == cdc.Remove { // a removal needs no image
 		c.Old = attribute.Item{}
 		m, err = encode(c)
 		return m, c.Omitted, err

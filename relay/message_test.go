@@ -48,7 +48,7 @@ var origin = relay.Origin{
 	Label: "2026-11-02T00:00:00.000", Shard: "shardId-00000001794000000000-1a2b3c4d", Generation: 29878560, Hop: 500001, MappingHash: "9f86d081",
 }
 
-// examples are the golden messages, by name.
+// examples returns the golden messages by name.
 func examples(t testing.TB) map[string]relay.Change {
 	at := time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
 	keys := parse(t, `{"PK":{"S":"ORDER#42"},"SK":{"N":"7"}}`)
@@ -109,7 +109,7 @@ func golden(t *testing.T, schema *jsonschema.Schema, name string, data []byte) {
 	}
 }
 
-// A message of a parked item has the change whole, unless it does not fit.
+// A message of a parked item has the whole change, unless it does not fit.
 func TestGoldenParked(t *testing.T) {
 	change := examples(t)["modify"]
 	p := transform.Parked{Source: "Orders", Key: "key", Version: change.Version(), Reason: "an attribute name is too long", Change: change.Change}
@@ -158,13 +158,13 @@ func TestGoldenMessages(t *testing.T) {
 	}
 }
 
-// TestSchemaIsGenerated holds the schemas to the tags of the bodies.
+// TestSchemaIsGenerated compares the schemas with the tags of the bodies.
 func TestSchemaIsGenerated(t *testing.T) {
 	generated(t, "message.schema.json", relay.Type, "A change of a DynamoDB table, as replicator publishes it", reflect.TypeOf(relay.Body{}), relay.JSONSchema())
 	generated(t, "parked.schema.json", relay.ParkedType, "An item that the target cannot hold, as replicator publishes it", reflect.TypeOf(relay.ParkedBody{}), relay.ParkedJSONSchema())
 }
 
-// numbered: all but items of a load have a place among the messages of their shard.
+// numbered requires a number of all messages but items of a load.
 var numbered = map[string]any{
 	"if":   map[string]any{"properties": map[string]any{"event": map[string]any{"const": relay.LoadEvent}}},
 	"then": map[string]any{"not": map[string]any{"required": []string{"number"}}},
@@ -238,8 +238,8 @@ func generated(t *testing.T, path, kind, title string, body reflect.Type, embedd
 	}
 }
 
-// H95: keys of DynamoDB may be 3 KB and binary; an ordering key is short text, and different for
-// different items.
+// H95: keys of DynamoDB may be 3 KB long and binary. An ordering key is a short text, and different
+// items have different keys.
 func TestH95_OrderingKeysAreShortText(t *testing.T) {
 	seen := map[string]bool{}
 	binary := attribute.NewItem([]attribute.Attribute{{Name: "p", Value: attribute.Binary(bytes.Repeat([]byte{0, 255, '\n'}, 700))}, {Name: "s", Value: attribute.String(strings.Repeat("\x00ü", 400))}})
@@ -259,7 +259,7 @@ func TestH95_OrderingKeysAreShortText(t *testing.T) {
 	}
 }
 
-// worst are items of nearly 400 KB, the limit of DynamoDB, whose JSON is large.
+// worst returns items of nearly 400 KB, DynamoDB's limit, whose JSON is large.
 func worst(t *testing.T) map[string]attribute.Item {
 	const limit = 400 << 10
 	list := func(v attribute.Value, n int) attribute.Value {
@@ -287,7 +287,7 @@ func worst(t *testing.T) map[string]attribute.Item {
 	return items
 }
 
-// H95: two images of 400 KB, which is what DynamoDB holds, fit a message.
+// H95: two images of 400 KB, DynamoDB's limit, fit a message.
 func TestH95_TwoFullImagesFit(t *testing.T) {
 	for name, image := range worst(t) {
 		c := examples(t)["modify"]
@@ -299,8 +299,8 @@ func TestH95_TwoFullImagesFit(t *testing.T) {
 	}
 }
 
-// Numbers alone may be longer in text than DynamoDB counts for them. Their message goes without
-// images, and says so.
+// Only numbers may be longer in text than DynamoDB counts for them. Their message has no images,
+// and says so.
 func TestH95_WhatDoesNotFitSaysSo(t *testing.T) {
 	n, err := attribute.Number("1E125")
 	if err != nil {
@@ -322,8 +322,8 @@ func TestH95_WhatDoesNotFitSaysSo(t *testing.T) {
 	}
 }
 
-// A loaded item that does not fit a message is no removal, and a removal that a load has read stays one
-// however large the item was.
+// A loaded item that does not fit a message is not a removal. A removal that a load has read
+// remains one, however large the item was.
 func TestALoadedItemThatDoesNotFitIsNoRemoval(t *testing.T) {
 	n, err := attribute.Number("1E125")
 	if err != nil {
@@ -372,8 +372,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// A generation of 0 is none, also where the version agrees with it: appliers would drop such a
-// change as one that a load has asserted.
+// Generation 0 is invalid, even if the version agrees: appliers would drop such a change as one
+// that a load has asserted.
 func TestDecodeRefusesNoGeneration(t *testing.T) {
 	m, _, err := relay.Encode(examples(t)["modify"])
 	text := strings.NewReplacer(`"generation":29878560`, `"generation":0`, `"29878560.`, `"00000000.`).Replace(string(m.Data))
@@ -385,8 +385,8 @@ func TestDecodeRefusesNoGeneration(t *testing.T) {
 	}
 }
 
-// H95: a message is whole up to the last byte that fits, and a load's that does not is still of an item
-// that is there. Its keys, number and version are.
+// H95: a message has its images up to the last byte that fits. A load's message that does not fit
+// still says that the item exists, with its keys, number and version.
 func TestH95_TheLastByteThatFits(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		c := examples(t)[map[bool]string{false: "insert", true: "load"}[loaded]]
@@ -425,7 +425,7 @@ func TestH95_TheLastByteThatFits(t *testing.T) {
 	}
 }
 
-// An item that a load found gone is a removal to whoever decodes it.
+// An item that a load found missing decodes as a removal.
 func TestALoadOfAnItemThatIsGone(t *testing.T) {
 	c := examples(t)["load"]
 	c.Event, c.New = cdc.Remove, attribute.Item{}
@@ -452,8 +452,8 @@ func idOf(t *testing.T, data []byte) string {
 	return event.ID
 }
 
-// A dead letter has the data as it was and the reason. Names that anybody may have made up are cut to
-// what an attribute may hold, between two characters.
+// A dead letter has the unchanged data and the reason. Names, which a publisher may invent, are cut to
+// the limit of an attribute, between two characters.
 func TestADeadLetterSaysWhy(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		c := relay.Change{Origin: origin, Number: 7, Loaded: loaded, Change: cdc.Change{Event: cdc.Modify, Sequence: sequence(t, "12")}}
@@ -480,7 +480,7 @@ func TestADeadLetterSaysWhy(t *testing.T) {
 	}
 }
 
-// R4: every change has a number, and what a load has read has none; both have a generation.
+// R4: every change has a number, except for items that a load has read. All have a generation.
 func TestOnlyWhatIsNumberedIsEncoded(t *testing.T) {
 	for name, change := range map[string]func(c *relay.Change){
 		"insert": func(c *relay.Change) { c.Number = 0 },

@@ -23,7 +23,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// page are changes of the given items in turn.
+// page returns one change for each item.
 func page(t testing.TB, items ...string) []cdc.Change {
 	at := time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
 	changes := make([]cdc.Change, len(items))
@@ -34,7 +34,7 @@ func page(t testing.TB, items ...string) []cdc.Change {
 	return changes
 }
 
-// H58: whoever reads a page again publishes the same messages under the same numbers and ids.
+// H58: a second reader of a page publishes the same messages with the same numbers and ids.
 func TestH58_AReplayPublishesTheSame(t *testing.T) {
 	changes := page(t, "a", "b", "a", "c")
 	first, err := relay.NewPage(origin, relay.Number{Before: 10}, changes, 1)
@@ -50,7 +50,7 @@ func TestH58_AReplayPublishesTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Times ran backwards; the cells' never do.
+		// The changes' times ran backwards, but the times of cells never do.
 		if c.Number != uint64(11+i) || !c.CellTime.Equal(changes[0].Time) || (c.Omitted == relay.BeforeStart) != (i == 0) || c.New.Exists() != (i > 0) {
 			t.Errorf("message %d: number %d, cell time %v, omitted %q", i, c.Number, c.CellTime, c.Omitted)
 		}
@@ -63,7 +63,7 @@ func TestH58_AReplayPublishesTheSame(t *testing.T) {
 	}
 }
 
-// only fails messages by their index, once.
+// only fails the messages with certain indexes, once.
 type only struct {
 	fail map[int]error
 	sent [][]relay.Message
@@ -102,8 +102,8 @@ func TestOnlyWhatIsOpenIsPublishedAgain(t *testing.T) {
 	}
 }
 
-// A publish that its context ended says so if something is open, and succeeds if nothing is; nothing
-// is asked of a topic for a page that is durable.
+// A publish whose context ended fails if a message is open, and succeeds if none is. For a durable
+// page nothing is sent to the topic.
 func TestAPublishThatIsEnded(t *testing.T) {
 	ended := errors.New("the lease is over")
 	ctx, end := context.WithCancelCause(t.Context())
@@ -131,8 +131,8 @@ func TestAPublishThatIsEnded(t *testing.T) {
 	}
 }
 
-// H95: what does not fit is named by its place in the page, so that the loop can say which; what is from
-// before the start has no images, and is none of these.
+// H95: changes that do not fit are returned by their index in the page, so that the loop can name
+// them. Changes from before the start have no images and are not among them.
 func TestH95_OversizeOfAPage(t *testing.T) {
 	changes := page(t, "a", "b", "c", "d", "e")
 	large := attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(strings.Repeat("x", relay.MaxData))}})
@@ -143,7 +143,7 @@ func TestH95_OversizeOfAPage(t *testing.T) {
 	}
 }
 
-// refuser fails publishes of one key while it is on.
+// refuser fails all publishes of one key while it is enabled.
 type refuser struct {
 	mu  sync.Mutex
 	key string
@@ -187,8 +187,8 @@ func open(t testing.TB, o ...pstest.ServerReactorOption) (*pstest.Server, *relay
 	return server, topic
 }
 
-// I11: a failed publish blocks its key in the client, and nothing of the key overtakes it. The next
-// attempt goes through.
+// I11: a failed publish blocks its key in the client, and no later message of the key overtakes it.
+// The next attempt succeeds.
 func TestI11_ABlockedKeyIsResumedAndKeepsItsOrder(t *testing.T) {
 	r := &refuser{}
 	server, topic := open(t, pstest.ServerReactorOption{FuncName: "Publish", Reactor: r})

@@ -256,7 +256,7 @@ func halved(ids []string, request func(ids []string) error) (taken int, err erro
 	return taken, err
 }
 
-// refused reports whether the service does not take a request for what it says.
+// refused reports whether the service rejected the content of a request.
 func refused(err error) bool {
 	code := status.Code(err)
 	return code == codes.InvalidArgument || code == codes.FailedPrecondition

@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// answers answers a method with one error, and counts how often it was asked.
+// answers returns one error from a method, and counts its calls.
 type answers struct {
 	err   error
 	asked atomic.Int32
@@ -30,8 +30,8 @@ func (a *answers) React(any) (bool, any, error) {
 	return true, nil, a.err
 }
 
-// A failure has the words of the service, at once: the client does not repeat until its deadline
-// has passed.
+// A failure is returned immediately, with the service's message: the client does not retry until
+// its deadline has passed.
 func TestTheServicesWordsAreKept(t *testing.T) {
 	const quota = "Quota exceeded for quota metric 'Regional publisher throughput, kB'"
 	for _, c := range []struct {
@@ -104,7 +104,8 @@ func TestSubscriptionFacts(t *testing.T) {
 	}
 }
 
-// subscriptionServer answers GetSubscription: pstest refuses some of what the service knows.
+// subscriptionServer answers GetSubscription, because pstest rejects some settings that the service
+// accepts.
 type subscriptionServer struct {
 	answer *pubsubpb.Subscription
 }

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// held answers no pull before it is given up.
+// held answers no pull until the pull is cancelled.
 type held struct{ until <-chan struct{} }
 
 func (h held) React(any) (bool, any, error) {
@@ -30,8 +30,8 @@ func (h held) React(any) (bool, any, error) {
 	return true, &pubsubpb.PullResponse{}, nil
 }
 
-// A pull that waits for messages and gets none has found nothing. One that fails, or that
-// cannot be sent, has not: an applier that cannot reach Pub/Sub would look like one without work.
+// A pull that waits and gets no message has found nothing. A pull that fails, or cannot be sent,
+// has not: otherwise an applier that cannot reach Pub/Sub would seem to have no work.
 func TestAPullThatFindsNothing(t *testing.T) {
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // it accepts no connection
 	if err != nil {
@@ -71,7 +71,7 @@ func TestAPullThatFindsNothing(t *testing.T) {
 	close(done)
 }
 
-// recorded answers with what it is given, and keeps the requests.
+// recorded returns prepared answers, and records the requests.
 type recorded struct {
 	answer any
 	err    error
@@ -83,7 +83,7 @@ func (r *recorded) React(request any) (bool, any, error) {
 	return true, r.answer, r.err
 }
 
-// What is delivered has its id, data and attempt; any number of ids is acknowledged and extended, in
+// A delivery has its id, data and attempt. Any number of ids can be acknowledged and extended, in
 // requests of at most a thousand, and a deadline is in seconds.
 func TestRequestsOfASubscription(t *testing.T) {
 	pull := &recorded{answer: &pubsubpb.PullResponse{ReceivedMessages: []*pubsubpb.ReceivedMessage{{AckId: "id", DeliveryAttempt: 3, Message: &pubsubpb.PubsubMessage{Data: []byte("data")}}}}}
@@ -130,12 +130,13 @@ func TestRequestsOfASubscription(t *testing.T) {
 	}
 }
 
-// What a failure is decides whether it is repeated, and an end of the caller's own is none of Pub/Sub's.
+// The reason of a failure decides whether it is retried. The end of the caller's own context is not
+// a failure of Pub/Sub.
 func TestReasonsOfFailures(t *testing.T) {
 	over := context.DeadlineExceeded
 	for _, c := range []struct {
 		err    error
-		reason Reason // "": it is handed on as it is
+		reason Reason // "": it is returned unchanged
 		code   string
 	}{
 		{nil, "", ""}, {context.Canceled, "", ""}, {fmt.Errorf("wrapped: %w", over), "", ""},
@@ -155,7 +156,7 @@ func TestReasonsOfFailures(t *testing.T) {
 	}
 }
 
-// A message may be delivered for as long as the longer of the two retentions lasts.
+// A message may be delivered until the longer of the two retentions ends.
 func TestFactsOfTopicAndSubscription(t *testing.T) {
 	short, long := durationpb.New(time.Hour), durationpb.New(31*24*time.Hour)
 	for _, s := range []*pubsubpb.Subscription{{MessageRetentionDuration: short, TopicMessageRetentionDuration: long}, {MessageRetentionDuration: long, TopicMessageRetentionDuration: short}} {
@@ -187,8 +188,8 @@ func serve(t *testing.T, pull pstest.Reactor) string {
 	return server.Addr
 }
 
-// Each request is sent once, whatever fails: the caller repeats, and knows of it. A retry of the client's
-// own would hide for minutes that nothing is acknowledged.
+// Each request is sent once, whatever fails, because the caller retries and reports. A retry by the
+// client would hide for minutes that nothing is acknowledged.
 func TestEachRequestIsSentOnce(t *testing.T) {
 	const name = "projects/p/subscriptions/s"
 	methods := []string{"Pull", "Acknowledge", "ModifyAckDeadline", "GetSubscription"}
@@ -221,8 +222,8 @@ func TestEachRequestIsSentOnce(t *testing.T) {
 	}
 }
 
-// What a process hands to the client is bounded in messages and bytes, and who hands over more waits; a
-// publish that is not answered ends. A message has its attributes, by which subscriptions filter.
+// The client accepts a bounded number of messages and bytes, and further ones wait. A publish
+// without an answer ends. A message has its attributes, by which subscriptions filter.
 func TestBoundsOfATopic(t *testing.T) {
 	publish := &recorded{answer: &pubsubpb.PublishResponse{MessageIds: []string{"1"}}}
 	server := pstest.NewServer(pstest.ServerReactorOption{FuncName: "Publish", Reactor: publish})
@@ -255,7 +256,7 @@ func TestBoundsOfATopic(t *testing.T) {
 	}
 }
 
-// The size of a message grows with each of its parts: what is sent at once is bounded by it.
+// The size of a message grows with each of its parts, because it bounds what is sent together.
 func TestSizeOfAMessage(t *testing.T) {
 	bare := (&Message{}).Size()
 	for name, m := range map[string]*Message{"data": {Data: make([]byte, 100)}, "key": {Key: strconv.Itoa(1e9)[:10]}, "name": {Attributes: map[string]string{"name": ""}}, "value": {Attributes: map[string]string{"": "value"}}} {

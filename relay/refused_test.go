@@ -21,7 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// picky refuses a request as a whole if it does not take one of its ids.
+// picky rejects a whole request if it contains one of certain ids.
 type picky struct {
 	refuses map[string]bool
 	code    codes.Code
@@ -39,8 +39,9 @@ func (p *picky) React(request any) (bool, any, error) {
 	return true, &emptypb.Empty{}, nil
 }
 
-// An id that the service does not take any more fails none of the others, nor itself for ever: its
-// message comes again. What fails for another reason is an error, and so is a refusal of everything.
+// An id that the service no longer accepts does not fail the others, and is not retried forever,
+// because its message comes again. A failure for another reason is an error, and so is a rejection
+// of all ids.
 func TestAnExpiredIDFailsNoOther(t *testing.T) {
 	var ids []string
 	for i := range 2500 {
@@ -83,12 +84,12 @@ func TestAnExpiredIDFailsNoOther(t *testing.T) {
 	}
 }
 
-// gate keeps requests waiting until it is opened, and answers the first one with an error.
+// gate holds requests until it is opened, and fails the first one.
 type gate struct {
 	came, open chan struct{}
 
 	mu   sync.Mutex
-	sent []string // the data of messages, in the order in which requests ended
+	sent []string // the data of messages, in the order in which their requests ended
 }
 
 func (g *gate) React(request any) (bool, any, error) {
@@ -109,8 +110,8 @@ func (g *gate) React(request any) (bool, any, error) {
 	return true, answer, nil
 }
 
-// I11: a call that ends before the outcome of a message is known resumes nothing: nothing of the key
-// is sent before it is known, and then it goes on in order.
+// I11: a call that ends before the outcome of a message is known does not resume the key. No
+// message of the key is sent until the outcome is known; then publishing continues in order.
 func TestI11_AKeyIsResumedOnceItsOutcomesAreKnown(t *testing.T) {
 	g := &gate{came: make(chan struct{}, 10), open: make(chan struct{})}
 	_, topic := open(t, pstest.ServerReactorOption{FuncName: "Publish", Reactor: g})
