@@ -79,10 +79,10 @@ func (l *Ledger) Move(ctx context.Context, from, to string) error {
 	return ErrConflict
 }
 
-// Settle ends the attempt under way in a ledger that lost its cluster. An operator says whether the
-// application has switched, which the ledger cannot know. Steps may be missing in what was copied,
-// so that whatever came after the last known step counts as later than the freeze, and a freeze that
-// is not known may have happened.
+// Settle ends a running cutover attempt in a ledger that lost its cluster. The operator says
+// whether the application has switched, because the ledger cannot know. The copied ledger may lack
+// steps. So the outcome counts as later than the freeze, and an unrecorded freeze may have
+// happened.
 func (c *Cutover) Settle(switched bool, reason string, now time.Time) error {
 	if !c.Step.Cancellable() && c.Step != CutoverSwitching {
 		return c.refuse("settle", "see replicator cutover check")

@@ -152,7 +152,7 @@ func (s *TableState) eachFormer(hashes []string, f func(*Former)) {
 	}
 }
 
-// forget removes the former mappings, because none of their rows is left.
+// forget removes the former mappings once none of their rows is left.
 func (s *TableState) forget() {
 	if len(s.Former) == 0 {
 		return

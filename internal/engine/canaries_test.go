@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// flock is a source and a database that hold an item and a canary.
+// flock is a source and a database that each hold an item and a canary.
 type flock struct {
 	Database
 	cdc.Source
@@ -26,7 +26,7 @@ func (f flock) Scan(context.Context, string, int, int, attribute.Item, int) (bac
 	return backfill.ScanPage{Items: []attribute.Item{f.item, f.canary}}, nil
 }
 
-// H100: whatever its generation, nothing of a canary reaches what applies changes, loads or
+// H100: whatever its generation, a canary never reaches the code that applies changes, loads or
 // compares.
 func TestH100_CanariesAreNeverApplied(t *testing.T) {
 	key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindN}, {Name: "sk", Type: attribute.KindB}}

@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// H18: what is drained goes on until all tables are drained at the same time, and then nothing
-// waits for anything any more.
+// H18: a drained table is followed until all tables are drained at the same time. Then nothing
+// waits any more.
 func TestH18_TablesDrainTogether(t *testing.T) {
 	var d Completion
 	for _, name := range []string{"", "A", "B"} {
@@ -25,8 +25,8 @@ func TestH18_TablesDrainTogether(t *testing.T) {
 	}
 }
 
-// H18: of a table counts what was found when it was last looked at; and one that turned out not to
-// be drained any more is looked at again, whatever what was found before says later.
+// H18: only a table's last result counts. A table that turned out to be no longer drained is
+// checked again, whatever an older result says later.
 func TestH18_WhatWasFoundLastCounts(t *testing.T) {
 	var d Completion
 	d.Await("A", new(task.Wakeup))

@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// TestH84_CutDropsAnUnbrokenPrefix: seconds run out of order, so that a change from after the cut
-// may be followed by one dated before it, which must not be dropped: it may be the newest of its
-// item.
+// TestH84_CutDropsAnUnbrokenPrefix: times run out of order, so a change from after the cut may be
+// followed by one dated before it. That one must not be dropped, because it may be the newest of
+// its item.
 func TestH84_CutDropsAnUnbrokenPrefix(t *testing.T) {
 	cut := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	page := func(seconds ...int) []cdc.Change {

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// TestEndTellsACleanStopFromAnAbruptOne: after an error that leaves ledger and target ours, leases
-// are released; after one that does not, nothing more is written (H46).
+// TestEndTellsACleanStopFromAnAbruptOne: after an error that leaves ledger and target writable,
+// leases are released. After any other, nothing more is written (H46).
 func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 	for _, c := range []struct {
 		err    error

@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// guarded plays a script with the table orders, generation 7 of Orders, and a lease of its shard s.
+// guarded runs a script with the table orders, generation 7 of Orders, and a lease of its shard s.
 func guarded(t *testing.T, script func(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema, lease *checkpoint.Lease)) {
 	t.Helper()
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {
@@ -56,8 +56,8 @@ func guarded(t *testing.T, script func(ctx context.Context, k *enginetest.Rig, f
 	}
 }
 
-// refence is what a new generation, or a cutover, does to the fence: another number, and those
-// before it dropped.
+// refence changes the fence like a new generation or a cutover: it publishes another number, and
+// drops the earlier ones.
 func refence(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema) error {
 	f := fence.Fence{Ledger: k.Ledger, Families: families}
 	target, err := f.Raise(ctx, "orders")
@@ -67,9 +67,9 @@ func refence(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema
 	return err
 }
 
-// H35: who finds its number dropped proves its right again before it stamps again. Under a lease it
-// still holds it writes on, unchanged; after the generation rose, or another took the lease, it
-// gives the write up: a sleeper that merely stamps again undoes the fence.
+// H35: a writer whose number was dropped proves its right before it stamps again. If it still holds
+// its lease, it writes the same batch again. If the generation rose or another worker acquired the
+// lease, it drops the batch: a late writer that only took a new stamp would defeat the fence.
 func TestH35_ASleeperProvesItsRightAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		while func(ctx context.Context, k *enginetest.Rig, lease *checkpoint.Lease) error
@@ -118,8 +118,8 @@ func TestH35_ASleeperProvesItsRightAgain(t *testing.T) {
 	}
 }
 
-// A worker learns of a new number from its looks at the ledger, and proves its right before the
-// number before it is dropped.
+// A worker learns a new number when it reads the ledger, and proves its right before the previous
+// number is dropped.
 func TestNewNumbersAreTakenUpBeforeTheDrop(t *testing.T) {
 	guarded(t, func(ctx context.Context, k *enginetest.Rig, _ *enginetest.Schema, lease *checkpoint.Lease) {
 		f, renewals := k.Table().Fencing, 0
@@ -144,9 +144,9 @@ func TestNewNumbersAreTakenUpBeforeTheDrop(t *testing.T) {
 	})
 }
 
-// H108: a target that was written and is gone, as a whole or with our families, is made anew by the
-// coordinator alone and in this order: the generation rises, the table is made, it gets a number that
-// nobody ever had, and the witness is claimed.
+// H108: only the coordinator recreates a target that was written and is gone, as a whole or without
+// replicator's families. The order is: raise the generation, create the table, publish a number
+// that was never used, claim the witness.
 func TestH108_OnlyTheCoordinatorMakesALostTargetAnew(t *testing.T) {
 	for name, whole := range map[string]bool{"the table": true, "its witness": false} {
 		t.Run(name, func(t *testing.T) {
@@ -190,8 +190,8 @@ func TestH108_OnlyTheCoordinatorMakesALostTargetAnew(t *testing.T) {
 				if err != nil || now.Fence <= was.Fence || now.MadeByUs != whole || !slices.Equal(did, []string{"make", "raise", "claim"}) {
 					t.Errorf("%v, %+v after %+v, %v", did, now, was, err)
 				}
-				// Later, under the same lease, a table that is gone may be put back by whoever took
-				// it away.
+				// Later under the same lease, a missing table may be restored by the operator who
+				// removed it.
 				if err := k.Table().Fencing.Keep(ctx); err != nil {
 					t.Error(err)
 				}

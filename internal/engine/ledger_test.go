@@ -14,16 +14,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A table is suspended once for each reason, and since then: the coordinator finds the same every
-// minute, and only a table that was dropped two days ago is left. Of another reason the ledger
-// tells the new one.
+// A table is suspended once for each reason, and keeps that time: the coordinator finds the same
+// reason every minute. A table that was dropped more than two days ago is skipped. If the reason
+// changes, the ledger records the new one.
 func TestSetAsideOnceForEachReason(t *testing.T) {
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
 		var told []string
 		events := engine.Events{Suspended: func(_, reason string) { told = append(told, reason) }}
 		for i, step := range []struct {
 			reason string
-			since  int // the step of which it is
+			since  int // the step at which the suspension began
 		}{{"no stream", 0}, {"no stream", 0}, {engine.GoneReason, 2}, {engine.GoneReason, 2}, {"no stream", 4}} {
 			if err := engine.Suspend(ctx, k.Ledger, events, "Orders", step.reason); err != nil {
 				t.Error(err)
@@ -43,8 +43,8 @@ func TestSetAsideOnceForEachReason(t *testing.T) {
 	})
 }
 
-// A worker that begins after its table was dropped reads what is left of the stream: it is not kept
-// from that by a table that cannot be described.
+// A worker that starts after its table was dropped reads the rest of the stream, even though the
+// table can no longer be described.
 func TestADroppedTableIsNobodyElses(t *testing.T) {
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
 		k.Database = enginetest.Dropped{}
@@ -54,8 +54,8 @@ func TestADroppedTableIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A raise that another one has overtaken was not made with its change: whoever wanted it is told
-// so, and looks again.
+// If another raise comes first, this one fails without its change. The caller learns that and looks
+// again.
 func TestH24_AnOvertakenRaiseIsTold(t *testing.T) {
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, state checkpoint.TableState) {
 		if _, err := k.Ledger.Raise(ctx, "Orders", state.Generation, checkpoint.DeclaredGap{Reason: "another"}, nil); err != nil {
@@ -68,8 +68,8 @@ func TestH24_AnOvertakenRaiseIsTold(t *testing.T) {
 	})
 }
 
-// A stop ends the wait between two attempts of what it may leave undone: waits come to most of a
-// minute, which is longer than the grace, and leases would stay behind.
+// A stop ends the wait between two attempts of a step that may stay undone. Waits last up to most
+// of a minute, which is longer than the grace, and leases would not be released.
 func TestAStopEndsAWait(t *testing.T) {
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
 		failure, attempts := errors.New("no"), 0

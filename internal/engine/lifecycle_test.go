@@ -21,8 +21,8 @@ func inBothRuntimes(t *testing.T, script func(ctx context.Context)) {
 	}
 }
 
-// A backoff ends with the lease under which it waits: whoever lost one looks for the next at once.
-// It ends with a stop as well.
+// A backoff ends with its lease, because a worker that lost a lease looks for the next one
+// immediately. It also ends with a stop.
 func TestABackoffEndsWithItsLease(t *testing.T) {
 	lost := errors.New("lease lost")
 	for name, ends := range map[string]func(stop, lease context.CancelCauseFunc){

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// TestH63_SilenceIsWithoutABreak: what may be otherwise for another worker counts, and what shows
-// that the source has answered begins it anew.
+// TestH63_SilenceIsWithoutABreak: only failures that may not affect another worker count. A failure
+// that shows that the source has answered restarts the count.
 func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 	failure := func(r cdc.Reason) error { return &cdc.Error{Op: "GetRecords", Reason: r, Err: errors.New("no")} }
 	var s silence
@@ -24,14 +24,14 @@ func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 		{failure(cdc.Unavailable), 10, 0},
 		{failure(cdc.Denied), 13, 3},
 		{failure(cdc.Malformed), 17, 7},
-		{failure(cdc.Throttled), 20, 10}, // neither here nor there
+		{failure(cdc.Throttled), 20, 10}, // neither counts nor restarts
 		{failure(cdc.Denied), 21, 11},
 		{errors.New("of the ledger"), 25, 0}, // the source has answered meanwhile
 		{failure(cdc.Throttled), 27, 0},
 		{failure(cdc.Throttled), 29, 0},
 		{failure(cdc.Denied), 30, 0},
 		{failure(cdc.Denied), 31, 1},
-		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied}, 40, 0}, // of the target, which every lease needs anyway
+		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied}, 40, 0}, // the target's, which every lease needs anyway
 		{failure(cdc.Unreadable), 45, 0},                                   // the same for every worker: the shard stays, and status names the record
 		{failure(cdc.Unreadable), 48, 0},
 		{failure(cdc.Unavailable), 50, 0},
@@ -43,7 +43,7 @@ func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 	}
 }
 
-// What others have for good is not remembered: streams have new shards all the time.
+// Shards that others keep permanently are forgotten, because streams get new shards all the time.
 func TestWhatWasGivenUpLongAgoIsForgotten(t *testing.T) {
 	var v Outages
 	for n := range 100 {
@@ -56,7 +56,7 @@ func TestWhatWasGivenUpLongAgoIsForgotten(t *testing.T) {
 	}
 }
 
-// What was given up is told of no longer than nobody else reads it, as far as is known.
+// A released shard is reported only until another worker reads it, as far as is known.
 func TestGivenUpIsSettled(t *testing.T) {
 	for _, c := range []struct {
 		name string

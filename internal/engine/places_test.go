@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A shard that had found nothing, and then found something, waits for a place again: what it gets
-// next may be a full page.
+// A shard that returned an empty page, and then a change, waits for a slot again, because its next
+// page may be full.
 func TestABusyShardTakesAPlaceAgain(t *testing.T) {
 	h := NewPageSlot(task.NewLimit(1), &Reads{})
 	for i, step := range []struct{ behind, takes bool }{{false, true}, {true, false}, {true, true}, {false, true}, {false, false}} {
@@ -29,8 +29,8 @@ func TestABusyShardTakesAPlaceAgain(t *testing.T) {
 	}
 }
 
-// Nobody waits: then the page is kept, however long it cannot be written. To read it again would
-// bring nothing but calls, and hide for how long it stands.
+// If no shard waits, a page keeps its slot, however long it cannot be written. To read it again
+// would only cost calls, and hide how long it has failed.
 func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
 	h := NewPageSlot(task.NewLimit(1), &Reads{})
 	if err := h.take(t.Context()); err != nil {
@@ -41,7 +41,7 @@ func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
 	}
 }
 
-// oneByOne is a target that takes one new row every two seconds.
+// oneByOne is a target that accepts one new row every two seconds.
 type oneByOne struct {
 	sink.Table
 	taken map[string]bool
@@ -58,8 +58,8 @@ func (o oneByOne) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return true, nil
 }
 
-// A page of which more and more is written is not put back, however long all of it takes: it would
-// be read again and begin anew.
+// A page that makes progress keeps its slot, however long the whole takes: otherwise it would be
+// read again and start anew.
 func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 	placesBegin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})

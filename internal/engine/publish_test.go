@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// slow is a topic of which each call takes a while, and makes so many messages durable.
+// slow is a topic whose calls each take a while and make a limited number of messages durable.
 type slow struct{ takes int }
 
 func (s slow) Publish(ctx context.Context, messages []relay.Message) ([]error, int) {
@@ -31,8 +31,8 @@ func (s slow) Publish(ctx context.Context, messages []relay.Message) ([]error, i
 	return outcomes, 0
 }
 
-// A page whose place another shard waits for is put back if it gets no further for a while; not
-// while it does, however long the whole of it takes.
+// A page whose slot another shard waits for is put back if it makes no progress for a while, but
+// not while it makes progress, however long the whole takes.
 func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 	for takes, want := range map[int]error{0: engine.ErrPutBack, 1: nil} {
 		err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// stopping is a source and a database in each of whose calls a stop comes; the call tells what
-// became of its context.
+// stopping is a source and a database. A stop arrives during each call, which records what happened
+// to its context.
 type stopping struct{ reads *Reads }
 
 func (s stopping) stop(ctx context.Context) error {
@@ -45,11 +45,11 @@ func (s stopping) Get(ctx context.Context, _ string, _ attribute.Item) (attribut
 	return attribute.Item{}, false, s.stop(ctx)
 }
 
-// unheard passes over the time of an answer.
+// unheard ignores the time of an answer.
 func unheard(context.Context, time.Time) {}
 
-// A stop ends every call to the source that is under way, whatever it asks for: one that hangs
-// would take the whole grace, and leases and the coordinator lease would stay behind.
+// A stop ends every running call to the source. A call that hangs would use up the whole grace, and
+// no lease would be released.
 func TestAStopEndsEveryCall(t *testing.T) {
 	calls := &Reads{}
 	source, database := stoppableSource{stopping{calls}, calls, unheard, nil}, stoppableDatabase{stopping{calls}, calls, unheard, nil, nil}
@@ -76,8 +76,7 @@ func TestAStopEndsEveryCall(t *testing.T) {
 	}
 }
 
-// No call is remembered, or kept alive, once it has ended: there is one a second for every shard,
-// for months.
+// An ended call is forgotten and not kept alive: every shard makes one a second, for months.
 func TestCallsThatEndedAreForgotten(t *testing.T) {
 	calls := &Reads{}
 	reading, end := calls.begin(t.Context())

@@ -9,8 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A table of the same name in another account is as little the one that is followed as one in
-// another region or partition.
+// A table of the same name in another account, region or partition is not the followed one.
 func TestTheTableOfThatNameElsewhere(t *testing.T) {
 	const followed = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders/stream/2026-11-01T00:00:00.000"
 	for _, c := range []struct {
@@ -27,8 +26,8 @@ func TestTheTableOfThatNameElsewhere(t *testing.T) {
 	}
 }
 
-// TestTheTableOfThatName: a table that was created anew, or whose stream was enabled again, is not
-// the one that is followed before a worker has noted it. What is not known is passed over.
+// TestTheTableOfThatName: a recreated table, or one whose stream was enabled again, differs from
+// the followed one until a worker has recorded it. Unknown values are skipped.
 func TestTheTableOfThatName(t *testing.T) {
 	const stream = "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/L"
 	s := checkpoint.TableState{StreamARN: stream, Generation: 7, Load: checkpoint.Load{Generation: 7, TableID: "first"}}
@@ -55,7 +54,7 @@ func TestTheTableOfThatName(t *testing.T) {
 	}
 }
 
-// TestH62_ViewTypes: only streams are followed that tell every row of an item and its removal.
+// TestH62_ViewTypes: a stream is followed only if it shows every row of an item, and each removal.
 func TestH62_ViewTypes(t *testing.T) {
 	for _, c := range []struct {
 		enabled bool
@@ -66,7 +65,7 @@ func TestH62_ViewTypes(t *testing.T) {
 		{true, "NEW_AND_OLD_IMAGES", true, false},
 		{true, "NEW_AND_OLD_IMAGES", false, false},
 		{true, "NEW_IMAGE", true, false},
-		{true, "NEW_IMAGE", false, true}, // nothing tells which row a moved item left
+		{true, "NEW_IMAGE", false, true}, // nothing shows which row a moved item left
 		{true, "OLD_IMAGE", true, true},
 		{true, "KEYS_ONLY", true, true},
 		{true, "", true, true},

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// What a repeat may mend is repeated, by the step itself: whoever gives up where others were faster
-// follows a table no more. What no repeat mends is told at once.
+// A step retries every error that a retry may fix: a worker that gave up after losing a race would
+// no longer follow the table. Other errors are returned immediately.
 func TestWhatIsRepeated(t *testing.T) {
 	for _, c := range []struct {
 		err      error

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// What counts as empty begins anew with each change, and with each lease: else --once would end in
-// the midst of a backlog.
+// The count of empty pages restarts with each change and with each lease; otherwise --once would
+// end in the middle of a backlog.
 func TestBoardForgets(t *testing.T) {
 	b := newShardTracker()
 	timing, now := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}, time.Duration(0)
@@ -44,14 +44,14 @@ func TestBoardForgets(t *testing.T) {
 	idle(false, "under a new lease")
 	b.Read("s", checkpoint.Progress{CaughtUp: true}, 100*time.Second)
 	b.Read("s", checkpoint.Progress{}, 101*time.Second)
-	for n := range 10 { // ten pages a moment after each other, as they come when a service answers fast
+	for n := range 10 { // ten pages within a moment, as a fast service returns them
 		now = 110*time.Second + time.Duration(n)*time.Millisecond
 		b.Read("s", checkpoint.Progress{CaughtUp: true}, now)
 	}
 	idle(false, "when as many pages were empty, but not for as long")
 }
 
-// The lag is that of the shard that is furthest behind, whichever is looked at last.
+// The lag is that of the shard furthest behind, whichever is checked last.
 func TestLagIsTheWorst(t *testing.T) {
 	b, start := newShardTracker(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for n := range 20 {
@@ -65,7 +65,7 @@ func TestLagIsTheWorst(t *testing.T) {
 	}
 }
 
-// What is refused for one table's generation is no matter of another's.
+// The floor of one table does not apply to another.
 func TestFloorsAreOfOneTable(t *testing.T) {
 	var f Floors
 	f.Raise("A", 7)
@@ -78,11 +78,11 @@ func TestFloorsAreOfOneTable(t *testing.T) {
 	}
 }
 
-// H18: a shard that another worker reads counts as empty when the ledger has shown it so for as
-// long as its reader's own clock says, and does so still.
+// H18: a shard that another worker reads counts as empty if the ledger has shown it empty for the
+// required time by its reader's clock, and still does.
 func TestH18_ReadElsewhere(t *testing.T) {
 	timing, renew := Timing{Poll: time.Second, Pass: time.Second, Idle: 10 * time.Second}, 5*time.Second
-	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // on a clock that has nothing to do with ours
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // on a clock unrelated to this one
 	row := func(readAt int) checkpoint.Shard {
 		return checkpoint.Shard{ID: "s", Owner: "b", Epoch: 1, CaughtUp: true, Position: cdc.SequenceOf(7), FirstRead: start.Add(-time.Hour), ReadAt: start.Add(time.Duration(readAt) * time.Second)}
 	}
@@ -118,7 +118,7 @@ func TestH18_ReadElsewhere(t *testing.T) {
 	}
 }
 
-// A shard that was given up is not idle, whatever its last pages were: nobody reads it.
+// A released shard is not idle, whatever its last pages were, because no worker reads it.
 func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
 	b := newShardTracker()
 	timing := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}
@@ -133,7 +133,7 @@ func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
 	}
 }
 
-// Each event is counted as what it is.
+// Each event is counted under its own name.
 func TestATallyIsOfEachEvent(t *testing.T) {
 	var changes []cdc.Change
 	for _, event := range []cdc.Event{cdc.Remove, cdc.Modify, cdc.Insert, cdc.Remove, cdc.Modify, cdc.Remove} {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A shard is taken over when the numbers have been uneven for a lease without a break, and then one
-// in a pass over all tables: what is uneven for a moment evens out by itself, and all must see what
-// came of one before there is another.
+// A shard is taken over once the numbers have been uneven for a whole lease, and then one in each
+// pass over all tables. A short imbalance evens out by itself, and all workers must see the result
+// of one takeover before the next.
 func TestSharesAreTakenOneByOne(t *testing.T) {
 	const lease, pass = 15 * time.Second, 2 * time.Second
 	var s Shares

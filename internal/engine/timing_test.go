@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would
-// be over before it is looked at.
+// The defaults equal those of the manual. A pass takes at most a third of a lease; otherwise a
+// lease could expire before it is checked.
 func TestDefaultsOfTiming(t *testing.T) {
 	for lease, want := range map[time.Duration]Timing{
 		15 * time.Second: {Poll: time.Second, Soon: time.Second, Pass: 2 * time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: time.Minute},
@@ -22,7 +22,7 @@ func TestDefaultsOfTiming(t *testing.T) {
 	}
 }
 
-// An idle shard is asked ever less often, once its empty pages prove that nothing was there.
+// An idle shard is read less and less often, once empty pages prove that it has no changes.
 func TestPollsBackOff(t *testing.T) {
 	timing := Timing{Poll: 15 * time.Second, Soon: time.Second}.OrDefault(15 * time.Second)
 	for empty, want := range map[int]time.Duration{0: 1, 1: 1, 10: 1, 11: 2, 12: 4, 13: 8, 14: 15, 1000: 15} {
@@ -38,7 +38,8 @@ func TestPollsBackOff(t *testing.T) {
 	}
 }
 
-// A fleet looks at its ledger less often the larger both are, and at least once in a lease.
+// The larger the fleet and its ledger, the less often each worker reads the ledger, but at least
+// once per lease.
 func TestALargeFleetLooksLessOften(t *testing.T) {
 	timing, lease := Timing{}.OrDefault(15*time.Second), 15*time.Second
 	for _, c := range []struct {

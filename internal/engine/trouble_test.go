@@ -29,7 +29,7 @@ func TestTempo(t *testing.T) {
 	if got := tp.rounded(); math.Abs(got-10) > 0.1 {
 		t.Errorf("%v changes a second, want about 10", got)
 	}
-	// A stall shows at once in the next addition, however long it took.
+	// A stall shows in the very next addition, however long it lasted.
 	if got := tp.Add(0, now+5*time.Minute); got > 0.01 {
 		t.Errorf("%v after five minutes of nothing", got)
 	}
@@ -46,8 +46,7 @@ func TestWaits(t *testing.T) {
 	if len(got) != 2 || got[0].Reason != LimitSource || got[1].Seconds != 5 || !got[1].Since.Equal(begin) || !got[1].Last.Equal(begin.Add(time.Minute+3*time.Second)) {
 		t.Errorf("%+v", got)
 	}
-	// An hour is all that is looked back at, and what was before it does not come again when its
-	// place is used anew.
+	// Only the last hour counts, and an older wait does not reappear when its slot is reused.
 	add(LimitRows, 7*time.Second, begin.Add(time.Hour))
 	got = w.Report(begin.Add(time.Hour + 7*time.Second))
 	if len(got) != 2 || got[1].Seconds != 10 {
@@ -59,8 +58,8 @@ func TestWaits(t *testing.T) {
 	add(LimitRows, time.Second, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)) // a clock that was set back
 }
 
-// Segments and shards wait side by side: of an hour in which each of them waited most of the time,
-// they waited for most of the hour and not for days.
+// Segments and shards wait in parallel: if each of them waited for most of an hour, the table
+// waited for most of an hour, not for days.
 func TestWaitsSideBySideAreOne(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 30, 0, time.UTC)
 	seconds := func(w *waits, now time.Time) float64 {
@@ -71,7 +70,7 @@ func TestWaitsSideBySideAreOne(t *testing.T) {
 		return got[0].Seconds
 	}
 	var rows waits
-	for s := range 3600 { // told afterwards, by sixteen that wait for nine tenths of each second
+	for s := range 3600 { // recorded afterwards, by sixteen tasks that each wait for nine tenths of each second
 		for segment := range 16 {
 			from := begin.Add(time.Duration(s)*time.Second + time.Duration(segment)*time.Millisecond)
 			rows.add(LimitRows, from, 900*time.Millisecond, from.Add(900*time.Millisecond))
@@ -81,7 +80,7 @@ func TestWaitsSideBySideAreOne(t *testing.T) {
 		t.Errorf("waited for %g s of an hour", got)
 	}
 	var source waits
-	source.add(LimitSource, begin, 40*time.Second, begin) // told as they begin
+	source.add(LimitSource, begin, 40*time.Second, begin) // recorded as they begin
 	source.add(LimitSource, begin.Add(10*time.Second), 40*time.Second, begin.Add(10*time.Second))
 	if got := seconds(&source, begin.Add(20*time.Second)); got != 20 {
 		t.Errorf("waited for %g s of the first twenty", got)
@@ -91,7 +90,7 @@ func TestWaitsSideBySideAreOne(t *testing.T) {
 	}
 }
 
-// All shards of a table wait, and stop reading, side by side.
+// All shards of a table wait and stop reading in parallel.
 func TestWaitsAndReadsSideBySide(t *testing.T) {
 	var w waits
 	var r Reads
@@ -112,8 +111,8 @@ func TestWaitsAndReadsSideBySide(t *testing.T) {
 	}
 }
 
-// A cause has the words of a service where they hold nothing of items, in one line and of bounded
-// length: that a topic is out of quota is not "no answer in time".
+// A cause quotes a service where its words hold no item data, in one line of bounded length: an
+// exhausted quota of the topic is not "no answer in time".
 func TestCausesQuoteServices(t *testing.T) {
 	secret := errors.New("secret")
 	for _, c := range []struct {

@@ -15,9 +15,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// TestH68_RaisedAboveTheWitness: what another ledger wrote into the target may be of any
-// generation, that of the clock or far above it. The one that is begun for it is above both: in the
-// same one what was written then would win against what is written now.
+// TestH68_RaisedAboveTheWitness: another ledger may have written the target in any generation, near
+// the clock's or far above it. The new generation is above both; in the same one, the other
+// ledger's rows would win over new writes.
 func TestH68_RaisedAboveTheWitness(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	for _, ahead := range []uint32{0, 1, 1000} {
@@ -47,8 +47,8 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 	}
 }
 
-// What was found of a target is told as it was: whoever reads "recreated" looks for a restored
-// table, and not for a second pipeline.
+// The reason names what was found: after "recreated" an operator looks for a restored table, not
+// for a second pipeline.
 func TestWhatTheWitnessTold(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
@@ -67,9 +67,9 @@ func TestWhatTheWitnessTold(t *testing.T) {
 	})
 }
 
-// Whose witnesses are taken for another migration's: not those of this ledger, whatever its tables
-// are by now, nor those of tables that the ledger or this process has, which may be of a ledger that
-// was lost.
+// Which witnesses count as another migration's. Those of this ledger do not, whatever its tables
+// are now. Witnesses of tables that the ledger or this process has do not either; they may come
+// from a lost ledger.
 func TestWhoIsAStranger(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// What Run refuses for what the ledger holds can be told before anything is created.
+// What Run refuses because of the ledger is reported before anything is created.
 func TestH99_ARunIsRefusedByItsLedger(t *testing.T) {
 	const here, elsewhere = "arn:aws:dynamodb:us-east-1:1:table/T/stream/L", "arn:aws:dynamodb:eu-west-1:1:table/T/stream/L"
 	var source *engine.SourceError

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// slowTarget takes a second for a row, and notes how many pages were read then and not written.
+// slowTarget takes a second for a row, and records how many pages were then read and not written.
 type slowTarget struct {
 	sink.Table
 	source  *backlog
@@ -32,9 +32,9 @@ func (s *slowTarget) Apply(ctx context.Context, _ *sink.Request) (bool, error) {
 	return true, err
 }
 
-// TestOnePageIsReadAhead: while a page is written the next one is read, and no other; and it takes a
-// place of its own, so that what is held stays bounded and no shard waits for one that is ahead. The
-// checkpoint never passes what is written.
+// TestOnePageIsReadAhead: while a page is written, only the next one is read. That one takes its
+// own slot, so memory stays bounded, and no shard waits for a page that was read ahead. The
+// checkpoint never passes the written page.
 func TestOnePageIsReadAhead(t *testing.T) {
 	for _, c := range []struct{ shards, pages, held int }{{1, 2, 2}, {2, 2, 2}, {2, 3, 3}, {1, 1, 1}} {
 		source := newBacklog(20)
@@ -58,7 +58,7 @@ func TestOnePageIsReadAhead(t *testing.T) {
 	}
 }
 
-// positionOf is the position in the record of a shard, as a number.
+// positionOf returns the position in a shard's record, as a number.
 func positionOf(t *testing.T, record []byte) int {
 	t.Helper()
 	var s struct {
@@ -67,6 +67,6 @@ func positionOf(t *testing.T, record []byte) int {
 	if err := json.Unmarshal(record, &s); err != nil {
 		t.Fatal(err)
 	}
-	n, _ := strconv.Atoi(s.Position) // none at the horizon
+	n, _ := strconv.Atoi(s.Position) // 0 at the horizon
 	return n
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// dated is a source that answers on a clock a month behind the worker's.
+// dated is a source whose clock is a month behind the worker's.
 type dated struct{ *backlog }
 
 const behindTheWorker = 30 * 24 * time.Hour
@@ -28,8 +28,8 @@ func (d dated) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return page, err
 }
 
-// The writer is told the time that the page came with: the changes of a moment ago are not old,
-// whatever the worker's clock says.
+// The writer gets the time of the page's answer: recent changes are not old, whatever the worker's
+// clock says.
 func TestH81_PagesBringTheirTime(t *testing.T) {
 	o := crowd(t, newBacklog(5), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return dated{newBacklog(5)} }

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// What becomes durable is told with the rows it was folded into, and the ledger tells how many
-// changes a second were applied, not how many rows.
+// Applied reports durable changes and the rows into which they were folded. The ledger records the
+// rate of changes a second, not of rows.
 func TestWhatWasAppliedIsTold(t *testing.T) {
 	var told [2]int // changes, rows
 	rated := false
@@ -34,8 +34,8 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 	}
 }
 
-// A table that is followed does not join once more, however often tables are looked for: two
-// coordinators and two readers of one process would contend for it.
+// A followed table does not join again, however often tables are searched for: two coordinators and
+// two readers of one process would contend for it.
 func TestATableJoinsOnce(t *testing.T) {
 	o := clusterOptions(t, &rolled{}, nil)
 	o.Cluster, o.DiscoverEvery = nil, time.Minute

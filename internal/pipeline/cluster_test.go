@@ -18,7 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// rolled is a stream whose only shard has ended and has a child; it counts the listings, and the
+// rolled is a stream whose only shard has ended and has a child. It counts the listings and the
 // reads of the child.
 type rolled struct {
 	cdc.Source
@@ -45,7 +45,7 @@ func (r *rolled) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Next: at}, nil
 }
 
-// steady is a database whose tables all have the stream of the ledger of begun.
+// steady is a database whose tables all have the stream that begun put into the ledger.
 type steady struct{ engine.Database }
 
 func (steady) Describe(ctx context.Context, _ string) (backfill.Description, error) {
@@ -55,7 +55,8 @@ func (steady) Describe(ctx context.Context, _ string) (backfill.Description, err
 	return backfill.Description{Name: "Orders", StreamARN: "arn/L", StreamLabel: "L", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES", At: task.Now(ctx)}, nil
 }
 
-// clusterOptions are those of a pipeline of one table, of which cluster says what it is.
+// clusterOptions returns the options of a pipeline of one table, with a function that names the
+// cluster.
 func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Context) (string, error)) engine.Options {
 	t.Helper()
 	m := enginetest.OrdersMapping(t)
@@ -68,9 +69,8 @@ func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Contex
 	}
 }
 
-// While the control plane of Bigtable does not answer, its client repeats the question until its
-// context ends. Shards are listed and read all the same, the silence is told, and a stop leaves no
-// coordinator lease behind.
+// While Bigtable's control plane does not answer, its client retries until its context ends. Shards
+// are still listed and read, the silence is reported, and a stop releases the coordinator lease.
 func TestAControlPlaneThatIsSilent(t *testing.T) {
 	source, store := &rolled{}, &checkpointtest.Memory{}
 	told := 0
@@ -90,7 +90,7 @@ func TestAControlPlaneThatIsSilent(t *testing.T) {
 	}
 }
 
-// H46: a worker that goes on ends within a listing's time when the app profile routes to another
+// H46: a running worker ends within the time of a listing when the app profile routes to another
 // cluster.
 func TestH46_AnotherClusterEndsTheWorker(t *testing.T) {
 	var ended error
@@ -103,7 +103,7 @@ func TestH46_AnotherClusterEndsTheWorker(t *testing.T) {
 	})
 	runs(t, &checkpointtest.Memory{}, time.Hour, o, begun, func(ctx context.Context, err error) {
 		ended = err
-		if now := task.Mono(ctx); now > 4*time.Minute+2*time.Second { // a pass later at the most
+		if now := task.Mono(ctx); now > 4*time.Minute+2*time.Second { // at most one pass later
 			t.Errorf("ended after %s", now)
 		}
 	})

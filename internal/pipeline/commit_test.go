@@ -9,9 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// A shard that is caught up is asked every second, and its row is written by the renewals of its
-// lease alone, which carry its progress: thousands of quiet shards would otherwise each write to the
-// ledger every second.
+// A shard that is caught up is read every second, but only the renewals of its lease write its row,
+// with its progress. Otherwise thousands of idle shards would each write to the ledger every
+// second.
 func TestAQuietShardIsSeldomCommitted(t *testing.T) {
 	source, writes := &rolled{}, 0
 	store := &checkpointtest.Memory{OnSwap: func(_ context.Context, key string, execute func() bool) (bool, error) {

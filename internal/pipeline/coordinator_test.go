@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// narrow is a steady database whose stream has come to carry keys alone.
+// narrow is a steady database whose stream now carries only keys.
 type narrow struct{ steady }
 
 func (n narrow) Describe(ctx context.Context, table string) (backfill.Description, error) {
@@ -22,9 +22,9 @@ func (n narrow) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d, err
 }
 
-// TestH62_ACoordinatorEndsTheProcess: what the coordinator of a named table finds out ends the process with
-// its cause. That the coordinator lease could be released is no reason to go on: nobody would ever be
-// told.
+// TestH62_ACoordinatorEndsTheProcess: a coordinator's finding about a named table ends the process
+// with its cause. The coordinator must not merely release its lease and continue, because nothing
+// would report the cause.
 func TestH62_ACoordinatorEndsTheProcess(t *testing.T) {
 	var ended, left error
 	o := clusterOptions(t, &rolled{}, nil)

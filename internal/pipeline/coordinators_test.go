@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 )
 
-// coordinatorOf is the coordinator of a rig.
+// coordinatorOf returns the coordinator of a rig.
 func coordinatorOf(r *enginetest.Rig) *coordinator {
 	return enginetest.PartOf(r, func(s *engine.Table) *coordinator {
 		_, conductor := load.New(s)
@@ -20,7 +20,7 @@ func coordinatorOf(r *enginetest.Rig) *coordinator {
 	})
 }
 
-// keeping takes the coordinator lease of a table that nobody keeps, and lets its target be written to.
+// keeping takes the free coordinator lease of a table, and makes its target writable.
 func keeping(ctx context.Context, k *enginetest.Rig) (*checkpoint.Coordinator, error) {
 	if err := (fence.Fence{Ledger: k.Ledger}).Open(ctx, k.Mapping.Tables()...); err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// What could not be looked for, and what kept a table from being suspended meanwhile, are both
-// told: the second may end the process, the first alone would be repeated.
+// A failed search and a failed suspension in the same look are both reported: the second may end
+// the process, but the first alone would be retried.
 func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	ctx, failed := t.Context(), errors.New("some tables could not be described")
 	store := &checkpointtest.Memory{}
@@ -43,8 +43,8 @@ func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	}
 }
 
-// TestWhatWasFoundJoins: what was found joins, or is suspended, at once, though another table
-// cannot be described for now; that one is looked for again, and a run with Once waits for it.
+// TestWhatWasFoundJoins: a table that was found joins or is suspended immediately, even if another
+// one cannot be described now. That one is searched for again, and a run with Once waits for it.
 func TestWhatWasFoundJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -56,7 +56,7 @@ func TestWhatWasFoundJoins(t *testing.T) {
 		looks := []struct {
 			gives, refuses []string
 			err            error
-			before         []string // what has joined when it is asked
+			before         []string // tables that joined before the search
 		}{
 			{gives: []string{"A"}, refuses: []string{"X"}, err: throttled},
 			{err: throttled, before: []string{"A"}},
@@ -115,7 +115,8 @@ func TestWhatWasFoundJoins(t *testing.T) {
 	})
 }
 
-// TestAStopEndsALook: nothing of it is begun any more, and it is not waited for.
+// TestAStopEndsALook: after a stop no found table begins, and the stop does not wait for the
+// search.
 func TestAStopEndsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drain, cancel := context.WithCancel(t.Context())
@@ -133,8 +134,8 @@ func TestAStopEndsALook(t *testing.T) {
 	})
 }
 
-// TestLivesWithoutTables: while there is no table, looking for some is what shows that the process
-// lives.
+// TestLivesWithoutTables: while there is no table, the search for tables shows that the process is
+// alive.
 func TestLivesWithoutTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drain, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// passing is a database whose table is dropped for a while.
+// passing is a database whose table is missing for a while.
 type passing struct {
 	steady
 	from, until time.Duration
@@ -34,7 +34,7 @@ func (d passing) Describe(ctx context.Context, table string) (backfill.Descripti
 	return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("no such table")}
 }
 
-// A worker that runs knows within 15 seconds that its table was dropped, or exists again, whenever
+// A running worker notices within 15 seconds that its table was dropped, or exists again, whenever
 // its last complete pass was.
 func TestADropIsKnownWithinSeconds(t *testing.T) {
 	const soon = 15 * time.Second

@@ -18,8 +18,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// busyShard gives a change with every page, which was made a second before it, and pages come ten
-// seconds apart.
+// busyShard returns a change with every page, made a second before the page. Pages come ten seconds
+// apart.
 type busyShard struct {
 	cdc.Source
 	now   time.Time
@@ -40,8 +40,8 @@ func (b *busyShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: b.now}, nil
 }
 
-// A shard that is written to all the time never gives an empty page: a dry run reads what was there
-// when it began.
+// A shard with constant writes never returns an empty page: a dry run reads only what existed when
+// it began.
 func TestDryRunOfABusyTableEnds(t *testing.T) {
 	m := enginetest.OrdersMapping(t)
 	o := engine.Options{Timing: engine.Timing{}.OrDefault(0), Events: engine.Events{}.OrSilent()}
@@ -55,7 +55,7 @@ func TestDryRunOfABusyTableEnds(t *testing.T) {
 	}
 }
 
-// coming gives pages by turns: two that are empty, and one with a change of long ago.
+// coming returns two empty pages and one page with an old change, in turn.
 type coming struct {
 	busyShard
 	changes int
@@ -71,8 +71,8 @@ func (c *coming) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: c.now}, nil
 }
 
-// Pages of a stream may be empty although more come after them: a dry run takes as many in a row
-// for the end, and not as many in all.
+// Pages of a stream may be empty although more changes follow. A dry run ends after so many empty
+// pages in a row, not in total.
 func TestDryRunReadsOverEmptyPages(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
@@ -87,7 +87,7 @@ func TestDryRunReadsOverEmptyPages(t *testing.T) {
 	})
 }
 
-// Of more reasons than are told apart the first ones count on.
+// Beyond the maximum number of reasons, only the known ones are counted.
 func TestDryRunBoundsReasons(t *testing.T) {
 	r := &rehearsal{found: Rehearsal{Unmappable: map[string]int64{}}}
 	for range 2 {
@@ -100,7 +100,7 @@ func TestDryRunBoundsReasons(t *testing.T) {
 	}
 }
 
-// rehearsed is a table with two items, of which one has nothing to be stored by.
+// rehearsed is a table with two items, one of which lacks the attribute of its row key.
 type rehearsed struct {
 	enginetest.Answering
 	scanned int
@@ -116,8 +116,7 @@ func (r *rehearsed) Scan(context.Context, string, int, int, attribute.Item, int)
 	}}, nil
 }
 
-// fading is a stream of which some shards are trimmed or gone since they were listed, and one
-// ended.
+// fading is a stream in which some shards were trimmed or removed after the listing, and one ended.
 type fading struct{ *backlog }
 
 func (fading) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
@@ -132,7 +131,7 @@ func (f fading) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Trimmed, Err: errors.New("no")}
 	}
 	page, err := f.backlog.Read(ctx, at)
-	for i := range page.Changes { // of long ago: all of them were there when the run began
+	for i := range page.Changes { // old changes: all existed when the run began
 		page.Changes[i].Time = page.Changes[i].Time.Add(-time.Hour)
 	}
 	if at == "ended|2" {
@@ -141,9 +140,8 @@ func (f fading) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return page, err
 }
 
-// A dry run tells what it found of everything that can be read: of each item, of open shards and of
-// those that ended, whatever was trimmed meanwhile. Of a table whose stream cannot be followed it
-// tells nothing.
+// A dry run reports all that it can read: each item, open shards and ended ones, whatever was
+// trimmed meanwhile. For a table whose stream cannot be followed it reports nothing.
 func TestADryRunTellsOfAll(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {

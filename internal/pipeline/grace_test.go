@@ -19,8 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A stop that was asked for while the ledger does not answer ends with the grace, and as a stop:
-// clients tell a cancelled call in words of their own, which is no error of the process.
+// A stop while the ledger does not answer ends with the grace, and as a clean stop: clients report
+// a cancelled call in their own words, which is no error of the process.
 func TestStopEndsWithTheGrace(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -31,7 +31,7 @@ func TestStopEndsWithTheGrace(t *testing.T) {
 	}
 	store.OnRead = func(ctx context.Context, prefix string) error {
 		if strings.Contains(prefix, "/keeper/") {
-			stop() // the call is under way when the stop is asked for
+			stop() // the call is in flight when the stop is requested
 			<-ctx.Done()
 			return errors.New("rpc error: code = Canceled")
 		}
@@ -46,9 +46,9 @@ func TestStopEndsWithTheGrace(t *testing.T) {
 	}
 }
 
-// A page that is being written when a stop is asked for has the whole grace: when it is durable
-// within that its position is committed, and its lease given up, and the process waits no longer.
-// What takes longer is left after the grace, and not a moment later.
+// A page that is being written when a stop is requested has the whole grace. Once it is durable,
+// its position is committed, its lease released, and the process ends. A page that takes longer is
+// abandoned exactly when the grace ends.
 func TestAPageInHandHasTheGrace(t *testing.T) {
 	const stopped, grace = time.Minute, 20 * time.Second
 	for name, c := range map[string]struct {
@@ -78,7 +78,7 @@ func TestAPageInHandHasTheGrace(t *testing.T) {
 	}
 }
 
-// A stop ends a read that hangs at once: what it would bring would have to be written first.
+// A stop immediately ends a read that hangs, because its page would still have to be written.
 func TestAReadThatHangsHasNoGrace(t *testing.T) {
 	o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return hanging{newBacklog(1)} }
@@ -89,15 +89,15 @@ func TestAReadThatHangsHasNoGrace(t *testing.T) {
 	})
 }
 
-// hanging is a backlog of which no page comes.
+// hanging is a backlog that never returns a page.
 type hanging struct{ *backlog }
 
 func (hanging) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: task.NewEvent(ctx).Wait(ctx)}
 }
 
-// TestPagesStateTheGrace: pages, manifests and the unit name the time that a clean stop takes, and whoever ends the process
-// gives it that much, what its endpoints need, and what a relay waits for its topic.
+// TestPagesStateTheGrace: pages, manifests and the unit name the duration of a clean stop. They
+// allow that time, the time that the endpoints need, and the time that a relay waits for its topic.
 func TestPagesStateTheGrace(t *testing.T) {
 	grace := engine.Timing{}.OrDefault(15 * time.Second).Grace
 	stated := regexp.MustCompile(`(?:clean stop|SIGTERM)[^|]{0,200}?\b(\d+) (?:s|seconds)\b`)

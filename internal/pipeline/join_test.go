@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
-// Once a cutover is done the application writes the target alone: no table of a pattern joins.
+// After a cutover, only the application writes the target, so no table of a pattern joins.
 func TestNoTableJoinsOnceACutoverIsDone(t *testing.T) {
 	l, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "known", checkpoint.Options{Worker: "w", ID: "l"})
 	if err != nil {
@@ -30,7 +30,7 @@ func TestNoTableJoinsOnceACutoverIsDone(t *testing.T) {
 		t.Errorf("tables are looked for %d times after the cutover: %v", looks, err)
 	}
 	j := &joining{Common: &engine.Common{Retrier: &engine.Retrier{Events: engine.Events{}.OrSilent()}}, discover: find, joined: &engine.NameSet{Names: map[string]bool{}}}
-	j.Events.Discovered = func(err error) { t.Errorf("a look is told of: %v", err) } // an alarm would stay for ever
+	j.Events.Discovered = func(err error) { t.Errorf("a look is told of: %v", err) } // an alarm would stay forever
 	if err := j.admit(engine.Lifecycle{Drain: t.Context(), Work: t.Context()}); !errors.Is(err, checkpoint.ErrCutOver) {
 		t.Errorf("%v", err)
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// A shard counts from when it is held on: while its first page cannot be written, a restart must
-// not make it look as if it had caught up.
+// A shard counts as soon as it is held: a restart whose first page cannot be written must not make
+// the shard look caught up.
 func TestLagOfAShardWhoseFirstPageIsNotWritten(t *testing.T) {
-	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // the world of play begins then
 	for name, c := range map[string]struct {
 		as  func(s *checkpoint.Shard)
-		lag time.Duration // at the beginning; negative: none is told
+		lag time.Duration // at the beginning; negative: none is reported
 	}{
 		"behind": {func(s *checkpoint.Shard) { s.EventTime, s.ReadAt = begin.Add(-time.Hour), begin.Add(-time.Minute) }, time.Hour},
 		"found empty": {func(s *checkpoint.Shard) {

@@ -23,9 +23,9 @@ func (listedOnce) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, e
 	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "s"}}, At: task.Now(ctx)}, nil
 }
 
-// TestH13_AListingIsNotedAfterItsShards: a listing that is noted says that its shards have their
-// rows, by which a run with Once tells that nothing follows a shard. A coordinator may end between the
-// two.
+// TestH13_AListingIsNotedAfterItsShards: a recorded listing says that all its shards have rows. A
+// run with Once relies on that to see that nothing follows a shard. The coordinator may end between
+// the two writes.
 func TestH13_AListingIsNotedAfterItsShards(t *testing.T) {
 	m := enginetest.OrdersMapping(t)
 	var order []string

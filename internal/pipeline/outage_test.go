@@ -19,7 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// silentDatabase answers at the start, whose table that is, and no question of the coordinator's.
+// silentDatabase answers at the start, when the worker asks for the table's account, and no later
+// request of the coordinator.
 type silentDatabase struct {
 	engine.Database
 	asked bool
@@ -33,12 +34,12 @@ func (d *silentDatabase) Describe(context.Context, string) (backfill.Description
 	return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("no")}
 }
 
-// turns notes the longest time between two turns of the loops.
+// turns records the longest time between two turns of the loops.
 type turns struct{ last, longest time.Duration }
 
 func (t *turns) tick(now time.Duration) { t.longest, t.last = max(t.longest, now-t.last), now }
 
-// play runs a worker in virtual time for so long, from a pipeline's options that it completes.
+// play runs a worker in virtual time for a duration, with the options of a pipeline.
 func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o engine.Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error) *turns {
 	t.Helper()
 	return runs(t, store, lasts, o, prepare, func(_ context.Context, err error) {
@@ -48,7 +49,7 @@ func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o eng
 	})
 }
 
-// runs is play of a worker that may end by itself, with what it ends by.
+// runs is like play for a worker that may end by itself, and returns its error.
 func runs(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o engine.Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error,
 	ended func(ctx context.Context, err error)) *turns {
 	t.Helper()
@@ -75,7 +76,7 @@ func runs(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o eng
 	return &seen
 }
 
-// begun prepares a ledger in which one shard can be read.
+// begun prepares a ledger with one readable shard.
 func begun(ctx context.Context, l *checkpoint.Ledger) error {
 	_, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 		s.Generation, s.Adopted, s.Listed, s.Label, s.StreamARN = 7, 7, 7, "L", "arn/L"
@@ -87,13 +88,12 @@ func begun(ctx context.Context, l *checkpoint.Ledger) error {
 	return l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/L", ID: "s", State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7})
 }
 
-// liveWithin is how long the loops may go without a turn before a restart is asked for
+// liveWithin is how long the loops may go without a turn before the health check fails
 // (admin.LiveWithin).
 const liveWithin = time.Minute
 
-// An outage of the target is nothing that a restart mends: the loops turn all the while. What is
-// not known any more is taken back as soon as nothing is read, and not when the ledger answers
-// again.
+// A restart would not fix an outage of the target, so the loops continue to turn. Figures that are
+// no longer known are removed as soon as nothing is read, not only when the ledger answers again.
 func TestAnOutageOfTheLedger(t *testing.T) {
 	m := enginetest.OrdersMapping(t)
 	down := func(ctx context.Context) error {
@@ -151,8 +151,8 @@ func (oneChange) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Next: "i", Changes: []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx), Keys: item, New: item}}}, nil
 }
 
-// What is fenced off leaves its shard, and its lease with it: renewed by nobody's reader, it would
-// keep all others away.
+// A worker that the fence rejects releases the shard and its lease: if it renewed the lease without
+// reading, no other worker could read the shard.
 func TestWhatIsFencedLeavesItsShard(t *testing.T) {
 	m := enginetest.OrdersMapping(t)
 	var left []error

@@ -22,7 +22,7 @@ import (
 )
 
 // backlog is a source of shards with many pages of one change each. It counts the pages that it
-// gave of each shard, and remembers the last change.
+// returned of each shard, and remembers the last change.
 type backlog struct {
 	cdc.Source
 	pages int
@@ -58,7 +58,7 @@ func (b *backlog) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n + 1)), Time: task.Now(ctx), Keys: item, New: item}}}, nil
 }
 
-// total is how many pages were given of the shards whose names begin so.
+// total returns how many pages were returned of the shards with a prefix.
 func (b *backlog) total(prefix string) (n int) {
 	for shard, given := range b.given {
 		if strings.HasPrefix(shard, prefix) {
@@ -68,8 +68,8 @@ func (b *backlog) total(prefix string) (n int) {
 	return n
 }
 
-// crowd is the options of a worker that reads the tables, each into a target table of its own name
-// in lower case, with places for two pages.
+// crowd returns the options of a worker that reads the tables, each into a target table of its name
+// in lower case, with slots for two pages.
 func crowd(t *testing.T, source *backlog, target enginetest.Targets, tables ...string) engine.Options {
 	t.Helper()
 	return engine.Options{
@@ -82,8 +82,8 @@ func crowd(t *testing.T, source *backlog, target enginetest.Targets, tables ...s
 	}
 }
 
-// A worker that is left with many shards while the target does not answer holds as many pages as
-// there are places, and when it answers all go on.
+// A worker with many shards holds only as many pages as there are slots while the target does not
+// answer. When it answers, all continue.
 func TestPagesInHandAreBounded(t *testing.T) {
 	const shards, pages = 20, 5
 	source := newBacklog(pages)
@@ -100,8 +100,8 @@ func TestPagesInHandAreBounded(t *testing.T) {
 	}
 }
 
-// What cannot be written gives its place to what can: a target table that is missing does not keep
-// other tables from getting on.
+// A page that cannot be written releases its slot to pages that can: a missing target table does
+// not stop other tables.
 func TestAMissingTargetLeavesRoom(t *testing.T) {
 	const shards, pages = 4, 5
 	source := newBacklog(pages)
@@ -120,8 +120,7 @@ func TestAMissingTargetLeavesRoom(t *testing.T) {
 	}
 }
 
-// A page that gives its place up is read again and again, which is no progress: readiness rests on
-// it.
+// A page that releases its slot and is read again is no progress. Readiness relies on that.
 func TestAPageThatIsPutBackIsNoProgress(t *testing.T) {
 	read, done := map[string]int{}, map[string]int{}
 	o := crowd(t, newBacklog(5), enginetest.Targets{Missing: "orders"}, "Orders", "Users")
@@ -145,10 +144,10 @@ func (d *silentDatabases) Describe(ctx context.Context, table string) (backfill.
 	return (&silentDatabase{asked: asked}).Describe(ctx, table)
 }
 
-// quiet is a backlog in which the shards of one table have nothing more, or do not answer.
+// quiet is a backlog in which the shards of one table have no more changes, or do not answer.
 type quiet struct {
 	*backlog
-	failure error // nil: they have nothing more
+	failure error // nil: they have no more changes
 }
 
 func (q quiet) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
@@ -158,8 +157,8 @@ func (q quiet) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Next: at}, errors.Join(task.Sleep(ctx, 10*time.Millisecond), q.failure)
 }
 
-// What is caught up holds no place, and neither does what cannot be read: others would wait for it
-// for ever.
+// A shard that is caught up or cannot be read holds no slot: otherwise others would wait for the
+// slot forever.
 func TestWhatHasNoPageHoldsNoPlace(t *testing.T) {
 	const shards, pages = 4, 5
 	for name, failure := range map[string]error{

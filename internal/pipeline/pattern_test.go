@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
-// A table of a pattern whose target holds rows is set aside, and the others go on.
+// A table of a pattern whose target has rows is suspended, and the others continue.
 func TestATableOfAPatternWaitsForTheAnswer(t *testing.T) {
 	for _, joined := range []bool{true, false} {
 		k := &coordinator{joined: joined}

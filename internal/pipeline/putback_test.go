@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// severed is a backlog in which each shard of Orders has one page: a change of before the start,
-// and one of after it.
+// severed is a backlog in which each shard of Orders has one page: a change from before the start,
+// and one from after it.
 type severed struct {
 	*backlog
 	cut time.Time
@@ -42,7 +42,7 @@ func (s severed) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return page, nil
 }
 
-// asked is a target in which one table is missing, and that notes which of its rows are written to.
+// asked is a target in which one table is missing. It records which of its rows are written.
 type asked struct {
 	enginetest.Targets
 	rows map[string]bool
@@ -55,8 +55,8 @@ func (a asked) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return a.Targets.Apply(ctx, r)
 }
 
-// H84: what a page that gave its place up had before the cut is dropped when it is read again. That
-// its later changes ended the dropping is so only once they are durable.
+// H84: when a page that released its slot is read again, its changes from before the cut are
+// dropped again. Its later changes end the dropping only once they are durable.
 func TestAPageThatIsPutBackIsCutAgain(t *testing.T) {
 	source := severed{newBacklog(500), time.Date(2026, 11, 1, 11, 0, 0, 0, time.UTC)} // an hour before the world of play begins
 	written := asked{enginetest.Targets{Missing: "orders"}, map[string]bool{}}

@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// anew is a steady database whose table is created anew after some minutes, with a sort key.
+// anew is a steady database whose table is recreated after some minutes, with a sort key.
 type anew struct {
 	steady
 	after time.Duration
@@ -33,13 +33,13 @@ func (a anew) Describe(ctx context.Context, table string) (backfill.Description,
 	return d, err
 }
 
-// TestH25_CreatedAnewWithAnotherKey: by the former key, items of a table that was created anew
-// would be taken for each other. Nothing of it is followed, whether the former one was or not; the
-// process ends, and the next one makes its mapping for the key that is there.
+// TestH25_CreatedAnewWithAnotherKey: the former key would mix up items of a recreated table. So
+// nothing of that table is followed, whether or not the former one was. The process ends, and the
+// next one makes its mapping for the new key.
 func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
-		label string // of the stream that is followed
+		label string // of the followed stream
 	}{"before it was followed": {0, ""}, "while it was followed": {5 * time.Minute, "L"}} {
 		t.Run(name, func(t *testing.T) {
 			o := clusterOptions(t, &rolled{}, nil)
@@ -60,7 +60,7 @@ func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 	}
 }
 
-// One table of a pattern ends no others: it is suspended, with what to do.
+// A table of a pattern does not end the others: it is suspended, with what to do.
 func TestATableOfAPatternWithAnotherKeyIsSuspended(t *testing.T) {
 	k := enginetest.NewRig(nil, engine.Spec{Joined: true})
 	if reason, yes := coordinatorOf(k).unfollowable(t.Context(), &engine.KeyError{Table: "Orders"}); !yes || reason != "the primary key of the table has changed since it joined; restart the workers" {

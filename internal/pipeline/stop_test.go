@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// What is found out about ledger and target while a stop is under way is told all the same: whoever
-// starts the next process must know.
+// Findings about ledger and target during a stop are still reported, because whoever starts the
+// next process needs them.
 func TestAStopDoesNotHideWhatIsFatal(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

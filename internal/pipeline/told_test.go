@@ -18,7 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// ending is a backlog of shards that end after one page, but for one that is gone, and one that is
+// ending is a backlog of shards that end after one page. One of them is missing, and one is
 // throttled for a while.
 type ending struct{ *backlog }
 
@@ -35,9 +35,8 @@ func (e ending) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return e.backlog.Read(ctx, at)
 }
 
-// Metrics, logs and alerts hang on what a worker tells: how many shards there are in each state,
-// which one ended, which one is lost, in which generation that ends, what is left of the stream's
-// day, and that something waits for a limit.
+// Metrics, logs and alerts depend on a worker's events: the shards by state, an ended shard, a lost
+// shard, the generation that begins then, the headroom, and the wait for a limit.
 func TestWhatAWorkerTells(t *testing.T) {
 	o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return ending{newBacklog(1)} }
@@ -85,7 +84,7 @@ func TestWhatAWorkerTells(t *testing.T) {
 	}
 }
 
-// A generation that begins with another mapping is told like any other.
+// A generation that begins with a new mapping is reported like any other.
 func TestAnAcceptedMappingIsTold(t *testing.T) {
 	o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 	o.Tables[0].MappingHash, o.Tables[0].AcceptMapping = "after", true
@@ -100,8 +99,8 @@ func TestAnAcceptedMappingIsTold(t *testing.T) {
 	}
 }
 
-// A shard that could not be leased is tried again in the next pass: whatever kept its row from
-// being written is over by then.
+// A shard that could not be leased is tried again in the next pass, because the reason may be gone
+// by then.
 func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	store, failed := &checkpointtest.Memory{}, 0
 	source := newBacklog(3)
@@ -124,8 +123,8 @@ func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A table that is about to be dropped is gone; one that could not be described, or that is there,
-// is not: a scan that did not find it may have asked a moment too early.
+// A table that is being dropped is gone. A table that could not be described, or that exists, is
+// not: a scan that did not find it may have come a moment too early.
 func TestWhatIsGone(t *testing.T) {
 	for _, c := range []struct {
 		described backfill.Description
@@ -144,12 +143,12 @@ func TestWhatIsGone(t *testing.T) {
 	}
 }
 
-// Why a table of a pattern is suspended is what is wrong with it, in fixed words; what is wrong
-// with the worker, or passes, suspends none, and a named one never is.
+// A table of a pattern is suspended for an obstacle of its own, in fixed words. A failure of the
+// worker, or one that passes, suspends no table, and a named table is never suspended.
 func TestWhyATableIsSuspended(t *testing.T) {
 	for _, c := range []struct {
 		err  error
-		want string // a part of it; "": it is not
+		want string // a part of the reason; "": it is not suspended
 	}{
 		{nil, ""}, {errors.New("anything"), ""}, {checkpoint.ErrMappingChanged, ""}, {&engine.SourceError{Table: "Orders"}, ""},
 		{&engine.StreamError{Table: "Orders"}, "no enabled stream"}, {&engine.StreamError{Table: "Orders", View: "KEYS_ONLY"}, "KEYS_ONLY"}, {&engine.KeyError{Table: "Orders"}, "primary key"},
@@ -166,8 +165,8 @@ func TestWhyATableIsSuspended(t *testing.T) {
 	}
 }
 
-// A worker without tables that finds its ledger exchanged while it looks for some ends with that:
-// nobody else in it would find it.
+// A worker without tables ends if it finds, during a search, that its ledger was replaced: no other
+// task of it would notice that.
 func TestALookForTablesEndsTheProcess(t *testing.T) {
 	store := &checkpointtest.Memory{}
 	o := engine.Options{DiscoverEvery: time.Minute, Discover: func(ctx context.Context, _ func(string) bool) (engine.Discovery, error) {

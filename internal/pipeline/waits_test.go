@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A worker that follows one that was killed tells once what it waits for, and how long; then it
-// takes that over.
+// A worker that follows a killed one reports once which leases it waits for, and how long; then it
+// takes them over.
 func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 	for name, killed := range map[string]bool{"after one that was killed": true, "the first": false} {
 		store := &checkpointtest.Memory{}
@@ -64,7 +64,7 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 		if killed {
 			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", engine.OfCoordinator, lease, engine.OfShards, lease)
 		}
-		slices.Sort(told) // the coordinator lease and the shards are looked at beside each other
+		slices.Sort(told) // the coordinator lease and the shards are read concurrently
 		if got := strings.Join(told, "|"); got != want {
 			t.Errorf("%s: it tells %q, want %q", name, got, want)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A coordinator that leaves its lease because the source does not answer it stays away from it for a
-// while: in a pass it might be the first again.
+// A coordinator that releases its lease because the source does not answer it avoids the lease for
+// a while; otherwise it might be the first to take it again.
 func TestH63_AYieldedLeaseIsLeftToOthers(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
@@ -37,11 +37,11 @@ func TestH63_AYieldedLeaseIsLeftToOthers(t *testing.T) {
 	})
 }
 
-// While the source is silent, a worker gives its only shard up every minute and takes it back in a
-// moment. Its lag is told all the while: an alert that waits for some minutes would begin anew with
-// each time at which there is none.
+// While the source is silent, a worker releases its only shard every minute and acquires it again
+// in a moment. It reports its lag all the while: otherwise an alert that waits for some minutes
+// would restart whenever no lag is reported.
 func TestLagOfAShardThatIsGivenUp(t *testing.T) {
-	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // the world of play begins then
 	given, last, gaps, untold := 0, time.Duration(-1), 0, false
 	o := crowd(t, newBacklog(5), enginetest.Targets{}, "Orders")
 	silent := quiet{newBacklog(5), &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no")}}
@@ -73,11 +73,11 @@ func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// While the source is silent, the row of a shard, and that of the coordinator lease, that are given up
-// each minute and taken back tell since when that is so, and not since the last time they were
-// taken. When it has answered, what fails next begins then.
+// While the source is silent, a shard and the coordinator lease are released each minute and
+// acquired again. Their rows show since when the source has been silent, not since the last
+// acquisition. Once it has answered, the next failure has a new begin.
 func TestTroubleOfWhatIsGivenUp(t *testing.T) {
-	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // the world of play begins then
 	given := 0
 	o := crowd(t, newBacklog(5), enginetest.Targets{}, "Orders")
 	silent := quiet{newBacklog(5), &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no")}}
@@ -137,7 +137,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	}
 }
 
-// unwell is a steady database that does not answer for some minutes, nor from a later one on.
+// unwell is a steady database that does not answer during the first minutes, nor again later.
 type unwell struct {
 	steady
 	from, until, again time.Duration
@@ -150,10 +150,10 @@ func (d unwell) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d.steady.Describe(ctx, table)
 }
 
-// A complete pass of the coordinator ends its trouble, however often the coordinator lease was given up for
-// that: what fails a few minutes later begins then.
+// A complete pass of the coordinator ends its trouble, however often it released its lease before.
+// A failure some minutes later begins then.
 func TestTheLeasesTroubleEndsWithARound(t *testing.T) {
-	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // the world of play begins then
 	var first, last time.Duration
 	o := clusterOptions(t, &rolled{}, nil)
 	o.Cluster, o.Database = nil, unwell{from: time.Minute, until: 4 * time.Minute, again: 7 * time.Minute}
@@ -177,7 +177,7 @@ func TestTheLeasesTroubleEndsWithARound(t *testing.T) {
 	}
 }
 
-// moody is a backlog that does not answer for some minutes, nor from a later one on.
+// moody is a backlog that does not answer during the first minutes, nor again later.
 type moody struct{ *backlog }
 
 func (m moody) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
@@ -187,10 +187,10 @@ func (m moody) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return m.backlog.Read(ctx, at)
 }
 
-// A page ends the trouble of a shard, as a pass does that of the coordinator lease, however often it was
-// given up for that.
+// A page ends the trouble of a shard, like a pass ends that of the coordinator lease, however often
+// the shard was released before.
 func TestAShardsTroubleEndsWithAPage(t *testing.T) {
-	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // the world of play begins then
 	var first, last time.Duration
 	o := crowd(t, newBacklog(5), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return moody{newBacklog(5)} }
@@ -216,8 +216,8 @@ func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 	}
 }
 
-// A coordinator whose table was dropped stays away from its lease until it is listed again: it would ask
-// for the table in every pass.
+// The coordinator of a dropped table avoids its lease until the table is listed again; otherwise it
+// would describe the table in every pass.
 func TestTheLeaseOfADroppedTableIsLeftAlone(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {

@@ -28,9 +28,9 @@ func Answers(b checkpoint.Heartbeat, now time.Time, lease time.Duration) bool {
 // beatAt returns when a heartbeat was written; zero if there is none.
 func beatAt(b checkpoint.Heartbeat) time.Time { return serviceTime(b.WrittenAt, b) }
 
-// TroubleSince is since when a process has had the trouble that its beat names, on the clock of now:
-// the beat says for how long it had lasted, by one clock. A beat that seems to be of the future is of
-// a clock that is ahead by an unknown time, and counts as of now.
+// TroubleSince returns since when a process has had the trouble in its heartbeat, on the clock of
+// now. The heartbeat has the trouble's duration by one clock. A heartbeat from the future comes
+// from a clock that is ahead by an unknown time, and counts as written now.
 func TroubleSince(b checkpoint.Heartbeat, now time.Time) time.Time {
 	if b.Trouble.Since.IsZero() {
 		return time.Time{}

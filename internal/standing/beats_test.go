@@ -7,8 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A trouble lasts as long as its process says by one clock, however wrong that is: what is known of the
-// clock is made up for, and a beat of the future is of now.
+// A trouble's duration is computed by its process's one clock, however wrong that is. A known
+// offset is corrected, and a heartbeat from the future counts as written now.
 func TestTheClockOfATrouble(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	const lasted, old = 4 * time.Minute, 5 * time.Second
@@ -21,7 +21,7 @@ func TestTheClockOfATrouble(t *testing.T) {
 		"behind, known":       {-10 * time.Minute, -10 * time.Minute, lasted + old},
 		"ahead, not known":    {10 * time.Minute, 0, lasted},
 		"ahead by less":       {30 * time.Second, 0, lasted},
-		"behind, not known":   {-10 * time.Minute, 0, lasted + old + 10*time.Minute}, // as it may be that old
+		"behind, not known":   {-10 * time.Minute, 0, lasted + old + 10*time.Minute}, // it may be that old
 		"a little, not known": {time.Second, 0, lasted + old - time.Second},
 	} {
 		written := now.Add(c.skew - old)

@@ -76,10 +76,10 @@ func (l *lineage) measure(s *Standing) {
 	}
 	f.Old = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
 	if l.Table.Paused() {
-		f.Old = false // the operator wants that no worker reads it
+		f.Old = false // the operator wants no worker to read it
 	}
 	if WaitsForListing(l.Table) {
-		f.OldestRead, f.Old = begunAt(l.Table, l.Now), false // nothing yet could be old
+		f.OldestRead, f.Old = begunAt(l.Table, l.Now), false // no read could be old yet
 		f.Unlisted = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
 	}
 	if covered.IsZero() {

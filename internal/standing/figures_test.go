@@ -39,7 +39,8 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// The shard that is nearest to losing changes counts, and the one that is applied least far.
+// The shard nearest to losing changes determines the headroom, and the one that is applied least
+// far determines AppliedTo.
 func TestHeadroomAndAppliedTo(t *testing.T) {
 	table := checkpoint.TableState{Label: "L"}
 	near, far, unread, waiting := readAgo("near", time.Minute), readAgo("far", time.Hour), checkpoint.Shard{Label: "L", State: checkpoint.Reading}, readAgo("w", time.Minute)
@@ -73,9 +74,9 @@ func TestHeadroomAndAppliedTo(t *testing.T) {
 	}
 }
 
-// Nothing counts as applied after a shard was closed whose children are not listed yet, however far
-// another shard is read. What is known of the time when it was closed is its last change, or that a
-// listing showed it open.
+// If a shard's children are not listed yet, nothing after its close counts as applied, however far
+// other shards are read. The close is known from its last change, or from a listing that showed it
+// open.
 func TestAppliedToEndsWhereChildrenAreNotListed(t *testing.T) {
 	table := checkpoint.TableState{Label: "L"}
 	other, done, child := readAgo("o", time.Second), readAgo("d", time.Minute), reading("c")
@@ -144,7 +145,7 @@ func TestLoadOf(t *testing.T) {
 	}
 }
 
-// How far a shard is applied that nobody has read follows from its parent.
+// For a shard that was never read, its parent shows how far it is applied.
 func TestWhatAParentSays(t *testing.T) {
 	child := checkpoint.Shard{ID: "c", Parent: "p", Label: "L", State: checkpoint.Waiting}
 	parent := func(state checkpoint.State, change func(s *checkpoint.Shard)) checkpoint.Shard {
@@ -158,7 +159,7 @@ func TestWhatAParentSays(t *testing.T) {
 		parent  checkpoint.Shard
 		lag     time.Duration // negative: unknown
 		blocked bool
-		waits   bool // nothing of the child could be read
+		waits   bool // nothing of the child could be read yet
 	}{
 		{"read to its end as it was written", parent(checkpoint.Done, func(s *checkpoint.Shard) { s.DoneAt, s.EventTime = ago(time.Minute), ago(2*time.Minute) }), time.Minute, false, false},
 		{"read to its end hours after it was closed", parent(checkpoint.Done, func(s *checkpoint.Shard) { s.DoneAt, s.EventTime = ago(time.Minute), ago(20*time.Hour) }), 20*time.Hour + checkpoint.Slack, false, false},

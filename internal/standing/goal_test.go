@@ -7,9 +7,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Who waits is told when the goal is reached, and at once when nobody but an operator leads to it.
+// A waiting caller learns when the goal is reached, and immediately when only an operator can reach
+// it.
 func TestGoals(t *testing.T) {
-	type answer struct{ inSync, copied, done string } // reached, stuck or "" for: wait on
+	type answer struct{ inSync, copied, done string } // reached, stuck, or "" to keep waiting
 	const reached, stuck = "reached", "stuck"
 	of := func(change func(f *Facts)) Standing { return Of(facts(change)) }
 	parked := of(func(f *Facts) { f.Parked = 2 })

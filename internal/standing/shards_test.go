@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// unknown is a duration that is not known.
+// unknown stands for an unknown duration.
 const unknown = time.Duration(-1)
 
 // shown is a shard as a test expects it: durations are before noon.
@@ -44,20 +44,21 @@ func show(s Shard) (out shown) {
 	return out
 }
 
-// parentOf is the parent of a shard, which ended at a time, and whose last change was before that.
+// parentOf returns the parent of a shard, which ended at one time and had its last change at
+// another.
 func parentOf(s *checkpoint.Shard, ended, event time.Duration) checkpoint.Shard {
 	s.Parent = "p"
 	return checkpoint.Shard{ID: "p", Label: "L", State: checkpoint.Done, DoneAt: ago(ended), EventTime: ago(event), FirstRead: ago(23 * time.Hour), ReadAt: ago(ended)}
 }
 
-// never is a shard that was never read, whose row was written a second ago.
+// never makes a shard one that was never read, and whose row was written a second ago.
 func never(s *checkpoint.Shard) {
 	*s = checkpoint.Shard{ID: "s", Label: "L", State: checkpoint.Waiting, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}
 }
 
-// What is known of one shard: up to when it is applied, how near it is to losing changes, when it
-// was last read or could have been, and whose clock says so. A figure that is too good calls a
-// table in sync that is not; one that is too bad calls for a load that nobody needs.
+// The judgement of one shard: how far it is applied, how near it is to losing changes, when it was
+// last read or could have been, and by whose clock. A figure that is too good would put a table in
+// sync that is not; one that is too bad would call for a needless load.
 func TestHowAShardStands(t *testing.T) {
 	const s, m, h = time.Second, time.Minute, time.Hour
 	for _, c := range []struct {
@@ -181,13 +182,13 @@ func TestHowAShardStands(t *testing.T) {
 	}
 }
 
-// two are two shards in either order.
+// two returns two shards in both orders.
 func two(a, b checkpoint.Shard) (orders [][]checkpoint.Shard) {
 	return [][]checkpoint.Shard{{a, b}, {b, a}}
 }
 
-// Of two shards the one counts that is further behind, nearer to losing changes, unread for longer,
-// or unknown, whichever is the first.
+// Of two shards, the worse counts, whichever comes first: the one that is further behind, nearer to
+// losing changes, unread for longer, or unknown.
 func TestTheWorseOfTwoShardsCounts(t *testing.T) {
 	near, far := readAgo("near", 10*time.Second), readAgo("far", 30*time.Second)
 	far.CaughtUp, far.Position, far.EventTime, far.AppliedTo, far.ReadAt = false, cdc.SequenceOf(9), ago(30*time.Second), ago(30*time.Second), ago(5*time.Second)
@@ -230,15 +231,15 @@ func TestTheWorseOfTwoShardsCounts(t *testing.T) {
 	}
 }
 
-// What a table is judged by beside its shards: since when it could be read, and whether anything of
-// it is left to read.
+// The judgement of a table beyond its shards: since when it could be read, and whether anything is
+// left to read.
 func TestFiguresOfATable(t *testing.T) {
 	minute := func(at time.Duration) uint32 { return uint32(ago(at).Unix() / 60) }
 	gone := func(f *Facts) { f.Table.Suspended = checkpoint.Suspension{Reason: Gone, Since: ago(48 * time.Hour)} }
 	for _, c := range []struct {
 		name   string
 		change func(f *Facts)
-		want   string // flags of the figures and of the standing, and since when nothing was read
+		want   string // flags of figures and standing, and since when nothing was read
 	}{
 		{"in sync", func(*Facts) {}, "[] 1s"},
 		{"paused", func(f *Facts) { f.Table.Pause.Since, f.Shards[0] = ago(time.Hour), readAgo("s", time.Hour) }, "[] 1h0m0s"},
@@ -298,15 +299,15 @@ func TestFiguresOfATable(t *testing.T) {
 	}
 }
 
-// The last shards of a table that was dropped end with it and have no children. Before a listing
-// shows that, a named table's are reported; a listing of five minutes after the end, or of ten
-// after the drop, settles it.
+// The last shards of a dropped table end with it and have no children. For a named table they are
+// reported until a listing proves that: one from five minutes after the end, or from ten after the
+// drop.
 func TestTheChildrenOfADroppedTable(t *testing.T) {
 	const m = time.Minute
 	for _, c := range []struct {
 		name                 string
 		named                bool
-		end, listed, dropped time.Duration // before now
+		end, listed, dropped time.Duration // how long ago
 		missed               bool
 	}{
 		{"listed a minute after the end", true, 60 * m, 59 * m, 60 * m, true},
@@ -335,8 +336,8 @@ func TestTheChildrenOfADroppedTable(t *testing.T) {
 	}
 }
 
-// Messages that are published and not known to be applied are as old as the last one that is; where
-// none is, as the generation, and nothing is known of the lag.
+// Published messages that are not known to be applied are at most as old as the last one that is.
+// If none is, they are as old as the generation, and the lag is unknown.
 func TestFiguresOfATopic(t *testing.T) {
 	published := func(id string, n uint64) checkpoint.Shard {
 		s := reading(id)
@@ -372,7 +373,8 @@ func TestFiguresOfATopic(t *testing.T) {
 	}
 }
 
-// All conditions that hold, and no other: each is a word that a command or an alert waits for.
+// All conditions that apply are listed, and no other, because commands and alerts wait for each of
+// them.
 func TestWhichConditionsHold(t *testing.T) {
 	cut := func(step checkpoint.CutoverStep, tables ...string) func(f *Facts) {
 		return func(f *Facts) {
@@ -442,7 +444,7 @@ func TestWhichConditionsHold(t *testing.T) {
 	}
 }
 
-// A condition says how many, or of which shard, where that is known.
+// A condition names a number or a shard if known.
 func TestDetailsOfConditions(t *testing.T) {
 	for want, change := range map[string]func(f *Facts){
 		": 3":       func(f *Facts) { f.Parked = 3 },
@@ -454,7 +456,7 @@ func TestDetailsOfConditions(t *testing.T) {
 	}
 }
 
-// What is needed is said by the record, or by a gap that it does not account for.
+// A load is needed if the record says so, or if a gap is not in the record yet.
 func TestWhatNeedsALoad(t *testing.T) {
 	lost := checkpoint.Shard{ID: "lost", Label: "L", State: checkpoint.Gap, Reason: "trimmed", Generation: 7}
 	for name, c := range map[string]struct {

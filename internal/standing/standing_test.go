@@ -15,21 +15,22 @@ var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
-// reading is a shard that a worker found empty a second ago.
+// reading returns a shard that a worker found empty a second ago.
 func reading(id string) checkpoint.Shard {
 	s := checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: ago(time.Second), AppliedTo: ago(time.Second), FirstRead: ago(time.Hour)}
 	s.WrittenAt = ago(time.Second)
 	return s
 }
 
-// readAgo is a shard that was found empty at a time, whose owner wrote its row a second ago.
+// readAgo returns a shard that was found empty some time ago, and whose owner wrote its row a
+// second ago.
 func readAgo(id string, d time.Duration) checkpoint.Shard {
 	s := reading(id)
 	s.ReadAt, s.AppliedTo, s.FirstRead = ago(d), ago(d), ago(100*time.Hour)
 	return s
 }
 
-// inSync are the facts of a table that is in sync.
+// inSync returns the facts of a table that is in sync.
 func inSync() Facts {
 	return Facts{
 		Table: checkpoint.TableState{Source: "Orders", Label: "L", Generation: 7, Adopted: 7, Listed: 7, Base: 7,
@@ -38,21 +39,21 @@ func inSync() Facts {
 	}
 }
 
-// facts are those of a table that is in sync but for a change.
+// facts returns the facts of a table in sync, with one change.
 func facts(change func(f *Facts)) Facts {
 	f := inSync()
 	change(&f)
 	return f
 }
 
-// cases has one case at least for each state and reason.
+// cases has at least one case for each state and reason.
 var cases = []struct {
 	name   string
 	change func(f *Facts)
 	state  State
 	reason Reason
-	since  time.Time // zero: not asked
-	next   string    // without the first word; "" if nothing is to be done
+	since  time.Time // zero: not checked
+	next   string    // without the first word; "" if there is none
 }{
 	{"in sync", func(*Facts) {}, InSync, "", ago(40 * time.Minute), ""},
 	{"in sync, since a shard was last behind", func(f *Facts) { f.Shards[0].Sighted.BehindAt = ago(time.Minute) }, InSync, "", ago(time.Minute), ""},
@@ -229,7 +230,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Whatever else holds, the first state of the list wins.
+// Whatever other states apply, the first one of the list wins.
 func TestTheFirstStateWins(t *testing.T) {
 	all := []func(f *Facts){
 		step(checkpoint.CutoverDone), step(checkpoint.CutoverDrain), doubt(TargetLost), func(f *Facts) { f.Table.Pause.Since = ago(time.Hour) },
@@ -244,7 +245,8 @@ func TestTheFirstStateWins(t *testing.T) {
 	for first, state := range States {
 		f := inSync()
 		for i := len(all) - 1; i >= first; i-- {
-			// Nothing is copied or known of shards while a table is prepared, and a load is in one stage.
+			// A table in preparation has no copied items and no known shards, and a load is in only
+			// one stage.
 			if i == 6 && first != 6 || i == 7 && first != 7 || i == 0 && first != 0 {
 				continue
 			}
@@ -259,7 +261,7 @@ func TestTheFirstStateWins(t *testing.T) {
 	}
 }
 
-// Every state and reason has a case here, and a sentence of its own or that of its state.
+// Every state and reason has a case here, and its own sentence or that of its state.
 func TestEveryWordingHasACase(t *testing.T) {
 	found := map[State]map[Reason]bool{}
 	for _, c := range cases {
@@ -330,8 +332,8 @@ func TestOverall(t *testing.T) {
 	}
 }
 
-// No migration waits for a table of a pattern that was in sync until it was dropped. One that is
-// named, or lost changes, is missed.
+// No migration waits for a pattern's table that was in sync until it was dropped. It does wait for
+// one that is named or lost changes.
 func TestPassed(t *testing.T) {
 	gone := func(since time.Duration) func(f *Facts) {
 		return func(f *Facts) {
@@ -360,8 +362,8 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// What a cutover asks first: is everything loaded, swept and followed since, be it read in time or
-// not.
+// A cutover first checks whether everything is loaded, swept and followed since, even if it was not
+// read in time.
 func TestUnloaded(t *testing.T) {
 	for _, c := range cases {
 		s := Of(facts(c.change))
@@ -372,7 +374,7 @@ func TestUnloaded(t *testing.T) {
 		}
 		_, unapplied := s.Unapplied()
 		want = c.reason != lagging && !unloaded && slices.Contains([]State{Unknown, Stalled, CatchingUp}, c.state)
-		if unapplied != want && !unloaded { // what is not loaded may besides not be read
+		if unapplied != want && !unloaded { // an unloaded table may also be unread
 			t.Errorf("%s: unapplied %t", c.name, unapplied)
 		}
 	}
@@ -389,7 +391,7 @@ func doubt(r Reason) func(f *Facts) {
 	return func(f *Facts) { f.Doubts = []Doubt{{Reason: r, Cause: "it is so", Since: ago(time.Minute)}} }
 }
 
-// gap is a declared gap, in a generation that is loaded up to the given one.
+// gap adds a declared gap, in a generation that is loaded up to the given one.
 func gap(kind checkpoint.GapKind, generation uint32) func(f *Facts) {
 	return func(f *Facts) {
 		f.Table.Generation, f.Table.Adopted = 8, 8
@@ -398,7 +400,7 @@ func gap(kind checkpoint.GapKind, generation uint32) func(f *Facts) {
 	}
 }
 
-// leftAndVerified is a gap of a sweep, after which a verify found so many rows.
+// leftAndVerified adds a gap of a sweep, after which a verify found so many rows.
 func leftAndVerified(rows int64) func(f *Facts) {
 	return func(f *Facts) {
 		gap(checkpoint.KindSweep, 8)(f)
@@ -412,7 +414,7 @@ func trouble(since time.Duration, throttled bool, beat time.Duration) func(f *Fa
 	}
 }
 
-// ended is a shard that was read to its end.
+// ended returns a shard that was read to its end.
 func ended(id string, before time.Duration) checkpoint.Shard {
 	return checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Done, CaughtUp: true, DoneAt: ago(before), ReadAt: ago(before), FirstRead: ago(before + time.Hour)}
 }
@@ -432,7 +434,7 @@ func sweep(change func(l *checkpoint.Load)) func(f *Facts) {
 	}
 }
 
-// verified is a verify of a part a minute ago, and one of all an hour ago.
+// verified adds a verify of a part a minute ago, and one of all an hour ago.
 func verified(part, full int64, generation uint32) func(f *Facts) {
 	return func(f *Facts) {
 		f.Table.Verify.Result = checkpoint.VerifyResult{EndedAt: ago(time.Minute), Generation: generation, VerifyCounts: checkpoint.VerifyCounts{Missing: part}}
@@ -440,7 +442,7 @@ func verified(part, full int64, generation uint32) func(f *Facts) {
 	}
 }
 
-// behind is a shard whose last applied change is so old, and that has more.
+// behind adds a shard whose last applied change is so old and that has more changes.
 func behind(d time.Duration) func(f *Facts) {
 	return func(f *Facts) {
 		s := &f.Shards[0]
@@ -448,8 +450,8 @@ func behind(d time.Duration) func(f *Facts) {
 	}
 }
 
-// topic is a table whose three messages are published, the last one so long ago, and applied up to
-// one of an age; to none if that is 0.
+// topic makes the table one with three published messages, the last of the given age. They are
+// applied up to a number, whose change has its own age; up to none if the number is 0.
 func topic(to uint64, applied, last time.Duration) func(f *Facts) {
 	return func(f *Facts) {
 		s := &f.Shards[0]

@@ -20,9 +20,9 @@ func Verified(s checkpoint.TableState, within time.Duration, now time.Time) bool
 	return r.Clean() && r.Generation == s.Generation && s.Sampled.Differing == 0 && (within == 0 || now.Sub(r.EndedAt) <= within)
 }
 
-// differing returns the verify that found rows that differ, and their number. A verify of a part
-// does not refute a verify of all items. Differences of an earlier generation do not count, because
-// a load came after them.
+// differing returns the verify that found differing rows, and their number. A verify of a part does
+// not refute a verify of all items. Differences of an earlier generation do not count, because a
+// load came after them.
 func differing(s checkpoint.TableState) (of checkpoint.VerifyResult, rows int64) {
 	for _, r := range []checkpoint.VerifyResult{s.Verify.Result, s.Verify.Full} {
 		if n := r.Differing(); r.Known() && r.Generation == s.Generation && n > 0 {
