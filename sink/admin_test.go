@@ -36,7 +36,7 @@ func TestPrepareCreatesWhatIsMissing(t *testing.T) {
 	if err != nil || !slices.Equal(made.Tables, []string{"t", "state"}) || len(made.Families) != 0 {
 		t.Fatal(made, err)
 	}
-	for _, create := range []bool{true, false} { // it is as it must be
+	for _, create := range []bool{true, false} { // the second time it is as it must be
 		if made, err := e.admin.Prepare(ctx, specs, create); err != nil || len(made.Tables)+len(made.Families) != 0 {
 			t.Fatal(made, err)
 		}
@@ -51,14 +51,15 @@ func TestPrepareCreatesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// H28: garbage collection that would eat versions, or tombstones before their time, is refused at the start.
+// H28: garbage collection rules that would collect versions, or tombstones too early, are refused
+// at the start.
 func TestH28_PrepareRefusesRulesThatEatVersions(t *testing.T) {
 	versions, age := bigtable.MaxVersionsPolicy, bigtable.MaxAgePolicy
 	e := startEmulator(t)
 	ctx := context.Background()
 	for i, c := range []struct {
 		live, gone bigtable.GCPolicy
-		problem    sink.Problem // 0: fine
+		problem    sink.Problem // 0: none
 		have       string
 	}{
 		{versions(1), age(14 * day), 0, ""},
@@ -87,7 +88,7 @@ func TestH28_PrepareRefusesRulesThatEatVersions(t *testing.T) {
 	}
 }
 
-// A rule that was declared is the rule that is found, in whatever order its parts are; other rules are none of it.
+// A declared rule equals an existing one in any order of its parts, and differs from other rules.
 func TestPrepareComparesRulesByTheirMeaning(t *testing.T) {
 	versions, age := bigtable.MaxVersionsPolicy, bigtable.MaxAgePolicy
 	e := startEmulator(t)
@@ -98,7 +99,7 @@ func TestPrepareComparesRulesByTheirMeaning(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		found bigtable.GCPolicy
-		have  string // "": it is the same
+		have  string // "": the same
 	}{
 		"same":         {bigtable.UnionPolicy(versions(1), age(30*day)), ""},
 		"other_order":  {bigtable.UnionPolicy(age(30*day), versions(1)), ""},
@@ -130,12 +131,12 @@ func (e *emulator) rawAdmin(t *testing.T) *bigtable.AdminClient {
 	return client
 }
 
-// Another worker that creates the same at the same time is no fault.
+// If another worker creates the same at the same time, that is no error.
 func TestPrepareBesideAnotherWorker(t *testing.T) {
 	e := startEmulator(t, grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		answer, err := handler(ctx, req)
 		if err == nil && (strings.HasSuffix(info.FullMethod, "/CreateTable") || strings.HasSuffix(info.FullMethod, "/ModifyColumnFamilies")) {
-			return handler(ctx, req) // executed, but somebody else was first
+			return handler(ctx, req) // executed, but another worker was first
 		}
 		return answer, err
 	}))
@@ -148,7 +149,8 @@ func TestPrepareBesideAnotherWorker(t *testing.T) {
 	}
 }
 
-// Another worker that was faster with a table may be of another configuration: what it made is looked at as what was there.
+// A worker with another configuration may have created the table first, so Prepare checks it like
+// an existing one.
 func TestPrepareLooksAtWhatAnotherWorkerMade(t *testing.T) {
 	e := startEmulator(t, grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if r, ok := req.(*adminpb.CreateTableRequest); ok {
@@ -166,7 +168,8 @@ func TestPrepareLooksAtWhatAnotherWorkerMade(t *testing.T) {
 	}
 }
 
-// H47: an app profile with which the guard is unsafe or fails is refused; where it cannot be told, that is said.
+// H47: an app profile with which the guard is unsafe or fails is refused. If that cannot be
+// checked, a note says so.
 func TestH47_AppProfile(t *testing.T) {
 	single := func(cluster string, transactions bool) *adminpb.AppProfile {
 		return &adminpb.AppProfile{RoutingPolicy: &adminpb.AppProfile_SingleClusterRouting_{SingleClusterRouting: &adminpb.AppProfile_SingleClusterRouting{
@@ -219,8 +222,9 @@ func TestH47_AppProfile(t *testing.T) {
 	}
 }
 
-// A family whose newest cells go by an age that was not declared is told of, by both ways to look at tables; what is declared, what rules on the
-// number of versions keep, and what is checked otherwise is not.
+// Both checks of a table report a family whose newest cells are collected by an undeclared age.
+// They do not report declared rules, rules on the number of versions, or families that are checked
+// otherwise.
 func TestAgeRulesThatWereNotDeclaredAreTold(t *testing.T) {
 	versions, age := bigtable.MaxVersionsPolicy, bigtable.MaxAgePolicy
 	declared := func(gc transform.GC) []sink.FamilySpec {

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// One page may give several items their first address: what is parked of each of them is superseded, and not of the first one alone. What cannot be superseded at once is when
-// the page is written again.
+// One page may give several items their first address. Then the parked records of each item are
+// superseded, not only those of the first. A failed Supersede is repeated with the page.
 func TestAPageSupersedesForEachOfItsItems(t *testing.T) {
 	s := newTenants(t)
 	change := func(number uint64, key, tenant string) cdc.Change {
@@ -43,7 +43,7 @@ func TestAPageSupersedesForEachOfItsItems(t *testing.T) {
 	}
 }
 
-// forgetful is a parking lot of which one call to supersede fails, counted from 1.
+// forgetful is a parking lot in which one call of Supersede fails, counted from 1.
 type forgetful struct {
 	*sink.Parking
 	calls, fails int
@@ -58,14 +58,15 @@ func (f *forgetful) Supersede(ctx context.Context, source, item string, by trans
 	return f.Parking.Supersede(ctx, source, item, by)
 }
 
-// silentRecords cannot be read.
+// silentRecords returns an error from each read.
 type silentRecords struct{ *sinktest.Records }
 
 func (silentRecords) Scan(context.Context, string, bool, func(string, []byte) error) error {
 	return &sink.Error{Op: "ReadRows", Reason: sink.Unknown, Code: "Unavailable"}
 }
 
-// How many items are parked cannot be told while the records cannot be read: no number is none, by which a limit would be kept and a status be clean.
+// If the records cannot be read, the number of parked items is unknown. Zero would be wrong: the
+// limit would seem kept and the status clean.
 func TestWhatCannotBeCountedIsNotNone(t *testing.T) {
 	p := sink.NewParking(silentRecords{&sinktest.Records{}}, "m")
 	if n, err := p.Count(t.Context(), 7); !sink.Is(err, sink.Unknown) {
@@ -82,7 +83,8 @@ func TestWhatCannotBeCountedIsNotNone(t *testing.T) {
 	}
 }
 
-// Of several versions of a row, and of several tombstones, the highest counts, in whichever order they come, with the time at which it was written.
+// Of several versions or tombstones of a row the highest counts, in any order, with the time at
+// which it was written.
 func TestTheHighestVersionOfARowCounts(t *testing.T) {
 	cell := func(family, version string, at int64) transform.Cell {
 		return transform.Cell{Family: family, Qualifier: sink.VersionColumn, Value: []byte(version), Timestamp: at}

@@ -16,7 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// smallPage is a page of 1,000 changes of as many items with about 500 bytes in 10 attributes.
+// smallPage returns a page of 1,000 changes of different items with about 500 bytes in 10
+// attributes.
 func smallPage(from int) []cdc.Change {
 	var changes []cdc.Change
 	for i := range 1000 {
@@ -31,9 +32,9 @@ func smallPage(from int) []cdc.Change {
 	return changes
 }
 
-// BenchmarkGuardedWrite writes pages of small items, client and server in one process: against a
-// server that answers at once and keeps nothing, and against the emulator, whose own work bounds
-// it; each with the stamp of the fence, as workers write, and without.
+// BenchmarkGuardedWrite writes pages of small items, with client and server in one process. One
+// server answers immediately and stores nothing; the other is the emulator, whose own work bounds
+// it. Each runs with the stamp of the fence, as workers write, and without.
 func BenchmarkGuardedWrite(b *testing.B) {
 	discard := grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if _, ok := req.(*bigtablepb.CheckAndMutateRowRequest); ok {

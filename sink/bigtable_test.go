@@ -20,7 +20,8 @@ import (
 
 func newOf[T any](*T) *T { return new(T) }
 
-// retryMe is an error of a code that no repeat mends, with details that ask for a repeat at once.
+// retryMe returns an error of a code that no retry fixes, with details that ask for an immediate
+// retry.
 func retryMe(code codes.Code, message string) error {
 	s, err := status.New(code, message).WithDetails(newOf((&bigtablepb.ErrorResponse{}).RetryInfo))
 	if err != nil {
@@ -29,7 +30,8 @@ func retryMe(code codes.Code, message string) error {
 	return s.Err()
 }
 
-// H50: a RetryInfo on a permanent error repeats nothing, neither by us nor by the client: one request, one answer.
+// H50: neither this package nor the client follows a RetryInfo on a permanent error: one request,
+// one answer.
 func TestH50_RetryInfoOnAPermanentErrorIsNotFollowed(t *testing.T) {
 	calls := map[string]int{}
 	e := startEmulator(t, grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -54,7 +56,8 @@ func TestH50_RetryInfoOnAPermanentErrorIsNotFollowed(t *testing.T) {
 	}
 }
 
-// An item as large as DynamoDB allows, and one as large as it can become, pass: the client's message size is Bigtable's.
+// An item of DynamoDB's maximum size passes, and so does its largest possible row: the client's
+// message size is Bigtable's.
 func TestLargeItemsPass(t *testing.T) {
 	t.Setenv("BIGTABLE_EMULATOR_HOST", "")
 	server, err := bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(1<<28), grpc.MaxSendMsgSize(1<<28))
@@ -63,7 +66,7 @@ func TestLargeItemsPass(t *testing.T) {
 	}
 	defer server.Close()
 	connect(t, server.Addr).create(t)
-	t.Setenv("BIGTABLE_EMULATOR_HOST", server.Addr) // as the program is told of an emulator
+	t.Setenv("BIGTABLE_EMULATOR_HOST", server.Addr) // as the program learns of an emulator
 	ctx := context.Background()
 	b, err := sink.Connect(ctx, instance)
 	if err != nil {
@@ -82,9 +85,9 @@ func TestLargeItemsPass(t *testing.T) {
 	}
 }
 
-// H38: a server with a smaller limit rejects the row for good; waiting for it would be for ever.
+// H38: a server with a smaller limit rejects the row permanently, so waiting would never end.
 func TestH38_RequestLargerThanTheServerTakes(t *testing.T) {
-	server, err := bttest.NewServer("127.0.0.1:0") // gRPC's default: 4 MiB
+	server, err := bttest.NewServer("127.0.0.1:0") // gRPC's default of 4 MiB
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +98,8 @@ func TestH38_RequestLargerThanTheServerTakes(t *testing.T) {
 	changes := page("a", "b")
 	changes[0].New = attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}, {Name: "x", Value: attribute.Binary(bytes.Repeat([]byte("x"), 5<<20))}})
 	b := transform.Fold(orders, changes, transform.Stamp{Generation: 1, Hop: 500_000})
-	// The record is as large as the row: it cannot be parked on this server either, which stops the migration rather than lose it.
+	// The record is as large as the row, so it cannot be parked on this server either. That stops
+	// the migration instead of losing the item.
 	if err := w.Write(context.Background(), sink.Unfenced(), &b); !sink.Is(err, sink.Rejected) || sink.Repeatable(err) {
 		t.Error(err)
 	}
@@ -114,7 +118,7 @@ func TestPingOfNothing(t *testing.T) {
 	}
 }
 
-// H38: parked records survive in the state table, whole.
+// H38: parked records are kept completely in the state table.
 func TestH38_ParkingInBigtable(t *testing.T) {
 	e := startEmulator(t).create(t)
 	testParking(t, e.Records("state"))

@@ -20,12 +20,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// tableFunc is a sink.Table made of a function.
+// tableFunc implements sink.Table with a function.
 type tableFunc func(ctx context.Context, r *sink.Request) (bool, error)
 
 func (f tableFunc) Apply(ctx context.Context, r *sink.Request) (bool, error) { return f(ctx, r) }
 
-// Requests under way are bounded by number and by bytes, over all callers; a request larger than the bound goes alone.
+// Requests in flight are bounded by number and bytes, over all callers. A request larger than the
+// bound is sent alone.
 func TestRequestsUnderWayAreBounded(t *testing.T) {
 	one := sink.Guard(fold("0-10").Rows[0])
 	for name, c := range map[string]struct {
@@ -95,7 +96,7 @@ func TestH02_WriteWaitsForTheSlowestRow(t *testing.T) {
 	})
 }
 
-// When the context ends, as it does when a lease is lost, its cause is returned and nothing is claimed.
+// If the context ends, as when a lease is lost, Write returns the cause and claims nothing.
 func TestH03_LostLeaseEndsTheWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := errors.New("lease lost")
@@ -117,7 +118,7 @@ func TestH03_LostLeaseEndsTheWrite(t *testing.T) {
 		if len(b.Rows) != 4 || b.Rows[0].Row != "c" {
 			t.Errorf("%d rows are open", len(b.Rows))
 		}
-		// Not even an empty batch of rows passes over parked records.
+		// Parked records are stored even if the batch has no rows.
 		parked := fold("bad")
 		parked.Rows = nil
 		if err := sink.NewWriter(sink.Options{Table: inner, Parking: &lot{fail: unknown()}}).Write(ctx, sink.Unfenced(), &parked); !errors.Is(err, lost) {
@@ -126,8 +127,8 @@ func TestH03_LostLeaseEndsTheWrite(t *testing.T) {
 	})
 }
 
-// A lease that is lost while its write waits for others' bytes gives back what it had got by then: else the writer would have fewer requests
-// under way with each.
+// If a lease is lost while its write waits for bytes, the write returns those that it has acquired.
+// Otherwise each lost lease would leave the writer fewer requests.
 func TestWaitThatIsGivenUpHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, inner := sink.Guard(fold("a").Rows[0]), memory()
@@ -159,11 +160,11 @@ func TestWaitThatIsGivenUpHoldsNothing(t *testing.T) {
 	})
 }
 
-// A request that hangs ends by its own time-out and is repeatable.
+// A request that hangs ends by its own timeout and can be retried.
 func TestHangingRequestTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sink.NewWriter(sink.Options{Parking: newLot(), Timeout: 7 * time.Second, Table: tableFunc(func(ctx context.Context, _ *sink.Request) (bool, error) {
-			return false, task.NewEvent(ctx).Wait(ctx) // a bare error of the context: not an *Error
+			return false, task.NewEvent(ctx).Wait(ctx) // a bare error of the context, not an *Error
 		})})
 		start := time.Now()
 		b := fold("a")
@@ -173,7 +174,7 @@ func TestHangingRequestTimesOut(t *testing.T) {
 	})
 }
 
-// A put that keeps older cells takes room for what its look brings, and gives all of that back.
+// A put that keeps older cells acquires room for the row that it reads, and returns all of it.
 func TestKeptPutsGiveTheirRoomBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &sinktest.Memory{}
@@ -197,7 +198,7 @@ func (silentLot) Park(ctx context.Context, _ transform.Parked) error {
 	return task.NewEvent(ctx).Wait(ctx)
 }
 
-// So does a call to the parking lot: nothing else bounds it.
+// A call to the parking lot times out as well, because nothing else bounds it.
 func TestHangingParkingTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sink.NewWriter(sink.Options{Parking: silentLot{}, Timeout: 7 * time.Second, Table: memory()})
@@ -211,8 +212,8 @@ func TestHangingParkingTimesOut(t *testing.T) {
 	})
 }
 
-// network lies between a writer and its table: requests are slow, fail before or after they were executed, and are executed
-// long after they failed, even if the process that sent them is gone.
+// network simulates the network between a writer and its table. Requests are slow, fail before or
+// after they were executed, or are executed long after they failed, even if their sender has ended.
 type network struct {
 	world *virtual.World
 	inner sink.Table
@@ -225,9 +226,9 @@ func (n *network) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 		return false, unknown()
 	}
 	switch random.IntN(10) {
-	case 0: // lost on the way
+	case 0: // lost before it arrives
 		return false, unknown()
-	case 1: // executed, the answer lost
+	case 1: // executed, but the answer is lost
 		_, _ = n.inner.Apply(ctx, r)
 		return false, unknown()
 	case 2: // executed later
@@ -242,7 +243,8 @@ func (n *network) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	}
 }
 
-// history is a stream of a few hot items that are written, moved between tenants, deleted and re-created, with what remains.
+// history returns a stream of a few hot items that are written, moved between tenants, deleted and
+// recreated, and the remaining items.
 func history(w *virtual.World, m *transform.Mapping, n int) (changes []cdc.Change, want map[string]string) {
 	random := w.Rand()
 	items := map[string]attribute.Item{}
@@ -285,9 +287,9 @@ func cellText(cells []transform.Cell) string {
 	return b.String()
 }
 
-// H01, H03, H04, H06, H26, H29, H72: a worker is paused or killed with pages in its hands, another goes on from an older
-// checkpoint, requests are lost, repeated and executed late: when all is quiet the target equals the source. The versions of rows
-// never fall on the way.
+// H01, H03, H04, H06, H26, H29, H72: a worker is paused or killed while it holds pages, and another
+// one continues from an older checkpoint. Requests are lost, repeated and executed late. In the end
+// the target equals the source, and no row's version ever fell.
 func TestH01_H03_H04_H26_H72_TwoWritersAndABadNetwork(t *testing.T) {
 	tenantFirst, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
 	if err != nil {
@@ -297,7 +299,7 @@ func TestH01_H03_H04_H26_H72_TwoWritersAndABadNetwork(t *testing.T) {
 		mapping := []*transform.Mapping{orders, tenantFirst}[seed%2]
 		w := virtual.NewWorld(seed, time.Unix(firstSecond, 0), false)
 		table := memory()
-		table.ServerTime = func(context.Context) time.Time { // it steps back at times (H77)
+		table.ServerTime = func(context.Context) time.Time { // it sometimes steps back (H77)
 			return w.Now().Add(-time.Duration(w.Rand().IntN(120)) * time.Second)
 		}
 		changes, want := history(w, mapping, 60)
@@ -329,11 +331,11 @@ func TestH01_H03_H04_H26_H72_TwoWritersAndABadNetwork(t *testing.T) {
 			} else {
 				first.Kill()
 			}
-			position = max(0, position-w.Rand().IntN(20)) // a checkpoint is behind
+			position = max(0, position-w.Rand().IntN(20)) // a checkpoint may be behind
 			second := w.NewProcess("second")
 			second.Go("worker", func() { worker(second, true) })
 			_ = done.Wait(ctx)
-			_ = task.Sleep(ctx, 10*time.Minute) // the paused one comes back, and the last late request is executed
+			_ = task.Sleep(ctx, 10*time.Minute) // the paused worker resumes, and the last late request is executed
 		})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -350,7 +352,7 @@ func TestH01_H03_H04_H26_H72_TwoWritersAndABadNetwork(t *testing.T) {
 	}
 }
 
-// rising checks I2 around every request: what a row holds never falls.
+// rising checks I2 around every request: a row's version never falls.
 func rising(t *testing.T, through sink.Table, table *sinktest.Memory) sink.Table {
 	held := func(row string) (v transform.Version) {
 		_ = table.ReadRows(context.Background(), "t", sink.Single(row), func(r sink.Row) error { v = r.Held(); return nil })

@@ -18,18 +18,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// target is what the conformance suite runs on.
+// target is a table under the conformance suite.
 type target interface {
 	sink.Table
 	sink.Reader
 	sink.MarkReader
 }
 
-// emulator is Google's in-memory Bigtable with the tables "t" (families d, e and ours) and "state".
+// emulator is Google's in-memory Bigtable with the tables "t" (families d, e and replicator's) and
+// "state".
 type emulator struct {
 	*sink.Bigtable
 	admin *sink.Admin
-	dial  func() option.ClientOption // another connection
+	dial  func() option.ClientOption // returns another connection
 }
 
 var instance = sink.Instance{Project: "p", Instance: "i", AppProfile: "one"}
@@ -96,7 +97,7 @@ func version(sequence uint64) transform.Version {
 	return transform.NewVersion(1, 500_000, cdc.SequenceOf(sequence), transform.CountExact)
 }
 
-// put and remove are mutations of row r at a version; a put sets each "column=value".
+// put and remove return mutations of row r at a version. A put sets each "column=value".
 func put(sequence uint64, cells ...string) transform.RowMutation {
 	m := transform.RowMutation{Item: "S:cg", Table: "t", Row: "r", Version: version(sequence), Families: []string{"d"}}
 	for _, c := range cells {
@@ -131,7 +132,7 @@ func readAll(t testing.TB, table sink.Reader, name string) []sink.Row {
 	return rows
 }
 
-// show is the content of table t in one line per row: live sequence number, tombstone's, cells.
+// show returns table t with one line per row: live sequence number, tombstone's, cells.
 func show(t testing.TB, table sink.Reader) string {
 	t.Helper()
 	var lines []string
@@ -158,7 +159,8 @@ func expect(t testing.TB, table sink.Reader, want string) {
 	}
 }
 
-// H03, H04, H26, H29, H30: what is older than the row is refused, whoever sends it whenever; nothing of an older image shows.
+// H03, H04, H26, H29, H30: a request older than the row is refused, whenever and by whomever it is
+// sent, and no cell of an older image returns.
 func TestH03_H04_H26_H29_H30_OlderImagesAreRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		steps := []struct {
@@ -168,13 +170,13 @@ func TestH03_H04_H26_H29_H30_OlderImagesAreRefused(t *testing.T) {
 		}{
 			{put(10, "a=1", "b=1"), true, "r live@10 d:a=1@1000000 d:b=1@1000000"},
 			{put(10, "a=1", "b=1"), false, "r live@10 d:a=1@1000000 d:b=1@1000000"}, // repeated
-			{put(12, "a=2"), true, "r live@12 d:a=2@1000000"},                       // attribute b removed, known from the new image alone
-			{put(11, "a=old", "b=old"), false, "r live@12 d:a=2@1000000"},           // a late attempt brings nothing back
-			{remove(11), false, "r live@12 d:a=2@1000000"},                          // nor does a late removal
+			{put(12, "a=2"), true, "r live@12 d:a=2@1000000"},                       // attribute b was removed, as only the new image shows
+			{put(11, "a=old", "b=old"), false, "r live@12 d:a=2@1000000"},           // a late attempt restores nothing
+			{remove(11), false, "r live@12 d:a=2@1000000"},                          // nor does a late removal delete
 			{remove(13), true, "r gone@13"},                                         // removed: the tombstone stays
 			{put(12, "a=2"), false, "r gone@13"},                                    // and refuses
 			{remove(13), false, "r gone@13"},                                        // repeated
-			{put(99, "c=3"), true, "r live@99 d:c=3@1000000"},                       // re-created, the tombstone goes
+			{put(99, "c=3"), true, "r live@99 d:c=3@1000000"},                       // recreated, the tombstone is removed
 			{put(100, "c=4"), true, "r live@100 d:c=4@1000000"},                     // H10: 99 is before 100
 			{remove(98), false, "r live@100 d:c=4@1000000"},                         //
 			{put(101), true, "r live@101"},                                          // an item without mapped cells lives
@@ -191,7 +193,7 @@ func TestH03_H04_H26_H29_H30_OlderImagesAreRefused(t *testing.T) {
 	})
 }
 
-// What an item owns is its family: cells of other families stay.
+// An item owns its family, so cells of other families stay.
 func TestGuardTouchesOwnedFamiliesOnly(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		other := put(1, "x=1")
@@ -204,8 +206,9 @@ func TestGuardTouchesOwnedFamiliesOnly(t *testing.T) {
 	})
 }
 
-// H77: the server's clock stepped back between two tombstones, so that the older one has the newer timestamp. H28: garbage
-// collection is lazy, so that surplus versions still show. No cell at or above the version may be overlooked.
+// H77: the server's clock stepped back between two tombstones, so the older one has the newer
+// timestamp. H28: garbage collection is lazy, so surplus versions still show. The predicate must
+// see every cell at or above the version.
 func TestH77_H28_EveryCellOfTheVersionColumnsRefuses(t *testing.T) {
 	plant := func(family string, cells ...uint64) sink.Request { // the first cell is the newest by timestamp
 		r := sink.Request{Table: "t", Row: "r", Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"}}
@@ -235,7 +238,8 @@ func TestH77_H28_EveryCellOfTheVersionColumnsRefuses(t *testing.T) {
 	}
 }
 
-// A version in another column, another family or below is no reason to refuse. Columns are not regular expressions (H74).
+// A version in another column or family, or a lower one, does not refuse. Columns are not regular
+// expressions (H74).
 func TestH74_PredicateLooksAtItsColumnAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		high := []byte(version(1000))
@@ -300,7 +304,7 @@ func TestReadRows(t *testing.T) {
 	})
 }
 
-// The witness row holds cells of ours that are no version: they show apart.
+// The witness row holds cells of replicator that are not versions. They are returned separately.
 func TestReadRowsTellsOurOwnCells(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		r := sink.Request{Table: "t", Row: "w", Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"},
@@ -315,7 +319,7 @@ func TestReadRowsTellsOurOwnCells(t *testing.T) {
 	})
 }
 
-// The same errors on both, and nothing of a failed request is executed on the reference.
+// Both return the same errors, and the reference executes no part of a failed request.
 func TestErrorsOfTables(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		ctx := context.Background()
@@ -343,7 +347,7 @@ func TestMemoryEqualsEmulator(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		reference := memory()
-		// Rows of this run alone: the emulator keeps what earlier runs wrote.
+		// Only rows of this run, because the emulator keeps those of earlier runs.
 		prefix := fmt.Sprintf("%06d/", run)
 		for range rapid.IntRange(1, 25).Draw(t, "requests") {
 			r := drawRequest(t, prefix)
@@ -392,7 +396,7 @@ func drawRequest(t *rapid.T, prefix string) sink.Request {
 	return r
 }
 
-// dump shows all cells but the times of tombstones, which are the server's.
+// dump returns all cells without the times of tombstones, which the server sets.
 func dump(t *rapid.T, table sink.Reader, prefix string) string {
 	var b strings.Builder
 	err := table.ReadRows(context.Background(), "t", sink.Prefix(prefix), func(r sink.Row) error {

@@ -12,13 +12,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A page of changes becomes rows. An old page that comes late, and one that comes twice, change nothing.
+// A page of changes becomes rows. A late or repeated page changes nothing.
 func ExampleWriter_Write() {
 	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 	if err != nil {
 		panic(err)
 	}
-	var target sinktest.Memory // in production what Connect returns
+	var target sinktest.Memory // in production the result of Connect
 	target.Create("orders", "d")
 	writer := sink.NewWriter(sink.Options{Table: &target, Parking: sink.NewParking(&sinktest.Records{}, "example")})
 

@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// fenced is a target with families of a fence, and what the ledger says of it.
+// fenced is a target with a fence's families, and the ledger's mark of them.
 type fenced interface {
 	target
 	sink.Looker
@@ -51,7 +51,7 @@ func onFenced(t *testing.T, f func(t *testing.T, table fenced)) {
 	t.Run("bttest", func(t *testing.T) { f(t, fencedEmulator{startEmulator(t).create(t)}) })
 }
 
-// published is what a ledger says, for tests that change it.
+// published is a ledger's mark, for tests that change it.
 type published struct{ mark sink.Mark }
 
 func (p *published) read(context.Context, string) (sink.Mark, error) { return p.mark, nil }
@@ -102,10 +102,10 @@ func TestFenceNames(t *testing.T) {
 		present []string
 		want    uint64
 	}{
-		{0, time.Unix(600, 0), nil, 10},                                      // a ledger that was begun anew outranks the one that was lost
-		{10, time.Unix(600, 0), nil, 11},                                     // no number twice
-		{10, time.Unix(-600, 0), nil, 11},                                    // whatever the clock says
-		{0, time.Unix(600, 0), []string{"d", sink.FenceFamily("x", 70)}, 71}, // nor that of another pipeline
+		{0, time.Unix(600, 0), nil, 10},                                      // a recreated ledger outranks the lost one
+		{10, time.Unix(600, 0), nil, 11},                                     // no number is used twice
+		{10, time.Unix(-600, 0), nil, 11},                                    // whatever the clock shows
+		{0, time.Unix(600, 0), []string{"d", sink.FenceFamily("x", 70)}, 71}, // nor one of another pipeline
 	} {
 		if got := sink.NextFence(c.last, c.now, c.present); got != c.want {
 			t.Errorf("after %d at %v beside %v: %d, wanted %d", c.last, c.now, c.present, got, c.want)
@@ -113,7 +113,7 @@ func TestFenceNames(t *testing.T) {
 	}
 }
 
-// A number is read before the right is proved, and without both there is no stamp.
+// The number is read before the right is proved, and without both there is no stamp.
 func TestProveReadsTheNumberFirst(t *testing.T) {
 	var order []string
 	mark := sink.Mark{Family: "_cdc_w_1", Number: 1}
@@ -143,9 +143,10 @@ func TestProveReadsTheNumberFirst(t *testing.T) {
 	}
 }
 
-// H35: what was stamped before the fence was raised and dropped is rejected as a whole, whatever
-// kind of write it is, and leaves nothing; who proves his right again writes the same batch under
-// the new number. Under the same number the refusal is the table's.
+// H35: a request that was stamped before the fence was raised is rejected as a whole after the
+// drop, whatever kind of write it is, and leaves nothing. A writer that proves its right again
+// writes the same batch under the new number. Under an unchanged number, the refusal counts as the
+// table's.
 func TestH35_DroppedFenceRejectsLateWrites(t *testing.T) {
 	kept := put(9, "a=late")
 	kept.Keep = true
@@ -188,7 +189,7 @@ func TestH35_DroppedFenceRejectsLateWrites(t *testing.T) {
 	}
 }
 
-// Where no fence can be kept requests carry none; that the ledger cannot be asked is no verdict.
+// If no fence can be kept, requests carry no stamp. A ledger that cannot be read proves nothing.
 func TestWithheldFence(t *testing.T) {
 	table := &scripted{Memory: memory()}
 	ledger := &published{sink.Mark{Withheld: true, Number: 7, Family: "gone"}}
@@ -227,8 +228,8 @@ func TestWithheldFence(t *testing.T) {
 	}
 }
 
-// The stamp stands first, and its cell is set before anything else: bttest keeps what stands before
-// an unknown family, and takes a delete in one.
+// The stamp comes first, and its cell is set before anything else: bttest keeps operations that
+// precede an unknown family, and accepts a delete in one.
 func TestFenceStandsFirst(t *testing.T) {
 	table := &scripted{Memory: memory()}
 	ledger := &published{}
@@ -264,7 +265,7 @@ func TestFenceStandsFirst(t *testing.T) {
 	}
 }
 
-// Families of the fence are made and dropped, and nothing else is.
+// Only families of the fence are created and dropped.
 func TestFenceFamiliesOfAdmin(t *testing.T) {
 	admin := startEmulator(t).create(t).admin
 	family := sink.FenceFamily("ledger", 7)
@@ -294,7 +295,7 @@ func TestFenceFamiliesOfAdmin(t *testing.T) {
 	}
 }
 
-// What is ours is no data of an item: neither in rows nor in views.
+// Replicator's cells are not item data: rows and views do not show them.
 func TestFenceIsNoData(t *testing.T) {
 	family := sink.FenceFamily("ledger", 7)
 	row := sink.NewRow("r", []transform.Cell{{Family: family, Qualifier: "f"}, {Family: "_cdc_x", Qualifier: "y"}, {Family: "d", Qualifier: "a"}})
@@ -307,8 +308,8 @@ func TestFenceIsNoData(t *testing.T) {
 	}
 }
 
-// A repair whose number was dropped begins anew under the next one, once generation and mapping are
-// proved again.
+// A repair whose number was dropped starts again under the next one, once generation and mapping
+// are proved again.
 func TestH35_RepairProvesItsRightAgain(t *testing.T) {
 	table := fencedMemory{memory()}
 	ledger := &published{}
@@ -349,7 +350,8 @@ func mappingOf(t *testing.T) *transform.Mapping {
 	return m
 }
 
-// An emulator refuses what names a dropped family at once; how long Bigtable takes, nobody says.
+// An emulator refuses requests with a dropped family immediately. For Bigtable no bound is
+// documented.
 func TestDropDelay(t *testing.T) {
 	e := startEmulator(t)
 	if delay := e.admin.DropDelay(); delay != sink.DefaultTimeout {

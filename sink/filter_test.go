@@ -19,8 +19,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// maxFilterBytes is what Bigtable takes of a filter, if its 20 KB are thousands. The emulator takes any; the tests' does not.
-// Source: https://cloud.google.com/bigtable/quotas#limits-operations
+// maxFilterBytes is Bigtable's limit for a filter, if its 20 KB are thousands. The emulator has no
+// limit; the tests' emulator has this one. Source:
+// https://cloud.google.com/bigtable/quotas#limits-operations
 const maxFilterBytes = 20_000
 
 func checkFilter(filter *bigtablepb.RowFilter) error {
@@ -57,7 +58,8 @@ func (s limitedStream) RecvMsg(request any) error {
 	return err
 }
 
-// longestKey names the item whose name is longest: a partition key of 2,048 bytes, and a sort key of 1,024.
+// longestKey returns the item with the longest name: a partition key of 2,048 bytes, and a sort key
+// of 1,024.
 func longestKey(t *testing.T) string {
 	t.Helper()
 	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindB}, {Name: "sk", Type: attribute.KindB}})
@@ -68,8 +70,8 @@ func longestKey(t *testing.T) string {
 		{Name: "pk", Value: attribute.Binary(make([]byte, 2048))}, {Name: "sk", Value: attribute.Binary(make([]byte, 1024))}}))
 }
 
-// What names columns by the keys of items stays below Bigtable's limit of a filter, however long those are: a request that is refused for
-// that would be refused for ever.
+// A filter with columns that are named by item keys stays below Bigtable's limit, however long the
+// keys are: a request that is refused for its filter would be refused forever.
 func TestFiltersOfTheLongestKeysAreTaken(t *testing.T) {
 	owner := longestKey(t)
 	long := strings.Repeat("q", 1900) // {pk}
@@ -109,7 +111,7 @@ func TestFiltersOfTheLongestKeysAreTaken(t *testing.T) {
 			if cells := readAll(t, e, "t")[0].Cells; len(cells) != 2 || string(cells[0].Value) != "newer" || string(cells[1].Value) != "older" {
 				t.Errorf("%d cells", len(cells))
 			}
-			m.Version, m.Cells = version(3), nil // only the look tells which column goes
+			m.Version, m.Cells = version(3), nil // only the read row shows which column is deleted
 			if applied, err := sink.Execute(context.Background(), sink.Unfenced(), e, e, &m); err != nil || !applied {
 				t.Fatal(applied, err)
 			}

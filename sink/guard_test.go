@@ -30,8 +30,9 @@ func describeRequest(r sink.Request) string {
 	return strings.Join(lines, "\n")
 }
 
-// H43: the live version is at the constant time 0, never at a worker's. H51: nothing is deleted by a time range, which puts that keep
-// older cells alone do, without an end. The tombstone is at the server's time.
+// H43: the live version has the constant time 0, never a worker's. H51: the guard deletes nothing
+// by a time range; only puts that keep older cells do, without an end. The tombstone has the
+// server's time.
 func TestH43_H51_GuardExactly(t *testing.T) {
 	want := `t r refuse _cdc|_cdc_gone:v >= 7
 delete d
@@ -53,7 +54,8 @@ set _cdc_gone:v=V7@-1`
 	}
 }
 
-// S2, H78: every request sets one of our columns, so that it fails as a whole once our families are dropped.
+// S2, H78: every request sets one of replicator's columns, so it fails as a whole once replicator's
+// families are dropped.
 func TestEveryRequestSetsAVersion(t *testing.T) {
 	for _, m := range []transform.RowMutation{put(1), put(1, "a=1"), remove(1)} {
 		r := sink.Guard(m)

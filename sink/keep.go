@@ -14,16 +14,16 @@ import (
 // whole, and Bigtable has no request for "all columns except these". So the row is read first, and
 // the request is made for the row as read: any version above the one read refuses it. This is a
 // compare-and-set, because every write raises the version (S1). The version read is below the
-// put's, so everything that the guard refuses is refused here too, and each execution still sets
+// put's, so this request refuses everything that the guard refuses, and each execution still sets
 // the row to the maximum. After a refused request the row is read again; then the put is stale or a
 // new request is made.
 //
 // In each column of the image, cells at or after the time of the put are deleted. They come from a
 // load that read the item after the change, or from another change in the same second. Then the
-// value is set, unless the newest remaining cell holds it already. So a column has a cell for each
-// value that the attribute has had since it last appeared, at the time from which it had that
-// value. Cells before the beginning of a column, row or generation are deleted: no cell can express
-// that there was no value, and values across a gap are unknown.
+// value is set, unless the newest remaining cell holds it already. So a column has one cell for
+// each value that the attribute has had since it last appeared, at the time when it got that value.
+// Cells before the beginning of a column, row or generation are deleted: no cell can express that
+// there was no value, and values across a gap are unknown.
 
 // Looker reads the part of a row that a put which keeps older cells needs.
 type Looker interface {

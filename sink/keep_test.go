@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// coordinator is a target that can be looked at.
+// coordinator is a target whose rows can be read.
 type coordinator interface {
 	target
 	sink.Looker
@@ -45,7 +45,7 @@ func keptEmulator(t testing.TB) *emulator {
 	return e
 }
 
-// kept is a put of row r that keeps older cells, at a second; it owns family k.
+// kept returns a put of row r that keeps older cells, at a second. It owns family k.
 func kept(v transform.Version, second int64, cells ...string) transform.RowMutation {
 	m := transform.RowMutation{Item: "S:cg", Table: "t", Row: "r", Version: v, Families: []string{"k"}, Keep: true}
 	m.Cells = keptCells(second, cells...)
@@ -70,7 +70,7 @@ func execute(t testing.TB, table coordinator, m transform.RowMutation) bool {
 	return applied
 }
 
-// cellsOf shows the cells of a row as column=value@second, in the order in which they are read.
+// cellsOf returns the cells of a row as column=value@second, in the order of the read.
 func cellsOf(t testing.TB, table sink.Reader, row string) string {
 	t.Helper()
 	var out []string
@@ -90,13 +90,13 @@ func loadVersion(generation uint32, second uint64) transform.Version {
 	return transform.NewVersion(generation, transform.LoadHop, cdc.SequenceOf(second), transform.CountExact)
 }
 
-// after says what the item had before a put.
+// after sets the item's cells before a put.
 func after(before []transform.Cell, m transform.RowMutation) transform.RowMutation {
 	m.Before = before
 	return m
 }
 
-// H51: what a put that keeps older cells leaves in the row, step by step.
+// H51: the cells that a put that keeps older cells leaves in the row, step by step.
 func TestH51_PutsKeepOlderCells(t *testing.T) {
 	gone := kept(version(60), 0)
 	gone.Remove = true
@@ -137,7 +137,7 @@ func TestH51_PutsKeepOlderCells(t *testing.T) {
 	})
 }
 
-// The images of a page leave what they would have left one by one.
+// The images of one page leave the same cells as one page per image.
 func TestPutsKeepTheImagesOfTheirPage(t *testing.T) {
 	onBothKept(t, func(t *testing.T, table coordinator) {
 		execute(t, table, kept(loadVersion(1, 90), 90, "a=0", "b=0", "x=0"))
@@ -150,7 +150,7 @@ func TestPutsKeepTheImagesOfTheirPage(t *testing.T) {
 				t.Fatalf("\n got %s\nwant %s", got, want)
 			}
 		}
-		m.Version, m.Past = version(11), append(m.Past, m.Cells, nil) // removed and made again
+		m.Version, m.Past = version(11), append(m.Past, m.Cells, nil) // removed and recreated
 		m.Cells = keptCells(105, "a=3")
 		execute(t, table, m)
 		if got, want := cellsOf(t, table, "r"), "a=3@105"; got != want {
@@ -159,7 +159,7 @@ func TestPutsKeepTheImagesOfTheirPage(t *testing.T) {
 	})
 }
 
-// Columns owned by name, and cells of rows that others share, keep theirs; aggregates have no history.
+// Columns owned by name, and cells of shared rows, keep their history. Aggregates have none.
 func TestKeptColumnsOfSharedRows(t *testing.T) {
 	onBothKept(t, func(t *testing.T, table coordinator) {
 		one := func(owner string, sequence uint64, second int64, value string) transform.RowMutation {
@@ -173,7 +173,7 @@ func TestKeptColumnsOfSharedRows(t *testing.T) {
 		execute(t, table, one("a", 2, 102, "2"))
 		gone := one("b", 2, 103, "")
 		gone.Remove, gone.Cells = true, nil
-		execute(t, table, one("a.c", 9, 99, "x")) // a.c as an expression would be abc
+		execute(t, table, one("a.c", 9, 99, "x")) // as an expression a.c would match abc
 		execute(t, table, one("abc", 1, 99, "y"))
 		execute(t, table, gone)
 		if got, want := cellsOf(t, table, "r"), "a=2@102 a=1@100 a.c=x@99 abc=y@99"; got != want {
@@ -192,7 +192,7 @@ func TestKeptColumnsOfSharedRows(t *testing.T) {
 	})
 }
 
-// A name too long for a filter is looked for by its family.
+// A column name that is too long for a filter is read by its family.
 func TestKeptColumnsOfLongNames(t *testing.T) {
 	onBothKept(t, func(t *testing.T, table coordinator) {
 		name := strings.Repeat("n", transform.MaxQualifierBytes)
@@ -207,7 +207,7 @@ func TestKeptColumnsOfLongNames(t *testing.T) {
 	})
 }
 
-// between does something once, between a look and the write that follows it.
+// between calls a function once, between a read and the following write.
 type between struct {
 	coordinator
 	do func()
@@ -222,7 +222,8 @@ func (b *between) Look(ctx context.Context, m *transform.RowMutation, before int
 	return row, err
 }
 
-// H26: a row that changes between the look and the write is looked at again, and never written as it was not.
+// H26: a row that changes between the read and the write is read again, and never written on the
+// basis of the old read.
 func TestH26_ARowThatChangesAfterTheLook(t *testing.T) {
 	gone := kept(version(20), 0)
 	gone.Remove = true
@@ -250,7 +251,8 @@ func TestH26_ARowThatChangesAfterTheLook(t *testing.T) {
 	}
 }
 
-// A row that changes again and again is given up for now, and a look that fails is no fault of the item.
+// After too many changes of the row, the attempt ends for now. A failed read is not the item's
+// fault.
 func TestExecuteGivesUpForNow(t *testing.T) {
 	m := &sinktest.Memory{}
 	m.Create("t", "k")
@@ -279,7 +281,7 @@ func (f restlessLooker) Look(ctx context.Context, m *transform.RowMutation, _ in
 	return f(ctx, m)
 }
 
-// More changes than a request may hold leave the image alone.
+// If a request cannot hold all changes, it holds only the image.
 func TestKeptRowOfTooManyChanges(t *testing.T) {
 	m := &sinktest.Memory{}
 	m.Create("t", "k")
@@ -312,7 +314,7 @@ func look(t testing.TB, m *sinktest.Memory) sink.Row {
 	return row
 }
 
-// A repair adds what differs, at the time of its read, and leaves the rest of the history.
+// A repair adds differing cells at the time of its read, and keeps the rest of the history.
 func TestRepairKeepsHistory(t *testing.T) {
 	m := &sinktest.Memory{}
 	m.Create("t", "k")
@@ -332,14 +334,15 @@ func TestRepairKeepsHistory(t *testing.T) {
 	if !sink.Holds(look(t, m), want) {
 		t.Error("the repaired row differs from what it should be")
 	}
-	execute(t, m, after(keptCells(0, "a=1", "b=1"), kept(version(3), 150, "a=3", "b=1"))) // a change from before the repair's read, which the image did not have
+	execute(t, m, after(keptCells(0, "a=1", "b=1"), kept(version(3), 150, "a=3", "b=1"))) // a change from before the repair's read, which its image lacked
 	if got, want := cellsOf(t, m, "r"), "a=3@150 a=wrong@101 a=1@100 b=1@100"; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
 
-// What a load found is history if the item had it before the first change of the stream. Otherwise the load read what is only about to
-// come, and its time says nothing. So it is with the newest cell of a repair.
+// A loaded value is history if the item had it before the first change of the stream. Otherwise the
+// load was ahead of the stream, and its time says nothing. The same applies to the newest cell of a
+// repair.
 func TestLoadsAheadOfTheStreamLeaveNoHistory(t *testing.T) {
 	before := func(m transform.RowMutation, cells ...string) transform.RowMutation {
 		return after(keptCells(0, cells...), m)
@@ -359,8 +362,9 @@ func TestLoadsAheadOfTheStreamLeaveNoHistory(t *testing.T) {
 	})
 }
 
-// Of a load that read ahead all cells of a column are in doubt, also the newest of those from before the change, if there is one from after it, and
-// what an earlier load of the generation left below.
+// If a load was ahead of the stream, all cells of a column are in doubt. These include the newest
+// one from before the change, if a newer one exists, and cells of an earlier load of the
+// generation.
 func TestAllThatLoadsAheadOfTheStreamFoundIsInDoubt(t *testing.T) {
 	onBothKept(t, func(t *testing.T, table coordinator) {
 		execute(t, table, kept(loadVersion(1, 80), 80, "a=8", "b=0"))
@@ -373,8 +377,9 @@ func TestAllThatLoadsAheadOfTheStreamFoundIsInDoubt(t *testing.T) {
 	})
 }
 
-// A repair that read ahead of the stream wrote the very value that the stream brings next. Its cell goes, as its time is not the change's, and so it
-// must not count as the one that says already what the column is to hold.
+// A repair that was ahead of the stream wrote the value that the stream brings next. Its cell is
+// deleted, because its time is not the change's. So the cell must not count as already holding the
+// new value.
 func TestAChangeThatBringsWhatARepairReadStays(t *testing.T) {
 	onBothKept(t, func(t *testing.T, table coordinator) {
 		execute(t, table, kept(version(1), 100, "a=1"))
@@ -386,9 +391,8 @@ func TestAChangeThatBringsWhatARepairReadStays(t *testing.T) {
 	})
 }
 
-// A counter is the number of the newest image, whatever the images of its page and those before it
-// held, and its time 0 does not count as that of the first cell of the put: the values beside it
-// keep their history.
+// A counter is the number of the newest image, whatever earlier images held. Its time 0 does not
+// count as the time of the put's first cell, so the values beside it keep their history.
 func TestKeptValuesBesideACounter(t *testing.T) {
 	onBothKept(t, func(t *testing.T, table coordinator) {
 		counted := func(second int64, n byte, cells ...string) []transform.Cell {
@@ -408,7 +412,7 @@ func TestKeptValuesBesideACounter(t *testing.T) {
 			{"three changes", [][]transform.Cell{counted(101, 'b', "a=2"), counted(102, 0, "a=2")}, counted(103, 'c', "a=3"), "a=3@103 a=2@101 a=1@100 c=c"},
 			{"a counter alone", nil, counted(104, 'd', "a=3"), "a=3@103 a=2@101 a=1@100 c=d"},
 			{"counted down", nil, counted(105, 'b', "a=3"), "a=3@103 a=2@101 a=1@100 c=b"},
-			// Of the cells before 102 the newest is to be seen: it says what the image says.
+			// The read must include the newest cell before 102, because it equals the image.
 			{"a time before the newest", nil, counted(102, 'e', "a=2"), "a=2@101 a=1@100 c=e"},
 			{"a counter that was there for a moment", [][]transform.Cell{counted(106, 'f', "a=2")}, counted(107, 0, "a=4"), "a=4@107 a=2@101 a=1@100"},
 			{"the counter again", [][]transform.Cell{counted(108, 'g')}, counted(109, 'h', "a=5"), "a=5@109 c=h"},
@@ -418,7 +422,7 @@ func TestKeptValuesBesideACounter(t *testing.T) {
 			for range 2 {
 				execute(t, table, m)
 				got := strings.NewReplacer("c=\x00\x00\x00\x00\x00\x00\x00", "c=").Replace(cellsOf(t, table, "r"))
-				got = strings.TrimSuffix(got, "@0") // of the counter
+				got = strings.TrimSuffix(got, "@0") // the counter's
 				if got != c.want {
 					t.Errorf("%s:\n got %q\nwant %q", c.why, got, c.want)
 				}

@@ -15,22 +15,23 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// writing is one process that writes mutations one after the other, each by looks and requests.
+// writing is one process that writes mutations one after the other, each by reads and requests.
 type writing struct {
 	name string
 	rows []transform.RowMutation
-	// mayEnd: it may be gone, or stand still, at any point.
+	// mayEnd: it may end or stall at any point.
 	mayEnd bool
 }
 
-// progressOf is how far a process is: at which mutation, and, once it looked, what it is going to send.
+// progressOf is the progress of a process: its mutation and, after a read, its next request.
 type progressOf struct {
 	at     int
 	looked bool
 	sent   sink.Request
 }
 
-// everyOrder tries every order of every look and every request of some processes, and of one late repetition of each request.
+// everyOrder tries every order of all reads and requests of some processes, and of one late
+// repetition of each request.
 type everyOrder struct {
 	t         *testing.T
 	processes []writing
@@ -39,11 +40,11 @@ type everyOrder struct {
 	complete  int
 }
 
-// tried is what came of some steps.
+// tried is the state after some steps.
 type tried struct {
 	table *sinktest.Memory
 	done  []progressOf
-	late  []sink.Request // that were sent, and may be executed once more
+	late  []sink.Request // sent requests that may be executed once more
 	path  []string
 }
 
@@ -51,7 +52,7 @@ func (w *tried) after(step string) *tried {
 	return &tried{table: w.table.Clone(), done: slices.Clone(w.done), late: slices.Clone(w.late), path: append(slices.Clip(w.path), step)}
 }
 
-// step lets a process look, or send what it made of its last look.
+// step makes a process read the row, or send the request that it made from its last read.
 func (o *everyOrder) step(w *tried, process int) {
 	p := &w.done[process]
 	m := o.processes[process].rows[p.at]
@@ -72,7 +73,7 @@ func (o *everyOrder) step(w *tried, process int) {
 	if o.apply(w, &p.sent) || m.Remove {
 		p.at++
 	}
-	p.looked = false // a request that was refused is followed by another look
+	p.looked = false // a refused request is followed by another read
 }
 
 func (o *everyOrder) apply(w *tried, r *sink.Request) bool {
@@ -83,12 +84,12 @@ func (o *everyOrder) apply(w *tried, r *sink.Request) bool {
 	return applied
 }
 
-// requestName tells requests of one version apart by the version of the row that they were made for.
+// requestName distinguishes requests of one version by the row's version for which they were made.
 func requestName(r *sink.Request) string {
 	return fmt.Sprintf("%s>%s/%d", r.Ops[len(r.Ops)-1].Value, r.Refuse.AtLeast, len(r.Ops))
 }
 
-// key is the same for states with the same future.
+// key is equal for states with the same future.
 func (o *everyOrder) key(w *tried) string {
 	var b strings.Builder
 	for _, row := range readAll(o.t, w.table, "t") {
@@ -109,7 +110,7 @@ func (o *everyOrder) key(w *tried) string {
 	for i := range w.late {
 		late = append(late, requestName(&w.late[i]))
 	}
-	slices.Sort(late) // a request makes no difference the third time
+	slices.Sort(late) // a third execution of a request changes nothing
 	return b.String() + strings.Join(slices.Compact(late), "\n")
 }
 
@@ -152,16 +153,17 @@ func liveRows(t testing.TB, table sink.Reader) string {
 	return strings.Join(out, "; ")
 }
 
-// H04, H31, H70: whatever the order of the looks and requests of a worker that lost its lease, of the one that took over from an older
-// checkpoint, and of a load that is ahead of the stream, and of what the network repeats: once the newer worker and the load are
-// through, the row holds each value at its time, and goes on to.
+// H04, H31, H70: a worker lost its lease, another one took over from an older checkpoint, a load is
+// ahead of the stream, and the network repeats requests. In any order of their reads and requests,
+// once the newer worker and the load are done, the row holds each value at its time, and keeps
+// doing so.
 func TestH04_H31_H70_KeptInEveryOrder(t *testing.T) {
 	m, err := transform.New(transform.Spec{Source: "S", Table: "t", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}},
 		Families: []transform.Family{{Name: "k"}}, KeepVersions: true, Drop: []string{"pk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := func(text string) attribute.Item { // "" is none; a=1 b=2
+	image := func(text string) attribute.Item { // "": no item; a=1 b=2
 		if text == "" {
 			return attribute.Item{}
 		}

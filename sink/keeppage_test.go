@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// lived is what a row's columns should hold, worked out from changes one by one.
+// lived is the expected content of a row's columns, computed change by change.
 type lived map[string]map[string][]transform.Cell // by row and column, from oldest to newest
 
 func (l lived) put(row string, second int64, image map[string]string) {
@@ -67,14 +67,15 @@ func movingKept(t testing.TB) *transform.Mapping {
 	return m
 }
 
-// whole is the history of one item: its changes, and the rows after each of them.
+// whole is the history of one item: its changes, and its rows after each of them.
 type whole struct {
 	changes []cdc.Change
 	after   []string
 	images  []map[string]string
 }
 
-// drawLife makes up an item's life, which begins with an image that a load found at second 99 if it is loaded.
+// drawLife generates an item's history. If it is loaded, the history begins with an image that a
+// load read at second 99.
 func drawLife(t *rapid.T, loaded bool) whole {
 	rows, now, before := lived{}, int64(100), map[string]string(nil)
 	image := func() map[string]string {
@@ -84,7 +85,7 @@ func drawLife(t *rapid.T, loaded bool) whole {
 				item[name] = fmt.Sprint(v)
 			}
 		}
-		if place := rapid.IntRange(0, 8).Draw(t, "place"); place > 0 { // without one it cannot be mapped
+		if place := rapid.IntRange(0, 8).Draw(t, "place"); place > 0 { // place 0 cannot be mapped
 			item["place"] = []string{"x", "y"}[place%8/7]
 		}
 		return item
@@ -131,8 +132,9 @@ func drawLife(t *rapid.T, loaded bool) whole {
 	return w
 }
 
-// Whatever pages the changes of an item come in, however often and from wherever they are read again, and whenever a load that read any of
-// its images arrives: after each page the rows hold what the changes leave one by one, every older cell included.
+// The changes of an item may come in any pages, which may be read again from anywhere, and a load
+// with any of its images may arrive at any time. After each page the rows equal those of single
+// changes, older cells included.
 func TestKeptPagesEqualChangesOneByOne(t *testing.T) {
 	m := movingKept(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -160,13 +162,13 @@ func TestKeptPagesEqualChangesOneByOne(t *testing.T) {
 		if loaded {
 			load(0, 99)
 		}
-		done, ahead := 0, 0 // a load that is ahead may have found the item in a row that no change read so far names
+		done, ahead := 0, 0 // a load that is ahead may have found the item in a row that no read change names
 		for done < len(life.changes) {
 			if n := rapid.IntRange(0, len(life.changes)).Draw(rt, "load"); n > done || n > 0 && !loaded {
 				ahead = max(ahead, n)
 				late := 0
 				if !loaded {
-					late = -2 // a load's time is that before its read, on a clock that may be behind
+					late = -2 // a load's time is before its read, on a clock that may be behind
 				}
 				load(n, life.changes[n-1].Time.Unix()+int64(rapid.IntRange(late, 2).Draw(rt, "read later")))
 			}
@@ -208,7 +210,7 @@ func keptRows(t *rapid.T, table sink.Reader) string {
 	return strings.Join(lines, "\n")
 }
 
-// lookAt notes how far back a look reaches, and fails.
+// lookAt records how far back a read reaches, and fails.
 type lookAt struct{ before int64 }
 
 var errLook = errors.New("no look")
@@ -218,7 +220,8 @@ func (l *lookAt) Look(_ context.Context, _ *transform.RowMutation, before int64)
 	return sink.Row{}, errLook
 }
 
-// What the first image of a page found is looked for, also where a repair has put something newer between the images.
+// The read reaches back before the first image of a page, even if a repair has put a newer cell
+// between the images.
 func TestLookReachesBackBeforeThePage(t *testing.T) {
 	cells := func(second int64) []transform.Cell {
 		return []transform.Cell{{Family: "k", Qualifier: "v", Timestamp: second * 1e6, Value: []byte{byte(second)}}}

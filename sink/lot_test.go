@@ -15,13 +15,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// poisoned is an image of a tenant with a value, and with a column that no row can have.
+// poisoned returns an image of a tenant with a value, and with a column that no row can have.
 func poisoned(key, tenant, value string) attribute.Item {
 	long := strings.Repeat("n", transform.MaxQualifierBytes+1)
 	return attribute.NewItem(append(image(key, tenant, value).Attributes(), attribute.Attribute{Name: long, Value: attribute.Null()}))
 }
 
-// Several records of one item that heal together are told, and removed, once each.
+// Several records of one item that heal together are each removed and reported once.
 func TestRecordsOfOneItemHealTogether(t *testing.T) {
 	s := newTenants(t)
 	s.write(became(1, attribute.Item{}, poisoned("k", "t", "1")))
@@ -35,7 +35,7 @@ func TestRecordsOfOneItemHealTogether(t *testing.T) {
 
 var errRemoval = errors.New("not removed")
 
-// stubborn are records that cannot be removed, and of which a list breaks off behind so many.
+// stubborn is a record store in which removals fail and a list breaks off after some records.
 type stubborn struct {
 	*sinktest.Records
 	removals error
@@ -60,7 +60,7 @@ func (s *stubborn) Scan(ctx context.Context, prefix string, keysOnly bool, f fun
 	})
 }
 
-// What could not be removed is left, and is not told as resolved.
+// A record that could not be removed stays, and is not reported as resolved.
 func TestRecordThatCannotBeRemovedIsLeft(t *testing.T) {
 	s := newTenants(t)
 	s.write(became(1, attribute.Item{}, poisoned("k", "t", "1")))
@@ -71,7 +71,8 @@ func TestRecordThatCannotBeRemovedIsLeft(t *testing.T) {
 	}
 }
 
-// A list that breaks off behind a record which could be forgotten was no look at all of them: who believed so would not look again.
+// If a list breaks off, Supersede fails: otherwise the caller would believe that all obsolete
+// records were found.
 func TestSupersedeFailsWithHalfALook(t *testing.T) {
 	s := newTenants(t)
 	records := &stubborn{Records: s.records}
@@ -94,7 +95,7 @@ func TestSupersedeFailsWithHalfALook(t *testing.T) {
 	s.expect("superseded", "")
 }
 
-// A limit of less than none tolerates nothing: the first parked item is stored, and ends the write.
+// A negative limit tolerates nothing: the first parked item is stored, and ends the write.
 func TestNoParkedItemIsTolerated(t *testing.T) {
 	parking := newLot()
 	w := sink.NewWriter(sink.Options{Table: memory(), Parking: parking, MaxParked: -1})
@@ -108,16 +109,16 @@ func TestNoParkedItemIsTolerated(t *testing.T) {
 	}
 }
 
-// slowLot answers too late, and then as Bigtable does: with an error that a repeat may mend.
+// slowLot answers too late, with an error that a retry may fix, like Bigtable.
 type slowLot struct{ sink.ParkingLot }
 
 func (slowLot) Park(ctx context.Context, _ transform.Parked) error {
-	_ = task.NewEvent(ctx).Wait(ctx) // its end is what was waited for
+	_ = task.NewEvent(ctx).Wait(ctx) // wait for its end
 	return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "DeadlineExceeded"}
 }
 
-// A parking lot that is slow for once ends no migration: its own error says that the same may be tried again, the end of the wait does not. When
-// the caller's time is up, that is the reason.
+// A slow parking lot ends no migration: its own error can be retried, unlike the end of the
+// caller's context. If the caller's time is up, Write returns that reason.
 func TestSlowParkingIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sink.NewWriter(sink.Options{Parking: slowLot{}, Timeout: 7 * time.Second, Table: memory()})

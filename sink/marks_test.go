@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Of a row only our own cells are read, and of those without any, if they are asked for, that they
-// are there.
+// ReadMarks returns only replicator's cells of a row. On request it also returns rows without any,
+// without their cells.
 func TestReadMarks(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		foreign := sink.Request{Table: "t", Row: "a", Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"},

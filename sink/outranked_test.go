@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// ranked is the version of a number at a place in the stream, or 0 for what the application wrote.
+// ranked returns the version of a number at a position of the stream; position 0 stands for the
+// application's own write.
 func ranked(number uint64, removed bool, sequence uint64) transform.Version {
 	if sequence == 0 {
 		return transform.RankOf(number, removed).AppliedBy()
@@ -21,7 +22,8 @@ func ranked(number uint64, removed bool, sequence uint64) transform.Version {
 	return transform.RankOf(number, removed).At(transform.NewVersion(1, 500_000, cdc.SequenceOf(sequence), 1))
 }
 
-// TestH87_Fell: a later change that a row refuses has fallen, unless the application alone raised the row.
+// TestH87_Fell: a later change that a row refuses has fallen, unless only the application raised
+// the row.
 func TestH87_Fell(t *testing.T) {
 	loaded := transform.RankOf(5, false).At(transform.NewVersion(1, transform.LoadHop, cdc.SequenceOf(9), 1))
 	for name, c := range map[string]struct {
@@ -42,8 +44,8 @@ func TestH87_Fell(t *testing.T) {
 	}
 }
 
-// TestH87_ConflictsAreCounted: a change that finds a newer write of the application's counts, with its age; one that confirms a
-// write, or that finds a later record, does not.
+// TestH87_ConflictsAreCounted: a change that finds a newer write of the application counts, with
+// its age. A change that confirms a write, or that finds a later record, does not.
 func TestH87_ConflictsAreCounted(t *testing.T) {
 	m, err := transform.New(transform.Spec{Source: "S", Table: "t", VersionAttribute: "rev", Families: []transform.Family{{Name: "d"}},
 		PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}})
@@ -86,8 +88,9 @@ func TestH87_ConflictsAreCounted(t *testing.T) {
 	}
 }
 
-// TestH41_H112_OnlyAPhantomFalls: a row that the application alone wrote, above the item's number, is lowered, if it is
-// still as it was seen. What it wrote at the item's number is in flight: the stream follows.
+// TestH41_H112_OnlyAPhantomFalls: a version above the item's number that only the application wrote
+// is lowered, if the row is still as read. A write at the item's own number is in flight, and the
+// stream follows.
 func TestH41_H112_OnlyAPhantomFalls(t *testing.T) {
 	want := put(1, "a=1")
 	want.Version = ranked(5, false, 1)

@@ -16,7 +16,8 @@ import (
 
 func TestParkingInMemory(t *testing.T) { testParking(t, &sinktest.Records{}) }
 
-// testParking parks items of three tables, one of which has a name that begins like another's, and of another migration.
+// testParking parks items of another migration and of three tables, one of which has another's name
+// as its prefix.
 func testParking(t *testing.T, records sink.Records) {
 	ctx := context.Background()
 	parking, other := sink.NewParking(records, "m"), sink.NewParking(records, "m2")
@@ -96,7 +97,7 @@ func TestParkedRecordOfANewerFormatIsRefused(t *testing.T) {
 	}
 }
 
-// A later good change heals the row, and the record is forgotten; what nothing healed stays.
+// A later good change heals the row, and its record is removed. Records that nothing healed stay.
 func TestResolveForgetsWhatALaterChangeHealed(t *testing.T) {
 	ctx := context.Background()
 	tenantFirst, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
@@ -164,7 +165,8 @@ func (c *cutShort) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return c.Memory.Apply(ctx, r)
 }
 
-// A parked item of several rows stays parked when its retry ends between two of them, and is resolved when all are mended, or by its next change.
+// A parked item of several rows stays parked if its retry fails between two of them. It is resolved
+// once all are repaired, or by its next change.
 func TestH38_ARetryThatIsCutShortLeavesTheItemParked(t *testing.T) {
 	ctx := context.Background()
 	m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: orders.PrimaryKey, Families: []transform.Family{{Name: "d"}},
@@ -179,7 +181,7 @@ func TestH38_ARetryThatIsCutShortLeavesTheItemParked(t *testing.T) {
 			table, parking := &cutShort{Memory: memory()}, sink.NewParking(&sinktest.Records{}, "m")
 			table.Create("u", "d")
 			table.Create("w", "d")
-			w := sink.NewWriter(sink.Options{Table: table.Memory, Parking: parking, MaxImageAge: time.Hour}) // so that the item is parked as a whole
+			w := sink.NewWriter(sink.Options{Table: table.Memory, Parking: parking, MaxImageAge: time.Hour}) // so that the whole item is parked
 			page := transform.Fold(m, []cdc.Change{insert}, transform.Stamp{Generation: 1, Hop: 500_000})
 			if err := w.Write(ctx, sink.Unfenced(), &page); err != nil {
 				t.Fatal(err)
@@ -206,7 +208,8 @@ func TestH38_ARetryThatIsCutShortLeavesTheItemParked(t *testing.T) {
 	}
 }
 
-// Of a change whose put one row rejected the others hold what they should, and nothing raises their version: they do not keep it parked.
+// If a row rejected the put of a change, the change's other rows hold what they should and never
+// get a higher version. They do not keep the item parked.
 func TestResolveOfOneRejectedRow(t *testing.T) {
 	ctx := context.Background()
 	m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: orders.PrimaryKey, Families: []transform.Family{{Name: "d"}},
@@ -238,8 +241,9 @@ func TestResolveOfOneRejectedRow(t *testing.T) {
 	}
 }
 
-// A load that is killed between a parked item's tombstone and its record reads the item again, by a clock that is behind perhaps: that its own
-// tombstone outranks the record heals nothing. A later generation's does.
+// A load that is killed between a parked item's tombstone and its record reads the item again,
+// perhaps by a clock that is behind. Its own tombstone, which outranks the record, does not heal
+// it. One of a later generation does.
 func TestResolveOfAnItemThatALoadReadTwice(t *testing.T) {
 	ctx, start := context.Background(), time.Unix(1_000_000, 0)
 	item := itemR("1")

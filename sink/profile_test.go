@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Lacks tells everything at once, and changes nothing.
+// Lacks returns everything together, and changes nothing.
 func TestLacks(t *testing.T) {
 	ctx := context.Background()
 	e := startEmulator(t, views(map[string]*adminpb.AuthorizedView{}, codes.OK))
@@ -62,7 +62,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// answering is a service that answers requests of one kind in a given way.
+// answering makes a service answer requests of one kind with a function.
 func answering[R any](f func(R) (any, error)) grpc.ServerOption {
 	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if r, ok := req.(R); ok {

@@ -15,10 +15,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// life is what an item was, one image after the other: its number, "" without one, "-" for none.
+// life is an item's history, one image after the other: its number, "" without one, "-" for no
+// item.
 type life []string
 
-// numberedMapping is that of items with the version attribute rev.
+// numberedMapping returns a mapping of items with the version attribute rev.
 func numberedMapping(t testing.TB) *transform.Mapping {
 	t.Helper()
 	m, err := transform.New(transform.Spec{Source: "S", Table: "t", VersionAttribute: "rev", Families: []transform.Family{{Name: "d"}},
@@ -29,7 +30,7 @@ func numberedMapping(t testing.TB) *transform.Mapping {
 	return m
 }
 
-// image is the item after so many changes; its text tells which of them it is.
+// image returns the item after so many changes; its text names the change.
 func (l life) image(n int) attribute.Item {
 	if n < 0 || l[n] == "-" {
 		return attribute.Item{}
@@ -45,7 +46,7 @@ func (l life) image(n int) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// changes are the stream's records of the life.
+// changes returns the stream's records of the history.
 func (l life) changes() (all []cdc.Change) {
 	keys := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
 	for n := range l {
@@ -61,7 +62,7 @@ func (l life) changes() (all []cdc.Change) {
 	return all
 }
 
-// numberedRow is what a row holds: the text of its item, or "gone", or nothing.
+// numberedRow returns the text of a row's item, or "gone", or nothing.
 func numberedRow(t testing.TB, m *transform.Mapping, memory *sinktest.Memory) (holds string, version transform.Version) {
 	t.Helper()
 	err := memory.ReadRows(context.Background(), "t", sink.Range{}, func(r sink.Row) error {
@@ -86,14 +87,14 @@ func numberedRow(t testing.TB, m *transform.Mapping, memory *sinktest.Memory) (h
 	return holds, version
 }
 
-// TestH87_TheStreamJudgesWhatIsCreatedAnew: an item that is removed and created below the number
+// TestH87_TheStreamJudgesWhatIsCreatedAnew: an item that is removed and recreated below the number
 // that its row remembers is written, and so is every later change of it. Only a number below that
 // of its own old image is parked, and the next change heals it.
 func TestH87_TheStreamJudgesWhatIsCreatedAnew(t *testing.T) {
 	m := numberedMapping(t)
 	for name, c := range map[string]struct {
 		life life
-		want string // after each change: what the row holds, and a ! if the item is parked
+		want string // after each change: the row's content, and a ! if the item is parked
 	}{
 		"created at 1":                       {life{"5", "-", "1", "2", "-", "1"}, "0 gone 2 3 gone 5"},
 		"created at the number":              {life{"5", "-", "5", "6"}, "0 gone 2 3"},
@@ -130,7 +131,7 @@ func TestH87_TheStreamJudgesWhatIsCreatedAnew(t *testing.T) {
 	}
 }
 
-// paused is a target to whom one request of a worker arrives when the worker is long replaced.
+// paused is a target at which one request of a worker arrives long after the worker was replaced.
 type paused struct {
 	*sinktest.Memory
 	at, requests int
@@ -146,9 +147,9 @@ func (p *paused) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return p.Memory.Apply(ctx, r)
 }
 
-// TestH87_ARaisedChangeIsNeverLate: whatever pages two workers read, whichever request of the first
-// arrives after all of the second's, and whether the application's own arrive before all of them or
-// at last, the row equals the item.
+// TestH87_ARaisedChangeIsNeverLate: two workers read any pages, any request of the first may arrive
+// after all of the second's, and the application's own writes come before all of them or last. In
+// every case the row equals the item.
 func TestH87_ARaisedChangeIsNeverLate(t *testing.T) {
 	m := numberedMapping(t)
 	for _, l := range []life{{"5", "-", "1", "2", "-"}, {"5", "-", "1", "5", "6"}, {"5", "-", "4", "-", "1"}, {"9", "3", "4", "9"}, {"9", "3", "-", "1", "9"}} {
@@ -170,7 +171,7 @@ func TestH87_ARaisedChangeIsNeverLate(t *testing.T) {
 					slow := &paused{Memory: memory, at: at}
 					from := follow(t, m, slow, changes, 0, first)
 					if slow.late == nil {
-						break // it makes fewer requests
+						break // it sends fewer requests
 					}
 					runs++
 					follow(t, m, memory, changes, from, second)
@@ -190,8 +191,8 @@ func TestH87_ARaisedChangeIsNeverLate(t *testing.T) {
 	}
 }
 
-// follow writes the changes from one on, in pages that end at the bits, and returns where the page
-// begins that could not be written.
+// follow writes the changes from an index on, in pages that end at the set bits. It returns where
+// the first page begins that could not be written.
 func follow(t *testing.T, m *transform.Mapping, table interface {
 	sink.Table
 	sink.Looker
@@ -212,7 +213,7 @@ func follow(t *testing.T, m *transform.Mapping, table interface {
 	return from
 }
 
-// applyByApplication is each change as the application writes it itself.
+// applyByApplication writes each change as the application does.
 func applyByApplication(t *testing.T, m *transform.Mapping, memory *sinktest.Memory, changes []cdc.Change) {
 	for _, change := range changes {
 		b := transform.Fold(m, []cdc.Change{change}, transform.Stamp{})
@@ -229,9 +230,9 @@ func applyByApplication(t *testing.T, m *transform.Mapping, memory *sinktest.Mem
 	}
 }
 
-// TestH87_LoadsAreRaisedOverRemovedItemsAlone: a load's image takes the place of an older removed
-// item's, and the stream's changes behind it follow. Over an image with a higher number it is
-// parked, and so are the changes behind it, until the item's number is above that.
+// TestH87_LoadsAreRaisedOverRemovedItemsAlone: a load's image replaces an older removed item, and
+// the stream's later changes follow. Over an image with a higher number it is parked, and so are
+// later changes until the item's number is above that.
 func TestH87_LoadsAreRaisedOverRemovedItemsAlone(t *testing.T) {
 	m := numberedMapping(t)
 	for name, c := range map[string]struct {
@@ -240,7 +241,7 @@ func TestH87_LoadsAreRaisedOverRemovedItemsAlone(t *testing.T) {
 	}{
 		"a removed item": {ranked(9, true, 1), "loaded 1 2"},
 		"an image":       {ranked(9, false, 1), "held! held! 2"},
-		"a phantom":      {ranked(9, false, 0), "held held 2"}, // a comparison finds it
+		"a phantom":      {ranked(9, false, 0), "held held 2"}, // a verify finds it
 	} {
 		memory, lot := &sinktest.Memory{}, newLot()
 		memory.Create("t", "d")
@@ -286,13 +287,13 @@ func TestH87_LoadsAreRaisedOverRemovedItemsAlone(t *testing.T) {
 	}
 }
 
-// TestH87_AReplayShowsNothingOlder: a later generation reads changes again. A row keeps what it
-// holds meanwhile, and nothing stays parked when the newest change was read; what was created anew
-// is written with the load at the latest.
+// TestH87_AReplayShowsNothingOlder: a later generation reads changes again. Meanwhile a row keeps
+// its content, and nothing stays parked once the newest change was read. A recreated item is
+// written at the latest with the load.
 func TestH87_AReplayShowsNothingOlder(t *testing.T) {
 	m := numberedMapping(t)
 	for name, c := range map[string]struct {
-		applied, again life // in the first generation, and what the second one reads
+		applied, again life // in the first generation, and as read by the second one
 		loaded         bool
 		want           string
 	}{
@@ -331,8 +332,8 @@ func TestH87_AReplayShowsNothingOlder(t *testing.T) {
 	}
 }
 
-// A raised row that Bigtable rejects is parked once, as any other, and a stop is no answer to a
-// raise.
+// A raised row that Bigtable rejects is parked once, like any other. A stop in the middle leaves
+// nothing decided.
 func TestH87_ARaisedRowMayBeRejected(t *testing.T) {
 	m := numberedMapping(t)
 	changes := life{"5", "-", "1"}.changes()

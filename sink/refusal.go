@@ -60,8 +60,8 @@ func (r *refusals) putAside(b *transform.Batch, i int, failed error) error {
 	return err
 }
 
-// restore turns a remove back into the original put, because the target refuses every request, so
-// the item is not at fault.
+// restore turns a remove back into the original put: the target refuses every request, so the item
+// is not the cause.
 func (r *refusals) restore(b *transform.Batch, i int) {
 	row := &b.Rows[i]
 	n := slices.IndexFunc(r.before, func(m transform.RowMutation) bool {

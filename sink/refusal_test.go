@@ -14,7 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// full answers what a row beyond Bigtable's size is answered, in one of the codes that the service may choose.
+// full returns the answer for a row beyond Bigtable's size limit, in one of the codes that the
+// service may choose.
 func full(code string) error {
 	reason := sink.Permanent
 	if code != "FailedPrecondition" {
@@ -23,8 +24,8 @@ func full(code string) error {
 	return &sink.Error{Op: "CheckAndMutateRow", Reason: reason, Code: code, Text: "the row is larger than Bigtable allows"}
 }
 
-// H38: a row that is refused for ever, for its state or for what it would contain, is parked, and holds up no other. Where not even a remove
-// is taken of it, it stays as it was, which its record tells.
+// H38: a row that is refused permanently, for its state or for its content, is parked, and delays
+// no other. If the target refuses even its remove, it stays unchanged, and its record says so.
 func TestH38_ARowThatIsRefusedForEverIsParked(t *testing.T) {
 	for _, code := range []string{"FailedPrecondition", "OutOfRange", "ResourceExhausted", "InvalidArgument"} {
 		for _, c := range []struct {
@@ -61,7 +62,8 @@ func TestH38_ARowThatIsRefusedForEverIsParked(t *testing.T) {
 	}
 }
 
-// An item that was removed from a row which takes nothing is parked as well: nobody else would know that the row still holds it.
+// A removed item whose row accepts no request is parked as well: otherwise no process would know
+// that the row still holds it.
 func TestH38_ARemoveThatIsRefusedForEverIsParked(t *testing.T) {
 	table, parking := &scripted{Memory: memory()}, newLot()
 	table.answer = func(_ context.Context, _ int, r *sink.Request, execute func() (bool, error)) (bool, error) {
@@ -86,7 +88,8 @@ func TestH38_ARemoveThatIsRefusedForEverIsParked(t *testing.T) {
 	}
 }
 
-// H50: the same answers for a table, or for one of its families, park nothing, whatever else is well; once somebody has mended it, everything is stored.
+// H50: if a table or one of its families gives the same answers, nothing is parked, whatever else
+// works. Once an operator has fixed it, everything is stored.
 func TestH50_WhatATableRefusesIsNotParked(t *testing.T) {
 	for _, code := range []string{"FailedPrecondition", "OutOfRange", "InvalidArgument"} {
 		table, parking := &scripted{Memory: memory()}, newLot()
@@ -112,7 +115,8 @@ func TestH50_WhatATableRefusesIsNotParked(t *testing.T) {
 	}
 }
 
-// A target table that does not answer holds a part of what may be under way, by number and by bytes, and the rows of others are written all the while.
+// A target table that does not answer occupies only a share of the requests in flight, by number
+// and bytes. Rows of other tables are written meanwhile.
 func TestASlowTargetTableDoesNotHoldUpOthers(t *testing.T) {
 	for name, o := range map[string]sink.Options{"by number": {InFlight: 32}, "by bytes": {Bytes: 32 * 400}} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +126,7 @@ func TestASlowTargetTableDoesNotHoldUpOthers(t *testing.T) {
 				stuck := false
 				o.Parking, o.Table = newLot(), tableFunc(func(ctx context.Context, r *sink.Request) (bool, error) {
 					if r.Table == "slow" && stuck {
-						_ = task.Sleep(ctx, time.Hour) // longer than a request may take
+						_ = task.Sleep(ctx, time.Hour) // longer than the timeout of a request
 						return false, unknown()
 					}
 					return inner.Apply(ctx, r)
@@ -157,8 +161,9 @@ func TestASlowTargetTableDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-// H81, H64: an image's age is told by the source's clock. Where the worker's is weeks ahead, nothing is parked that is young; where it is weeks behind,
-// nothing is put that is old. What a batch waits until it is written counts.
+// H81, H64: the age of an image is measured by the source's clock. If the worker's clock is weeks
+// ahead, no young image is parked; if it is weeks behind, no old one is put. The time that a batch
+// waits counts.
 func TestH81_AgeIsJudgedByTheSourcesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour

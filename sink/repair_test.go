@@ -18,20 +18,20 @@ import (
 
 const repairGeneration = 7
 
-// repairAt is the second at which repairs of these tests read.
+// repairAt is the second at which repairs in these tests read.
 var repairAt = time.Unix(firstSecond+1000, 0)
 
 func at(count uint16) transform.Version {
 	return transform.NewVersion(1, 500_000, cdc.SequenceOf(10), count)
 }
 
-// seenRow is a row as a look shows it.
+// seenRow returns a row as read.
 func seenRow(live, gone transform.Version, cells ...string) sink.Row {
 	return sink.Row{Key: "r", Version: live, Gone: gone, Cells: put(1, cells...).Cells}
 }
 
-// H112: a row at count 0 is to be asserted exactly, at count 1. A repair, and with it a retry of what
-// is parked, would take that count, and the assertion would be refused as equal.
+// H112: a row at count 0 is to be asserted exactly, at count 1. A repair, or a retry of a parked
+// item, would use that count, and the assertion would be refused as equal.
 func TestH112_ARepairLeavesWhatIsToBeSettled(t *testing.T) {
 	want := put(10, "a=1")
 	for _, version := range []transform.Version{at(transform.CountTimestamped), at(transform.CountExact)} {
@@ -48,7 +48,8 @@ func TestMend(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen sink.Row
 		want transform.RowMutation
-		// set is the version that is written, "" for nothing to do; expected is what must not be in the row, "" for any version.
+		// set is the version that is written, "" if none is; expected is what must not be in the
+		// row, "" for any version.
 		set, expected transform.Version
 	}{
 		"equal":                              {seenRow(at(1), "", "a=1", "b="), present, "", ""},
@@ -93,9 +94,9 @@ func TestMend(t *testing.T) {
 type repairs struct {
 	sink.Repairer
 	image attribute.Item
-	// between runs after the row was looked at and before the item is read.
+	// between runs after the row was read and before the item is read.
 	between func()
-	// after runs when the item has been read.
+	// after runs after the item was read.
 	after func()
 }
 
@@ -114,15 +115,16 @@ func newRepairs(table target) *repairs {
 	return r
 }
 
-// itemR is the image of item r with the given attribute, of which orders makes the columns pk and a.
+// itemR returns the image of item r with the given attribute, which gives the columns pk and a.
 func itemR(value string) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("r")}, {Name: "a", Value: attribute.String(value)}})
 }
 
-// cellsR are the cells of itemR.
+// cellsR returns the cells of itemR.
 func cellsR(value string) []string { return []string{"a=" + value, "pk=r"} }
 
-// content is table t without cell times: state, version's hop, sequence number and count, cells.
+// content returns table t without cell times: state, version's hop, sequence number and count,
+// cells.
 func content(t testing.TB, table sink.Reader) string {
 	t.Helper()
 	var lines []string
@@ -149,8 +151,8 @@ func content(t testing.TB, table sink.Reader) string {
 	return strings.Join(lines, "\n")
 }
 
-// H60: a repair that goes on while another mapping begins leaves alone what that one has made of an item, before the look at the row or after it; and where it
-// is known that another one began, nothing is looked at.
+// H60: a repair that runs while another mapping begins, before or after the row is read, leaves
+// rows that the new mapping wrote. If the new mapping is already known, nothing is read.
 func TestH60_RepairUnderAFormerMapping(t *testing.T) {
 	other := put(10, "renamed=1")
 	other.Version = transform.NewVersion(2, 500_000, cdc.SequenceOf(10), 1)
@@ -218,7 +220,8 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// An image claims no more than the moment before its read was sent: a generation may admit it a little later, and not what was read before that.
+// An image is dated at the moment before its read was sent: a generation may admit it from a little
+// later on, and nothing that was read before that.
 func TestRepairDatesAnImageBeforeItsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, asked := time.Now(), time.Time{}
@@ -231,7 +234,8 @@ func TestRepairDatesAnImageBeforeItsRead(t *testing.T) {
 	})
 }
 
-// A source that cannot be read says nothing of the item: neither is its table gone an item that is.
+// A source that cannot be read shows nothing about the item, and a missing table does not mean a
+// missing item.
 func TestRepairWithoutASource(t *testing.T) {
 	for reason := range cdc.Malformed + 1 {
 		table := memory()
@@ -275,7 +279,7 @@ func TestRepairTellsWhatItCannotStore(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A remove holds nothing of the item: that it is rejected tells of the table, and of no item that has to be corrected.
+	// A remove holds no item data, so its rejection concerns the table, not an item.
 	stale, gone := memory(), newRepairs(table)
 	apply(t, stale, put(1, "a=1"))
 	gone.Rows, gone.Table = stale, tableFunc(func(context.Context, *sink.Request) (bool, error) {
@@ -296,7 +300,7 @@ func TestRepairTellsWhatItCannotStore(t *testing.T) {
 	}
 }
 
-// An item whose row follows from other attributes leaves the rows of its former images.
+// An item whose row depends on other attributes is removed from the rows of its former images.
 func TestRepairOfAMovedItem(t *testing.T) {
 	tenantFirst, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
 	if err != nil {
@@ -320,7 +324,7 @@ func TestRepairOfAMovedItem(t *testing.T) {
 	})
 }
 
-// A repair of an item that shares its row with others touches neither their cells nor their versions.
+// A repair of an item in a shared row touches neither cells nor versions of the others.
 func TestRepairOfOneItemOfARow(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		for _, m := range []transform.RowMutation{put(50, "a=row"), folded("a.c", 10, "old"), folded("abc", 5, "2")} {
@@ -331,7 +335,7 @@ func TestRepairOfOneItemOfARow(t *testing.T) {
 		} {
 			value := owner
 			if owner == "abc" {
-				value = "2" // as it is
+				value = "2" // the present value
 			}
 			r, needed, err := sink.Mend(readAll(t, table, "t")[0], folded(owner, 99, value), repairGeneration, repairAt)
 			if err != nil || needed != (owner != "abc") {

@@ -10,8 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Where the mapping keeps what the time to live removes, an item that the source does not hold may have expired. A repair leaves its row alone, unless
-// the row lacks what is parked; and everywhere else it removes it.
+// If the mapping keeps items that the time to live removes, an item that the source does not hold
+// may have expired. A repair leaves its row alone, unless the row lacks the parked change.
+// Otherwise it removes the row.
 func TestRepairOfAnItemThatIsGone(t *testing.T) {
 	expiring := func(e transform.Expire) *transform.Mapping {
 		m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: orders.PrimaryKey, Families: []transform.Family{{Name: "d"}},
@@ -31,9 +32,9 @@ func TestRepairOfAnItemThatIsGone(t *testing.T) {
 	tombstone := func(after string) string { return "r gone@" + after }
 	for name, c := range map[string]struct {
 		expire  transform.Expire
-		records []transform.Parked // none: it is repaired without any
-		removed bool               // a tombstone is there as well, of a remove that was applied in part
-		image   attribute.Item     // what the source holds
+		records []transform.Parked // nil: it is repaired without any
+		removed bool               // a tombstone exists as well, from a partly applied remove
+		image   attribute.Item     // the item in the source
 		want    string
 	}{
 		"kept, newer than what is parked":      {expire: transform.KeepExpired, records: parked(9, 8), want: row},
@@ -80,7 +81,8 @@ func TestRepairOfAnItemThatIsGone(t *testing.T) {
 	}
 }
 
-// What a repair wrote before a change overtook it counts with what it wrote after that.
+// A repair counts the rows that it wrote before a change overtook it, and those that it wrote
+// afterwards.
 func TestARepairCountsTheRowsOfAllItsAttempts(t *testing.T) {
 	m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: orders.PrimaryKey, Families: []transform.Family{{Name: "d"}},
 		Rules: []transform.Rule{{Writes: []transform.Write{{}, {Table: "u"}}}}})

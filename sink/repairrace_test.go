@@ -17,7 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Whatever is applied to the row between the look and the write wins: changes, removes, loads, and other repairs.
+// Any write between the read and the repair's write wins: changes, removes, loads, and other
+// repairs.
 func TestConcurrentChangesWinOverARepair(t *testing.T) {
 	loaded := func(value string) transform.RowMutation {
 		m := put(0, cellsR(value)...)
@@ -32,7 +33,7 @@ func TestConcurrentChangesWinOverARepair(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []transform.RowMutation
 		during transform.RowMutation
-		image  attribute.Item // of the source once during was made
+		image  attribute.Item // the item in the source after during has run
 		want   string
 	}{
 		"change over change":           {[]transform.RowMutation{put(10, "a=0")}, put(11, cellsR("new")...), itemR("new"), "r live@11.1 a=new pk=r"},
@@ -74,7 +75,7 @@ func TestConcurrentChangesWinOverARepair(t *testing.T) {
 	}
 }
 
-// An item that changes during every attempt is left to its changes.
+// An item that changes during every attempt is not repaired; its changes follow.
 func TestRepairGivesUpOnAnItemThatKeepsChanging(t *testing.T) {
 	table := memory()
 	r := newRepairs(table)
@@ -87,9 +88,9 @@ func TestRepairGivesUpOnAnItemThatKeepsChanging(t *testing.T) {
 	expect(t, table, fmt.Sprintf("r live@%d d:a=new@1000000", n))
 }
 
-// H04, H26, H72: while an item is written, moved, deleted and re-created, and its changes are applied late, lost, repeated and late
-// again, repairs run beside, whose requests fare no better. When all is quiet the target equals the source, and no row's version
-// ever fell.
+// H04, H26, H72: items are written, moved, deleted and recreated. Their changes are applied late,
+// lost, repeated and late again, and so are the requests of parallel repairs. In the end the target
+// equals the source, and no row's version ever fell.
 func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
 	tenantFirst, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// folded is a mutation of an item that shares row r with others: it owns column e:<item> and counter n:<item>.
+// folded returns a mutation of an item that shares row r with others. It owns column e:<item> and
+// counter n:<item>.
 func folded(owner string, sequence uint64, value string) transform.RowMutation {
 	m := transform.RowMutation{Item: owner, Owner: owner, Table: "t", Row: "r", Version: version(sequence),
 		Columns: []transform.Column{{Family: "e", Qualifier: owner}}}
@@ -27,7 +28,7 @@ func folded(owner string, sequence uint64, value string) transform.RowMutation {
 	return m
 }
 
-// withCounters adds family n, whose cells add up, to table t.
+// withCounters adds to table t the family n, whose cells are sums.
 func withCounters(t *testing.T, f func(t *testing.T, table target)) {
 	t.Run("memory", func(t *testing.T) {
 		m := &sinktest.Memory{}
@@ -41,7 +42,7 @@ func withCounters(t *testing.T, f func(t *testing.T, table target)) {
 			t.Fatal(err)
 		}
 		spec := sink.TableSpec{Name: "t", Families: sink.DataFamilies([]transform.Family{n})}
-		for range 2 { // the second time it is there, as it should be
+		for range 2 { // the second time it exists
 			if _, err := e.admin.Prepare(context.Background(), []sink.TableSpec{spec}, true); err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +51,8 @@ func withCounters(t *testing.T, f func(t *testing.T, table target)) {
 	})
 }
 
-// H74: items of one row have versions of their own. None refuses or deletes what another wrote, whatever their names look like.
+// H74: items of one row have their own versions. None refuses or deletes another's cells, whatever
+// their names look like.
 func TestH74_ItemsOfOneRowDoNotDisturbEachOther(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		row := put(50, "a=row")
@@ -88,7 +90,7 @@ func TestH74_ItemsOfOneRowDoNotDisturbEachOther(t *testing.T) {
 	})
 }
 
-// Items of one row have versions of their own, however long it takes until their names differ.
+// Items of one row have their own versions, even if their names differ only at the end.
 func TestH74_LongNamesAreToldApart(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		prefix := strings.Repeat("0123456789abcdef-", 60)
@@ -100,7 +102,7 @@ func TestH74_LongNamesAreToldApart(t *testing.T) {
 	})
 }
 
-// A counter is an absolute value, however often and in whatever order it is written.
+// A counter has an absolute value, however often and in whatever order it is written.
 func TestCountersAreAbsolute(t *testing.T) {
 	withCounters(t, func(t *testing.T, table target) {
 		counter := func(sequence uint64, value int64) transform.RowMutation {
@@ -141,7 +143,7 @@ func TestCountersAreAbsolute(t *testing.T) {
 	})
 }
 
-// The row tells which item it is of, where its key does not.
+// The row names its item if its key does not.
 func TestOriginOfRows(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		m := put(1, "a=1")
@@ -197,7 +199,7 @@ func TestMemoryEqualsEmulatorOnSharedRows(t *testing.T) {
 				t.Fatalf("applied %v (%v) here, %v (%v) there: %+v", a, errA, b, errB, r)
 			}
 		}
-		// The times of tombstones are the servers', whose columns dump does not tell apart here.
+		// The servers set the times of tombstones, and dump does not recognise their columns here.
 		strip := func(text string) string {
 			var lines []string
 			for word := range strings.FieldsSeq(text) {
@@ -230,7 +232,7 @@ func TestPrepareChecksAggregates(t *testing.T) {
 	}
 }
 
-// A change that names no row is healed by what is written to the row that the item left by it.
+// A change without an address is healed by a write to the row that the item left with this change.
 func TestResolveLooksAtTheRowThatWasLeft(t *testing.T) {
 	m, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
 	if err != nil {
@@ -247,7 +249,7 @@ func TestResolveLooksAtTheRowThatWasLeft(t *testing.T) {
 	}{{attribute.Item{}, whole, 0}, {whole, lacking, 0}, {attribute.Item{}, whole, 1}} {
 		b := transform.Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(1000, 0), Keys: lacking, Old: step.old, New: step.new}},
 			transform.Stamp{Generation: 1, Hop: 500_000})
-		if i != 1 { // of a load nobody knows what the item was
+		if i != 1 { // a load does not know the previous image
 			b = transform.Load(m, []attribute.Item{whole}, uint32(i+1), time.Unix(900, 0))
 		}
 		if err := w.Write(ctx, sink.Unfenced(), &b); err != nil {
@@ -259,8 +261,9 @@ func TestResolveLooksAtTheRowThatWasLeft(t *testing.T) {
 	}
 }
 
-// A parked item of several addresses is healed when all of them hold a newer version, whoever brought it: a change is applied to all in the end, but
-// a repair that ends between two of them is not.
+// A parked item with several addresses is healed once all of them hold a newer version, whoever
+// wrote it. A change reaches all of them in the end, but a repair that ends between two of them
+// does not.
 func TestResolveLooksAtEveryAddress(t *testing.T) {
 	ctx := context.Background()
 	table := memory()

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// expiring are orders whose attribute "a" is a time to live.
+// expiring returns a mapping of orders whose attribute "a" is a time to live.
 func expiring(t *testing.T, e transform.Expire) *transform.Mapping {
 	t.Helper()
 	m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: orders.PrimaryKey, Families: []transform.Family{{Name: "d"}},
@@ -24,7 +24,8 @@ func expiring(t *testing.T, e transform.Expire) *transform.Mapping {
 	return m
 }
 
-// H57, H54, H112: a row is repaired only as it was seen, with the item that is there now, and otherwise left for a reason.
+// H57, H54, H112: a row is repaired only in the state in which it was seen, with the present item.
+// Otherwise it is left, with a reason.
 func TestH57_H54_H112_RepairSeen(t *testing.T) {
 	pending := put(10, "a=0")
 	pending.Version = transform.NewVersion(1, 500_000, cdc.SequenceOf(10), transform.CountTimestamped)
@@ -38,7 +39,7 @@ func TestH57_H54_H112_RepairSeen(t *testing.T) {
 		image  attribute.Item
 		expire transform.Expire
 		owned  bool
-		theirs bool // the ledger has never had the row's generation
+		theirs bool // the ledger never had the row's generation
 		row    string
 		out    sink.Outcome
 		want   string
@@ -102,7 +103,8 @@ func TestH57_H54_H112_RepairSeen(t *testing.T) {
 	}
 }
 
-// H57, H54: what arrives between the second look and the write wins: a change, the removal by the time to live, another repair.
+// H57, H54: a write between the second read and the repair's write wins: a change, a removal by the
+// time to live, another repair.
 func TestH57_H54_RepairSeenRacesTheStream(t *testing.T) {
 	for name, during := range map[string]transform.RowMutation{"change": put(11, "a=new"), "removal": remove(11)} {
 		for _, seen := range []transform.Version{"", at(1)} {
@@ -131,7 +133,7 @@ func TestH57_H54_RepairSeenRacesTheStream(t *testing.T) {
 	}
 }
 
-// A version that is none of ours is left alone, with all that stands beside it.
+// A row with a version of another program is left alone as a whole.
 func TestRepairOfAForeignVersion(t *testing.T) {
 	table := memory()
 	foreign := put(10, "a=0")
@@ -150,7 +152,7 @@ func TestRepairOfAForeignVersion(t *testing.T) {
 	}
 }
 
-// Of several rows each is judged by itself, and an error leaves those before it mended.
+// Several rows are judged separately, and an error leaves the earlier ones repaired.
 func TestRepairSeenOfSeveralRows(t *testing.T) {
 	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, "a", "pk")
 	if err != nil {
@@ -186,7 +188,7 @@ func TestRepairSeenOfSeveralRows(t *testing.T) {
 	}
 }
 
-// Cells that hold what they should keep their times: an age rule counts on from there.
+// Cells with correct values keep their times, because an age rule counts from there.
 func TestRepairedCellsKeepTheirTimes(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		apply(t, table, put(10, "a=0", "pk=r"))
@@ -204,7 +206,7 @@ func TestRepairedCellsKeepTheirTimes(t *testing.T) {
 	})
 }
 
-// itemN is itemR with a number.
+// itemN is like itemR, with a number.
 func itemN(value string) attribute.Item {
 	n, err := attribute.Number(value)
 	if err != nil {
@@ -213,7 +215,7 @@ func itemN(value string) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("r")}, {Name: "a", Value: n}})
 }
 
-// loseVersion takes a row's versions away, as somebody else's hand would.
+// loseVersion removes a row's versions, as another program might.
 func loseVersion(t *testing.T, table sink.Table, row string) {
 	t.Helper()
 	r := sink.Request{Table: "t", Row: row, Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "0"},

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// H50, H65: reasons follow from what failed; a message reaches the text only in our words.
+// H50, H65: reasons follow from the failure. A message reaches the text only in fixed words.
 func TestH50_H65_Classify(t *testing.T) {
 	const secret, named = "customer-4711", "Quota exceeded for quota metric 'Data write requests'"
 	for _, c := range []struct {
@@ -92,8 +92,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// What the control plane refuses is told in its own words, which name nothing of items: an API that is not enabled is no missing permission. Where row keys
-// were sent, it is told in ours.
+// A refusal by the control plane is quoted, because its words name no item data: a disabled API
+// differs from a missing permission. If row keys were sent, only fixed words are used.
 func TestControlPlaneIsQuoted(t *testing.T) {
 	const disabled = "Cloud Bigtable Admin API has not been used in project 1 before or it is disabled."
 	const policy = "AppProfile 'replicator' would allow transactional writes in two clusters."
@@ -130,9 +130,9 @@ func TestControlPlaneIsQuoted(t *testing.T) {
 	}
 }
 
-// A new instance has no table yet, which a ping does not find: it answers. What else is not found
-// stays an error, in the service's words, and so does what the client meets while it opens its
-// connections.
+// A new instance has no table, so a ping finds none, but the instance answers. Anything else that
+// is not found remains an error in the service's words, and so do the client's errors while it
+// opens connections.
 func TestH141_PingOfAnEmptyInstance(t *testing.T) {
 	for text, answers := range map[string]bool{
 		"No tables found for instance projects/p/instances/i":        true,
@@ -164,7 +164,7 @@ func TestH141_PingOfAnEmptyInstance(t *testing.T) {
 	}
 }
 
-// An answer of not found is about the instance if it speaks of no app profile.
+// NotFound refers to the instance unless the message mentions an app profile.
 func TestNoInstance(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Instance projects/demo/instances/x not found":                      true,

@@ -35,7 +35,7 @@ func newTenants(t *testing.T) *tenants {
 	return s
 }
 
-// image is an item; without a tenant it cannot be stored.
+// image returns an item. Without a tenant it cannot be stored.
 func image(key, tenant, value string) attribute.Item {
 	attributes := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "v", Value: attribute.String(value)}}
 	if tenant != "" {
@@ -56,7 +56,7 @@ func (s *tenants) write(changes ...cdc.Change) {
 	}
 }
 
-// parked is which changes are parked, by key and sequence number.
+// parked returns which changes are parked, by key and sequence number.
 func (s *tenants) parked() string {
 	s.t.Helper()
 	var all []string
@@ -78,7 +78,7 @@ func (s *tenants) expect(when, want string) {
 	}
 }
 
-// became is a change of item k.
+// became returns a change of item k.
 func became(sequence uint64, old, now attribute.Item) cdc.Change {
 	c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(sequence), Keys: page("k")[0].Keys, Old: old, New: now}
 	if !old.Exists() {
@@ -89,7 +89,8 @@ func became(sequence uint64, old, now attribute.Item) cdc.Change {
 	return c
 }
 
-// An item without an address has one parked change, its last, however often it changes; and none once a change of it is stored, or it is removed.
+// An item without an address has one parked change, its last, however often it changes. It has none
+// once a change is stored or the item is removed.
 func TestParkedChangesWithoutAnAddressAreSuperseded(t *testing.T) {
 	for end, last := range map[string]attribute.Item{"corrected": image("k", "t1", "v"), "removed": {}} {
 		t.Run(end, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestParkedChangesWithoutAnAddressAreSuperseded(t *testing.T) {
 	}
 }
 
-// Within one page, too.
+// The same within one page.
 func TestParkedChangesAreSupersededByAPage(t *testing.T) {
 	s := newTenants(t)
 	s.write(became(1, attribute.Item{}, image("k", "", "1")))
@@ -116,7 +117,8 @@ func TestParkedChangesAreSupersededByAPage(t *testing.T) {
 	s.expect("corrected and moved", "")
 }
 
-// A key that no row can have: nothing of the item is ever in the target, and its removal ends the matter.
+// A key that no row can have: the target never holds anything of the item, and its removal deletes
+// the record.
 func TestParkedItemOfAKeyThatIsTooLongIsRemoved(t *testing.T) {
 	s := newTenants(t)
 	s.mapping = orders
@@ -133,7 +135,8 @@ func TestParkedItemOfAKeyThatIsTooLongIsRemoved(t *testing.T) {
 	}
 }
 
-// A worker that stood still brings an older page: what is parked of the item since stays, and what it parks itself goes with the next look.
+// A stalled worker brings an older page. Later parked changes of the item stay, and the records
+// that it parks itself are removed by the next check.
 func TestOlderPageSupersedesNothingNewer(t *testing.T) {
 	s := newTenants(t)
 	second := became(2, image("k", "", "1"), image("k", "t1", "2"))
@@ -151,7 +154,7 @@ func TestOlderPageSupersedesNothingNewer(t *testing.T) {
 	s.expect("looked after", "k5")
 }
 
-// failing is a lot one of whose calls fails.
+// failing is a parking lot in which one call fails.
 type failing struct {
 	*sink.Parking
 	park, supersede error
@@ -171,7 +174,7 @@ func (f *failing) Supersede(ctx context.Context, source, item string, by transfo
 	return f.Parking.Supersede(ctx, source, item, by)
 }
 
-// Nothing is forgotten before what takes its place is durable, and a repeat forgets it.
+// No record is removed before its successor is durable. A repeated write removes it.
 func TestNothingIsSupersededBeforeItsSuccessorIsDurable(t *testing.T) {
 	s := newTenants(t)
 	lot := &failing{Parking: s.parking}
@@ -193,7 +196,7 @@ func TestNothingIsSupersededBeforeItsSuccessorIsDurable(t *testing.T) {
 	step("repeated", "k2", nil)
 }
 
-// looks is a table whose looks a test sees and answers.
+// looks is a table whose reads a test observes and answers.
 type looks struct {
 	*sinktest.Memory
 	look func(m *transform.RowMutation) error
@@ -206,7 +209,7 @@ func (l looks) Look(ctx context.Context, m *transform.RowMutation, before int64)
 	return l.Memory.Look(ctx, m, before)
 }
 
-// Of a row that many items may share no more is read than the item's versions.
+// Of a row that many items may share, only the item's versions are read.
 func TestResolveReadsVersionsAlone(t *testing.T) {
 	s := newTenants(t)
 	s.write(became(1, image("k", "t1", "v"), image("k", "", "v")))
@@ -233,7 +236,8 @@ func TestResolveReadsVersionsAlone(t *testing.T) {
 	}
 }
 
-// A row that cannot be read, a record that this program does not understand, one that cannot be removed: the others are looked after all the same.
+// A row that cannot be read, an unknown record format, or a record that cannot be removed does not
+// stop the check of the others.
 func TestResolveGoesOnPastWhatFails(t *testing.T) {
 	ctx, bad := context.Background(), strings.Repeat("n", transform.MaxQualifierBytes+1)
 	s := newTenants(t)
@@ -267,7 +271,8 @@ func TestResolveGoesOnPastWhatFails(t *testing.T) {
 	}
 }
 
-// An unreadable record is no proof that an older one is obsolete, and what does not know its own form removes nothing.
+// An unreadable record does not prove that an older one is obsolete, and a program that does not
+// know its own record's format removes nothing.
 func TestUnreadableRecordSupersedesNothing(t *testing.T) {
 	ctx := context.Background()
 	s := newTenants(t)
@@ -287,7 +292,7 @@ func TestUnreadableRecordSupersedesNothing(t *testing.T) {
 	}
 }
 
-// unlisted are records of which no list can be had.
+// unlisted is a record store that cannot be listed.
 type unlisted struct{ *sinktest.Records }
 
 var errUnlisted = errors.New("no list")
@@ -296,7 +301,8 @@ func (unlisted) Scan(context.Context, string, bool, func(string, []byte) error) 
 	return errUnlisted
 }
 
-// Who could not look for what is obsolete says so, or nobody would ever look for it again.
+// Supersede fails if it cannot look for obsolete records; otherwise nothing would look for them
+// again.
 func TestSupersedeFailsWithItsLook(t *testing.T) {
 	parking := sink.NewParking(unlisted{&sinktest.Records{}}, "m")
 	if err := parking.Supersede(context.Background(), "A", "k", version(2)); !errors.Is(err, errUnlisted) {
@@ -304,7 +310,7 @@ func TestSupersedeFailsWithItsLook(t *testing.T) {
 	}
 }
 
-// Supersede removes of one item alone, and of its table.
+// Supersede removes only records of one item and its table.
 func TestSupersedeIsOfOneItem(t *testing.T) {
 	ctx := context.Background()
 	records := &sinktest.Records{}
@@ -336,7 +342,8 @@ func TestSupersedeIsOfOneItem(t *testing.T) {
 	}
 }
 
-// OfItem is of one item: references begin with a hash, and many hashes begin alike.
+// OfItem returns only records of one item: references begin with a hash, and many hashes have the
+// same prefix.
 func TestOfItemIsOfOneItem(t *testing.T) {
 	ctx := context.Background()
 	parking := sink.NewParking(&sinktest.Records{}, "m")

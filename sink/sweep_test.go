@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// sweepRule is a rule of these tests: "row key", "row key > family" or "row key > family:{column}",
-// behind "condition: " perhaps.
+// sweepRule parses a rule of these tests: "row key", "row key > family" or "row key >
+// family:{column}", after an optional "condition: ".
 func sweepRule(t testing.TB, text string) transform.Rule {
 	t.Helper()
 	var r transform.Rule
@@ -55,7 +55,7 @@ func parseTemplate(t testing.TB, text string) *transform.Template {
 	return parsed
 }
 
-// sweepMapping is one of table S, whose key is id, to target t.
+// sweepMapping returns a mapping of table S, whose key is id, to target t.
 func sweepMapping(t testing.TB, change func(*transform.Spec), rules ...string) *transform.Mapping {
 	t.Helper()
 	spec := transform.Spec{Source: "S", Table: "t", PrimaryKey: []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}}}
@@ -87,7 +87,7 @@ func outliving(s *transform.Spec) {
 	s.TTL = transform.TTL{Attribute: "ttl", Expire: transform.KeepExpired}
 }
 
-// sweepItem is "id name=value …".
+// sweepItem parses "id name=value …".
 func sweepItem(text string) attribute.Item {
 	words := strings.Fields(text)
 	list := []attribute.Attribute{{Name: "id", Value: attribute.String(words[0])}}
@@ -98,7 +98,7 @@ func sweepItem(text string) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// loaded writes items as a load of a generation does, a second after the generation's number of
+// loaded writes items like a load of a generation, a second after the generation's number of
 // minutes.
 func loaded(t testing.TB, table sink.Table, m *transform.Mapping, generation uint32, items ...string) {
 	t.Helper()
@@ -112,7 +112,7 @@ func loaded(t testing.TB, table sink.Table, m *transform.Mapping, generation uin
 
 func sweepTime(generation uint32) time.Time { return time.Unix(60*int64(generation), 0) }
 
-// foreign is a row that somebody else wrote.
+// foreign writes a row like another program.
 func foreign(t testing.TB, table sink.Table, row string) {
 	t.Helper()
 	r := sink.Request{Table: "t", Row: row, Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"},
@@ -122,8 +122,8 @@ func foreign(t testing.TB, table sink.Table, row string) {
 	}
 }
 
-// suspectsOf are all suspects of a table in one line each: "row [owner's] items [families]
-// [columns]", and "? n" for n that are unexplained.
+// suspectsOf returns all suspects of a table, one per line: "row [owner's] items [families]
+// [columns]", and "? n" for n unexplained ones.
 func suspectsOf(t testing.TB, table sink.MarkReader, s sink.Sweeping) (string, []sink.Suspect) {
 	t.Helper()
 	var lines []string
@@ -159,7 +159,7 @@ func suspectsOf(t testing.TB, table sink.MarkReader, s sink.Sweeping) (string, [
 	return strings.Join(lines, ", "), all
 }
 
-// H86, H101: what is suspected, and of what it is the row.
+// H86, H101: which rows are suspects, and of which items.
 func TestH86_H101_Suspects(t *testing.T) {
 	plain := sweepMapping(t, nil, "{id}")
 	type setting struct {
@@ -208,15 +208,15 @@ func TestH86_H101_Suspects(t *testing.T) {
 		"a merged table": {setting{m: sweepMapping(t, merged, "a#{id}"), owned: true}, func(table *sinktest.Memory) {
 			loaded(t, table, sweepMapping(t, merged, "a#{id}"), 1, "ours")
 			loaded(t, table, sweepMapping(t, otherSource, "b#{id}"), 1, "theirs")
-			loaded(t, table, sweepMapping(t, otherSource, "a#{id}"), 1, "confused") // by its origin
-			loaded(t, table, sweepMapping(t, nil, "{id}"), 1, "a#unnamed")          // not by this mapping
+			loaded(t, table, sweepMapping(t, otherSource, "a#{id}"), 1, "confused") // identified by its origin
+			loaded(t, table, sweepMapping(t, nil, "{id}"), 1, "a#unnamed")          // not from this mapping
 			foreign(t, table, "a#astray")
 			foreign(t, table, "b#theirs, too")
 		}, "a#astray astray d, a#ours ours d"},
 		"a target shared with another migration": {setting{m: sweepMapping(t, merged, "{id}"), former: plain, shared: true}, func(table *sinktest.Memory) {
 			loaded(t, table, sweepMapping(t, merged, "{id}"), 1, "ours")
 			loaded(t, table, sweepMapping(t, otherSource, "{id}"), 1, "theirs")
-			loaded(t, table, plain, 1, "anybody's") // of before it was shared, or the other's
+			loaded(t, table, plain, 1, "anybody's") // from before it was shared, or the other's
 			foreign(t, table, "astray")
 		}, "ours ours d"},
 		"folded rows": {setting{m: sweepMapping(t, nil, "{c} > e:{id}")}, func(table *sinktest.Memory) {
@@ -255,7 +255,7 @@ func TestH86_H101_Suspects(t *testing.T) {
 	}
 }
 
-// formerly is the mapping as one that was replaced; nil is none.
+// formerly returns the mapping as a replaced one; nil is none.
 func formerly(m *transform.Mapping) []sink.Former {
 	if m == nil {
 		return nil
@@ -263,8 +263,8 @@ func formerly(m *transform.Mapping) []sink.Former {
 	return []sink.Former{{Mapping: m}}
 }
 
-// sweepOnce is one pass over table t, with items as the source holds them; it returns what it did
-// and writes it twice.
+// sweepOnce runs one pass over table t, with the given items in the source. It returns what the
+// pass did, and writes it twice.
 func sweepOnce(t testing.TB, table *sinktest.Memory, s sink.Sweeping, items ...string) (sink.SweepCounts, transform.Batch) {
 	t.Helper()
 	_, suspects := suspectsOf(t, table, s)
@@ -287,7 +287,7 @@ func sweepOnce(t testing.TB, table *sinktest.Memory, s sink.Sweeping, items ...s
 	return counts, b
 }
 
-// standing are the rows of table t that are alive, with their cells' families.
+// standing returns the live rows of table t, with their cells' families.
 func standing(t testing.TB, table sink.Reader) string {
 	t.Helper()
 	var live []string
@@ -305,7 +305,7 @@ func standing(t testing.TB, table sink.Reader) string {
 	return strings.Join(live, ", ")
 }
 
-// H86: what becomes of a suspect, and that nothing is left for another pass.
+// H86: what happens to a suspect. Another pass finds nothing.
 func TestH86_WhatASweepDoes(t *testing.T) {
 	moving := []string{"k = 'ignored': ignore", "k = 'folded': {c} > e:{id}", "k = 'row': {c}#{id}"}
 	for name, c := range map[string]struct {
@@ -357,8 +357,8 @@ func TestH86_WhatASweepDoes(t *testing.T) {
 	}
 }
 
-// H86: what a sweep writes gives way to the stream of its generation, whichever comes first, and to
-// nothing that was read before.
+// H86: changes of the sweep's generation outrank its writes, whichever come first. Nothing that was
+// read before the sweep does.
 func TestH86_TheStreamBeatsTheSweep(t *testing.T) {
 	m := sweepMapping(t, nil, "{c}#{id}")
 	s := sink.Sweeping{Mapping: m, Table: "t", Generation: 5}
@@ -381,7 +381,7 @@ func TestH86_TheStreamBeatsTheSweep(t *testing.T) {
 	}
 }
 
-// An item that is gone, and whose row cannot even be emptied, is parked as removed.
+// A removed item whose row cannot even be emptied is parked as removed.
 func TestWhatASweepRemovesCanBeParked(t *testing.T) {
 	m := sweepMapping(t, nil, "{id}")
 	table := memory()
@@ -414,8 +414,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A remove leaves nothing of its item, by whatever rule: in a target that was exchanged the row may
-// hold another image than the stream tells of.
+// A remove deletes all cells of its item, from any rule: in a replaced target the row may hold
+// another image than the stream shows.
 func TestARemoveOwnsWhatEveryRuleHas(t *testing.T) {
 	m := sweepMapping(t, nil, "k = 'd': {id} > d", "{id} > e")
 	table := memory()
@@ -431,9 +431,9 @@ func TestARemoveOwnsWhatEveryRuleHas(t *testing.T) {
 	}
 }
 
-// H87: a row in which the application alone wrote a higher number than its item's is left as it is,
-// and the item is not put in its other row for that: no pass would be the last. Where an older
-// record wrote the number of a removed item, the sweep is raised above it.
+// H87: a row in which only the application wrote a number above its item's is left unchanged, and
+// the item is not put into its other row for that; otherwise the passes would never end. If an
+// older record wrote the number of a removed item, the sweep is raised above it.
 func TestH87_ASweepLeavesAHigherNumber(t *testing.T) {
 	m := sweepMapping(t, func(s *transform.Spec) { s.VersionAttribute = "rev" }, "{at}#{id}")
 	item := func(at, rev string) attribute.Item {

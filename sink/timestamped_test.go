@@ -10,7 +10,7 @@ import (
 // anyway is a predicate that no row meets.
 var anyway = sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"}
 
-// timestamped is the first application of a change whose image of before had the named columns.
+// timestamped returns the first application of a change whose old image had the named columns.
 func timestamped(m transform.RowMutation, second int64, named ...string) transform.RowMutation {
 	m.Timestamped, m.Version, m.Second = true, m.Version.WithoutCount(), second
 	for _, name := range named {
@@ -19,9 +19,9 @@ func timestamped(m transform.RowMutation, second int64, named ...string) transfo
 	return m
 }
 
-// H39, H51: a timestamped put deletes what the old image names, up to the record's second and with
-// it, and nothing else: cells that the application wrote later stay, of whatever column. The exact
-// one that follows takes them.
+// H39, H51: a timestamped put deletes the columns that the old image names, up to and including the
+// record's second, and nothing else. Later cells of the application stay, in any column. The exact
+// put that follows deletes them.
 func TestH39_H51_TimestampedPutLeavesNewerCells(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		set := func(column string, at int64) {
@@ -41,9 +41,9 @@ func TestH39_H51_TimestampedPutLeavesNewerCells(t *testing.T) {
 			}
 			return have
 		}
-		set("old", 1_000_000)     // of the record's own second
-		set("younger", 1_001_000) // of the millisecond after it
-		set("strange", 1_000_000) // which no image names
+		set("old", 1_000_000)     // in the record's own second
+		set("younger", 1_001_000) // a millisecond later
+		set("strange", 1_000_000) // in no image
 		set("a", 1_002_000)
 		m := put(7, "a=1")
 		apply(t, table, timestamped(m, 1_000_000, "a", "old", "younger"))
@@ -62,7 +62,7 @@ func TestH39_H51_TimestampedPutLeavesNewerCells(t *testing.T) {
 	})
 }
 
-// H51: a time of 0 as an end is infinity for Bigtable. It is never sent.
+// H51: Bigtable treats an end of 0 as infinity, so it is never sent.
 func TestH51_AnEndOfZeroIsNeverSent(t *testing.T) {
 	e := startEmulator(t).create(t)
 	defer func() {

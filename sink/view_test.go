@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// views answers for a service that has authorized views, which bttest has not.
+// views answers for a service that has authorized views, unlike bttest.
 func views(made map[string]*adminpb.AuthorizedView, refuse codes.Code) grpc.ServerOption {
 	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		switch r := req.(type) {
@@ -36,7 +36,7 @@ func views(made map[string]*adminpb.AuthorizedView, refuse codes.Code) grpc.Serv
 	})
 }
 
-// The view shows every row and column of the mapped families, and nothing of ours.
+// The view shows every row and column of the mapped families, and no cell of replicator.
 func TestPrepareCreatesTheView(t *testing.T) {
 	ctx := context.Background()
 	made := map[string]*adminpb.AuthorizedView{}
@@ -79,7 +79,7 @@ func TestPrepareWithoutViews(t *testing.T) {
 	ctx := context.Background()
 	spec := sink.TargetSpec("t", 14*day, "d")
 	spec.View = "app"
-	// The emulator knows none, and says so.
+	// The emulator does not support views, and says so.
 	e := startEmulator(t)
 	got, err := e.admin.Prepare(ctx, []sink.TableSpec{spec}, true)
 	if err != nil || !slices.Equal(got.NoViews, []string{"t:app"}) || len(got.Views) != 0 {
@@ -88,7 +88,7 @@ func TestPrepareWithoutViews(t *testing.T) {
 	if view, err := e.admin.View(ctx, "t", "app"); err != nil || view.Note == "" {
 		t.Error(view, err)
 	}
-	// Another worker is faster; permission is missing.
+	// Another worker is faster; a permission is missing.
 	if got, err := startEmulator(t, views(nil, codes.AlreadyExists)).admin.Prepare(ctx, []sink.TableSpec{spec}, true); err != nil || len(got.Views) != 0 {
 		t.Error(got, err)
 	}

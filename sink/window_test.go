@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// settled is the pace after many rounds against a target whose mean answer takes as long as given for so many requests at once.
+// settled returns the pace after many rounds against a target whose mean response time depends on
+// the number of concurrent requests.
 func settled(p pace, latency func(size int) time.Duration) pace {
 	for range 200 {
 		p = p.next(round{answers: p.size, took: latency(p.size) * time.Duration(p.size), awaited: true})
@@ -24,7 +25,7 @@ func TestWindowsHideLatencyAndDoNotQueue(t *testing.T) {
 	if far.size != mostWindow {
 		t.Errorf("a target that is far away and takes everything: %d at once", far.size)
 	}
-	// It does 100 at once; whatever is sent beyond that waits there.
+	// The target serves 100 requests at a time; further ones only wait there.
 	narrow := settled(first, func(size int) time.Duration { return time.Millisecond * time.Duration(max(size, 100)) / 100 })
 	if narrow.size < 100 || narrow.size > 300 {
 		t.Errorf("a target that does 100 at once: %d", narrow.size)
@@ -43,7 +44,7 @@ func TestWindowsHideLatencyAndDoNotQueue(t *testing.T) {
 	}
 }
 
-// The window is what lets requests through; what a row contains does not change it.
+// The window admits requests by number; the content of a row does not matter.
 func TestAWindowLetsAsManyThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, ctx, most, running := newWindow(), context.Background(), 0, 0

@@ -54,7 +54,7 @@ func plainly(ctx context.Context, table *bigtable.Table, r *sink.Request) (appli
 	return !refused, err
 }
 
-// overheard is what a server was sent, last of all, and what it answers.
+// overheard records the last request to a server, and sets its answer.
 type overheard struct {
 	mu      sync.Mutex
 	request *bigtablepb.CheckAndMutateRowRequest
@@ -97,7 +97,8 @@ func ops() *rapid.Generator[sink.Op] {
 	})
 }
 
-// Request and headers are those of Bigtable's own client: table, row, profile, predicate, every operation in its order, the fence's first.
+// Request and headers equal those of Bigtable's own client: table, row, profile, predicate, and
+// every operation in order, the fence's first.
 func TestRequestsAreThoseOfTheClient(t *testing.T) {
 	var server overheard
 	e := startEmulator(t, grpc.ChainUnaryInterceptor(server.intercept))

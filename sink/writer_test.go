@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// scripted is a table whose answers a test decides. The log is of all attempts, in order.
+// scripted is a table whose answers a test determines. The log has all attempts, in order.
 type scripted struct {
 	*sinktest.Memory
 	answer func(ctx context.Context, attempt int, r *sink.Request, execute func() (bool, error)) (bool, error)
@@ -40,7 +40,7 @@ func (s *scripted) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return s.answer(ctx, attempt, r, execute)
 }
 
-// lot is a parking lot whose records a test looks at.
+// lot is a parking lot whose records a test reads.
 type lot struct {
 	*sink.Parking
 	fail, failCount error
@@ -81,7 +81,8 @@ var orders = func() *transform.Mapping {
 
 const firstSecond = 1_795_170_000
 
-// page is one insert per key; a key that begins with "bad" has a name that cannot be mapped.
+// page returns one insert per key. A key that begins with "bad" has an attribute name that cannot
+// be mapped.
 func page(keys ...string) []cdc.Change {
 	var changes []cdc.Change
 	for i, key := range keys {
@@ -117,7 +118,8 @@ func rowsOf(t *testing.T, m *sinktest.Memory) string {
 	return strings.Join(words, " ")
 }
 
-// S4, H04: an unknown outcome is answered by the identical request, and only what is open is sent again.
+// S4, H04: after an unknown outcome the identical request is sent again, and only for rows that are
+// not durable.
 func TestH04_UnknownOutcomesAreRepeatedIdentically(t *testing.T) {
 	for name, executed := range map[string]bool{"executed": true, "not executed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +173,8 @@ func TestH04_UnknownOutcomesAreRepeatedIdentically(t *testing.T) {
 	}
 }
 
-// H38: what cannot be mapped, or is rejected by the target for what it contains, is parked; the others are durable.
+// H38: an item that cannot be mapped, or whose content the target rejects, is parked; the others
+// are durable.
 func TestH38_RejectedRowsAreParkedAndRemoved(t *testing.T) {
 	table := &scripted{Memory: memory()}
 	before := fold("rejected")
@@ -238,7 +241,7 @@ func TestH38_StopOnBadItem(t *testing.T) {
 	}
 }
 
-// H50: what ails the whole table parks nothing and is tried a bounded number of times.
+// H50: an error of the whole table parks nothing, and the number of attempts is bounded.
 func TestH50_TableWideErrorsAreNeverParked(t *testing.T) {
 	for _, reason := range []sink.Reason{sink.Permanent, sink.Denied, sink.Throttled} {
 		table := &scripted{Memory: memory()}
@@ -265,13 +268,13 @@ func TestH50_TableWideErrorsAreNeverParked(t *testing.T) {
 	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), sink.Unfenced(), &b); !sink.Is(err, sink.Permanent) || len(parking.list(t)) != 0 || len(table.log) != 3 {
 		t.Errorf("%v after %d requests", err, len(table.log))
 	}
-	table.answer = nil // somebody mended it
+	table.answer = nil // an operator has fixed it
 	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), sink.Unfenced(), &b); err != nil || len(parking.list(t)) != 0 || rowsOf(t, table.Memory) != "a" {
 		t.Errorf("%v, parked %d, rows %q", err, len(parking.list(t)), rowsOf(t, table.Memory))
 	}
 }
 
-// The error that no repeat mends is reported even if an earlier row failed otherwise.
+// Write reports the error that no retry fixes, even if an earlier row failed otherwise.
 func TestWorstErrorWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &scripted{Memory: memory()}
@@ -289,7 +292,7 @@ func TestWorstErrorWins(t *testing.T) {
 	})
 }
 
-// H70: what is stamped below the table's generation is not written.
+// H70: a batch below the table's generation is not written.
 func TestH70_OldGenerationsAreFencedOff(t *testing.T) {
 	table := &scripted{Memory: memory()}
 	w := sink.NewWriter(sink.Options{Table: table, Parking: newLot(), Floor: func(source string) uint32 {
@@ -305,9 +308,10 @@ func TestH70_OldGenerationsAreFencedOff(t *testing.T) {
 	}
 }
 
-// H81: an image older than tombstones live is not put: what would refuse it may be gone.
+// H81: an image older than the retention of tombstones is not put, because the tombstone that would
+// refuse it may be gone.
 func TestH81_OldImagesAreParked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the clock of a bubble stands at the start of the year 2000
+	synctest.Test(t, func(t *testing.T) { // the clock of a bubble starts in the year 2000
 		old, fresh := fold("a"), fold("b")
 		old.Rows[0].At, fresh.Rows[0].At = time.Now().Add(-13*24*time.Hour), time.Now().Add(-11*24*time.Hour)
 		removal := transform.Fold(orders, []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(9), Time: time.Now().Add(-20 * 24 * time.Hour), Keys: page("c")[0].Keys}}, transform.Stamp{Generation: 5})
@@ -333,8 +337,9 @@ func TestH81_OldImagesAreParked(t *testing.T) {
 	})
 }
 
-// H81: of two workers whose clocks differ one puts an image aside, and goes before it has told so. The other one's put is refused for the remove's version,
-// and the image is parked all the same.
+// H81: of two workers with different clocks, one turns an old image into a remove and ends before
+// it has stored the record. The other's put is refused for the remove's version, and the image is
+// still parked.
 func TestH81_PutAsideByWhoIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page := func() *transform.Batch {
@@ -361,8 +366,9 @@ func TestH81_PutAsideByWhoIsGone(t *testing.T) {
 	})
 }
 
-// H38: a put that keeps older cells is rejected, and the worker goes before it has told so. The next one reads the same change, and a look at the row shows it what
-// the first one left there: it sends nothing that could be rejected. The change is parked all the same.
+// H38: a put that keeps older cells is rejected, and the worker ends before it has stored the
+// record. The next one reads the same change, finds the first one's tombstone in the row, and sends
+// nothing that could be rejected. The change is still parked.
 func TestH38_RejectedKeptPutOfWhoIsGone(t *testing.T) {
 	table := &scripted{Memory: memory()}
 	table.answer = func(_ context.Context, _ int, r *sink.Request, execute func() (bool, error)) (bool, error) {
@@ -397,11 +403,11 @@ func TestParkedLimit(t *testing.T) {
 	if err := w.Write(context.Background(), sink.Unfenced(), &b); err != nil {
 		t.Fatal(err)
 	}
-	again := fold("bad1", "bad2") // a replay parks at the same places
+	again := fold("bad1", "bad2") // a replay parks under the same keys
 	if err := w.Write(context.Background(), sink.Unfenced(), &again); err != nil || len(parking.list(t)) != 2 {
 		t.Fatal(err)
 	}
-	more := fold("x", "y", "bad3") // sequence numbers by place: a third item
+	more := fold("x", "y", "bad3") // sequence numbers follow the index: a third item
 	parking.failCount = &sink.Error{Op: "ReadRows", Reason: sink.Unknown, Code: "Unavailable"}
 	if err := w.Write(context.Background(), sink.Unfenced(), &more); !sink.Repeatable(err) || len(parking.list(t)) != 3 {
 		t.Fatal("it was not counted: ", err)
@@ -415,7 +421,7 @@ func TestParkedLimit(t *testing.T) {
 	}
 }
 
-// S3: Write does not succeed before the parked records are stored.
+// S3: Write returns nil only after the parked records are stored.
 func TestFailedParkingFailsTheWrite(t *testing.T) {
 	table, parking := &scripted{Memory: memory()}, newLot()
 	parking.fail = &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
