@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// DynamoDB JSON in and out: members are sorted, and numbers have one text for each value, so that equal items give
+// DynamoDB JSON in and out: members are sorted, and each number has one text, so equal items give
 // equal bytes.
 func Example() {
 	item, err := attribute.UnmarshalItem([]byte(`{"sk": {"N": "1.50e1"}, "pk": {"S": "order#7"}, "tags": {"SS": ["b", "a"]}}`))
@@ -26,7 +26,7 @@ func Example() {
 	// N 15
 }
 
-// An error says where and what, and never repeats what the item holds.
+// An error says where and what, and never quotes the item's data.
 func ExampleUnmarshalItem() {
 	_, err := attribute.UnmarshalItem([]byte(`{"balance": {"N": "12,50"}}`))
 	var wrong *attribute.JSONError

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute/attributetest"
 )
 
-// item makes an item of one attribute.
+// item returns an item of one attribute.
 func item(name string, v attribute.Value) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: name, Value: v}})
 }
@@ -53,7 +53,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// The depth of values is bounded, not their number.
+// The depth of values is limited, but not their number.
 func TestAnItemOfManyValues(t *testing.T) {
 	var members []attribute.Attribute
 	var elements []attribute.Value

@@ -68,7 +68,8 @@ func rat(t interface{ Fatalf(string, ...any) }, text string) *big.Rat {
 	return r
 }
 
-// checkAgainstRat holds CanonicalNumber to exact arithmetic: the value stays, and what is refused is out of bounds.
+// checkAgainstRat compares CanonicalNumber with exact arithmetic: the value is unchanged, and a
+// refused number is out of range.
 func checkAgainstRat(t interface{ Fatalf(string, ...any) }, text string) {
 	want := rat(t, text)
 	got, err := attribute.CanonicalNumber(text)

@@ -14,11 +14,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Items of the three shapes that results are kept for: about 500 bytes in 10 attributes; about 2 KB with nested maps, lists and
-// sets; about 50 KB. Every record carries the old and the new image.
+// Items of the three sizes for which results are recorded: about 500 bytes in 10 attributes; about
+// 2 KB with nested maps, lists and sets; about 50 KB. Every record carries the old and the new
+// image.
 var shapes = []struct {
 	name    string
-	records int // as many as a page holds: 1,000 or 1 MB
+	records int // per page: 1,000 or 1 MB
 	item    func(n int) string
 }{
 	{"small", 1000, func(n int) string { return fmt.Sprintf(`{"pk":{"S":"order#%08d"},%s}`, n, scalars(n, 90)) }},
@@ -32,7 +33,7 @@ var shapes = []struct {
 	}},
 }
 
-// scalars are nine attributes, some of them with text of the given length.
+// scalars returns nine attributes, some of them with text of the given length.
 func scalars(n, length int) string {
 	text := strings.Repeat("x", length)
 	return fmt.Sprintf(`"customer":{"S":"%s"},"address":{"S":"%s"},"city":{"S":"%s"},"total":{"N":"%d.25"},"created":{"N":"17321%05d"},`+
@@ -66,7 +67,7 @@ func perRecord(b *testing.B, records int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*records), "ns/record")
 }
 
-// BenchmarkConvert is the way from the client's types to ours.
+// BenchmarkConvert converts the client's types.
 func BenchmarkConvert(b *testing.B) {
 	for _, shape := range shapes {
 		b.Run(shape.name, func(b *testing.B) {
@@ -86,7 +87,8 @@ func BenchmarkConvert(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is the whole of Read but the network: request, decoding by the client, strictness, conversion.
+// BenchmarkRead runs all of Read except the network: request, decoding by the client, strictness,
+// conversion.
 func BenchmarkRead(b *testing.B) {
 	for _, shape := range shapes {
 		b.Run(shape.name, func(b *testing.B) {
@@ -125,7 +127,7 @@ func BenchmarkDynamoDBJSON(b *testing.B) {
 	}
 }
 
-// The bodies of the benchmarks are of the sizes they are said to be.
+// The bodies of the benchmarks have the stated sizes.
 func TestBenchmarkShapes(t *testing.T) {
 	for _, shape := range shapes {
 		body := benchPage(shape.records, shape.item)

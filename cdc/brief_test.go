@@ -15,10 +15,10 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// envelope is what the SDK puts around what happened.
+// envelope is the text that the SDK adds to an error.
 var envelope = []string{"operation error", "https response error", "StatusCode", "RequestID", "api error", "request send failed", "deserialization failed"}
 
-// An error says what the service or the network said, once, and the SDK's error is still its cause.
+// An error has the words of the service or the network, once, and still wraps the SDK's error.
 func TestErrorsAreBrief(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
@@ -53,7 +53,7 @@ func isBrief(t *testing.T, err error) {
 	}
 }
 
-// What fails on the way is told without the envelope, too.
+// Errors of the network have no envelope either.
 func TestErrorsOfTheNetworkAreBrief(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
@@ -77,7 +77,7 @@ func TestErrorsOfTheNetworkAreBrief(t *testing.T) {
 	}
 }
 
-// The SDK quotes what it cannot decode, which may be an item.
+// The SDK quotes an answer that it cannot decode, which may be an item.
 func TestAnAnswerThatCannotBeDecodedIsNotQuoted(t *testing.T) {
 	err := Brief(&smithy.OperationError{ServiceID: "DynamoDB", OperationName: "Scan", Err: &smithy.DeserializationError{Err: errors.New("secret"), Snapshot: []byte("secret")}})
 	if err.Error() != "the answer cannot be decoded" {

@@ -51,7 +51,7 @@ func TestUnmarshalChangeRefuses(t *testing.T) {
 	}
 }
 
-// H65: whatever verb prints them, changes show no data.
+// H65: whatever verb prints it, a change shows no data.
 func TestH65PrintingAChangeShowsNoData(t *testing.T) {
 	item := attribute.NewItem([]attribute.Attribute{{Name: "a", Value: attribute.String("secret")}})
 	change := Change{Event: Insert, Keys: item, New: item}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// summed is a service that gives the text of one answer with the checksum of another.
+// summed is a service that returns the text of one answer with the checksum of another.
 func summed(t *testing.T, text, sumOf string) *DynamoDBStream {
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -22,7 +22,7 @@ func summed(t *testing.T, text, sumOf string) *DynamoDBStream {
 	return NewSource(newClient(server.URL), "arn")
 }
 
-// An answer that was changed on its way is asked for again, and not applied.
+// An answer that was changed on its way is requested again, and not applied.
 func TestAnswersAreHeldAgainstTheirChecksums(t *testing.T) {
 	sent := page(record(1, `{"pk":{"S":"k"},"price":{"N":"100"}}`))
 	if got, err := summed(t, sent, sent).Read(t.Context(), "i"); err != nil || len(got.Changes) != 1 {
@@ -30,7 +30,7 @@ func TestAnswersAreHeldAgainstTheirChecksums(t *testing.T) {
 	}
 	for _, changed := range []string{
 		strings.Replace(sent, "100", "900", 1),
-		strings.Replace(sent, "NextShardIterator", "NextShardIterat0r", 1), // which would end the shard
+		strings.Replace(sent, "NextShardIterator", "NextShardIterat0r", 1), // would end the shard
 	} {
 		if got, err := summed(t, changed, sent).Read(t.Context(), "i"); !Is(err, Unavailable) || !errors.Is(err, ErrChecksum) {
 			t.Errorf("changed: %+v, %v", got, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// wire is a service that answers with prepared text, reached through the real client.
+// wire is a service that answers with prepared text, over the real client.
 type wire struct {
 	answer func(op string, in map[string]any) (status int, body string)
 	header http.Header // of the last request
@@ -63,7 +63,7 @@ func always(status int, body string) func(string, map[string]any) (int, string) 
 	return func(string, map[string]any) (int, string) { return status, body }
 }
 
-// record is the text of a record with the given new image; the rest of it is in order.
+// record returns the text of a record with the given new image; its other members are valid.
 func record(number int, newImage string) string {
 	return fmt.Sprintf(`{"eventName":"INSERT","dynamodb":{"ApproximateCreationDateTime":1732175999,"SequenceNumber":"%d",`+
 		`"Keys":{"pk":{"S":"k"}},"NewImage":%s,"StreamViewType":"NEW_AND_OLD_IMAGES"}}`, number, newImage)
@@ -83,14 +83,14 @@ func wantReason(t *testing.T, err error, reason Reason) {
 	}
 }
 
-// with is an item with one more attribute.
+// with returns an item with one more attribute.
 func with(item attribute.Item, name string, value attribute.Value) attribute.Item {
 	return attribute.NewItem(append([]attribute.Attribute{{Name: name, Value: value}}, item.Attributes()...))
 }
 
-// TestAnImageHasTheKeyOfItsRecord: services in DynamoDB's place send images without the key. It is
-// taken from Keys, else the key's columns would be missing in the target. An image with another key
-// is of another item, and to apply it would lose both.
+// TestAnImageHasTheKeyOfItsRecord: some services compatible with DynamoDB send images without the
+// key. It is added from Keys; otherwise the target would lack the key's columns. An image with
+// another key belongs to another item, and applying it would lose both.
 func TestAnImageHasTheKeyOfItsRecord(t *testing.T) {
 	for _, c := range []struct{ name, old, new, keys, wantOld, wantNew string }{
 		{"both lack it", `{"x":{"S":"1"}}`, `{"x":{"S":"2"}}`, `{"pk":{"S":"k"}}`, "pk x", "pk x"},
@@ -159,8 +159,9 @@ func TestReadConvertsEveryType(t *testing.T) {
 	}
 }
 
-// What the service itself writes, a replica of a global table say, is no expiry: an item that is alive would count as one that is kept after its end, and the change
-// would not be applied.
+// A write of the service itself, for example by a replica of a global table, is no expiry.
+// Otherwise a live item would count as one that is kept after its expiry, and the change would not
+// be applied.
 func TestOnlyARemoveIsAnExpiry(t *testing.T) {
 	for _, event := range []string{"INSERT", "MODIFY", "REMOVE"} {
 		body := page(`{"eventName":"` + event + `","dynamodb":{"ApproximateCreationDateTime":1732175999,"SequenceNumber":"1","Keys":{"pk":{"S":"k"}},"StreamViewType":"KEYS_ONLY"},` +
@@ -173,8 +174,9 @@ func TestOnlyARemoveIsAnExpiry(t *testing.T) {
 	}
 }
 
-// The generated client gives an attribute of unknown type the value of the attribute before it. First without our options,
-// which shows that the cases reach that fault, then with them.
+// The generated client gives an attribute of unknown type the value of the previous attribute. The
+// test runs first without ClientOptions, which shows that its cases trigger that fault, then with
+// them.
 func TestReadRefusesUnknownTypes(t *testing.T) {
 	for name, image := range map[string]string{
 		"in an image":        `{"a":{"S":"secret"},"b":{"FLOAT":"secret"}}`,
@@ -212,7 +214,7 @@ func TestReadRefusesUnknownTypes(t *testing.T) {
 	}
 }
 
-// wantRecord fails the test unless a read named the record that it stopped at.
+// wantRecord fails the test unless the error names the record at which the read stopped.
 func wantRecord(t *testing.T, err error, sequence string) {
 	t.Helper()
 	wantReason(t, err, Unreadable)
@@ -221,7 +223,8 @@ func wantRecord(t *testing.T, err error, sequence string) {
 	}
 }
 
-// An error inside a list ends the list for the generated client, and what follows may be read as if nothing had happened.
+// The generated client takes an error inside a list for the list's end, and may read on as if
+// nothing had happened.
 func TestReadRefusesWhatIsNoAnswer(t *testing.T) {
 	good := page(record(1, `{"a":{"S":"secret"}}`))
 	for name, body := range map[string]string{
@@ -246,7 +249,7 @@ func TestReadRefusesWhatIsNoAnswer(t *testing.T) {
 	wantReason(t, err, Malformed)
 }
 
-// brokenList fails in the middle of a list, as a decoder does that meets a wrong character there.
+// brokenList fails in the middle of a list, like a decoder that meets a wrong character.
 type brokenList struct{ smithy.ShapeDeserializer }
 
 func (brokenList) ReadList(*smithy.Schema) error             { return nil }
@@ -268,7 +271,7 @@ func TestAnErrorInAListIsNotItsEnd(t *testing.T) {
 	}
 }
 
-// Whatever a body holds, Read gives a page in order or an error of its own.
+// For any body, Read returns a page in order or its own error.
 func FuzzRead(f *testing.F) {
 	text := string(must(attribute.MarshalItem(everyType())))
 	for _, body := range []string{"", "{}", page(), page(record(1, text), record(2, text)), `{"Records":[` + record(1, `{"a":{"SS":["b":]}}`) + `]}`,
@@ -344,7 +347,7 @@ func TestH17H18EndOfShard(t *testing.T) {
 	}
 }
 
-// H21, H22, H53: each error of the service has one meaning for the caller, and it is not tried again here.
+// H21, H22, H53: each error of the service has one meaning for the caller, and is not retried here.
 func TestErrorsHaveReasons(t *testing.T) {
 	for _, c := range []struct {
 		status int

@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// A program lists the shards of a stream and reads one from the horizon on. The position moves on only once a page is
-// dealt with: a program that crashes before reads the page again.
+// A program lists the shards of a stream and reads one from the horizon. It moves the position only
+// after it has processed the page, so after a crash it reads the page again.
 func ExampleReader() {
 	clock := func() time.Time { return time.Date(2026, 11, 25, 10, 0, 0, 0, time.UTC) }
 	service := httptest.NewServer(dynamodbtest.New(dynamodbtest.Options{Clock: clock}))
@@ -69,7 +69,7 @@ func ExampleReader() {
 	// at the horizon: false shard ended: false
 }
 
-// A shard outranks its parent: for the same item, what a child holds is newer.
+// A shard outranks its parent: for the same item, a child's changes are newer.
 func ExampleRankShards() {
 	placed, orphans := cdc.RankShards(nil, []cdc.Shard{{ID: "child", Parent: "parent"}, {ID: "parent"}}, true)
 	for _, shard := range placed {

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The horizon is judged with the first read after a seek and not with those that follow: while one iterator is read on nothing is passed over, however long a shard
-// has had nothing and however often the service throttles.
+// The horizon is checked at the first read after a seek, and not at later ones: an iterator skips
+// nothing, however long the shard has no changes and however often the service throttles.
 func TestAnIdleShardLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{n: 0, size: 1}
@@ -35,7 +35,7 @@ func TestAnIdleShardLosesNothing(t *testing.T) {
 	})
 }
 
-// What was read up to a change is not judged by what was before it, however long ago that was.
+// After a change was read, earlier changes no longer matter, however old they are.
 func TestAShardThatWasReadIsNotJudged(t *testing.T) {
 	s := &script{n: 5, size: 10}
 	r := &Reader{Source: s, Shard: "s", Covered: time.Now().Add(-3 * Retention)}
@@ -45,7 +45,8 @@ func TestAShardThatWasReadIsNotJudged(t *testing.T) {
 	}
 }
 
-// A position that cannot be read is not none: the shard would be read from its horizon.
+// An invalid position is an error, not an empty one: otherwise the shard would be read from its
+// horizon.
 func TestASequenceNumberIsReadOrRefused(t *testing.T) {
 	var s SequenceNumber
 	if err := s.UnmarshalText([]byte("12x")); !errors.Is(err, ErrSequenceNumber) {
@@ -56,7 +57,8 @@ func TestASequenceNumberIsReadOrRefused(t *testing.T) {
 	}
 }
 
-// What an answer without a code of the service means goes by its status: the faults of the service are its own up to the last one and from the first one on.
+// An answer without a known code is judged by its status. All statuses from 500 to 599 are faults
+// of the service.
 func TestReasonsOfStatuses(t *testing.T) {
 	for status, want := range map[int]Reason{
 		200: Unavailable, 302: Unavailable, 399: Unavailable, 400: Malformed, 401: Denied, 402: Malformed, 403: Denied, 404: Malformed, 407: Denied, 408: Unavailable, 429: Throttled,
@@ -68,7 +70,8 @@ func TestReasonsOfStatuses(t *testing.T) {
 	}
 }
 
-// endless is a stream whose listing has a further page after each, until whoever asks on should long have given up.
+// endless is a stream whose listing always has a further page, up to a number of pages at which the
+// caller should long have given up.
 type endless struct {
 	Source
 	pages int
@@ -81,7 +84,8 @@ func (e *endless) ListPage(context.Context, string, string) (ListingPage, error)
 	return ListingPage{Next: fmt.Sprint(e.pages)}, nil
 }
 
-// A listing that never ends is given up and begun anew, and holds nobody for ever; the pages after the first few are asked for at a pace, which a stop ends.
+// A listing that never ends is given up and restarted, and blocks no caller forever. Pages after
+// the first few are requested at a limited pace, which a stop ends.
 func TestAListingWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, e := t.Context(), &endless{}

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lineageOf reads "a/b@7" as the shard a with the parent b and hop 7; "/b" and "@7" may be absent.
+// lineageOf parses "a/b@7" as the shard a with the parent b and hop 7; "/b" and "@7" may be absent.
 func lineageOf(text string) (nodes []Node, shards []Shard) {
 	for _, field := range strings.Fields(text) {
 		name, hop, _ := strings.Cut(field, "@")
@@ -92,8 +92,9 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// outranked returns a known shard that does not have a higher hop than one of its known ancestors. Ancestors count that are
-// reached through known shards: what an unlisted shard connects cannot be known.
+// outranked returns a known shard whose hop is not above that of one of its known ancestors. Only
+// ancestors that are reached through known shards count, because connections through unlisted
+// shards are unknown.
 func outranked(known []Node) string {
 	byID := map[string]Node{}
 	for _, n := range known {
@@ -109,12 +110,13 @@ func outranked(known []Node) string {
 	return ""
 }
 
-// H12, H14, H15, H66, H76: a forest is revealed by partial listings. What is placed does not depend on the order of a listing, no
-// shard is left out, and as long as no orphan was reported, age and rank agree; ranked anew, they agree in any case.
+// H12, H14, H15, H66, H76: partial listings reveal a forest. The placement does not depend on the
+// order of a listing, and no shard is left out. As long as no orphan was reported, age and rank
+// agree; ranked anew, they always agree.
 func TestH66PlacementAgreesWithAge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count := rapid.IntRange(1, 12).Draw(t, "shards")
-		// The names say nothing of the age, so that the order of names cannot do the work.
+		// The names do not reveal the age, so sorting by name cannot succeed by chance.
 		names := rapid.Permutation(strings.Split("a b c d e f g h i j k l", " ")[:count]).Draw(t, "names")
 		truth := make([]Shard, count)
 		for i := range truth {
@@ -189,8 +191,9 @@ func BenchmarkRankShards(b *testing.B) {
 	}
 }
 
-// TestPlaceFirstListingWithAHole: a first listing may lack the middle of a lineage. The younger end is not taken for a root, which would
-// rank it below the older end; there is room for the middle, should it be listed after all.
+// TestPlaceFirstListingWithAHole: a first listing may lack the middle of a lineage. The younger end
+// does not become a root, which would rank it below the older end. Room is left for the middle, in
+// case it is listed later.
 func TestPlaceFirstListingWithAHole(t *testing.T) {
 	hops := map[string]uint32{}
 	placed, orphans := RankShards(nil, []Shard{{ID: "s1", Parent: "s0"}, {ID: "s2", Parent: "s1"}, {ID: "s4", Parent: "s3"}}, true)
@@ -206,8 +209,9 @@ func TestPlaceFirstListingWithAHole(t *testing.T) {
 	}
 }
 
-// TestPlaceFirstListingThatWasInterrupted: a worker wrote some shards of the first listing down and ended; hours later the listing begins
-// again, shows others, and its oldest shard may descend from those that are known, or they from it.
+// TestPlaceFirstListingThatWasInterrupted: a worker recorded some shards of the first listing and
+// ended. Hours later the listing starts again and shows others. Its oldest shard may descend from
+// the known ones, or be their ancestor.
 func TestPlaceFirstListingThatWasInterrupted(t *testing.T) {
 	known := []Node{{ID: "s3", Parent: "s2", Hop: RootHop + 4}, {ID: "s4", Parent: "s3", Hop: RootHop + 5}}
 	younger, orphans := RankShards(known, []Shard{{ID: "s8", Parent: "s7"}, {ID: "s9", Parent: "s8"}}, true)

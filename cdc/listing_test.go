@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shardIDs are the ids of a listing, in order.
+// shardIDs returns the ids of a listing, in order.
 func shardIDs(l Listing) string {
 	var ids []string
 	for _, s := range l.Shards {
@@ -53,7 +53,7 @@ func TestH15ListReadsEveryPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of the stream it says what the first page said.
+	// The listing describes the stream as its first page does.
 	want := []Shard{{ID: "a", Closed: true}, {ID: "b", Parent: "a"}, {ID: "d", Parent: "b"}}
 	if !slices.Equal(got.Shards, want) || got.Ended || !got.At.Equal(time.Date(2024, 11, 21, 8, 0, 0, 0, time.UTC)) {
 		t.Errorf("got %+v", got)
@@ -84,7 +84,7 @@ func TestListManyPages(t *testing.T) {
 	}
 }
 
-// A listing that goes in circles is an error, not the part that was seen; the same for a page that fails.
+// A listing that goes in circles is an error and returns no shards. The same holds if a page fails.
 func TestListIsWholeOrNothing(t *testing.T) {
 	w, client := newWire(t, func(_ string, in map[string]any) (int, string) {
 		if in["ExclusiveStartShardId"] == "a" {
@@ -110,7 +110,7 @@ func TestListIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// A listing that begins anew is as good as a new one: what went in circles before does not count against it.
+// A restarted listing is like a new one: an earlier circle does not count.
 func TestListBeginsAnewWithoutItsPast(t *testing.T) {
 	circles := true
 	_, client := newWire(t, func(_ string, in map[string]any) (int, string) {
@@ -140,10 +140,10 @@ func TestListBeginsAnewWithoutItsPast(t *testing.T) {
 	}
 }
 
-// paged is a stream whose listing has the given pages, as many of them as there are ids, and whose calls fail as the script says.
+// paged is a stream whose listing has one page per id, and whose calls fail as scripted.
 type paged struct {
 	script
-	shards []Shard // one on each page
+	shards []Shard // one per page
 	asked  []string
 }
 
@@ -160,14 +160,14 @@ func (p *paged) ListPage(_ context.Context, _, after string) (ListingPage, error
 	return page, nil
 }
 
-// What may pass costs no page but its own; a page that is refused costs the listing, because a page begins after a shard, which may be gone. Only
-// the first page tells that the stream is.
+// A transient error costs only its page. A refused page costs the whole listing, because a page
+// begins after a shard, which may be gone. Only the first page shows that the stream is gone.
 func TestListerAfterErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		failures string // of the coming calls: a letter is a reason, a dot is none
+		failures string // of the next calls: a letter is a reason, a dot is none
 		asked    string
 		errors   string
-		at       int // the call that gave the first page
+		at       int // the call that returned the first page
 	}{
 		"none":                      {"", ",a,b", "", 1},
 		"passing":                   {".TU.D", ",a,a,a,b,b", "throttled, unavailable, denied", 1},
@@ -225,14 +225,15 @@ func TestListChildrenOfAShard(t *testing.T) {
 	}
 }
 
-// childless is a stream that is gone when the children of a shard are asked for.
+// childless is a stream that is gone when the children of a shard are requested.
 type childless struct{ Source }
 
 func (childless) ListPage(context.Context, string, string) (ListingPage, error) {
 	return ListingPage{}, &Error{opDescribeStream, NotFound, errors.New("no such stream")}
 }
 
-// That the stream is gone is told by the first page of a listing, whichever it is: it would be asked for its children for ever.
+// The first page of any listing shows that the stream is gone; otherwise its children would be
+// requested forever.
 func TestListChildrenOfAStreamThatIsGone(t *testing.T) {
 	for _, parent := range []string{"", "a"} {
 		if _, err := ListShards(t.Context(), childless{}, parent); !Is(err, NotFound) {
@@ -255,8 +256,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// A stream that is being enabled or disabled is not at its end: changes may still come, or be in it
-// unread. Only a disabled one has no more shards.
+// A stream that is being enabled or disabled has not ended: more changes may come, or some may be
+// unread. Only a disabled stream gets no more shards.
 func TestStatesOfAStream(t *testing.T) {
 	for status, ended := range map[string]bool{"ENABLING": false, "ENABLED": false, "DISABLING": false, "DISABLED": true, "": false, "ANEW": false} {
 		_, client := newWire(t, always(200, description(status, "", shardText("a"))))

@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute/attributetest"
 )
 
-// plainly reads a page as Read did without a decoder of ours: the client decodes, strictly, and its types are converted.
+// plainly reads a page without this package's decoder: the client decodes it strictly, and its
+// types are converted.
 func plainly(body string) (Page, error) {
 	in := &dynamodbstreams.GetRecordsInput{ShardIterator: aws.String("x")}
 	out, err := ask(context.Background(), benchClient(body).GetRecords, in)
@@ -25,7 +26,8 @@ func plainly(body string) (Page, error) {
 	return pageOf(out)
 }
 
-// why is the cause of an error of Read. Only Read itself knows the record that the client failed at.
+// why returns the cause of an error of Read. Only Read itself knows the record at which the client
+// failed.
 func why(err error) string {
 	if record, ok := errors.AsType[*RecordError](err); ok {
 		return record.Err.Error()
@@ -36,7 +38,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// differ says how what Read makes of a body differs from what the client makes of it; "" if it does not.
+// differ describes how Read's result for a body differs from the client's; "" if it does not.
 func differ(body string) string {
 	got, err := NewSource(benchClient(body), "arn").Read(context.Background(), "x")
 	want, plain := plainly(body)
@@ -54,7 +56,7 @@ func differ(body string) string {
 	return ""
 }
 
-// oddBodies are pages that are not as usual beside the images.
+// oddBodies returns pages that are unusual outside the images.
 func oddBodies() (bodies []string) {
 	good := record(1, `{"a":{"S":"x"}}`)
 	replace := func(old, by string) { bodies = append(bodies, page(strings.Replace(good, old, by, 1))) }
@@ -83,7 +85,8 @@ func oddBodies() (bodies []string) {
 		`{"Records":[],"Records":[`+good+`]}`, `{"Records":[`+good+`,]}`, `{"Records":[`+good+good+`]}`, `{"records":[`+good+`],"NextShardIterator":"n"}`)
 }
 
-// What our decoder gives, or leaves to the client's, is what the client's gives, on whatever text.
+// For any text, Read's result equals the client's, whether this package's decoder handles the text
+// or leaves it to the client.
 func TestPagesAreDecodedAsTheClientDecodesThem(t *testing.T) {
 	bodies := oddBodies()
 	for _, image := range attributetest.OddImages() {
@@ -109,7 +112,7 @@ func TestPagesAreDecodedAsTheClientDecodesThem(t *testing.T) {
 	})
 }
 
-// Whatever is changed in a page, the two agree.
+// They agree after any change of a page.
 func FuzzDecodePage(f *testing.F) {
 	for _, body := range oddBodies() {
 		f.Add(body)
@@ -125,7 +128,8 @@ func FuzzDecodePage(f *testing.F) {
 	})
 }
 
-// A page as the service writes it, with escapes, costs less than an allocation for each record: no value is allocated by itself.
+// A page in the service's form, with escapes, costs less than one allocation per record, because no
+// value is allocated separately.
 func TestAPageIsDecodedWithoutAnAllocationForEachRecord(t *testing.T) {
 	for _, shape := range shapes[:2] {
 		body := strings.ReplaceAll(benchPage(shape.records, shape.item), "xxxxxxxxxx", `xx\"\u00e9xx`)

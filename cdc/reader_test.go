@@ -11,16 +11,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// script is a Source whose shard holds the changes 1 to n and whose calls can be made to fail.
+// script is a Source whose shard holds the changes 1 to n, and whose calls can be made to fail.
 type script struct {
-	n, size  int // changes, and how many a page holds
+	n, size  int // number of changes, and changes per page
 	closed   bool
 	trimmed  int      // changes up to this number are gone
-	failures []Reason // of the coming calls, in order; none is no failure
-	pages    []Page   // if given, answers of the coming reads
+	failures []Reason // of the next calls, in order; none is no failure
+	pages    []Page   // if given, the answers of the next reads
 	calls    []string
 	onRead   func()
-	clock    *clock // of the service; nil: it does not say the time
+	clock    *clock // the service's; nil: answers have no time
 }
 
 const none = Reason(255)
@@ -98,7 +98,7 @@ func (s *script) log() string {
 	return calls
 }
 
-// clock is the service's, which the test sets.
+// clock is the service's clock, set by the test.
 type clock struct{ now time.Time }
 
 func after(n int) Position {
@@ -128,7 +128,7 @@ func TestReaderFollowsTheIterator(t *testing.T) {
 		{0, "1 2", false, "seek s , read 0"},
 		{2, "3 4", false, "read 2"},
 		{2, "3 4", false, "seek s 2, read 2"}, // not applied after all
-		{3, "4 5", true, "seek s 3, read 3"},  // applied in part
+		{3, "4 5", true, "seek s 3, read 3"},  // partly applied
 		{5, "", true, "seek s 5, read 5"},
 	} {
 		page, err := r.Read(t.Context(), after(c.applied))
@@ -141,7 +141,7 @@ func TestReaderFollowsTheIterator(t *testing.T) {
 	}
 }
 
-// H18: thousands of empty pages, then changes: no end, no new iterator.
+// H18: thousands of empty pages come before changes, without an end or a new iterator.
 func TestH18EmptyPages(t *testing.T) {
 	s := &script{n: 1, size: 1, pages: make([]Page, 10_000)}
 	for i := range s.pages {
@@ -159,8 +159,8 @@ func TestH18EmptyPages(t *testing.T) {
 	}
 }
 
-// H19, H20: an expired iterator is replaced after the last applied change, at the horizon if there is none; one that expires at
-// once again is the caller's to wait for.
+// H19, H20: an expired iterator is replaced by one after the last applied change, or at the horizon
+// if there is none. If the new one expires immediately, the caller must wait.
 func TestH19H20ExpiredIterator(t *testing.T) {
 	for _, c := range []struct {
 		applied  int
@@ -187,7 +187,7 @@ func TestH19H20ExpiredIterator(t *testing.T) {
 	}
 }
 
-// H21, H22: what is trimmed or not found is told, and nothing is skipped by reading on.
+// H21, H22: trimmed or missing positions are reported, and reading does not skip anything.
 func TestH21H22LostPositionIsTold(t *testing.T) {
 	s := &script{n: 9, size: 2, trimmed: 5}
 	r := &Reader{Source: s, Shard: "s"}
@@ -216,7 +216,8 @@ func TestH21H22LostPositionIsTold(t *testing.T) {
 	}
 }
 
-// A throttled or failed read is repeated with the same iterator: seeking again would add to the load.
+// A throttled or failed read is repeated with the same iterator, because another seek would add to
+// the load.
 func TestPassingFaultsKeepTheIterator(t *testing.T) {
 	s := &script{n: 9, size: 2}
 	r := &Reader{Source: s, Shard: "s"}
@@ -235,8 +236,9 @@ func TestPassingFaultsKeepTheIterator(t *testing.T) {
 	}
 }
 
-// H75: the horizon gives no error for what it trimmed, so a claim that is too old makes one when the first page tells the time, also when the iterator has
-// to be replaced; a declared gap allows it again.
+// H75: the service reports no error for changes that were trimmed at the horizon. So coverage that
+// is too old causes an error when the first page shows the time, also after the iterator was
+// replaced. A declared gap allows the read again.
 func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
 	covered := time.Unix(1_732_000_000, 0)
 	limit := covered.Add(Retention - HorizonMargin)
@@ -286,8 +288,9 @@ func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
 	}
 }
 
-// H21, H75: the service may tell that a record was trimmed under an iterator of the horizon. That is no loss by itself: the horizon is sought anew,
-// and coverage alone judges it. What follows a change that was applied is lost with it.
+// H21, H75: the service may report that a record was trimmed under an iterator of the horizon. That
+// alone is no loss: the reader seeks the horizon again, and only coverage decides. After an applied
+// change, it means that later changes are lost.
 func TestH21H75TrimmedUnderTheHorizon(t *testing.T) {
 	covered := time.Unix(1_732_000_000, 0)
 	c := &clock{now: covered.Add(time.Hour)}
@@ -303,7 +306,7 @@ func TestH21H75TrimmedUnderTheHorizon(t *testing.T) {
 		t.Errorf("outrun again and again is waited for: %v", err)
 	}
 	s.pages, s.failures = []Page{{Next: "0"}}, []Reason{none, none, Trimmed}
-	for range 2 { // nothing was found yet: the position is still the horizon
+	for range 2 { // nothing was read yet: the position is still the horizon
 		if _, err := r.Read(ctx, Position{}); err != nil {
 			t.Errorf("outrun after an empty page: %v", err)
 		}
@@ -319,8 +322,8 @@ func TestH21H75TrimmedUnderTheHorizon(t *testing.T) {
 	}
 }
 
-// H75: a root claims nothing until it was read, and what its first page saw from then on: throttled for a day, its reader must not begin anew at a
-// horizon that has moved on.
+// H75: a root's coverage begins with its first page. If its reader is throttled for a day, it must
+// not start again at a horizon that has moved.
 func TestH75AReaderClaimsWhatItsFirstPageSaw(t *testing.T) {
 	first := time.Unix(1_732_000_000, 0)
 	c := &clock{now: first}
@@ -336,7 +339,7 @@ func TestH75AReaderClaimsWhatItsFirstPageSaw(t *testing.T) {
 	}
 }
 
-// What is claimed waits for a page that tells the time: this host's clock claims nothing.
+// Coverage begins with a page that has a time: this host's clock proves nothing.
 func TestAReaderClaimsByTheServicesClock(t *testing.T) {
 	c := &clock{now: time.Unix(1_732_000_000, 0)}
 	s := &script{n: 9, size: 2, pages: []Page{{Next: "0"}}}
@@ -350,7 +353,8 @@ func TestAReaderClaimsByTheServicesClock(t *testing.T) {
 	}
 }
 
-// H21, H75: what a run of empty pages proved counts when the service has trimmed the last change of an idle shard: what came since is kept.
+// H21, H75: when the service has trimmed the last change of an idle shard, an earlier run of empty
+// pages shows that the stream still keeps all later changes.
 func TestH21H75AnIdleShardIsReadOn(t *testing.T) {
 	changed := time.Unix(1_732_000_000, 0)
 	caughtUp := changed.Add(3 * time.Hour)
@@ -379,7 +383,7 @@ func TestH21H75AnIdleShardIsReadOn(t *testing.T) {
 		if calls := s.log(); calls != "seek s 3, seek s , read 7" {
 			t.Errorf("%s: %s", c.name, calls)
 		}
-		// The iterator expires before the next page is there: the horizon stands for the position still.
+		// The iterator expires before the next page, and the horizon still replaces the position.
 		s.failures = []Reason{Expired}
 		if page, err := r.Read(t.Context(), after(3)); err != nil || numbers(page) != "8 9" {
 			t.Errorf("%s, once more: %q, %v", c.name, numbers(page), err)
@@ -390,7 +394,8 @@ func TestH21H75AnIdleShardIsReadOn(t *testing.T) {
 	}
 }
 
-// A few empty pages prove nothing (H18), and a change that is older than what they seemed to prove takes it back.
+// A few empty pages prove nothing (H18), and an older change that follows reverts what they seemed
+// to prove.
 func TestH18ARunOfEmptyPagesProves(t *testing.T) {
 	c := &clock{now: time.Unix(1_732_000_000, 0)}
 	s := &script{n: 3, size: 2, clock: c}
@@ -447,7 +452,7 @@ func TestReaderRefusesPagesOutOfOrder(t *testing.T) {
 	}
 }
 
-// A page that begins with changes that are applied loses those; the position never goes back.
+// A page that begins with applied changes is returned without them; the position never moves back.
 func TestReaderLeavesOutWhatIsApplied(t *testing.T) {
 	s := &script{n: 9, size: 2, pages: []Page{
 		{Changes: []Change{change(99), change(100)}, Next: "x"}, {Changes: []Change{change(100)}, Next: "y"}}}
@@ -460,7 +465,7 @@ func TestReaderLeavesOutWhatIsApplied(t *testing.T) {
 	if err != nil || len(page.Changes) != 0 || s.log() != "seek s 99, read 99, read x" {
 		t.Errorf("%q, %v", numbers(page), err)
 	}
-	// Where the service has trimmed the position, the shard is read on from the horizon.
+	// If the service has trimmed the position, reading continues from the horizon.
 	s = &script{n: 9, size: 2, pages: []Page{{Changes: []Change{change(98), change(100)}, Next: "x"}}}
 	r = &Reader{Source: s, Shard: "s", aged: after(99)}
 	if page, err = r.Read(t.Context(), after(99)); err != nil || numbers(page) != "100" {
@@ -468,7 +473,8 @@ func TestReaderLeavesOutWhatIsApplied(t *testing.T) {
 	}
 }
 
-// Whatever fails, applying each page that comes and moving the position to its last change applies every change in order.
+// Whatever fails: if the caller applies each page and moves the position to its last change, it
+// applies every change in order.
 func TestReaderMissesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &script{n: rapid.IntRange(0, 30).Draw(t, "changes"), size: rapid.IntRange(1, 7).Draw(t, "page"), closed: true}

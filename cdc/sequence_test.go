@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// H10: numbers of one shard grow in length; they compare as numbers, and so do their padded bytes.
+// H10: numbers of one shard grow in length. They compare as numbers, and so do their padded bytes.
 func TestH10SequenceNumbersCompareAsNumbers(t *testing.T) {
 	parse := func(s string) SequenceNumber {
 		n, err := ParseSequenceNumber(s)
@@ -66,7 +66,8 @@ func TestParseSequenceNumberRefuses(t *testing.T) {
 	}
 }
 
-// A service may take back only the text that it gave: local ones fill numbers up to 21 digits. The ledger and what is parked keep it.
+// A service may accept only the exact text that it returned, and local services pad numbers to 21
+// digits. The ledger and parked records keep that text.
 func TestSequenceNumberKeepsItsText(t *testing.T) {
 	for _, text := range []string{"000000000000000000935", "935", "100000000000000000001", "0", "00"} {
 		n := must(ParseSequenceNumber(text))
@@ -85,7 +86,7 @@ func TestSequenceNumberKeepsItsText(t *testing.T) {
 	}
 }
 
-// FuzzSequenceNumber: whatever is taken for a sequence number is what math/big takes it for, in every form it is kept in.
+// FuzzSequenceNumber: a sequence number has the same value as in math/big, in every stored form.
 func FuzzSequenceNumber(f *testing.F) {
 	for _, texts := range [][2]string{
 		{"99", "100"}, {"0", ""}, {"00", "0"}, {"100000000000000000000", "99999999999999999999"}, {strings.Repeat("9", 40), "1" + strings.Repeat("0", 39)},
@@ -103,9 +104,9 @@ func FuzzSequenceNumber(f *testing.F) {
 		p.SetString(x.String(), 10)
 		q.SetString(y.String(), 10)
 		want := p.Cmp(q)
-		switch { // no number comes before all numbers, zero included
+		switch { // the zero value precedes all numbers, even zero
 		case x.IsZero() || y.IsZero():
-			want = len(x.String()) - len(y.String()) // none of one of them
+			want = len(x.String()) - len(y.String()) // one of them is the zero value
 		default:
 			if got := bytes.Compare(x.AppendPadded(nil), y.AppendPadded(nil)); got != want {
 				t.Errorf("padded %s and %s compare as %d", x, y, got)
@@ -117,7 +118,7 @@ func FuzzSequenceNumber(f *testing.F) {
 	})
 }
 
-// fuzzedNumber parses a text, and holds what comes of it against math/big and against itself.
+// fuzzedNumber parses a text, and compares the result with math/big and with its stored forms.
 func fuzzedNumber(t *testing.T, text string) (SequenceNumber, bool) {
 	n, err := ParseSequenceNumber(text)
 	value, isNumber := new(big.Int).SetString(text, 10)

@@ -18,8 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
 
-// A connection that died silently must not hold a shard for ever: every request has an end of its own (rounds of real processes
-// forget connections on purpose).
+// A connection that died silently must not block a shard forever, so every request has its own
+// timeout. Tests with real processes break connections on purpose.
 func TestRequestsAreBounded(t *testing.T) {
 	o := dynamodbstreams.Options{HTTPClient: awshttp.NewBuildableClient()}
 	ClientOptions(&o)
@@ -33,7 +33,8 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// hanging answers nothing until the caller goes away, as the client does that waits for credentials which do not come.
+// hanging does not answer until the caller's context ends, like a client that waits for
+// credentials.
 type hanging struct{ API }
 
 var errCredentials = errors.New("waiting for credentials")
@@ -43,7 +44,8 @@ func (hanging) GetRecords(ctx context.Context, _ *dynamodbstreams.GetRecordsInpu
 	return nil, fmt.Errorf("%w: %w", errCredentials, ctx.Err())
 }
 
-// What hangs before the request is sent is a failure like any other, which is repeated and told; what the caller ended is the caller's affair.
+// A call that hangs before its request is sent fails like any other, and is retried and reported.
+// The end of the caller's context is returned as such.
 func TestCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSource(hanging{}, "arn")
@@ -64,7 +66,8 @@ func TestCallsAreBounded(t *testing.T) {
 	})
 }
 
-// rounds is a service that answers when as many have asked as take part, so that each round takes as many connections at once.
+// rounds is a service that answers only when all participants have asked, so that each round needs
+// as many connections.
 type rounds struct {
 	many int
 
@@ -87,7 +90,7 @@ func (s *rounds) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprint(rw, `{"Records":[],"NextShardIterator":"i"}`)
 }
 
-// The shards of a worker ask one host all the time: connections are kept for the next round.
+// The shards of a worker call one host all the time, so connections are kept for the next round.
 func TestConnectionsAreKept(t *testing.T) {
 	const shards = 100
 	var opened atomic.Int32

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// Runs say of every number what the sets say that they stand for.
+// Runs agree with the sets of numbers for which they stand.
 func TestRunsAreSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) (checkpoint.Runs, map[uint64]bool) {
@@ -60,8 +60,8 @@ func TestRunsAreSets(t *testing.T) {
 	})
 }
 
-// Two appliers and a coordinator, in any order: what was noted is never forgotten, and rows that say
-// nothing more go.
+// Two appliers and a coordinator in any order: a recorded message is never forgotten, and rows
+// without new messages are removed.
 func TestWhatIsNotedIsMerged(t *testing.T) {
 	ctx := context.Background()
 	store := &checkpointtest.Memory{}
@@ -140,7 +140,7 @@ func TestWhatIsNotedIsMerged(t *testing.T) {
 		t.Errorf("%d behind", n)
 	}
 
-	track.Generation = 6 // takes the place of the older one, and late notes of that are dropped
+	track.Generation = 6 // replaces the older one, whose late notes are dropped
 	note(a, 15, 15)
 	check("6 15-15 ")
 	track.Generation = 5
@@ -148,7 +148,7 @@ func TestWhatIsNotedIsMerged(t *testing.T) {
 	check("6 15-15 ")
 }
 
-// A row does not grow without limit while a message is missing.
+// A row is bounded while a message is missing.
 func TestAnAppliersRowIsBounded(t *testing.T) {
 	ctx := context.Background()
 	l, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "m", checkpoint.Options{Worker: "a", ID: "id"})
@@ -167,7 +167,7 @@ func TestAnAppliersRowIsBounded(t *testing.T) {
 	}
 }
 
-// late executes every swap of an applier's row once more when it is asked to.
+// late executes every swap of an applier's row again on request.
 type late struct {
 	checkpointtest.Memory
 	again []func()
@@ -180,8 +180,8 @@ func (s *late) Swap(ctx context.Context, key string, was, next uint64, data []by
 	return s.Memory.Swap(ctx, key, was, next, data)
 }
 
-// H114: an applier's row goes when it is merged, and comes again with the next note. A note that
-// executes late forgets none that was made since.
+// H114: an applier's row is removed when it is merged, and created again by the next note. A note
+// that executes late does not undo later ones.
 func TestH114_ALateNoteForgetsNothing(t *testing.T) {
 	ctx, store := context.Background(), &late{}
 	l, err := checkpoint.Open(ctx, store, "m", checkpoint.Options{Worker: "a", ID: "id"})
@@ -208,8 +208,8 @@ func TestH114_ALateNoteForgetsNothing(t *testing.T) {
 	}
 }
 
-// The row of a shard stays while messages of it are not known to be applied, and so do those of its
-// descendants: without them nobody would miss the messages.
+// The row of a shard stays while some of its messages are not known to be applied, and so do those
+// of its descendants: without these rows the missing messages would not be noticed.
 func TestRowsOfUnappliedShardsStay(t *testing.T) {
 	shard := func(id, parent string, applied uint64) checkpoint.Shard {
 		return checkpoint.Shard{Apply: checkpoint.Topic, Label: "l", ID: id, Parent: parent, Generation: 1, Applied: applied}

@@ -13,7 +13,7 @@ import (
 func TestBusiest(t *testing.T) {
 	for _, test := range []struct {
 		held map[string]int
-		from string // all if ""
+		from string // all workers if ""
 		want string
 	}{
 		{map[string]int{}, "", ""},
@@ -37,7 +37,8 @@ func TestBusiest(t *testing.T) {
 	}
 }
 
-// From wherever it begins, taking over one by one ends, in no more steps than there are shards, with numbers that differ by one at the most.
+// Takeovers one by one end, from any start, in no more steps than there are shards. The numbers
+// then differ by at most one.
 func TestBusiestEvensOut(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -9,9 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A load is cancelled wherever it is, and the table goes on needing one, which nobody but an operator
-// asks for. One that has written something is followed by another generation: images of an earlier
-// time would not replace what it wrote.
+// A load can be cancelled in any stage. The table still needs one, which only an operator can
+// request. If the load has written something, the next one has another generation, because its
+// images could not replace newer rows.
 func TestALoadIsCancelled(t *testing.T) {
 	window := checkpoint.Export{Address: "/w", ARN: "w", From: begin.Add(-time.Hour), At: begin}
 	for name, c := range map[string]struct {
@@ -41,7 +41,7 @@ func TestALoadIsCancelled(t *testing.T) {
 			check(t, err)
 			before, err = l.UpdateTable(ctx, source, func(s *state) error { c.change(s); return nil })
 			check(t, err)
-			for range 2 { // again, as after an outcome that was in doubt
+			for range 2 { // again, as after an unknown outcome
 				after, err := l.CancelLoad(ctx, source)
 				check(t, err)
 				if raised := after.Generation > before.Generation; raised != c.raised || after.Stage() != checkpoint.StageNone || !after.NeedsLoad || after.Kind != c.kind {

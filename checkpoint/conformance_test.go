@@ -30,7 +30,7 @@ func TestConformanceOfBigtable(t *testing.T) {
 	})
 }
 
-// The witness of a target is one row among the rows of items, which have cells in the same family.
+// The witness of a target is one row among rows of items, which have cells in the same family.
 func TestConformanceOfBigtableAmongOtherRows(t *testing.T) {
 	e := startEmulator(t)
 	checkpointtest.Conformance(t, func(t *testing.T) checkpoint.Store {
@@ -84,7 +84,7 @@ func TestBigtableStoreRefusesWhatIsNotALedger(t *testing.T) {
 	}
 }
 
-// impatient is ordinary time in which nothing may take any.
+// impatient is a runtime in which every timeout ends immediately.
 type impatient struct {
 	task.Runtime
 	limits []time.Duration
@@ -95,7 +95,8 @@ func (i *impatient) WithTimeout(ctx context.Context, d time.Duration, _ error) (
 	return context.WithDeadline(ctx, time.Unix(0, 0))
 }
 
-// A call has an end of its own, and says so: the client repeats a read of an instance that does not answer for as long as it may.
+// A call ends by its own timeout, with an error that says so: the client retries a read of an
+// unresponsive instance until its context ends.
 func TestBigtableStoreIsNotHeldByACall(t *testing.T) {
 	store := checkpoint.Bigtable(startEmulator(t).create(t, "ledger"), "ledger")
 	runtime := &impatient{Runtime: virtual.NewWorld(1, begin, false).NewProcess("w")}
@@ -106,14 +107,15 @@ func TestBigtableStoreIsNotHeldByACall(t *testing.T) {
 	if _, err := store.Swap(ctx, "p/a", 0, 1, []byte("one")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a swap: %v", err)
 	}
-	// A worker asks for a restart when its loop has not turned for a minute, and may wait for 45 s between two calls.
+	// A worker whose loop has not turned for a minute asks for a restart, and may wait 45 s between
+	// two calls.
 	if len(runtime.limits) != 2 || runtime.limits[0] > 20*time.Second || runtime.limits[1] > 20*time.Second {
 		t.Errorf("calls may take %v", runtime.limits)
 	}
 }
 
-// A worker whose clock is ten hours ahead writes a row; what a worker with the right time writes after it is seen by all, because
-// no cell carries a worker's time.
+// A worker whose clock is ten hours ahead writes a row. Later writes with the right time are
+// visible to all, because no cell carries a worker's time.
 func TestH43_FastClockHidesNothing(t *testing.T) {
 	table := startEmulator(t).create(t, "ledger")
 	store := checkpoint.Bigtable(table, "ledger")
@@ -172,7 +174,7 @@ func startEmulator(t *testing.T) *emulator {
 	}}
 }
 
-// create makes another table, whose families keep one version of a cell.
+// create creates another table, whose families keep one version of a cell.
 func (e *emulator) create(t *testing.T, families ...string) *bigtable.Table {
 	t.Helper()
 	ctx := context.Background()

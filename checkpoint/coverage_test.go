@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// lineage makes shards a, b, c…, each the child of the one before, and a root z beside them.
+// lineage creates shards a, b, c…, each the child of the previous one, and a separate root z.
 func lineage(t *testing.T, ctx context.Context, l *checkpoint.Ledger, n int) {
 	t.Helper()
 	parent := ""
@@ -26,7 +26,8 @@ func lineage(t *testing.T, ctx context.Context, l *checkpoint.Ledger, n int) {
 	}
 }
 
-// TestH75_RootOfATableThatIsNotLoaded: what was trimmed before a root's first read is lost where no load follows, back to the start.
+// TestH75_RootOfATableThatIsNotLoaded: without a load, changes from after the start that were
+// trimmed before a root's first read are lost.
 func TestH75_RootOfATableThatIsNotLoaded(t *testing.T) {
 	root := checkpoint.Shard{State: checkpoint.Done, FirstRead: begin}
 	for _, test := range []struct{ start, want time.Time }{
@@ -40,7 +41,8 @@ func TestH75_RootOfATableThatIsNotLoaded(t *testing.T) {
 	}
 }
 
-// What a child's beginning is judged by: the horizon gives no error for what was trimmed before it was read.
+// The coverage of a child's beginning: a read from the horizon returns no error for changes that
+// were trimmed before.
 func TestH75_CoveredTo(t *testing.T) {
 	event, opened := begin.Add(-3*time.Hour), begin.Add(-2*time.Hour)
 	read := at(5)
@@ -74,8 +76,9 @@ func TestH75_CoveredTo(t *testing.T) {
 				if got := child.Shard().CoveredTo; !got.Equal(test.want) {
 					t.Errorf("covered to %s, want %s", got, test.want)
 				}
-				// The child is empty, and closed before it is read: its own child inherits what it did. A listing that shows the
-				// child open while it waits says nothing of what has been read of it.
+				// The child is empty and closed before it is read, so its own child inherits its
+				// coverage. A listing that shows the waiting child open says nothing about reads of
+				// it.
 				check(t, child.Finish(ctx, at(0)))
 				if got := take(t, ctx, a, "c").Shard().CoveredTo; !got.Equal(test.want) {
 					t.Errorf("the grandchild is covered to %s, want %s", got, test.want)
@@ -88,8 +91,8 @@ func TestH75_CoveredTo(t *testing.T) {
 	}
 }
 
-// What is covered is settled when a shard is first leased: later listings that show it open must not raise it, for it may stand
-// at its beginning still.
+// A shard's coverage is fixed when it is first leased. Later listings that show it open must not
+// raise it, because its reader may still be at the beginning.
 func TestH75_ListingsDoNotCoverTheShardItself(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -141,7 +144,7 @@ func TestNoteOpen(t *testing.T) {
 		expect(label, "a1 b1 last 1")
 		note(label, 2*time.Minute, "a b", "b", "c")
 		expect(label, "a1 b2 c2 last 2")
-		note(label, time.Minute, "b c", "b", "c") // from a coordinator that had stood still; the row of a is gone
+		note(label, time.Minute, "b c", "b", "c") // from a stalled coordinator; the row of a is removed
 		expect(label, "b2 c2 last 2")
 		expect("l2", "")
 		note("l2", 3*time.Minute, "a", "a")
@@ -149,13 +152,14 @@ func TestNoteOpen(t *testing.T) {
 		note("l2", 4*time.Minute, "a") // every shard has ended
 		expect("l2", "a3 last 4")
 		expect(label, "")
-		note("l3", 2*time.Minute, "a", "a") // of a new stream, nothing of the one before counts: neither its shards nor how late it was listed
+		note("l3", 2*time.Minute, "a", "a") // for a new stream, neither shards nor listings of the previous one count
 		expect("l3", "a2 last 2")
 	})
 }
 
-// A trimmed shard is declared, then reopened in the generation that its gap began, at the horizon and covered up to the gap: judged
-// by what its parent covers, it would be lost again at once, and so would its children, for ever.
+// A trimmed shard is declared a gap. In the generation that its gap began it is reopened at the
+// horizon, covered up to the gap. By its parent's coverage it would be lost again immediately, and
+// so would its children, endlessly.
 func TestReopen(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -193,10 +197,10 @@ func TestReopen(t *testing.T) {
 		if s.State != checkpoint.Waiting || !s.Position.IsZero() || !s.FirstRead.IsZero() || !s.DoneAt.IsZero() || s.Generation != state.Generation || s.Epoch != 2 {
 			t.Errorf("%+v", s)
 		}
-		if s.Loss != "" || s.Reason != "" { // or its row would count as one that is to be reopened when the shard is done, and never be removed
+		if s.Loss != "" || s.Reason != "" { // or its row would count as one to reopen once the shard is done, and never be removed
 			t.Errorf("reopened, it is still lost: %q, %q", s.Loss, s.Reason)
 		}
-		if !s.Dropping || !s.Cut.Equal(found.Add(-checkpoint.Slack)) { // its successors may be trimmed within what the load covers, and then it would outrank that
+		if !s.Dropping || !s.Cut.Equal(found.Add(-checkpoint.Slack)) { // its successors may be trimmed within what the load covers, and then it would outrank that load
 			t.Errorf("of what is left, %v is dropped before %s", s.Dropping, s.Cut)
 		}
 		again := take(t, ctx, a, "b")
@@ -299,8 +303,8 @@ func TestLoaded(t *testing.T) {
 	}
 }
 
-// A stream that was seen being enabled has every change since it was first seen enabled, which is
-// noted once, and for no other stream.
+// A stream that was seen being enabled has every change since it was first seen enabled. That time
+// is recorded once, and for no other stream.
 func TestWhenAStreamWasEnabled(t *testing.T) {
 	ctx := t.Context()
 	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "p", checkpoint.Options{Worker: "w", ID: "l"})
@@ -317,10 +321,10 @@ func TestWhenAStreamWasEnabled(t *testing.T) {
 		want     bool
 		since    time.Time
 	}{
-		{label, false, begin, false, time.Time{}}, // it never was otherwise
+		{label, false, begin, false, time.Time{}}, // it was never seen being enabled
 		{"l0", true, begin, false, time.Time{}},
 		{label, true, begin, true, time.Time{}},
-		{label, false, time.Time{}, true, time.Time{}}, // no time was told
+		{label, false, time.Time{}, true, time.Time{}}, // the answer had no time
 		{label, false, begin.Add(time.Minute), false, begin.Add(time.Minute)},
 		{label, false, begin.Add(time.Hour), false, begin.Add(time.Minute)},
 	} {

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// A look that finds nothing does not empty the dead letter at once: somebody else may hold what
-// stands there.
+// A read that finds no message does not immediately count as empty, because another process may
+// hold the messages.
 func TestDeadLetterIsEmptyOnceItRests(t *testing.T) {
 	ctx := context.Background()
 	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "n", checkpoint.Options{Worker: "w", ID: "l", Lease: time.Minute})

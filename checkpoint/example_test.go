@@ -10,11 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// Two workers share a ledger. One has a shard and moves its checkpoint on; once the other has taken it over, the first
-// can move it no more, whatever its clock says.
+// Two workers share a ledger. One has a shard and moves its checkpoint. Once the other has taken
+// over the shard, the first can no longer move the checkpoint, whatever its clock shows.
 func ExampleLedger_Take() {
 	ctx := context.Background()
-	var store checkpointtest.Memory // in production what NewStore returns
+	var store checkpointtest.Memory // in production the result of Bigtable
 	var workers [2]*checkpoint.Ledger
 	for i, name := range []string{"worker-1", "worker-2"} {
 		var err error

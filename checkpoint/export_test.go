@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// TestH33_AnExportJoinsTheStream: no change may lie between what an export shows and what is applied
-// in the generation, nor may one that was applied before be undone by an older image.
+// TestH33_AnExportJoinsTheStream: no change may be missing between the images of an export and the
+// changes that the generation applies. No older image may undo an applied change.
 func TestH33_AnExportJoinsTheStream(t *testing.T) {
 	adopted := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	roots := []Shard{{ID: "a", Label: "L", FirstRead: adopted}}
 	for name, c := range map[string]struct {
-		at, now time.Duration // after the adoption
+		at, now time.Duration // since the adoption
 		gap     bool          // the generation began with one
 		edit    func(table *TableState)
 		refused bool
@@ -55,7 +55,8 @@ func TestH33_AnExportJoinsTheStream(t *testing.T) {
 	}
 }
 
-// TestAskExport: the load that is sealed is the one that was asked for, and a scan follows no export.
+// TestAskExport: the load that is sealed is the requested one, and a scan after it copies no
+// export.
 func TestAskExport(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	s := TableState{Source: "T", Generation: 1, Adopted: 1}

@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// TestH106_TokensOfExports: whatever is asked again is the same to the service, and nothing else is.
+// TestH106_TokensOfExports: a repeated request has the same token for the service, and any other
+// request has another one.
 func TestH106_TokensOfExports(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	s := checkpoint.TableState{Source: "T", Generation: 7, Adopted: 7}
@@ -61,7 +62,8 @@ func TestH106_TokensOfExports(t *testing.T) {
 	take("another load")
 }
 
-// TestAnExportThatNobodyWishesForAnyMore changes nothing; nor is a load sealed in its place.
+// TestAnExportThatNobodyWishesForAnyMore: such an export changes nothing, and no load is sealed in
+// its place.
 func TestAnExportThatNobodyWishesForAnyMore(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	yet := func(name string, err error) {
@@ -89,8 +91,8 @@ func TestAnExportThatNobodyWishesForAnyMore(t *testing.T) {
 	}
 }
 
-// TestAnExportThatIsRefused: the load is asked for and waits, until whoever begins anew withdraws it.
-// An operator's own request is nothing that a refusal takes the place of, but takes its.
+// TestAnExportThatIsRefused: the load is requested and waits until a new process withdraws it. A
+// refusal does not replace an operator's request, but an operator's request replaces a refusal.
 func TestAnExportThatIsRefused(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	s := checkpoint.TableState{Source: "Orders", Generation: 2, Adopted: 2, Load: checkpoint.Load{Number: 3, Before: 1}}

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// An attempt whose ledger may lack its last steps ends by an operator's word: what came after the last
-// known step counts as later than the freeze, and a freeze that is not known is lifted.
+// An operator ends an attempt whose ledger may lack its last steps. Its outcome counts as later
+// than the freeze, and an unrecorded freeze is lifted.
 func TestAnAttemptIsSettled(t *testing.T) {
 	step, frozen, now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), time.Date(2026, 11, 26, 11, 0, 0, 0, time.UTC), time.Date(2026, 11, 26, 13, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

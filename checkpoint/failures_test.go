@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// failing is a ledger whose store fails the call of the given number, counted from when it is armed; 0: none.
+// failing is a ledger whose store fails the call with the given number, counted from arm; 0: none.
 type failing struct {
 	*testing.T
 	store  *checkpointtest.Memory
@@ -20,7 +20,8 @@ type failing struct {
 	fails  int
 }
 
-// newFailing is one of a table with a shard that is done, its child that waits, and one that was trimmed in a generation before.
+// newFailing returns a ledger of a table with a finished shard, its waiting child, and a shard that
+// was trimmed in an earlier generation.
 func newFailing(t *testing.T) *failing {
 	f := &failing{T: t, store: &checkpointtest.Memory{}}
 	f.ledger = openOn(t, t.Context(), f.store, "w", lease)
@@ -30,7 +31,7 @@ func newFailing(t *testing.T) *failing {
 	return f
 }
 
-// arm lets the call of the given number fail. The write of one that fails is not executed.
+// arm makes the call with the given number fail. A failed write is not executed.
 func (f *failing) arm(n int) {
 	f.fails = n
 	next := func() error {
@@ -48,7 +49,7 @@ func (f *failing) arm(n int) {
 	}
 }
 
-// held leases the child, before the store is armed.
+// held leases the child before the store is armed.
 func (f *failing) held() *checkpoint.Lease { return take(f.T, f.Context(), f.ledger, "c") }
 
 func (f *failing) keeping() *checkpoint.Coordinator {
@@ -60,8 +61,9 @@ func (f *failing) keeping() *checkpoint.Coordinator {
 	return k
 }
 
-// Whatever the ledger is asked for fails if one of the calls that it takes does, whichever that is: what could not be read is not what is not there, and what could
-// not be written is not done. Repeated once the store answers, it succeeds.
+// Every method of the ledger fails if any one of its calls does: unread rows are not missing rows,
+// and a failed write is not done. The method succeeds when it is repeated after the store answers
+// again.
 func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 	type operation = func(ctx context.Context) error
 	witness := func(f *failing) checkpoint.Place { return checkpoint.Place{Store: f.store, Key: "witness"} }
@@ -238,7 +240,7 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 	}
 }
 
-// A take that fails before it is written leaves the row as it was: what is read for it is no part of what is written.
+// A take that fails before its write leaves the row unchanged: values that it read are not written.
 func TestATakeThatFailsLeavesTheRow(t *testing.T) {
 	for n := 1; n <= 2; n++ { // the table's record, and the listings
 		f := newFailing(t)
@@ -255,7 +257,7 @@ func TestATakeThatFailsLeavesTheRow(t *testing.T) {
 	}
 }
 
-// A commit carries all of the progress, and what it says of the last page is of that page alone.
+// A commit writes all of the progress. Its fields about the last page concern only that page.
 func TestACommitIsAllOfTheProgress(t *testing.T) {
 	f := newFailing(t)
 	l := f.held()
@@ -275,7 +277,8 @@ func TestACommitIsAllOfTheProgress(t *testing.T) {
 	}
 }
 
-// H34: a shard that is first leased beside its parent's row is no root, though that row is removed one day; one without is.
+// H34: a shard that was first leased while its parent had a row is no root, even after that row is
+// removed. A shard without a parent's row is one.
 func TestWhoHasAParentIsNoRoot(t *testing.T) {
 	f := newFailing(t)
 	check(t, f.ledger.CreateShard(t.Context(), shard("r", "")))
@@ -285,12 +288,13 @@ func TestWhoHasAParentIsNoRoot(t *testing.T) {
 	}
 }
 
-// What gave a shard up cannot end it, nor the other way round: each tells by its own state whether an outcome that was in doubt is its own.
+// A released shard cannot be finished, nor a finished one released: the row's state shows whether
+// an earlier write with an unknown outcome was the caller's.
 func TestWhatWasReleasedIsNotDone(t *testing.T) {
 	f := newFailing(t)
 	l := f.held()
 	check(t, l.Release(t.Context()))
-	check(t, l.Release(t.Context())) // as after an outcome that was in doubt
+	check(t, l.Release(t.Context())) // as after an unknown outcome
 	if err := l.Finish(t.Context(), at(7)); !errors.Is(err, checkpoint.ErrLeaseLost) {
 		t.Errorf("finished after it was released: %v", err)
 	}
@@ -299,8 +303,8 @@ func TestWhatWasReleasedIsNotDone(t *testing.T) {
 	}
 }
 
-// A gap is one to declare as long as its table's generation does not account for it, and one to read on after when it does and something is left; what is of another
-// stream is neither.
+// A gap must be declared until its table's generation accounts for it. After that, the shard is
+// read again if changes are left. Neither applies to a shard of another stream.
 func TestWhatAGapIs(t *testing.T) {
 	now := checkpoint.TableState{Label: label, Generation: 7}
 	gap := func(change func(*checkpoint.Shard)) checkpoint.Shard {
@@ -330,8 +334,8 @@ func TestWhatAGapIs(t *testing.T) {
 	}
 }
 
-// H69: who looks finds what a coordinator would, and changes nothing: of a target that belongs to the ledger, of one that was lost, and of one that another
-// pipeline has written.
+// H69: Look finds what a coordinator would find, and changes nothing: for a target that belongs to
+// the ledger, a lost one, and one that another pipeline has written.
 func TestALookAtTheWitness(t *testing.T) {
 	f := newFailing(t)
 	target := &checkpointtest.Memory{}

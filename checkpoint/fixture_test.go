@@ -23,14 +23,14 @@ const (
 
 var errNoAnswer = errors.New("no answer")
 
-// place is a ledger in memory and the machines that use it, in virtual time.
+// place is a ledger in memory, and the machines that use it in virtual time.
 type place struct {
 	*testing.T
 	world *virtual.World
 	store *checkpointtest.Memory
 }
 
-// virtually runs a script in a world of its own. It may take an hour of virtual time.
+// virtually runs a script in its own world. It may take an hour of virtual time.
 func virtually(t *testing.T, script func(ctx context.Context, p *place)) {
 	t.Helper()
 	p := &place{t, virtual.NewWorld(1, begin, true), &checkpointtest.Memory{}}
@@ -39,14 +39,14 @@ func virtually(t *testing.T, script func(ctx context.Context, p *place)) {
 	}
 }
 
-// worker opens the ledger on a machine of its own.
+// worker opens the ledger on a new machine.
 func (p *place) worker(name string) (*virtual.Process, *checkpoint.Ledger) {
 	p.Helper()
 	machine := p.world.NewProcess(name)
 	return machine, openOn(p.T, machine.Context(), p.store, name, lease)
 }
 
-// since is the virtual time that has passed.
+// since returns the virtual time that has passed.
 func (p *place) since() time.Duration { return p.world.Now().Sub(begin) }
 
 func (p *place) sleep(ctx context.Context, d time.Duration) {
@@ -65,12 +65,12 @@ func openOn(t *testing.T, ctx context.Context, store checkpoint.Store, worker st
 	return l
 }
 
-// shard is a waiting shard of generation 1.
+// shard returns a waiting shard of generation 1.
 func shard(id, parent string) checkpoint.Shard {
 	return checkpoint.Shard{Source: source, StreamARN: "arn/" + label, Label: label, ID: id, Parent: parent, State: checkpoint.Waiting, Hop: 500_000, Generation: 1}
 }
 
-// create begins generation 1 of the table, if none has begun, and adds shards.
+// create begins generation 1 of the table unless it has begun, and adds shards.
 func create(t *testing.T, ctx context.Context, l *checkpoint.Ledger, shards ...checkpoint.Shard) {
 	t.Helper()
 	_, err := l.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
@@ -98,7 +98,7 @@ func table(t *testing.T, ctx context.Context, l *checkpoint.Ledger) checkpoint.T
 	return s
 }
 
-// rows are all shards by id.
+// rows returns all shards by id.
 func rows(t *testing.T, ctx context.Context, l *checkpoint.Ledger) map[string]checkpoint.Shard {
 	t.Helper()
 	shards, err := l.Shards(ctx, source)
@@ -121,7 +121,7 @@ func row(t *testing.T, ctx context.Context, l *checkpoint.Ledger, id string) che
 	return s
 }
 
-// attempt leases a shard as it stands, whoever holds it.
+// attempt leases a shard in its present state, whoever holds it.
 func attempt(t *testing.T, ctx context.Context, l *checkpoint.Ledger, id string) (*checkpoint.Lease, error) {
 	t.Helper()
 	all := rows(t, ctx, l)
@@ -141,7 +141,7 @@ func take(t *testing.T, ctx context.Context, l *checkpoint.Ledger, id string) *c
 	return held
 }
 
-// free are the ids that a watch would lease now.
+// free returns the ids of shards that a watch would lease now.
 func free(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w *checkpoint.Watch) []string {
 	t.Helper()
 	shards, err := l.Shards(ctx, source)
@@ -156,7 +156,7 @@ func free(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w *checkpoint
 	return ids
 }
 
-// at is the progress to a sequence number.
+// at returns the progress up to a sequence number.
 func at(n int) checkpoint.Progress {
 	return checkpoint.Progress{Position: cdc.Position{After: cdc.SequenceOf(uint64(n))}}
 }

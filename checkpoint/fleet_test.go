@@ -16,27 +16,28 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// fleet is several workers on one ledger, on a network that loses answers and executes late and twice, with checkers at every
-// write that takes place. Each shard has as many changes as shardLength; applying one takes no time and never fails.
+// fleet is several workers on one ledger. Their network loses answers, and executes requests late
+// and twice. Checks run at every write that takes place. Each shard has shardLength changes;
+// applying one takes no time and never fails.
 type fleet struct {
 	t       *testing.T
 	world   *virtual.World
 	bt      *model.Bigtable
 	workers []*hand
-	applied map[string]int // by shard: what is durable
+	applied map[string]int // durable changes by shard
 	parents map[string]string
 	done    map[string]bool
 	takes   int
-	// takenOver is how many of them were of shards that somebody held.
+	// takenOver is how many of them were takeovers of held shards.
 	takenOver int
-	// robbed counts who takes a shard over from the holder of an epoch, or has done so.
+	// robbed counts the workers that take or have taken a shard over from the holder of an epoch.
 	robbed map[tenancy]int
 }
 
 // hand is one worker.
 type hand struct {
 	*virtual.Process
-	paused time.Time // when it last began to stand still
+	paused time.Time // when its last pause began
 	held   map[string]*holding
 }
 
@@ -49,8 +50,8 @@ type tenancy struct {
 // holding is a lease in use.
 type holding struct {
 	lease *checkpoint.Lease
-	since time.Time // when taking it began
-	last  bool      // its last write is under way: the work is over
+	since time.Time // when it began to take the lease
+	last  bool      // its last write is in flight: the work is over
 }
 
 const (
@@ -76,7 +77,7 @@ func (f *fleet) open(ctx context.Context, name string) *checkpoint.Ledger {
 	})
 }
 
-// chance is true once in n.
+// chance is true once in n calls.
 func (f *fleet) chance(n int) bool { return f.world.Rand().IntN(n) == 0 }
 
 func (f *fleet) upTo(d time.Duration) time.Duration {
@@ -122,11 +123,12 @@ func (f *fleet) take(h *hand, l *checkpoint.Ledger, free checkpoint.Available) {
 	h.Go("work "+id, func() { f.work(h.Context(), holding) })
 }
 
-// takeOver takes a shard from a worker whose lease goes on, and which finds out with its next write only.
+// takeOver takes a shard from a worker whose lease has not ended, and which notices that only with
+// its next write.
 func (f *fleet) takeOver(h *hand, l *checkpoint.Ledger, held checkpoint.Available) {
 	id := held.Shard.ID
 	theirs, before := tenancy{id, held.Shard.Epoch}, h.held[id]
-	f.robbed[theirs]++ // before the write: it may take place long before its answer comes
+	f.robbed[theirs]++ // before the write: it may take place long before its answer arrives
 	if f.take(h, l, held); h.held[id] == before {
 		f.robbed[theirs]--
 		return
@@ -134,7 +136,7 @@ func (f *fleet) takeOver(h *hand, l *checkpoint.Ledger, held checkpoint.Availabl
 	f.takenOver++
 }
 
-// work applies and commits, until the shard is done, the lease is lost, or it is released.
+// work applies and commits until the shard is done or released, or the lease is lost.
 func (f *fleet) work(ctx context.Context, h *holding) {
 	id := h.lease.Shard().ID
 	position := h.lease.Shard().Position
@@ -155,7 +157,7 @@ func (f *fleet) work(ctx context.Context, h *holding) {
 			f.insist(ctx, func() error { return h.lease.Finish(ctx, at(n)) })
 			return
 		}
-		_ = h.lease.Commit(ctx, at(n)) // if the outcome is unknown, the next one settles it
+		_ = h.lease.Commit(ctx, at(n)) // if the outcome is unknown, the next commit settles it
 	}
 }
 
@@ -169,7 +171,7 @@ func (f *fleet) insist(ctx context.Context, write func() error) {
 	}
 }
 
-// check looks at every write of a shard's row as it takes place.
+// check checks every write of a shard's row when it takes place.
 func (f *fleet) check(_, key string, before, after *model.Row) {
 	if !strings.Contains(key, "/shard/") {
 		return
@@ -213,7 +215,8 @@ func (f *fleet) check(_, key string, before, after *model.Row) {
 	f.trusted(is.ID)
 }
 
-// trusted fails if two workers trust a lease of the shard. One that stood still since it took its lease may find out later.
+// trusted fails if two workers trust a lease of the shard. A worker that was paused since it took
+// its lease may notice later.
 func (f *fleet) trusted(id string) {
 	var owners []string
 	for _, w := range f.workers {
@@ -227,9 +230,10 @@ func (f *fleet) trusted(id string) {
 	}
 }
 
-// trouble lasts for a while: workers are killed and replaced, and stand still; nothing is answered for some seconds.
+// trouble lasts for a while: workers are killed and replaced, or pause, and for some seconds
+// nothing answers.
 func (f *fleet) trouble(ctx context.Context) {
-	pauses := f.chance(2) // in the other runs nobody stands still, and all leases are checked
+	pauses := f.chance(2) // in the other runs no worker pauses, and all leases are checked
 	started := len(f.workers)
 	for f.world.Now().Sub(begin) < 30*time.Second {
 		_ = task.Sleep(ctx, f.upTo(5*time.Second))
@@ -256,7 +260,7 @@ func (f *fleet) trouble(ctx context.Context) {
 	}
 }
 
-// run ends with the time it took from the end of all trouble until every shard was done.
+// run returns the time from the end of all trouble until every shard was done.
 func (f *fleet) run() time.Duration {
 	var calm time.Time
 	err := f.world.Run(time.Hour, func(ctx context.Context) {
@@ -289,9 +293,10 @@ func (f *fleet) run() time.Duration {
 	return f.world.Now().Sub(calm)
 }
 
-// TestFleet_H03_H12_H44_H45_H85 is the whole of it: checkpoints are monotone and within what is applied, only the holder of the
-// newest epoch writes, no two workers trust a lease at once, and everything is done soon after the trouble is over: the longest
-// pause, a late take and a lease, and the way down the lineage.
+// TestFleet_H03_H12_H44_H45_H85 checks all rules together. Checkpoints are monotone and never ahead
+// of applied changes. Only the holder of the newest epoch writes. No two workers trust a lease at
+// the same time. Everything is done soon after the trouble: within the longest pause, a late take
+// and a lease, and the time for the lineage.
 func TestFleet_H03_H12_H44_H45_H85(t *testing.T) {
 	const bound = 3*fleetLease + 2*fleetLease + fleetLease + 3*(shardLength*500*time.Millisecond+2*time.Second)
 	takes, takenOver := 0, 0

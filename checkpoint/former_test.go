@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// H102: the ledger keeps every mapping that was replaced, until a sweep is over: once each, not the
-// present one, and no more than it can hold.
+// H102: the ledger keeps every replaced mapping until a sweep is complete. It keeps each once, does
+// not keep the present one, and is bounded.
 func TestH102_FormerMappingsAreKept(t *testing.T) {
 	f := newFailing(t)
 	of := func(name string, tables ...string) checkpoint.Mapping {
@@ -37,7 +37,7 @@ func TestH102_FormerMappingsAreKept(t *testing.T) {
 		return names
 	}
 	if _, err := f.ledger.UpdateTable(f.Context(), source, func(s *checkpoint.TableState) error {
-		s.MappingHash, s.Generation, s.Adopted, s.WitnessBeat = "a", 7, 7, 5 // of a version that kept no text
+		s.MappingHash, s.Generation, s.Adopted, s.WitnessBeat = "a", 7, 7, 5 // written by a version that kept no text
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// TestH103_LostFromIsWrittenWithTheRaise: once the shard is reopened its row says that it is
-// covered up to the gap. Where the loss began stays in the table's record, also when the same gap
-// is declared once more by a worker that was slow.
+// TestH103_LostFromIsWrittenWithTheRaise: the row of a reopened shard says that it is covered up to
+// the gap. The begin of the loss stays in the table's record, even if a slow worker declares the
+// same gap again.
 func TestH103_LostFromIsWrittenWithTheRaise(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -77,8 +77,8 @@ func TestLostFrom(t *testing.T) {
 	}
 }
 
-// TestH107_TheWidestKindStays: a stream's gap is mended by less than a copy only if nothing else
-// was lost since the base, and it is known since when.
+// TestH107_TheWidestKindStays: windows can repair a gap of the stream only if nothing else was lost
+// since the base, and if the begin of the loss is known.
 func TestH107_TheWidestKindStays(t *testing.T) {
 	known := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "a", LostFrom: begin}
 	later := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "b", LostFrom: begin.Add(time.Hour)}
@@ -96,7 +96,7 @@ func TestH107_TheWidestKindStays(t *testing.T) {
 	} {
 		virtually(t, func(ctx context.Context, p *place) {
 			_, a := p.worker("a")
-			create(t, ctx, a, shard("c", "")) // never read: it does not say since when
+			create(t, ctx, a, shard("c", "")) // never read: its loss has no known begin
 			var state checkpoint.TableState
 			for _, gap := range c.gaps {
 				var err error
@@ -110,8 +110,8 @@ func TestH107_TheWidestKindStays(t *testing.T) {
 	}
 }
 
-// A gap of before the base says nothing against it: who is late with it must not ask for a load
-// that the generation has had.
+// A gap from before the base does not count: a worker that declares it late must not request a load
+// that the generation has already had.
 func TestAGapOfBeforeTheBaseIsMended(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -131,7 +131,7 @@ func TestAGapOfBeforeTheBaseIsMended(t *testing.T) {
 	})
 }
 
-// What the former version wrote is read as it was meant then.
+// Records of the former version keep their meaning.
 func TestRecordsOfFormat1AreTakenOver(t *testing.T) {
 	ctx := context.Background()
 	for text, want := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// trimmedAt is a gap of a shard of which everything up to a time was applied.
+// trimmedAt declares a gap of a shard whose changes up to a time were applied.
 func trimmedAt(t *testing.T, ctx context.Context, l *checkpoint.Ledger, id string, applied time.Time) checkpoint.DeclaredGap {
 	t.Helper()
 	held, to := take(t, ctx, l, id), at(7)
@@ -24,9 +24,9 @@ func trimmedAt(t *testing.T, ctx context.Context, l *checkpoint.Ledger, id strin
 
 func loadedOnce(s *checkpoint.TableState) error { s.Base = s.Generation; return nil }
 
-// Two shards of a generation are trimmed. What the second one lost, which was further behind, counts
-// too, whether it became a gap before the first one's raise looked, or between that look and its
-// write. Until it counts, its shard is not read on.
+// Two shards of a generation are trimmed. The second one was further behind, and its loss counts
+// too, whether its gap came before the first raise looked or between that look and its write. Its
+// shard is not read again until its loss counts.
 func TestASecondGapOfAGenerationIsNotLost(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -54,7 +54,7 @@ func TestASecondGapOfAGenerationIsNotLost(t *testing.T) {
 				t.Errorf("found between look and raise: %t; its gap is still to be declared: %t", between, behind.Undeclared(state))
 			}
 			check(t, a.Reopen(ctx, behind, state)) // does nothing before the gap counts
-			for range 2 {                          // by its own worker, which is slow, and by the coordinator
+			for range 2 {                          // by its own slow worker, and by the coordinator
 				_, err := b.Raise(ctx, source, 1, second, nil)
 				check(t, err)
 			}
@@ -70,8 +70,8 @@ func TestASecondGapOfAGenerationIsNotLost(t *testing.T) {
 }
 
 // A gap of a shard whose messages wait in a topic begins with the first change that is not applied,
-// not with the last that was published: windows of exports have to bring the others, too. So does
-// the gap of another shard, because the raise ends what waits for all of them.
+// not with the last one that was published: windows of exports must bring all of them. The same
+// applies to a gap of another shard, because the raise ends the waiting messages of all.
 func TestL3_AGapBeginsWithWhatWaitsInTheTopic(t *testing.T) {
 	for _, lost := range []string{"s", "other"} {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -105,9 +105,9 @@ func TestL3_AGapBeginsWithWhatWaitsInTheTopic(t *testing.T) {
 	}
 }
 
-// After an outage that was longer than the stream keeps changes, the gap of one shard is that of all
-// that are as far behind: one generation begins for them, not one for each, and each costs the
-// ledger a few writes.
+// After an outage longer than the stream's retention, the gap of one shard includes all shards that
+// are as far behind. One generation begins for all of them, and each costs the ledger only a few
+// writes.
 func TestL8_OneRaiseTakesInAllThatIsOverdue(t *testing.T) {
 	const shards = 50
 	virtually(t, func(ctx context.Context, p *place) {
@@ -120,7 +120,7 @@ func TestL8_OneRaiseTakesInAllThatIsOverdue(t *testing.T) {
 		for n := range shards + 1 {
 			held, to := take(t, ctx, l, fmt.Sprintf("s%02d", n)), at(7)
 			to.EventTime, to.FirstRead = begin.Add(time.Duration(n)*time.Minute), begin
-			if n == shards { // which was read since, and was empty
+			if n == shards { // it was read since, and was empty
 				to.AppliedTo = begin.Add(29 * time.Hour)
 			}
 			check(t, held.Commit(ctx, to))
@@ -151,8 +151,8 @@ func TestL8_OneRaiseTakesInAllThatIsOverdue(t *testing.T) {
 	})
 }
 
-// While shards of a generation wait for their first read, they may be gaps as well: the raise waits
-// for them, but not for those that wait for their parents, and for no more than a minute.
+// While shards of a generation wait for their first read, they may be gaps as well. The raise waits
+// for them, but not for those that wait for their parents, and at most a minute.
 func TestGapsCome(t *testing.T) {
 	adopted := begin.Add(time.Hour)
 	state := checkpoint.TableState{Label: "l1", Generation: 3, Adopted: 3, AdoptedAt: adopted}
@@ -166,7 +166,7 @@ func TestGapsCome(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		shards []checkpoint.Shard
-		after  time.Duration // the first gap
+		after  time.Duration // since the first gap
 		want   bool
 	}{
 		{"one was not read yet", []checkpoint.Shard{lost, read, unread}, 0, true},
@@ -187,12 +187,13 @@ func TestGapsCome(t *testing.T) {
 	}
 }
 
-// Rows of a generation are this ledger's if it has had it, however many gaps came after it, or if a
-// ledger that was lost may have had it. What lies between two generations is another migration's.
+// Rows of a generation belong to this ledger if it used the generation, however many gaps followed,
+// or if a lost ledger may have used it. A generation between two used ones belongs to another
+// migration.
 func TestWhichGenerationsALedgerHasHad(t *testing.T) {
 	for name, c := range map[string]struct {
 		raises int
-		lost   int // the raise that was because of a lost ledger; 0: none
+		lost   int // the raise for a lost ledger; 0: none
 	}{"one": {1, 0}, "more than are listed": {120, 0}, "a lost ledger": {3, 2}, "one lost long ago": {120, 2}} {
 		virtually(t, func(ctx context.Context, p *place) {
 			_, l := p.worker("a")

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// TestHeartbeat: a lease tells who holds it, when it was last written, and what keeps its holder from getting on; a row that nobody
-// holds tells none of that.
+// TestHeartbeat: a lease shows its holder, when it was last written, and why the holder makes no
+// progress. A row without a holder shows none of that.
 func TestHeartbeat(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		machine := p.world.NewProcess("a")
@@ -43,7 +43,7 @@ func TestHeartbeat(t *testing.T) {
 		if got := row(t, ctx, l, "s"); got.Holder != (checkpoint.About{}) || got.Trouble != (checkpoint.Trouble{}) || got.Rate != 0 || got.Applied != 5 {
 			t.Errorf("released: %+v", got)
 		}
-		progress.Rate = 3 // of one that is gone without a word
+		progress.Rate = 3 // of a worker that died
 		check(t, take(t, ctx, l, "s").Commit(ctx, progress))
 		_, b := p.worker("b")
 		p.takeWhenFree(ctx, b, "s")
@@ -53,7 +53,8 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// TestRateOfAShardThatNobodyReads: whatever ends the reading of a shard, it has no rate after that, which would be told for as long as its row stays.
+// TestRateOfAShardThatNobodyReads: whatever ends the reading of a shard, its row has no rate after
+// that; otherwise the old rate would be shown for as long as the row exists.
 func TestRateOfAShardThatNobodyReads(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, l := p.worker("a")
@@ -75,7 +76,7 @@ func TestRateOfAShardThatNobodyReads(t *testing.T) {
 	})
 }
 
-// TestHeartbeatOfACoordinator: the same for the coordinator lease, with how a load gets on.
+// TestHeartbeatOfACoordinator: the same for the coordinator lease, with the pace of a load.
 func TestHeartbeatOfACoordinator(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}

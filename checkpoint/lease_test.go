@@ -17,7 +17,7 @@ func keep(m *virtual.Process, held *checkpoint.Lease) {
 	m.Go("keep", func() { _ = held.Keep() })
 }
 
-// takeWhenFree makes passes a second apart until the shard is free, and takes it.
+// takeWhenFree makes one pass a second until the shard is free, and takes it.
 func (p *place) takeWhenFree(ctx context.Context, l *checkpoint.Ledger, id string) *checkpoint.Lease {
 	p.Helper()
 	watch := l.NewWatch()
@@ -71,12 +71,12 @@ func TestH03_PausedOwnerResumesAfterTakeOver(t *testing.T) {
 	})
 }
 
-// A take whose answer is lost: in the end there is exactly one owner, there is one soon, and there are never two.
+// A take whose answer is lost: in the end there is exactly one owner, soon, and never two.
 func TestH44_TakeWithoutAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		executes time.Duration // after it was sent; -1: never
-		readable bool          // the row can be read back
+		readable bool          // the row can be read afterwards
 		owner    string        // of the lease in the end
 		within   time.Duration
 	}{
@@ -127,7 +127,8 @@ func TestH44_TakeWithoutAnswer(t *testing.T) {
 	}
 }
 
-// A take executes late, between two looks of the other worker: it waits for a lease that nobody holds, and no longer.
+// A take executes late, between two looks of the other worker, which then waits for a lease without
+// a holder, but no longer than one lease.
 func TestH44_LateTakeIsWaitedFor(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -164,7 +165,7 @@ func TestH45_OldLeaseOfTheSameWorkerNeverWrites(t *testing.T) {
 		create(t, ctx, a, shard("s", ""))
 		old := take(t, ctx, a, "s")
 		check(t, old.Commit(ctx, at(10)))
-		// The old task has a commit under way whose answer never came.
+		// The old task has a commit in flight without an answer.
 		var late func() bool
 		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
 			p.store.OnSwap, late = nil, execute
@@ -199,7 +200,7 @@ func TestH45_OldLeaseOfTheSameWorkerNeverWrites(t *testing.T) {
 	})
 }
 
-// Wall clocks that jump, run back or stand still neither end a lease nor prolong it.
+// Wall clocks that jump, run back or stop neither end a lease nor extend it.
 func TestH64_WallClocksDoNotMatter(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
@@ -229,7 +230,8 @@ func TestH64_WallClocksDoNotMatter(t *testing.T) {
 	})
 }
 
-// A commit whose answer never came is executed late, under the same epoch, after newer ones: it changes nothing.
+// A commit without an answer is executed late, under the same epoch, after newer ones: it changes
+// nothing.
 func TestH85_LateCommitUnderTheSameEpoch(t *testing.T) {
 	for name, newer := range map[string]func(ctx context.Context, held *checkpoint.Lease) error{
 		"position back": func(ctx context.Context, held *checkpoint.Lease) error { return held.Commit(ctx, at(20)) },
@@ -248,7 +250,7 @@ func TestH85_LateCommitUnderTheSameEpoch(t *testing.T) {
 					}
 					return false, errNoAnswer
 				}
-				for range 2 { // the second attempt is the identical one
+				for range 2 { // the second attempt is identical
 					if err := held.Commit(ctx, at(10)); !errors.Is(err, errNoAnswer) {
 						t.Fatal(err)
 					}
@@ -268,7 +270,8 @@ func TestH85_LateCommitUnderTheSameEpoch(t *testing.T) {
 	}
 }
 
-// What is in doubt is settled before anything else is written: first the commit, identically, then the newer one.
+// A write in doubt is settled before any other write: first the earlier commit, identically, then
+// the newer one.
 func TestH85_DoubtIsSettledFirst(t *testing.T) {
 	for _, executed := range []bool{false, true} {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -302,7 +305,7 @@ func TestI6_PositionNeverMovesBack(t *testing.T) {
 		held := take(t, ctx, a, "s")
 		check(t, held.Commit(ctx, at(100)))
 		counter := row(t, ctx, a, "s").Counter
-		for _, n := range []int{99, 11, 2} { // as text the last two are above
+		for _, n := range []int{99, 11, 2} { // as text the last two are greater
 			if err := held.Commit(ctx, at(n)); !errors.Is(err, checkpoint.ErrPositionBack) {
 				t.Errorf("commit of %d: %v", n, err)
 			}
@@ -321,18 +324,18 @@ func TestI6_PositionNeverMovesBack(t *testing.T) {
 	})
 }
 
-// I11: what may be published of a shard without a position is in its row, with one write.
+// I11: the numbers that a shard without a position may publish are in its row, after one write.
 func TestI11_AnAnnouncementOutlivesTheLease(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
 		create(t, ctx, a, shard("s", ""))
 		for _, step := range []struct {
 			first, changes int
-			follow         uint64 // which number
+			follow         uint64 // the number that precedes the page's first
 			writes         bool
 		}{
 			{10, 3, 0, true}, {10, 2, 0, false}, {10, 4, 0, true},
-			{12, 1, 8, true}, // its record is not the first: that one is trimmed
+			{12, 1, 8, true}, // the first record is trimmed
 		} {
 			held := take(t, ctx, a, "s")
 			was := row(t, ctx, a, "s")
@@ -381,8 +384,8 @@ func TestCleanReleaseIsTakenAtOnce(t *testing.T) {
 	})
 }
 
-// A release, or an end, whose outcome is not known is settled by the next renewal. From then on the row is anybody's, and the
-// renewal must not go on with it. Repeating the call is harmless.
+// The next renewal settles a release or finish with an unknown outcome. From then on any worker may
+// take the row, and the renewal must not hold it. Repeating the call is harmless.
 func TestLastWriteIsSettledByARenewal(t *testing.T) {
 	for name, last := range map[string]func(ctx context.Context, held *checkpoint.Lease) error{
 		"release": func(ctx context.Context, held *checkpoint.Lease) error { return held.Release(ctx) },

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A lease ends when it can no longer be trusted: its duration less the margin, counted from when the last renewal that took place
-// was sent, whatever happens to the renewals after it.
+// A lease ends when it can no longer be trusted: after its duration less the margin, counted from
+// when the last successful renewal was sent, whatever happens to later renewals.
 func TestLeaseEndsOnTime(t *testing.T) {
 	const margin = lease / 5
 	for name, outage := range map[string]func(ctx context.Context) error{
@@ -27,7 +27,7 @@ func TestLeaseEndsOnTime(t *testing.T) {
 				create(t, ctx, a, shard("s", ""))
 				held := take(t, ma.Context(), a, "s")
 				keep(ma, held)
-				p.sleep(ctx, time.Minute+time.Second) // renewed each 5 s, the last time at 60 s
+				p.sleep(ctx, time.Minute+time.Second) // renewed every 5 s, last at 60 s
 				if held.Context().Err() != nil {
 					t.Fatal(context.Cause(held.Context()))
 				}
@@ -46,7 +46,7 @@ func TestLeaseEndsOnTime(t *testing.T) {
 	}
 }
 
-// A write whose answer takes long counts from when it was sent: others may take over a lease's duration after that.
+// A slow write counts from when it was sent, because other workers may take over one lease later.
 func TestLeaseIsTrustedFromWhenItWasSent(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
@@ -65,7 +65,8 @@ func TestLeaseIsTrustedFromWhenItWasSent(t *testing.T) {
 	})
 }
 
-// A write that finds another counter ends the lease at once, not only when its time is over, and it asks the store no more.
+// A write that finds another counter ends the lease immediately, not only when its time is over.
+// After that the lease sends the store no request.
 func TestLeaseEndsWhenSomebodyElseWrote(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -107,7 +108,8 @@ func TestCommitsRenew(t *testing.T) {
 	})
 }
 
-// What is offered is part of the next write, whichever that is, and of no later one: a commit is not taken back.
+// Offered progress is part of the next write, whichever that is, and of no later one, so a commit
+// is not undone.
 func TestOffersAreWrittenWithTheNextWrite(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, l := p.worker("a")

@@ -22,7 +22,7 @@ func TestH60_MappingHash(t *testing.T) {
 			}
 			return err
 		}
-		// Until something is written under it, a mapping may be changed.
+		// Until something is written under it, a mapping may be replaced.
 		check(t, mapping(a, "wrong", false))
 		check(t, mapping(a, "h1", false))
 		create(t, ctx, a, shard("s", ""), shard("r", ""))
@@ -39,7 +39,8 @@ func TestH60_MappingHash(t *testing.T) {
 		if state.MappingHash != "h2" || !state.NeedsLoad || len(state.Gaps) != 1 || state.Reason != checkpoint.ChangedMapping || begun != 1 {
 			t.Errorf("%+v, %d generations told", state, begun)
 		}
-		// The worker with the old mapping is out, in each of the two ways it could go on.
+		// The worker with the old mapping is stopped, both when it commits and when it takes a
+		// lease.
 		if err := held.Commit(ctx, at(1)); !errors.Is(err, checkpoint.ErrLeaseLost) {
 			t.Errorf("it commits: %v", err)
 		}
@@ -102,7 +103,7 @@ func TestOpen(t *testing.T) {
 				t.Errorf("opened %q with %+v", name, o)
 			}
 		}
-		// The answer to the creation is lost, and somebody else was faster.
+		// The answer to the creation is lost, and another worker was faster.
 		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
 			p.store.OnSwap = nil
 			_, _ = p.worker("b")
@@ -120,7 +121,7 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// The key of one table's row begins with that of another's.
+// One table's name is a prefix of another's.
 func TestTablesWithSimilarNames(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -178,7 +179,7 @@ func TestUpdateTable(t *testing.T) {
 		if changed := table(t, ctx, a).Changed; !changed.Equal(written) {
 			t.Errorf("the record was last written at %s, and says %s", written, changed)
 		}
-		// Somebody else is faster, once: the change is made on what it wrote.
+		// Another writer is faster, once: the change is made on its record.
 		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
 			p.store.OnSwap = nil
 			_, err := b.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Load.Estimate = 9; return nil })
@@ -189,14 +190,14 @@ func TestUpdateTable(t *testing.T) {
 		if load := table(t, ctx, a).Load; load.Items != 8 || load.Estimate != 9 {
 			t.Errorf("%+v", load)
 		}
-		// The answer is lost, but the write took place: it is found by reading back.
+		// The answer is lost, but the write took place: reading the row shows that.
 		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
 			p.store.OnSwap = nil
 			execute()
 			return false, errNoAnswer
 		}
 		check(t, items(a, 9))
-		// It did not: the error is told, and repeating is right.
+		// The write did not take place: the error is returned, and repeating is right.
 		p.store.OnSwap = func(context.Context, string, func() bool) (bool, error) {
 			p.store.OnSwap = nil
 			return false, errNoAnswer
@@ -205,7 +206,7 @@ func TestUpdateTable(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		check(t, items(a, 10))
-		// Somebody else is always faster: an end is in sight.
+		// Other writers are always faster: the attempts are bounded.
 		p.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, nil }
 		if err := items(a, 11); !errors.Is(err, checkpoint.ErrConflict) {
 			t.Errorf("%v", err)

@@ -11,8 +11,8 @@ import (
 
 func value(f float64) *float64 { return &f }
 
-// What an operator set stands over what is configured, no limit included; what nobody said is no
-// limit.
+// Limits of an operator override configured ones, even with no limit. A limit that neither sets
+// does not exist.
 func TestLimits(t *testing.T) {
 	configured := checkpoint.Limits{RowsPerSecond: value(500), Read: &checkpoint.ReadLimit{Share: 0.25}, TargetCPU: value(0.7)}
 	over := checkpoint.Limits{RowsPerSecond: value(0), Read: &checkpoint.ReadLimit{Units: 40}}.Over(configured)

@@ -19,12 +19,13 @@ type (
 
 var plan = checkpoint.Plan{Generation: 7, Number: 1, Parts: 4, Source: "scan", TableID: "id", StartedAt: begin, Estimate: 100}
 
-// done are sums of a phase whose parts are all done, after so many puts and removes.
+// done returns the sums of a phase whose parts are all done, after so many puts and removes.
 func done(parts int, put, removed int64) sums {
 	return sums{Total: parts, Done: parts, Items: 9, Counts: checkpoint.Counts{Seen: put + removed, Put: put, Removed: removed}}
 }
 
-// stages are those of a load, by the last step that was made; each is one step after another.
+// stages are the stages of a load, by the last completed step. Each is one step after the previous
+// one.
 var stages = map[string]struct {
 	after string
 	step  func(s *state) error
@@ -44,7 +45,7 @@ var stages = map[string]struct {
 	"raised":   {"sealed", func(s *state) error { s.Generation, s.Adopted = 8, 8; return nil }},
 }
 
-// advance brings a table from before its load to a stage.
+// advance moves a table from before its load to a stage.
 func advance(t *testing.T, s *state, stage string) {
 	t.Helper()
 	if stage != "" {
@@ -60,13 +61,13 @@ func stateAt(t *testing.T, stage string) state {
 	return s
 }
 
-// Each step is made in its place. Made again, it changes nothing; made anywhere else, it is refused
-// with a cure, and changes nothing either.
+// Each step changes the record only in its stage. Repeated there, it changes nothing. In any other
+// stage it is refused with a cure, and changes nothing either.
 func TestStepsOfALoad(t *testing.T) {
 	for name, c := range map[string]struct {
 		step  func(s *state) error
-		from  []string // where it changes the record
-		again []string // where it was made already, or says nothing new
+		from  []string // stages in which it changes the record
+		again []string // stages in which it was made already
 	}{
 		"ask":          {func(s *state) error { return s.AskLoad(begin, false) }, []string{"new", "raised"}, []string{"asked"}},
 		"seal":         {func(s *state) error { return s.SealLoad(plan) }, []string{"asked"}, []string{"sealed", "paused"}},
@@ -117,14 +118,13 @@ func same(a, b state) bool {
 	return reflect.DeepEqual(a.Load, b.Load) && a.Base == b.Base && a.NeedsLoad == b.NeedsLoad && a.Reason == b.Reason && a.Kind == b.Kind && a.Tries == b.Tries
 }
 
-// A load that was swept is the base, and what was lost before is mended. Its record keeps what it
-// did.
+// A swept load is the base, and earlier losses are repaired. Its record keeps its counts.
 func TestALoadThatIsSweptIsTheBase(t *testing.T) {
 	s := stateAt(t, "over")
 	if s.Base != 7 || s.NeedsLoad || s.Reason != "" || s.Kind != "" || !s.LostFrom.IsZero() || s.Tries != 0 || !s.Loaded() {
 		t.Errorf("%+v", s)
 	}
-	want := checkpoint.Counts{Put: 1, Removed: 1} // without what pass 0 would have done
+	want := checkpoint.Counts{Put: 1, Removed: 1} // without those of pass 0
 	if l := s.Load; l.Sweep.Counts != want || l.Sweep.Pass != 2 || l.Items != 9 || l.Number != 1 || l.SweptAt.IsZero() {
 		t.Errorf("%+v", l)
 	}
@@ -135,9 +135,9 @@ func TestALoadThatIsSweptIsTheBase(t *testing.T) {
 	}
 }
 
-// The first generation in a target that was empty has nothing to sweep, unless a gap came before
-// its load was complete. A sweep of a target that was made by us needs nobody's approval, and
-// neither does one that finds nothing.
+// The first generation in an empty target needs no sweep, unless a gap came before its load was
+// complete. A sweep needs no approval if replicator created the target, or if the sweep finds
+// nothing.
 func TestWhatNeedsNoSweep(t *testing.T) {
 	first := state{Source: source, Generation: 7, Adopted: 7, MadeByUs: true}
 	advance(t, &first, "copied")
@@ -164,8 +164,8 @@ func TestWhatNeedsNoSweep(t *testing.T) {
 	}
 }
 
-// Rows that no mapping explains are left, counted, and keep the table from being in sync; another
-// load would find the same.
+// Rows that no mapping explains stay and are counted, and keep the table from being in sync.
+// Another load would find the same rows.
 func TestUnexplainedRowsKeepNeedsLoad(t *testing.T) {
 	s := stateAt(t, "again")
 	end := done(2, 0, 0)
@@ -178,8 +178,8 @@ func TestUnexplainedRowsKeepNeedsLoad(t *testing.T) {
 	}
 }
 
-// A row that the target refuses even as a remove is found by every pass: the sweep ends all the
-// same, and the table stays marked.
+// If the target refuses even the removal of a row, every pass finds it. The sweep still ends, and
+// the table stays marked.
 func TestASweepEndsThoughEveryPassWrites(t *testing.T) {
 	s := stateAt(t, "approved")
 	for pass := 1; s.Stage() == checkpoint.StageSweeping; pass++ {
@@ -193,8 +193,8 @@ func TestASweepEndsThoughEveryPassWrites(t *testing.T) {
 	}
 }
 
-// TestH106_ThreeLoadsThatDoNotEnd: a load that is ended by a gap asks for the next one by itself
-// twice. After the third an operator has to.
+// TestH106_ThreeLoadsThatDoNotEnd: after a load that a gap ended, the next one is requested
+// automatically, twice. After the third, only an operator can request one.
 func TestH106_ThreeLoadsThatDoNotEnd(t *testing.T) {
 	s := state{Source: source, Generation: 7, Adopted: 7}
 	for n := uint32(1); ; n++ {
@@ -233,7 +233,7 @@ func TestH106_ThreeLoadsThatDoNotEnd(t *testing.T) {
 	}
 }
 
-// A pause by an operator is ended by an operator alone, and outlives the load that it was made in.
+// Only an operator ends an operator's pause. It outlives its load.
 func TestWhoPauses(t *testing.T) {
 	s := stateAt(t, "paused")
 	_ = s.PauseLoad(checkpoint.PausedForHeadroom)
@@ -249,7 +249,8 @@ func TestWhoPauses(t *testing.T) {
 	}
 }
 
-// H114: what a load has overtaken stays overtaken, also while the next one is asked for and planned.
+// H114: changes that a load has superseded stay superseded, also while the next load is requested
+// and planned.
 func TestH114_ABegunLoadIsRemembered(t *testing.T) {
 	if begun := stateAt(t, "asked").Load.Begun(); begun != 0 {
 		t.Errorf("before any load: %d", begun)
@@ -292,8 +293,7 @@ func TestBeginInto(t *testing.T) {
 	}
 }
 
-// A load goes through the ledger from one step to the next, and is done again in a generation of
-// its own.
+// A load goes through all its steps in the ledger, and is repeated in a new generation.
 func TestALoadInTheLedger(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -325,7 +325,7 @@ func TestALoadInTheLedger(t *testing.T) {
 		if s.Base != 1 || s.Load.SweptAt.IsZero() {
 			t.Fatalf("%+v", s)
 		}
-		for range 2 { // as after an outcome that was in doubt
+		for range 2 { // as after an unknown outcome
 			s, err = a.Redo(ctx, source, 1, "an operator wants it", false)
 			check(t, err)
 			if s.Generation <= 1 || s.Stage() != checkpoint.StageAsked || s.Kind != checkpoint.KindAskedFor || s.Load.Number != 1 || !s.Load.Sweep.Approved || s.GapCount != 1 {

@@ -10,8 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// The plan fixes all that was asked for, and keeps what outlives a load: a pause, an approval, the
-// latest generation that a load began in. What was wished for is over. Sealed again, it is the same.
+// The plan fixes all that was requested, and keeps what outlives a load: a pause, an approval, the
+// latest generation in which a load began. The request is then over. Sealing it again changes
+// nothing.
 func TestASealedLoadIsWhatWasAskedFor(t *testing.T) {
 	zone := time.FixedZone("east", 3600)
 	full := checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin.In(zone)}
@@ -43,8 +44,8 @@ func TestASealedLoadIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// A request for another load changes what it copies, and neither when it was asked for nor what was
-// allowed. An approval is taken back by nobody.
+// A request for another load changes its source, and neither the time of the request nor the
+// approval. No request withdraws an approval.
 func TestWhoeverAsksAgainChangesTheSource(t *testing.T) {
 	later := begin.Add(time.Hour)
 	e := checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin}
@@ -65,7 +66,7 @@ func TestWhoeverAsksAgainChangesTheSource(t *testing.T) {
 	}
 }
 
-// The stage follows from the record alone, also from that of a version that had no parts.
+// The stage follows from the record alone, even from one of a version without parts.
 func TestTheStageOfARecord(t *testing.T) {
 	type load = checkpoint.Load
 	for name, c := range map[string]struct {
@@ -91,8 +92,8 @@ func TestTheStageOfARecord(t *testing.T) {
 	}
 }
 
-// Rows may be older than the generation unless it is swept, or the first in a target of ours. Who takes
-// none for older leaves a removed item's cells in its row.
+// Rows may be older than the generation unless it is swept, or it is the first in a target that
+// replicator created. If a reader ignored that, cells of a removed item would stay in its row.
 func TestWhichRowsMayBeOlder(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    state
@@ -111,8 +112,8 @@ func TestWhichRowsMayBeOlder(t *testing.T) {
 	}
 }
 
-// A load is counted as loaded only in its generation, once it is copied, and while nothing was lost
-// since.
+// A load counts as loaded only in its generation, once it is copied, and as long as nothing was
+// lost since.
 func TestWhatIsLoaded(t *testing.T) {
 	done := checkpoint.Load{Generation: 7, Number: 1, Parts: 1, DoneAt: begin}
 	for name, c := range map[string]struct {
@@ -130,7 +131,7 @@ func TestWhatIsLoaded(t *testing.T) {
 	}
 }
 
-// A load has as many exports as the record may name, all of them in their order; one more is refused.
+// A load has at most as many exports as the record may name, in order; one more is refused.
 func TestTheMostExportsOfALoad(t *testing.T) {
 	all := make([]checkpoint.Export, checkpoint.MaxExports)
 	for i := range all {
@@ -146,15 +147,15 @@ func TestTheMostExportsOfALoad(t *testing.T) {
 	}
 }
 
-// TestH33_TheBoundsOfAnExport are exact: what is at a bound is admissible, and a nanosecond beyond it is
-// not.
+// TestH33_TheBoundsOfAnExport: the bounds are exact. A time at a bound is admissible, and a
+// nanosecond beyond it is not.
 func TestH33_TheBoundsOfAnExport(t *testing.T) {
 	now := begin.Add(100 * time.Hour)
 	root := checkpoint.Shard{ID: "a", Label: label, FirstRead: begin}
 	for name, c := range map[string]struct {
 		edit func(s *state)
 		now  time.Time
-		at   time.Time // admissible
+		at   time.Time // the admissible time
 		off  time.Duration
 	}{
 		"as late as clocks allow":     {func(*state) {}, now, now.Add(checkpoint.Slack), 1},
@@ -176,15 +177,15 @@ func TestH33_TheBoundsOfAnExport(t *testing.T) {
 			t.Errorf("%s: beyond it, it is admissible", name)
 		}
 	}
-	// Before the first gap the adoption says nothing: the first reads decide.
+	// Before the first gap, the first reads decide, not the adoption.
 	s := state{Source: source, Label: label, Generation: 7, Adopted: 7, Listed: 7, AdoptedAt: begin}
 	if err := checkpoint.AdmissibleExport(s, []checkpoint.Shard{root}, begin.Add(-time.Hour), begin.Add(time.Hour), 0); err != nil {
 		t.Errorf("the first generation: %v", err)
 	}
 }
 
-// An export that is to be made goes from step to step in the record: each answer is noted of its own
-// attempt, and what an attempt before it came to is forgotten.
+// A requested export goes through its steps in the record. Each answer is recorded for its own
+// attempt, and the outcome of the previous attempt is forgotten.
 func TestTheStepsOfAnExport(t *testing.T) {
 	zone := time.FixedZone("east", 3600)
 	s := state{Source: source, Generation: 7, Adopted: 7}
@@ -222,7 +223,7 @@ func TestTheStepsOfAnExport(t *testing.T) {
 		t.Errorf("failed: %+v", s.Load)
 	}
 	check(t, s.ForgetRefusal())
-	if request() != want || s.Stage() != checkpoint.StageAsked { // the service was asked: that is no refusal
+	if request() != want || s.Stage() != checkpoint.StageAsked { // the service was asked, so that is no refusal
 		t.Errorf("after a restart: %+v", s.Load)
 	}
 	check(t, s.AskLoad(begin, false))
@@ -234,8 +235,8 @@ func TestTheStepsOfAnExport(t *testing.T) {
 	}
 }
 
-// What a plan needs is proved before it is written: parts, a time, and a generation that every shard
-// has adopted. What waiting mends says so.
+// The requirements of a plan are checked before it is written: parts, a time, and a generation that
+// every shard has adopted. The error says if waiting helps.
 func TestWhatAPlanNeeds(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(s *state, p *checkpoint.Plan)
@@ -260,9 +261,9 @@ func TestWhatAPlanNeeds(t *testing.T) {
 	}
 }
 
-// Windows alone are judged at every end of their load, the copy's and each pass's: what another
-// shard lost may be noted meanwhile, and begin before the first window. Such a load would end the
-// loss without mending it. What is refused changes nothing, and no retry helps.
+// A load of only windows is judged at each end, the copy's and each pass's: another shard's loss
+// may be recorded meanwhile, and begin before the first window. Completing such a load would clear
+// a loss that it did not repair. A refusal changes nothing, and no retry helps.
 func TestH107_WindowsAreJudgedAtEveryEnd(t *testing.T) {
 	for stage, end := range map[string]func(s *state) error{
 		"sealed":   func(s *state) error { return s.CompleteCopy(7, 1, done(4, 0, 0), begin) },

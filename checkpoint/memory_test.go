@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// TestRowsAreKnownByTheirText: what a ledger remembers of a row is used only while the row holds the same text, whatever its counter
-// says: a ledger that was restored counts again.
+// TestRowsAreKnownByTheirText: a cached record is used only while the row has the same text,
+// whatever its counter: a restored ledger repeats counters.
 func TestRowsAreKnownByTheirText(t *testing.T) {
 	ctx := context.Background()
 	store := &checkpointtest.Memory{}
@@ -36,7 +36,7 @@ func TestRowsAreKnownByTheirText(t *testing.T) {
 	}
 }
 
-// TestRecordsAreTheCallersOwn: what a caller does to a record is not seen by the next one.
+// TestRecordsAreTheCallersOwn: a caller's changes to a record are invisible to the next caller.
 func TestRecordsAreTheCallersOwn(t *testing.T) {
 	ctx := context.Background()
 	l := openOn(t, ctx, &checkpointtest.Memory{}, "w", lease)

@@ -7,8 +7,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// TestH69_BeatsNeverGoBack: while a target that was lost is claimed, what the ledger knows of its beats stays, whichever target it is: a worker that ends there
-// would leave a ledger that has never beaten, and counters that come again.
+// TestH69_BeatsNeverGoBack: while a lost target is claimed, the ledger keeps the beats of every
+// target. Otherwise a worker that ends there would leave a ledger that has never beaten, and
+// counters would repeat.
 func TestH69_BeatsNeverGoBack(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

@@ -24,7 +24,7 @@ func loading(t *testing.T, ctx context.Context, l *checkpoint.Ledger, parts int)
 	return state
 }
 
-// look is a worker's look at the parts of the phase that runs.
+// look returns a worker's view of the parts of the running phase.
 func look(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w *checkpoint.Watch) (free, held []checkpoint.Part) {
 	t.Helper()
 	state := table(t, ctx, l)
@@ -51,8 +51,8 @@ func progress(items int64, position string) checkpoint.PartProgress {
 	return checkpoint.PartProgress{Items: items, Position: fmt.Appendf(nil, "%q", position), Bytes: items * 10, Units: 0.5, Rate: 3}
 }
 
-// TestH98_APartIsGoneOnWithByOne: a worker stands still, another goes on where it had committed,
-// and what the first one still does to the row is refused.
+// TestH98_APartIsGoneOnWithByOne: a worker is paused, another one continues from its last commit,
+// and later writes of the first one are refused.
 func TestH98_APartIsGoneOnWithByOne(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
@@ -82,7 +82,7 @@ func TestH98_APartIsGoneOnWithByOne(t *testing.T) {
 			t.Errorf("back: %v", err)
 		}
 		check(t, second.Finish(ctx, progress(8, "")))
-		check(t, second.Finish(ctx, progress(8, ""))) // as after an outcome that was in doubt
+		check(t, second.Finish(ctx, progress(8, ""))) // as after an unknown outcome
 		free, held = look(t, ctx, b, watch)
 		parts, err := b.Parts(ctx, table(t, ctx, b), checkpoint.PhaseCopy)
 		check(t, err)
@@ -98,7 +98,7 @@ func TestH98_APartIsGoneOnWithByOne(t *testing.T) {
 	})
 }
 
-// A part that was released is taken up at once, where it stood.
+// A released part is free immediately, and continues at its position.
 func TestAReleasedPartIsFree(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
@@ -118,8 +118,8 @@ func TestAReleasedPartIsFree(t *testing.T) {
 	})
 }
 
-// TestH98_OnlyPartsOfTheLoadThatRuns: what was seen free is not taken once the load is another,
-// stands still, or is over; nor is it seen free then.
+// TestH98_OnlyPartsOfTheLoadThatRuns: a part that was seen as free is not leased once its load was
+// replaced, is paused or is over. It is not seen as free then either.
 func TestH98_OnlyPartsOfTheLoadThatRuns(t *testing.T) {
 	for name, change := range map[string]func(s *checkpoint.TableState){
 		"paused":             func(s *checkpoint.TableState) { s.Load.Paused = "operator" },
@@ -155,8 +155,8 @@ func TestH98_OnlyPartsOfTheLoadThatRuns(t *testing.T) {
 	}
 }
 
-// TestH98_DoneIsAllOfThem: a phase is complete when each of its parts is done in a row of its own;
-// rows of another division say nothing.
+// TestH98_DoneIsAllOfThem: a phase is complete when each of its parts has its own row and is done.
+// Rows of another division do not count.
 func TestH98_DoneIsAllOfThem(t *testing.T) {
 	part := func(index, total int, state checkpoint.PartState) checkpoint.Part {
 		return checkpoint.Part{Index: index, Total: total, State: state, Owner: "w", PartProgress: progress(2, "x")}
@@ -188,7 +188,7 @@ func TestH98_DoneIsAllOfThem(t *testing.T) {
 	}
 }
 
-// Rows of loads that are over are removed, and none of one that runs or was sealed meanwhile.
+// Rows of past loads are removed, but none of a load that runs or was sealed meanwhile.
 func TestPartsOfLoadsThatAreOverAreRemoved(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -257,7 +257,7 @@ func TestPartsToTake(t *testing.T) {
 			t.Errorf("%s: takes %d, of them different ones %d", name, len(taken), len(seen))
 		}
 	}
-	// Workers that look at the same moment want different parts, on the whole.
+	// Workers that look at the same time mostly choose different parts.
 	wanted := map[int]int{}
 	for worker := range 10 {
 		for _, p := range checkpoint.PartsToTake(free, nil, fmt.Sprint("worker-", worker), 10, 4) {
@@ -269,8 +269,8 @@ func TestPartsToTake(t *testing.T) {
 	}
 }
 
-// TestH98_EveryPartIsDoneOnce: workers that come and go under leases of their own do every part, to
-// its end, and no two at the same time.
+// TestH98_EveryPartIsDoneOnce: workers come and go, each under its own leases. Every part is done
+// completely, and by only one worker at a time.
 func TestH98_EveryPartIsDoneOnce(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, coordinator := p.worker("keeper")
@@ -317,8 +317,8 @@ func TestH98_EveryPartIsDoneOnce(t *testing.T) {
 	})
 }
 
-// What a worker with a wrong clock writes of a load is dated by the service's clock: a part's times
-// when it is taken and when it is done, and the steps of the load.
+// A load's times come from the service's clock, even if the worker's clock is wrong: when a part is
+// taken and done, and the steps of the load.
 func TestLoadsAreDatedByTheService(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, l := p.worker("a")

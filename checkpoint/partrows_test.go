@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// read counts the rows that a store gives, and their bytes.
+// read counts the rows that a store returns, and their bytes.
 type read struct {
 	checkpoint.Store
 	rows, bytes int
@@ -22,9 +22,9 @@ func (r *read) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error
 	return rows, err
 }
 
-// A worker looks at a load every two seconds. It does not read the rows of parts each time that were
-// done long ago, and gets the same parts as one that reads them all. As many parts as a load has at
-// most are below a megabyte.
+// A worker reads a load's parts every two seconds. It does not read the rows of finished parts each
+// time, and gets the same parts as a worker that does. The rows of the largest load are below a
+// megabyte.
 func TestALookReadsNoPartsThatAreDone(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		const parts, open = 1024, 350
@@ -78,8 +78,8 @@ func TestALookReadsNoPartsThatAreDone(t *testing.T) {
 	})
 }
 
-// What is known of one load is not taken for the next, and a block of parts of two divisions is read
-// again.
+// What is known about one load is not used for the next, and a block with parts of two divisions is
+// read again.
 func TestWhatIsDoneBelongsToItsLoad(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, l := p.worker("a")

@@ -10,8 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A sweep after which nothing is wrong ends the loss; one that left rows says so of the widest kind,
-// and keeps its first time. Pass 0 waits only for rows, and only where nobody has allowed the sweep.
+// A sweep that leaves nothing wrong ends the loss. A sweep that left rows records a loss of the
+// widest kind, and keeps its first time. Pass 0 waits for approval only if it found rows and the
+// sweep is not approved.
 func TestWhatAPassComesTo(t *testing.T) {
 	counted := func(seen, unexplained int64) sums {
 		return sums{Total: 2, Done: 2, Counts: checkpoint.Counts{Seen: seen, Unexplained: unexplained, Left: 5}}
@@ -49,7 +50,8 @@ func TestWhatAPassComesTo(t *testing.T) {
 	}
 }
 
-// Rows without a version that an application goes on writing ask for no further pass. They are counted.
+// Rows without a version, which an application continues to write, require no further pass. They
+// are counted.
 func TestASweepUnderDualWritesEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts checkpoint.Counts
@@ -78,8 +80,8 @@ func TestASweepUnderDualWritesEnds(t *testing.T) {
 	}
 }
 
-// The first load into our own target needs no sweep; nor does it mend what it leaves in doubt, what is
-// lost meanwhile, or what an earlier base left.
+// The first load into a target that replicator created needs no sweep. It does not repair rows in
+// doubt, losses during the load, or remains of an earlier base.
 func TestWhatACopyMends(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit  func(s *state)
@@ -103,8 +105,8 @@ func TestWhatACopyMends(t *testing.T) {
 	}
 }
 
-// What keeps a part from getting on goes with its lease: it is written with the next commit, is gone
-// when the trouble is, and the next worker begins without. The first lease says when it was begun.
+// A part's trouble is stored with its lease: the next commit writes it, it disappears with its
+// cause, and the next worker starts without it. The first lease records when the part was begun.
 func TestThePlaceOfAPartsTrouble(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -124,7 +126,7 @@ func TestThePlaceOfAPartsTrouble(t *testing.T) {
 		}
 		position := []byte(`"e"`)
 		check(t, held.Commit(ctx, checkpoint.PartProgress{Items: 5, Position: position, Rate: 3}))
-		copy(position, `"x"`) // the caller's own
+		copy(position, `"x"`) // the caller's own copy
 		if r := row(); r.Trouble.Cause != "busy" || r.Rate != 3 || string(held.Part().Position) != `"e"` || r.Owner != "a" || r.Epoch != 1 {
 			t.Errorf("%+v", r)
 		}
@@ -138,7 +140,7 @@ func TestThePlaceOfAPartsTrouble(t *testing.T) {
 		if r := row(); r.Trouble.Cause != "" || r.Rate != 0 || r.Owner != "" {
 			t.Errorf("released: %+v", r)
 		}
-		check(t, held.Release(ctx)) // as after an outcome that was in doubt
+		check(t, held.Release(ctx)) // as after an unknown outcome
 		p.sleep(ctx, time.Minute)
 		next := takePart(t, ctx, b, 0)
 		if r := row(); r.Epoch != 2 || r.Owner != "b" || !r.Begun.Equal(begun) || r.Trouble.Cause != "" || begun.IsZero() {
@@ -154,7 +156,8 @@ func TestThePlaceOfAPartsTrouble(t *testing.T) {
 	})
 }
 
-// A table that is halted leases no parts of a load, which would write; those of a verify only read.
+// A halted table leases no parts of a load, which would write. It leases parts of a verify, which
+// only reads.
 func TestWhatAHaltedTableLeases(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -178,8 +181,8 @@ func TestWhatAHaltedTableLeases(t *testing.T) {
 	})
 }
 
-// A pause ends by whoever made it, or by an operator, also one that outlived its load; what is said of
-// another load, or of a generation that is over, changes nothing.
+// Whoever paused a load, or an operator, may end the pause, even if it outlived its load. A step
+// for another load or an earlier generation changes nothing.
 func TestWhoResumes(t *testing.T) {
 	for _, c := range []struct{ paused, by, left string }{
 		{"busy", checkpoint.PausedForHeadroom, "busy"}, {"busy", "busy", ""}, {"busy", checkpoint.PausedByOperator, ""},
@@ -215,7 +218,7 @@ func TestWhoResumes(t *testing.T) {
 	}
 }
 
-// A load that mends forgets the mappings of before: what they wrote is swept.
+// A load that repairs the table forgets the earlier mappings, because their rows are swept.
 func TestWhatIsMendedIsForgotten(t *testing.T) {
 	s := stateAt(t, "again")
 	s.Former = []checkpoint.Former{{Text: "t", Tables: []string{"former"}}}
@@ -226,8 +229,8 @@ func TestWhatIsMendedIsForgotten(t *testing.T) {
 	}
 }
 
-// A load begins by itself where none is under way, for the first time or after a gap, as each is
-// configured; why one that is needed does not is said.
+// A load starts automatically if none is in progress, for the first time or after a gap, as
+// configured. If a needed load does not start, the reason is returned.
 func TestWhichLoadsAskThemselves(t *testing.T) {
 	lostSince := func(stage string, needs bool) state {
 		s := stateAt(t, stage)
@@ -263,8 +266,8 @@ func TestWhichLoadsAskThemselves(t *testing.T) {
 	}
 }
 
-// The next pass of a sweep counts in a target of others until that is allowed, and none is due while one
-// runs, waits, or after the last.
+// In a target that replicator did not create, the next pass only counts until the sweep is
+// approved. None is due while one runs or waits, or after the last.
 func TestWhichPassIsNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		sweep checkpoint.Sweep
@@ -306,7 +309,7 @@ func TestWhichPassIsNext(t *testing.T) {
 	}
 }
 
-// Every count of every part is in the sums of a pass.
+// The sums of a pass include every count of every part.
 func TestSumsOfAPass(t *testing.T) {
 	row := func(index int, n int64) checkpoint.Part {
 		p := checkpoint.Part{Index: index, Total: 2, State: checkpoint.PartDone}
@@ -320,8 +323,8 @@ func TestSumsOfAPass(t *testing.T) {
 	}
 }
 
-// A page without items moves a part on, and the parts of a sweep that runs are kept. A worker that
-// holds nothing any more takes no share.
+// A page without items advances a part, and the parts of a running sweep are kept. A worker that
+// holds no part any more does not count for the shares.
 func TestPartsThatMoveOn(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -347,8 +350,8 @@ func TestPartsThatMoveOn(t *testing.T) {
 	}
 }
 
-// What windows mend is known only where the beginning of the loss is; and how old an image is counts
-// from the later of its own time and the adoption, before which no remove refuses it.
+// Windows can repair a loss only if its begin is known. The age of an image counts from the later
+// of its own time and the adoption, before which no remove refuses it.
 func TestTheTimesOfWindows(t *testing.T) {
 	lost := begin.Add(500 * time.Millisecond)
 	s := state{Generation: 7, Base: 5, NeedsLoad: true, Kind: checkpoint.KindStream, LostFrom: lost}

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// A process is seen while it beats, until it leaves. One that ended without a word is forgotten a
-// day later, by the next beat of another.
+// A process is shown while it beats, until it leaves. One that died is forgotten a day later, by
+// another one's next beat.
 func TestProcesses(t *testing.T) {
 	p := &place{t, virtual.NewWorld(1, begin, true), &checkpointtest.Memory{}}
 	if err := p.world.Run(100*time.Hour, func(ctx context.Context) {
@@ -27,7 +27,7 @@ func TestProcesses(t *testing.T) {
 			}
 		}
 		seen()
-		check(t, a.RemoveProcess(ctx)) // which has said nothing yet
+		check(t, a.RemoveProcess(ctx)) // it has shown nothing yet
 		check(t, a.ShowProcess(on.Context(), checkpoint.RoleStandby))
 		check(t, b.ShowProcess(ctx, checkpoint.RoleStandby))
 		seen("a", "b")

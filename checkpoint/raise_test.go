@@ -19,7 +19,8 @@ import (
 
 var trimmed = checkpoint.DeclaredGap{Shard: "a", Reason: "trimmed"}
 
-// adopted fails unless every unfinished shard is in the table's generation, which is above from.
+// adopted fails unless every unfinished shard is in the table's generation, which must be above
+// from.
 func (p *place) adopted(ctx context.Context, l *checkpoint.Ledger, from uint32) checkpoint.TableState {
 	p.Helper()
 	state := table(p.T, ctx, l)
@@ -34,8 +35,8 @@ func (p *place) adopted(ctx context.Context, l *checkpoint.Ledger, from uint32) 
 	return state
 }
 
-// A holder commits ten times a second while the generation is raised on a slow network. From the moment the raise has returned, at
-// the latest, it cannot commit any more.
+// A holder commits ten times a second while the generation is raised on a slow network. At the
+// latest when the raise returns, the holder can no longer commit.
 func TestH70_RaiseFencesTheHolder(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
@@ -82,7 +83,8 @@ func TestH70_RaiseFencesTheHolder(t *testing.T) {
 	})
 }
 
-// The worker that raises ends after each of its writes in turn. Anybody completes what it began, and it remains one generation.
+// The raising worker ends after each of its writes in turn. Another worker completes the raise, and
+// only one generation begins.
 func TestH70_CrashInTheMiddleOfARaise(t *testing.T) {
 	for after := 0; ; after++ {
 		crashed := false
@@ -124,8 +126,9 @@ func TestH70_CrashInTheMiddleOfARaise(t *testing.T) {
 	}
 }
 
-// While one worker completes an adoption the generation is raised once more, by a worker that ends with that. What was adopted is the generation that
-// the rows were looked at for: the newer one is not, until they are looked at again.
+// While one worker completes an adoption, another one raises the generation again and then ends.
+// The recorded adoption is that of the generation for which the rows were read. The newer one
+// counts as adopted only after they are read again.
 func TestH70_RaiseInTheMiddleOfAnAdoption(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -144,7 +147,7 @@ func TestH70_RaiseInTheMiddleOfAnAdoption(t *testing.T) {
 			if strings.Contains(key, "/table/") {
 				writes++
 			}
-			if writes == 2 { // the first began the generation, and this is to say that it is adopted
+			if writes == 2 { // the first began the generation; this one is to record the adoption
 				between = table(t, ctx, c).Generation
 				p.store.OnSwap = ends
 				mc.Go("raise", func() { _, _ = c.Raise(mc.Context(), source, between, checkpoint.DeclaredGap{Reason: "another"}, nil) })
@@ -162,8 +165,8 @@ func TestH70_RaiseInTheMiddleOfAnAdoption(t *testing.T) {
 	})
 }
 
-// Shards are created, taken and committed while generations are raised, on a network that loses, delays and repeats. Once a
-// generation is adopted nobody writes a shard under an older one.
+// Shards are created, taken and committed while generations are raised, on a network that loses,
+// delays and repeats. Once a generation is adopted, no worker writes a shard under an older one.
 func TestH70_CreationAndTakeRaceWithARaise(t *testing.T) {
 	for seed := range uint64(100) {
 		race(t, seed)
@@ -238,7 +241,7 @@ func race(t *testing.T, seed uint64) {
 	}
 }
 
-// again repeats until f succeeds, or its context ends.
+// again repeats f until it succeeds or its context ends.
 func again[T any](ctx context.Context, f func() (T, error)) T {
 	for {
 		v, err := f()
@@ -248,7 +251,7 @@ func again[T any](ctx context.Context, f func() (T, error)) T {
 	}
 }
 
-// churn takes shards, whoever holds them, and commits under as many leases as it has.
+// churn takes shards, whoever holds them, and commits under all of its leases.
 func churn(w *virtual.World, ctx context.Context, l *checkpoint.Ledger) {
 	var held []*checkpoint.Lease
 	for n := 0; ctx.Err() == nil; n++ {
@@ -271,7 +274,7 @@ func TestRaise_TwoDetectorsRaiseOnce(t *testing.T) {
 		create(t, ctx, a, shard("a", ""), shard("b", ""))
 		first, err := a.Raise(ctx, source, 1, trimmed, nil)
 		check(t, err)
-		for range 2 { // the second time because an answer was lost
+		for range 2 { // the second time, because an answer was lost
 			second, err := b.Raise(ctx, source, 1, checkpoint.DeclaredGap{Shard: "b", Reason: "trimmed"}, nil)
 			check(t, err)
 			if second.Generation != first.Generation || second.GapCount != 2 || len(second.Gaps) != 2 {
@@ -284,8 +287,9 @@ func TestRaise_TwoDetectorsRaiseOnce(t *testing.T) {
 	})
 }
 
-// TestRaise_Overtaken_H24: a coordinator that finds a new stream while a follower declares the old one's gap may not believe that the new one is followed:
-// it would look for the old one, and declare that it is gone.
+// TestRaise_Overtaken_H24: a coordinator finds a new stream while a follower declares the old one's
+// gap. The coordinator must not assume that the new stream is followed: it would look for the old
+// one, and declare it gone.
 func TestRaise_Overtaken_H24(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -301,7 +305,7 @@ func TestRaise_Overtaken_H24(t *testing.T) {
 		if state := table(t, ctx, a); state.GapCount != 1 || state.Label != label {
 			t.Errorf("the record is %+v", state)
 		}
-		for range 2 { // the second time because an answer was lost
+		for range 2 { // the second time, because an answer was lost
 			second, err := a.Raise(ctx, source, first.Generation, replaced, follow)
 			check(t, err)
 			if second.Generation != first.Generation+1 || second.Label != "l2" || second.GapCount != 2 {
@@ -322,7 +326,7 @@ func TestRaise_KeepsTheLastGapsAndCountsAll(t *testing.T) {
 			generation = state.Generation
 		}
 		state := table(t, ctx, a)
-		if state.Reason != "gap 59" { // what the operator is told is why a load is needed now, not why one was needed months ago
+		if state.Reason != "gap 59" { // the operator is shown why a load is needed now, not why one was needed months ago
 			t.Errorf("the load is needed for %q", state.Reason)
 		}
 		if len(state.Gaps) != 50 || state.Gaps[0].Shard != "10" || state.GapCount != 60 {
@@ -355,14 +359,15 @@ func TestNextGeneration(t *testing.T) {
 			t.Fatalf("%d is below the minutes since 1970, %d", next, minutes)
 		}
 	})
-	// A clock that is wrong by centuries leaves generations to raise to.
+	// Even a clock that is wrong by centuries leaves higher generations.
 	far := checkpoint.NextGeneration(0, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
 	if next := checkpoint.NextGeneration(far, begin); next != far+1 {
 		t.Errorf("%d after %d", next, far)
 	}
 }
 
-// H24: the table has a new stream. What was not read of the old one is a gap that is told, and nobody goes on with it.
+// H24: the table has a new stream. The unread part of the old one is a declared gap, and no worker
+// continues it.
 func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -375,7 +380,8 @@ func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 		if err := held.Commit(ctx, at(2)); !errors.Is(err, checkpoint.ErrLeaseLost) {
 			t.Errorf("the holder commits: %v", err)
 		}
-		// A coordinator that had not seen the raise adds a row. Nobody may read it, and the next pass settles it.
+		// A coordinator that has not seen the raise adds a row. No worker may read it, and the next
+		// pass settles it.
 		check(t, a.CreateShard(ctx, shard("late", "finished")))
 		if _, err := attempt(t, ctx, a, "late"); !errors.Is(err, checkpoint.ErrTaken) {
 			t.Errorf("a shard of the old stream was taken: %v", err)
@@ -405,8 +411,9 @@ func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 	})
 }
 
-// Whoever completes a raise reads the table's record, and then the rows of its shards. While it waits for these, which may take minutes, the stream is
-// replaced and the new one's shards are written down: they are not of a stream that is over.
+// To complete a raise, a worker reads the table's record and then the rows of its shards, which may
+// take minutes. Meanwhile the stream is replaced, and the new stream's shards get rows. These do
+// not count as shards of the old stream.
 func TestH24_ReplacedWhileAnAdoptionReads(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -440,9 +447,9 @@ func TestH24_ReplacedWhileAnAdoptionReads(t *testing.T) {
 	})
 }
 
-// H33: an operator's machine raises the generation without having heard the service's time, after
-// which the images of an export have to be. Whoever completes adoptions and knows it notes it, once;
-// until then nothing that rests on it is admissible.
+// H33: an operator's machine raises the generation without having heard the service's time, which
+// an export's images must follow. The first worker that completes the adoption and knows the time
+// records it, once. Until then no export is admissible.
 func TestH33_AdoptedByWhoKnowsNoTime(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

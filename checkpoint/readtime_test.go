@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// When a shard was last read is known whatever becomes of the clock of who read it: it jumps, renewals
-// go on without a read, and another worker, with another clock, takes the shard.
+// The time of a shard's last read stays known whatever the reader's clock does: it jumps, renewals
+// continue without a read, or another worker with another clock takes the shard.
 func TestWhenAShardWasReadSurvivesClocksThatJump(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		machine, a := p.worker("a")

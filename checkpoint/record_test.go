@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// readers are the ways in which a stored record is read, by the row it is read from.
+// readers are the functions that read a stored record, by the row that they read.
 var readers = map[string]func(ctx context.Context, l *checkpoint.Ledger) error{
 	"p/pipeline": func(ctx context.Context, l *checkpoint.Ledger) error { return l.Check(ctx) },
 	"p/table/T": func(ctx context.Context, l *checkpoint.Ledger) error {
@@ -45,7 +45,7 @@ var readers = map[string]func(ctx context.Context, l *checkpoint.Ledger) error{
 	},
 }
 
-// ledgerHolding is a ledger whose row key holds the given data.
+// ledgerHolding returns a ledger whose row with the key has the given data.
 func ledgerHolding(t *testing.T, ctx context.Context, key string, data []byte) (*checkpointtest.Memory, *checkpoint.Ledger) {
 	t.Helper()
 	store := &checkpointtest.Memory{}
@@ -68,7 +68,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 		if err := read(ctx, l); !errors.Is(err, checkpoint.ErrFormat) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
 		}
-		// Nothing of it is written over, either.
+		// Nothing overwrites it either.
 		switch key {
 		case "p/table/T":
 			_, err := l.UpdateTable(ctx, source, func(*checkpoint.TableState) error { return nil })
@@ -88,7 +88,8 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	}
 }
 
-// A field that this version does not know is left out, not refused: only the format says whether a record can be read.
+// A member that this version does not know is ignored, not refused: only the format decides whether
+// a record can be read.
 func TestUnknownFieldsOfAKnownFormatAreRead(t *testing.T) {
 	ctx := context.Background()
 	for key, read := range readers {
@@ -109,7 +110,7 @@ func TestWhatIsNoRecordIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever a row holds, reading it gives a record or an error; and a record that is read can be written.
+// Reading any row returns a record or an error, and a record that was read can be written.
 func FuzzRecords(f *testing.F) {
 	shard, err := json.Marshal(map[string]any{
 		"format": 1, "by": "w", "n": 3, "source": "T", "label": "l1", "id": "s", "parent": "p", "state": "reading", "hop": 500000,
@@ -155,7 +156,8 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// A service may take back only the text that it gave, with the zeros it begins with: the row keeps it, for the holder and whoever comes after.
+// A service may accept only the exact text that it returned, with leading zeros. The row keeps that
+// text, for the holder and its successors.
 func TestPositionKeepsItsText(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -175,7 +177,7 @@ func TestPositionKeepsItsText(t *testing.T) {
 		if got := taken.Progress().Position.After.String(); got != text {
 			t.Errorf("taken over at %s", got)
 		}
-		check(t, next.Commit(ctx, at(936))) // a number as it is compared with one that is filled up
+		check(t, next.Commit(ctx, at(936))) // a number equal to the padded one
 		if err := next.Commit(ctx, checkpoint.Progress{Position: cdc.Position{After: number}}); err == nil {
 			t.Error("the position moved back")
 		}

@@ -9,8 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A write whose outcome is found out long after it was sent does not renew the lease from then on: others have counted since it took place, and would take
-// the shard from one who still writes.
+// A write whose outcome is learned long after it was sent does not renew the lease from then on:
+// other workers count from when it took place, and would take the shard from a worker that still
+// writes.
 func TestH44_SettledLateIsTrustedFromWhenItWasSent(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
@@ -18,7 +19,7 @@ func TestH44_SettledLateIsTrustedFromWhenItWasSent(t *testing.T) {
 		held := take(t, ma.Context(), a, "s")
 		swaps := 0
 		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
-			if swaps++; swaps > 2 { // the first takes place, the second is its repetition, and whatever comes then does not
+			if swaps++; swaps > 2 { // the first takes place, the second repeats it, and later ones do not
 				return false, errNoAnswer
 			}
 			execute()

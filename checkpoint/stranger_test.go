@@ -10,16 +10,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// Whose witnesses in a target table are another migration's: those of a ledger and a source table
-// that this ledger and this process do not know, whatever of them can be read.
+// A witness in a target table belongs to another migration if this ledger and this process know
+// neither its ledger nor its source table, however much of it can be read.
 func TestWhoseWitnessIsAStrangers(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, l := p.worker("a")
 		create(t, ctx, l)
 		for name, c := range map[string]struct {
-			witness string // of a table Returns; "" is none
+			witness string // of a table Returns; "": none
 			source  string
-			nobody  bool // no ledger is there yet
+			nobody  bool // there is no ledger yet
 			started bool // this process was started for Returns
 			found   string
 		}{

@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Witnesses of former targets are removed with the pass that ends the sweep: a pass that only counted, and
-// found rows, leaves them to the next.
+// Witnesses of former targets are removed with the pass that ends the sweep. A pass that only
+// counted, and found rows, leaves them to the next.
 func TestWhichPassEndsASweep(t *testing.T) {
 	for _, c := range []struct {
 		pass   int

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// verifying is a table whose verify has so many parts.
+// verifying returns a table whose verify has so many parts.
 func verifying(t *testing.T, ctx context.Context, l *checkpoint.Ledger, parts int) checkpoint.TableState {
 	t.Helper()
 	state := loading(t, ctx, l, parts)
@@ -19,14 +19,14 @@ func verifying(t *testing.T, ctx context.Context, l *checkpoint.Ledger, parts in
 	return state
 }
 
-// A verify ends with its reason when what it was planned for has changed, and what its parts came to
-// by then is no result: not even if they were done before anybody noticed.
+// A verify ends, with its reason, when the assumptions of its plan have changed. Its parts then
+// give no result, even if they were done before any worker noticed.
 func TestAVerifyEndsWhenItIsOutdated(t *testing.T) {
 	for reason, change := range map[string]func(s *checkpoint.TableState){
 		"the mapping has changed":      func(s *checkpoint.TableState) { s.MappingHash = "another" },
 		"the table has begun a new":    func(s *checkpoint.TableState) { s.Generation++ },
 		"the application has left the": func(s *checkpoint.TableState) { s.Halt.Switched = true },
-		"":                             func(s *checkpoint.TableState) { s.Halt.On = true }, // frozen, it compares all the same
+		"":                             func(s *checkpoint.TableState) { s.Halt.On = true }, // frozen, it still compares
 	} {
 		virtually(t, func(ctx context.Context, p *place) {
 			l := openOn(t, ctx, p.store, "a", lease)
@@ -57,8 +57,8 @@ func TestAVerifyEndsWhenItIsOutdated(t *testing.T) {
 	}
 }
 
-// A verify of a share of the items, or of what has changed since, says nothing of all items: only a
-// full one counts as that, and a smaller one leaves it as it was.
+// A verify of a share of the items, or of recent changes, says nothing about all items. Only a full
+// one counts as that, and a smaller one leaves its result unchanged.
 func TestWhatCountsAsAFullVerify(t *testing.T) {
 	for name, c := range map[string]struct {
 		result checkpoint.VerifyResult
@@ -85,8 +85,8 @@ func TestWhatCountsAsAFullVerify(t *testing.T) {
 	}
 }
 
-// Parts of a verify follow its own pause, and those of a load the load's. A worker that has not
-// heard of it yet is refused.
+// Parts of a verify are paused with the verify, and parts of a load with the load. A worker that
+// does not know of the pause yet is refused.
 func TestPartsFollowTheirOwnPause(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		l := openOn(t, ctx, p.store, "a", lease)

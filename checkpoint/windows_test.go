@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// TestH107_WindowsAloneMendTheStreamsGaps alone, where it is known that they begin early enough.
+// TestH107_WindowsAloneMendTheStreamsGaps: windows repair only gaps of the stream, and only if they
+// are known to begin early enough.
 func TestH107_WindowsAloneMendTheStreamsGaps(t *testing.T) {
 	lost := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		before time.Duration // how long before the loss the first window begins
+		before time.Duration // how long the first window begins before the loss
 		edit   func(s *TableState)
 		mends  bool
 	}{
@@ -41,15 +42,15 @@ func TestH107_WindowsAloneMendTheStreamsGaps(t *testing.T) {
 	}
 }
 
-// broken ends a load of exports by another gap: one window of it may have removed what the next
-// brings back.
+// broken ends a load of exports by another gap: one of its windows may have removed rows that the
+// next one writes again.
 func broken(s *TableState, exports ...Export) {
 	s.Load = Load{Generation: 7, Number: 1, Parts: 4, Export: exports[0], Windows: exports[1:]}
 	noteGap(s, DeclaredGap{Kind: KindStream, Reason: "trimmed", Generation: 7, LostFrom: s.LostFrom.Add(time.Hour)})
 }
 
-// TestH90_BackupsThatWereOff: nothing shows that windows hold every write, if backups were not on all
-// the time.
+// TestH90_BackupsThatWereOff: if point-in-time recovery was interrupted, nothing shows that windows
+// hold every write.
 func TestH90_BackupsThatWereOff(t *testing.T) {
 	from := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for earliest, unbroken := range map[time.Time]bool{{}: false, from: true, from.Add(-time.Hour): true, from.Add(time.Second): false} {
@@ -59,7 +60,7 @@ func TestH90_BackupsThatWereOff(t *testing.T) {
 	}
 }
 
-// TestExportsOfALoadAreBounded, because the table's record names them all.
+// TestExportsOfALoadAreBounded: the table's record names them all, so their number is bounded.
 func TestExportsOfALoadAreBounded(t *testing.T) {
 	s := TableState{Source: "T", Generation: 1, Adopted: 1}
 	var refused *LoadError
@@ -70,8 +71,8 @@ func TestExportsOfALoadAreBounded(t *testing.T) {
 	}
 }
 
-// TestWorkersOfBeforeStopAtLoadsFromExports, whose parts they would take for segments of a scan; at
-// everything else they do not.
+// TestWorkersOfBeforeStopAtLoadsFromExports: workers of an older version stop at such a load,
+// because they would treat its parts as segments of a scan. They accept everything else.
 func TestWorkersOfBeforeStopAtLoadsFromExports(t *testing.T) {
 	l := &Ledger{worker: "w"}
 	for want, load := range map[int]Load{2: {Generation: 1, Parts: 4}, 3: {Export: Export{Address: "s3://b/1"}}} {

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A witness is removed from a target table that the mapping does not write any more. A worker that
-// slept while another mapping began, which writes the table again, leaves it.
+// A witness is removed from a target table that the mapping no longer writes. A worker that slept
+// while another mapping began, which writes the table again, leaves the witness.
 func TestTheWithdrawalOfAWitnessChecksTheMapping(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -47,10 +47,10 @@ func TestTheWithdrawalOfAWitnessChecksTheMapping(t *testing.T) {
 			t.Errorf("the witness is there: %v", err)
 		}
 		of(b, "five", "former")
-		beat(b, first) // whatever was there before is forgotten
+		beat(b, first) // the earlier witness is forgotten
 		beat(b, first)
 
-		// One that begins while the row is being removed finds nothing of the witness either.
+		// A mapping that begins while the row is being removed finds nothing of the witness either.
 		of(b, "six", "new")
 		former.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
 			former.OnSwap = nil

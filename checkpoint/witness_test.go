@@ -63,7 +63,7 @@ func (s target) beat(t *testing.T, ctx context.Context, l *checkpoint.Ledger, wa
 	return w
 }
 
-// heal is what the coordinator does after a bad verdict.
+// heal does what the coordinator does after a bad verdict.
 func (s target) heal(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w checkpoint.Witness) {
 	t.Helper()
 	_, err := l.Raise(ctx, source, table(t, ctx, l).Generation, checkpoint.DeclaredGap{Reason: "test"}, func(s *checkpoint.TableState) {
@@ -75,7 +75,7 @@ func (s target) heal(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w 
 
 func newTarget() target { return target{&checkpointtest.Memory{}} }
 
-// snapshot copies the rows of a store; restore puts them into an empty one.
+// snapshot copies the rows of a store; restore writes them into an empty one.
 func snapshot(t *testing.T, ctx context.Context, m *checkpointtest.Memory) (restore func()) {
 	t.Helper()
 	rows, err := m.Read(ctx, "")
@@ -106,7 +106,8 @@ func TestWitnessBeats(t *testing.T) {
 	})
 }
 
-// The target is lost or set back while the ledger says that all is done: told at the next beat, and from then on the gap stands.
+// The target is lost or restored to an earlier state while the ledger says that all is done. The
+// next beat reports that, and the gap stays declared.
 func TestH69_TargetLostOrRestored(t *testing.T) {
 	for _, restored := range []bool{false, true} {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -122,7 +123,7 @@ func TestH69_TargetLostOrRestored(t *testing.T) {
 				s.Clear()
 			}
 			w := s.beat(t, ctx, a, checkpoint.TargetLost)
-			s.beat(t, ctx, a, checkpoint.TargetLost) // nothing was changed by asking
+			s.beat(t, ctx, a, checkpoint.TargetLost) // asking changed nothing
 			s.heal(t, ctx, a, w)
 			if w := s.beat(t, ctx, a, checkpoint.Fine); w.Beat != 4 || w.Generation <= 1 {
 				t.Errorf("%+v", w)
@@ -134,8 +135,8 @@ func TestH69_TargetLostOrRestored(t *testing.T) {
 	}
 }
 
-// The ledger is lost, renamed or restored, so that its generations would be below those of the rows: every write would be refused
-// as stale. The new generation is above the witness's.
+// The ledger is lost, renamed or restored, so its generations would be below those of the rows, and
+// every write would be refused as stale. The new generation is above the witness's.
 func TestH68_LedgerLostOrRestored(t *testing.T) {
 	for _, restored := range []bool{false, true} {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -168,7 +169,8 @@ func TestH68_LedgerLostOrRestored(t *testing.T) {
 	}
 }
 
-// crashAfter lets a machine end once so many writes have taken place, on either store, in place of the next one.
+// crashAfter ends a machine in place of the next write, after so many writes took place on either
+// store.
 func (p *place) crashAfter(writes int, kill func(), stores ...*checkpointtest.Memory) {
 	for _, m := range stores {
 		m.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {
@@ -182,7 +184,8 @@ func (p *place) crashAfter(writes int, kill func(), stores ...*checkpointtest.Me
 	}
 }
 
-// Workers end after each write of a beat in turn, again and again. That never looks like a target or a ledger of another time.
+// Workers end after each write of a beat in turn, repeatedly. That never looks like a target or a
+// ledger of another time.
 func TestH68_CrashesBetweenBeatAndMirror(t *testing.T) {
 	for writes := range 3 {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -201,7 +204,7 @@ func TestH68_CrashesBetweenBeatAndMirror(t *testing.T) {
 	}
 }
 
-// The same for answers that are lost: the mirror cannot be written for a while, and the process lives on.
+// The same for lost answers: the mirror cannot be written for a while, and the process continues.
 func TestH68_MirrorIsNotWrittenForAWhile(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -221,7 +224,8 @@ func TestH68_MirrorIsNotWrittenForAWhile(t *testing.T) {
 	})
 }
 
-// A worker ends after each write of a claim in turn. The next one claims again, or finds that the witness is ours.
+// A worker ends after each write of a claim in turn. The next one claims again, or finds that the
+// witness belongs to this ledger.
 func TestH68_CrashInTheMiddleOfAClaim(t *testing.T) {
 	for writes := range 3 {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -251,8 +255,8 @@ func TestH68_CrashInTheMiddleOfAClaim(t *testing.T) {
 	}
 }
 
-// A coordinator stands still between its reads, long enough for another to take over and beat. What it read is of two times and proves
-// nothing: no gap may come of it.
+// A coordinator is paused between its reads, long enough for another to take over and beat. Its
+// reads then come from two times and prove nothing, so it must not declare a gap.
 func TestH69_CoordinatorStandsStillBetweenItsReads(t *testing.T) {
 	for _, beats := range []int{1, 2, 5} {
 		virtually(t, func(ctx context.Context, p *place) {
@@ -289,7 +293,8 @@ func TestH69_CoordinatorStandsStillBetweenItsReads(t *testing.T) {
 	}
 }
 
-// The same where somebody else has raised the generation and claimed the witness, and was gone before the ledger told of that beat.
+// The same if another coordinator has raised the generation and claimed the witness, and ended
+// before the ledger recorded that beat.
 func TestH69_CoordinatorStandsStillWhileTheWitnessIsClaimed(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -315,7 +320,8 @@ func TestH69_CoordinatorStandsStillWhileTheWitnessIsClaimed(t *testing.T) {
 	})
 }
 
-// Somebody else beats between a coordinator's reads and its write: it has not beaten, and does not say so in the ledger.
+// Another coordinator beats between a coordinator's reads and its write. The write fails, and the
+// ledger does not record a beat.
 func TestWitnessSomebodyElseBeats(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -340,8 +346,9 @@ func TestWitnessSomebodyElseBeats(t *testing.T) {
 	})
 }
 
-// TestH68_AWitnessThatWasNotWrittenIsNotOurs: a worker whose first beat another pipeline forestalled never had the witness. The generation rises, as for any
-// witness of another ledger; that two pipelines take it from each other, for which the worker would end, is not shown by it.
+// TestH68_AWitnessThatWasNotWrittenIsNotOurs: a worker never had the witness if another pipeline
+// prevented its first beat. The generation rises, as for any witness of another ledger. That does
+// not show that two pipelines take the witness from each other, for which the worker would end.
 func TestH68_AWitnessThatWasNotWrittenIsNotOurs(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -362,8 +369,9 @@ func TestH68_AWitnessThatWasNotWrittenIsNotOurs(t *testing.T) {
 	})
 }
 
-// A beat executes late, after the target was exchanged for that of another pipeline which has beaten as often: it does not take that
-// witness for the one it read. Nor does one that was sent before the target was lost take the new witness for the old one.
+// A beat executes late, after the target was replaced by that of another pipeline with as many
+// beats. It does not replace that witness. Nor does a beat that was sent before the target was lost
+// replace the new witness.
 func TestH68_LateBeatOnAnotherWitness(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -397,7 +405,7 @@ func TestH68_LateBeatOnAnotherWitness(t *testing.T) {
 			t.Error("the late beat fell on the other pipeline's witness")
 		}
 		s.Clear()
-		for range 3 { // as many beats as there were when the late one was sent
+		for range 3 { // as many beats as when the late one was sent
 			s.heal(t, ctx, a, s.beat(t, ctx, a, checkpoint.TargetLost))
 			if late() {
 				t.Error("the late beat fell on a witness that was written after it")
@@ -407,7 +415,8 @@ func TestH68_LateBeatOnAnotherWitness(t *testing.T) {
 	})
 }
 
-// Two live pipelines on one target would take it from each other for ever: the one that had it stops.
+// Two live pipelines on one target would take it from each other forever, so the one that had it
+// stops.
 func TestH68_ForeignPipeline(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -432,8 +441,8 @@ func TestH68_ForeignPipeline(t *testing.T) {
 	})
 }
 
-// TestH68_FurtherTargetOfAnotherPipeline: that the first target's witness was ours since this process began says nothing of a further one's, which may be
-// another ledger's from the start.
+// TestH68_FurtherTargetOfAnotherPipeline: this process may have owned the first target's witness,
+// but a further target's witness may belong to another ledger from the start.
 func TestH68_FurtherTargetOfAnotherPipeline(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -450,7 +459,8 @@ func TestH68_FurtherTargetOfAnotherPipeline(t *testing.T) {
 	})
 }
 
-// The witness of a further target table beats by itself: its loss is told, and the first table's stays as it was.
+// The witness of a further target table beats independently: its loss is reported, and the first
+// table's witness is unchanged.
 func TestH69_WitnessOfAFurtherTarget(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -490,7 +500,7 @@ func TestH69_WitnessOfAFurtherTarget(t *testing.T) {
 		if state := table(t, ctx, a); state.WitnessBeat != 4 || state.WitnessBeats["second"] != 6 {
 			t.Fatalf("%d, %v", state.WitnessBeat, state.WitnessBeats)
 		}
-		// And another worker, who remembers nothing of it, reads the same.
+		// Another worker, which has cached nothing, reads the same.
 		_, b := p.worker("b")
 		if state := table(t, ctx, b); state.WitnessBeats["second"] != 6 {
 			t.Errorf("the ledger holds %v", state.WitnessBeats)

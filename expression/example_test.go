@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// A condition in DynamoDB's language is parsed once and asked of many items.
+// A condition in DynamoDB's language is parsed once and applied to many items.
 func ExampleParseWhen() {
 	video := attribute.NewItem([]attribute.Attribute{
 		{Name: "PK", Value: attribute.String("VIDEO#42")}, {Name: "SK", Value: attribute.String("META")}, {Name: "tags", Value: attribute.StringSet([]string{"new", "short"})},

@@ -36,7 +36,7 @@ func TestImplies(t *testing.T) {
 		{`a IN (b, 5)`, `attribute_exists(b)`, false},
 		{`size(a) > 5`, `attribute_exists(a)`, true},
 		{`size(a) = 5`, `a > 4`, false},
-		{`size(a) IN (5, 6)`, `a <> "x"`, false}, // true of most, and not for that reason
+		{`size(a) IN (5, 6)`, `a <> "x"`, false}, // usually true, but not for that reason
 		{`a = 5`, `a BETWEEN 1 AND 10`, true},
 		{`a = 5`, `NOT a = 6`, true},
 		{`a = 5`, `a = 5.0 OR b = 1`, true},
@@ -46,7 +46,7 @@ func TestImplies(t *testing.T) {
 		{`a = 5 OR b = 6`, `a > 4`, false},
 		{`b = 1 AND (a = 5 OR a = 6)`, `a IN (6, 5) AND b < 2`, true},
 		{`a = 5`, `a <> b`, false},
-		{`a = b`, `b = a`, false}, // it cannot tell everything
+		{`a = b`, `b = a`, false}, // Implies does not recognise everything
 		{`x.y = 1 AND c = 2`, `x.y = 1`, true},
 		{`x = "s"`, `attribute_not_exists(x.y)`, true},
 		{`x = {"y": 1}`, `attribute_exists(x.y)`, false},
@@ -57,7 +57,7 @@ func TestImplies(t *testing.T) {
 	}
 }
 
-// smallCondition draws conditions of a few attributes and values, so that many follow from others.
+// smallCondition draws conditions over a few attributes and values, so that many imply others.
 func smallCondition(t *rapid.T, depth int) string {
 	if depth > 0 && rapid.Bool().Draw(t, "joined") {
 		form := rapid.SampledFrom([]string{"($l) AND ($r)", "($l) OR ($r)", "NOT ($l)"}).Draw(t, "form")
@@ -84,7 +84,7 @@ func smallCondition(t *rapid.T, depth int) string {
 	return name + " " + rapid.SampledFrom([]string{"=", "<>"}).Draw(t, "operator") + " " + value()
 }
 
-// Whatever is said to follow does, for every item.
+// An implication that Implies reports holds for every item.
 func TestWhatIsImpliedFollows(t *testing.T) {
 	values := []attribute.Value{{}, attribute.String("a"), attribute.String("ab"), attribute.String(""), attribute.Binary([]byte("a")), attribute.Bool(true), attribute.Map([]attribute.Attribute{{Name: "m", Value: attribute.String("a")}})}
 	for _, text := range []string{"1", "2", "3"} {
@@ -119,12 +119,12 @@ func TestWhatIsImpliedFollows(t *testing.T) {
 			}
 		}
 	})
-	if follows == 0 && !testing.Short() { // which draws a fifth
+	if follows == 0 && !testing.Short() { // -short draws a fifth
 		t.Error("nothing followed from anything")
 	}
 }
 
-// Large conditions are compared in no time.
+// Large conditions are compared quickly.
 func TestImpliesOfLargeConditions(t *testing.T) {
 	from := mustWhen(t, strings.Repeat(`(a = 1 OR b = 2) AND `, 40)+`c = 3`)
 	to := mustWhen(t, strings.Repeat(`(a = 2 AND b = 3) OR `, 40)+`d = 3`)

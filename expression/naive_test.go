@@ -16,13 +16,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// This file is a second evaluator, as simple as can be: it shares no code with the first, works on plain Go values and on trees
-// that the generator makes together with their text, and takes its rules from DynamoDB's documentation alone.
+// This file is a second evaluator, as simple as possible. It shares no code with the first, and
+// works on plain Go values and on trees that the generator makes together with their text. Its
+// rules come only from DynamoDB's documentation.
 
 // Plain values: string, *big.Rat, []byte, bool, nil, []any, map[string]any, and naiveSet.
 type naiveSet struct{ members []any }
 
-// naiveOperand gives a value of an item, and false if there is none.
+// naiveOperand returns a value of an item, and false if there is none.
 type naiveOperand struct {
 	text  string
 	value func(item map[string]any) (any, bool)
@@ -35,7 +36,7 @@ type naiveCondition struct {
 
 var attributeNames = []string{"a", "b", "size", "with.dot", "in"}
 
-// naiveValue draws a value, with its text and what package cdc makes of it.
+// naiveValue draws a value, and returns it as text, as plain Go value and as attribute value.
 func naiveValue(t *rapid.T, depth int) (text string, plain any, v attribute.Value) {
 	kinds := []string{"S", "N", "B", "BOOL", "NULL", "SS", "NS", "L", "M"}
 	if depth == 0 {
@@ -219,7 +220,7 @@ func naiveEqual(a, b any) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && a == b
 }
 
-// naiveOrder is -1, 0 or 1, and false between what has no order.
+// naiveOrder returns -1, 0 or 1, and false for values without an order.
 func naiveOrder(a, b any) (int, bool) {
 	switch a := a.(type) {
 	case *big.Rat:
@@ -347,7 +348,7 @@ func naiveTree(t *rapid.T, depth int) naiveCondition {
 
 // asRequested parses a condition with placeholders, all of which it must use.
 func asRequested(p expression.Placeholders) (*expression.Condition, error) {
-	// Maps that are empty must be absent.
+	// Empty maps must be absent.
 	if len(p.Names) == 0 {
 		p.Names = nil
 	}
@@ -379,7 +380,7 @@ func TestTheEvaluatorAgreesWithASecondOne(t *testing.T) {
 		want := naiveTree(t, 2)
 		c, err := expression.ParseWhen(want.text)
 		if err != nil {
-			return // a literal of a type that the operator never takes; TestWhenErrors has those
+			return // a literal of a type that the operator never accepts; TestWhenErrors has those
 		}
 		accepted++
 		if want.holds(plain) {

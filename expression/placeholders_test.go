@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Placeholders is a condition as a request holds it: with placeholders for all names and values.
+// Placeholders is a condition as in a request: with placeholders for all names and values.
 type Placeholders struct {
 	Text   string
 	Names  map[string]string

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// deep is a document path of so many levels.
+// deep returns a document path with so many levels.
 func deep(levels int) string { return "a" + strings.Repeat(".b", levels-1) }
 
 func TestUpdatesThatDynamoDBRefuses(t *testing.T) {
@@ -64,7 +64,8 @@ func TestConditionsThatDynamoDBRefuses(t *testing.T) {
 	}
 }
 
-// A mapping's conditions take no expression that DynamoDB refuses, and say where it is.
+// A mapping's condition refuses every expression that DynamoDB refuses, and the error says where it
+// is.
 func TestWhenRefusesWhatDynamoDBRefuses(t *testing.T) {
 	for _, c := range []struct {
 		text                string
@@ -91,7 +92,8 @@ func TestWhenRefusesWhatDynamoDBRefuses(t *testing.T) {
 	checkText(t, c, it)
 }
 
-// DynamoDB's attribute_type takes a value as its first operand, though the documentation has a path.
+// DynamoDB's attribute_type accepts a value as its first operand, although the documentation
+// requires a path.
 func TestAttributeTypeOfAValue(t *testing.T) {
 	const values = `{":v":{"N":"1"},":N":{"S":"N"},":S":{"S":"S"}}`
 	for text, want := range map[string]bool{"attribute_type(:v, :N)": true, "attribute_type(:v, :S)": false} {
@@ -110,7 +112,7 @@ func TestAttributeTypeOfAValue(t *testing.T) {
 	}
 }
 
-// NOT_CONTAINS is false of an attribute that is not there.
+// NOT_CONTAINS is false for an absent attribute.
 func TestLegacyNotContains(t *testing.T) {
 	c, err := expression.LegacyCondition(map[string]expression.LegacyTest{"a": {Operator: "NOT_CONTAINS", Operands: []attribute.Value{attribute.String("x")}}}, false)
 	if err != nil {
@@ -123,7 +125,7 @@ func TestLegacyNotContains(t *testing.T) {
 	}
 }
 
-// An update that only removes does not make an item; one without clauses does.
+// An update that only removes does not create an item; one without clauses does.
 func TestUpdateCreates(t *testing.T) {
 	for text, want := range map[string]bool{
 		"REMOVE a": false, "DELETE a :ss": false, "REMOVE b.c DELETE a :ss": false, "SET a = :one": true, "ADD a :one": true, "SET b = :one REMOVE a": true,
@@ -138,7 +140,7 @@ func TestUpdateCreates(t *testing.T) {
 	}
 }
 
-// A key of several attributes needs all of its partition key, and its sort key from the left on.
+// A key of several attributes requires its whole partition key, and its sort key from the left.
 func TestKeyConditionsOfSeveralAttributes(t *testing.T) {
 	hash, sort := []string{"h1", "h2"}, []string{"r1", "r2", "r3"}
 	const values = `{":a":{"S":"a"},":b":{"S":"b"},":c":{"S":"c"}}`

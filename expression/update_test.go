@@ -28,8 +28,8 @@ func marshal(t testing.TB, it attribute.Item) string {
 	return string(text)
 }
 
-// bindings reads placeholders from {"#name":"name"} and {":value":{"S":"x"}}; both may be
-// empty text.
+// bindings parses placeholders from {"#name":"name"} and {":value":{"S":"x"}}; both may be empty
+// text.
 func bindings(t testing.TB, names, values string) *expression.Bindings {
 	t.Helper()
 	var n map[string]string
@@ -238,8 +238,7 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-// FuzzUpdate checks that no text makes parsing or applying fail otherwise than by an
-// error, and that what is produced is an item.
+// FuzzUpdate checks that no text makes parsing or applying panic, and that the result is an item.
 func FuzzUpdate(f *testing.F) {
 	for _, seed := range []string{"SET a = :s", "REMOVE l[0], m.x ADD n :one", "SET l[3] = list_append(l, if_not_exists(q, :l))", "DELETE ss :ss SET m.parts[0].k = (n + :one)"} {
 		f.Add(seed)

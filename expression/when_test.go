@@ -14,8 +14,8 @@ const whenItem = `{"PK":{"S":"VIDEO#42"},"SK":{"S":"META"},"n":{"N":"5"},"big":{
 	"ss":{"SS":["a","b"]},"ns":{"NS":["1","2.5","1000"]},"bs":{"BS":["AP8=","AA=="]},"l":{"L":[{"S":"a"},{"N":"2"},{"M":{"c":{"S":"deep"}}}]},
 	"m":{"M":{"x":{"N":"1"},"y.z":{"S":"dot"},"true":{"S":"yes"}}},"status":{"S":"new"},"size":{"N":"3"},"with.dot":{"S":"w"},"in":{"N":"7"},"quo` + "`" + `te":{"S":"q"}}`
 
-// What DynamoDB says of each, by the documentation of its operators and functions: present and absent attributes, equal and
-// different types.
+// The results of operators and functions by DynamoDB's documentation: for present and absent
+// attributes, equal and different types.
 func TestWhenSemantics(t *testing.T) {
 	it := parseItem(t, whenItem)
 	for text, want := range map[string]bool{
@@ -30,7 +30,7 @@ func TestWhenSemantics(t *testing.T) {
 		`l[2] = {"c": "deep"}`: true, `m = {"y.z": "dot", "x": 1, "true": "yes"}`: true, `m = {"x": 1}`: false, `l = ["a", 2, {"c": "deep"}]`: true, `l = ["a", 2]`: false, `l = []`: false, `m = {}`: false,
 		// order: within strings, numbers and binaries
 		`n < 10`: true, `n < 9.5 AND n > 4.5`: true, `n >= 5 AND n <= 5`: true, `n < "9"`: false, `n > "1"`: false, `s > "t"`: true, `"a" < s`: true, `b > b64"AP4="`: true, `SK < "METAL"`: true, `t < n`: false, `t > n`: false, `ss < ss2`: false,
-		// an attribute that is not there
+		// an absent attribute
 		`gone = 1`: false, `gone <> 1`: true, `gone < 1`: false, `gone >= 1`: false, `NOT gone = 1`: true, `gone = gone2`: false, `gone <> gone2`: true, `gone BETWEEN 1 AND 2`: false, `gone IN (1)`: false,
 		`begins_with(gone, "a")`: false, `contains(gone, "a")`: false, `size(gone) = 0`: false, `size(gone) <> 0`: true, `attribute_type(gone, "NULL")`: false, `gone = null`: false,
 		`m.gone = 1`: false, `l[7] = 1`: false, `n.x = 1`: false, `n[0] = 1`: false, `m[0] = 1`: false, `l.a = 1`: false,
@@ -63,7 +63,7 @@ func TestWhenSemantics(t *testing.T) {
 	}
 }
 
-// checkText parses what a condition prints; it must print and mean the same.
+// checkText parses the printed form of a condition. It must print the same and mean the same.
 func checkText(t testing.TB, c *expression.Condition, it attribute.Item) {
 	t.Helper()
 	again, err := expression.ParseWhen(c.Text())
@@ -103,7 +103,7 @@ func TestWhenAttributes(t *testing.T) {
 	}
 }
 
-// Every mistake is told with its place, and what to do about it where that can be guessed.
+// Every error has its place, and a fix if one can be guessed.
 func TestWhenErrors(t *testing.T) {
 	for _, c := range []struct {
 		text       string
@@ -213,7 +213,7 @@ func FuzzWhen(f *testing.F) {
 	})
 }
 
-// Matching runs for every rule and every change; it must not make garbage.
+// Matching runs for every rule and every change, so it must not allocate.
 func TestMatchAllocatesNothing(t *testing.T) {
 	it := parseItem(t, whenItem)
 	for _, text := range benchmarkConditions {

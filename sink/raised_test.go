@@ -332,8 +332,8 @@ func TestH87_AReplayShowsNothingOlder(t *testing.T) {
 	}
 }
 
-// A raised row that Bigtable rejects is parked once, like any other. A stop in the middle leaves
-// nothing decided.
+// A raised row that Bigtable rejects is parked once, like any other. With the policy Stop it ends
+// the write and is not parked.
 func TestH87_ARaisedRowMayBeRejected(t *testing.T) {
 	m := numberedMapping(t)
 	changes := life{"5", "-", "1"}.changes()

@@ -167,7 +167,7 @@ func positions(t *testing.T, h Harness) {
 			t.Errorf("after change %d of 5 come %d changes, or others", i+1, len(rest))
 		}
 	}
-	// After the last change there is nothing yet, and later the new changes.
+	// After the last change there is nothing yet; later the new changes follow.
 	iterator := seek(t, h, id, all[4].Sequence)
 	h.Put(t, "b", 7)
 	rest, _ := read(t, h, iterator, 1)

@@ -20,7 +20,7 @@ import (
 
 const table = "Conformance"
 
-// The whole way over HTTP and the AWS client: cdc.DynamoDBStream on the embedded DynamoDB.
+// The conformance tests over HTTP and the AWS client: cdc.DynamoDBStream on the embedded DynamoDB.
 func TestConformanceOnEmbeddedDynamoDB(t *testing.T) {
 	cdctest.Conformance(t, func(t *testing.T) cdctest.Harness {
 		var seconds atomic.Int64
