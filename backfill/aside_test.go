@@ -15,15 +15,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// dual is a table of ours that an application writes too, half a minute after which the stream brings
-// what it wrote.
+// dual is a table that replicator created and an application writes too. The stream brings its
+// writes half a minute later.
 type dual struct {
 	m       *transform.Mapping
 	target  *sinktest.Memory
 	items   map[string]attribute.Item
-	applied time.Time // everything is, up to then
+	applied time.Time // all changes up to then are applied
 	asked   int
-	fails   error // of the next answer
+	fails   error // the error of the next answer
 }
 
 func (d *dual) Get(_ context.Context, _ string, key attribute.Item) (attribute.Item, bool, error) {
@@ -31,7 +31,7 @@ func (d *dual) Get(_ context.Context, _ string, key attribute.Item) (attribute.I
 	return i, ok, nil
 }
 
-// insert writes a row as an application does: without a version.
+// insert writes a row like an application: without a version.
 func (d *dual) insert(t *testing.T, ctx context.Context, pk string, there bool) {
 	t.Helper()
 	if there {
@@ -44,7 +44,7 @@ func (d *dual) insert(t *testing.T, ctx context.Context, pk string, there bool) 
 	}
 }
 
-// stream brings an item, as the stream does.
+// stream writes an item like the stream does.
 func (d *dual) stream(t *testing.T, ctx context.Context, pk string) {
 	t.Helper()
 	for _, row := range transform.Load(d.m, []attribute.Item{d.items[pk]}, sweptGeneration, task.Now(ctx)).Rows {
@@ -88,9 +88,9 @@ func dually(t *testing.T, f func(ctx context.Context, d *dual)) {
 	}
 }
 
-// Rows that an application has just written have no version before the stream brings the change. They
-// are looked at again once everything is applied that was committed before, and what is nobody's
-// then is removed, or put where there is an item; but no further pass is needed for that.
+// Rows that an application has just written have no version until the stream brings the change.
+// They are checked again once everything committed before is applied. Rows that are still foreign
+// are then removed, or put if there is an item. That needs no further pass.
 func TestRowsThatAnApplicationWroteAreLookedAtTwice(t *testing.T) {
 	dually(t, func(ctx context.Context, d *dual) {
 		for _, pk := range []string{"a", "b", "c", "d", "e"} {
@@ -99,7 +99,7 @@ func TestRowsThatAnApplicationWroteAreLookedAtTwice(t *testing.T) {
 		s, began := d.sweep(ctx), task.Now(ctx)
 		s.AppliedTo = func(ctx context.Context) (time.Time, error) {
 			if d.asked++; task.Now(ctx).Sub(began) > 30*time.Second && d.applied.IsZero() {
-				for _, pk := range []string{"a", "d", "e"} { // of c the change was lost
+				for _, pk := range []string{"a", "d", "e"} { // the change of c was lost
 					d.stream(t, ctx, pk)
 				}
 				d.applied = task.Now(ctx)
@@ -125,8 +125,8 @@ func TestRowsThatAnApplicationWroteAreLookedAtTwice(t *testing.T) {
 	})
 }
 
-// What was saved never lies behind a row that waits: whoever goes on looks at it again. The wait ends
-// with a lease that is lost, and an error is repeated by the next attempt.
+// The saved position never passes a waiting row, so the next worker checks the row again. A lost
+// lease ends the wait, and the next attempt retries after an error.
 func TestASweepIsSavedBeforeTheRowsThatWait(t *testing.T) {
 	dually(t, func(ctx context.Context, d *dual) {
 		for n := range 9 {
@@ -160,14 +160,14 @@ func TestASweepIsSavedBeforeTheRowsThatWait(t *testing.T) {
 	})
 }
 
-// A row that is gone at the second look, or has got an old version, is judged by that.
+// A row that was removed before the second check, or got an old version, is judged in that state.
 func TestWhatASecondLookFinds(t *testing.T) {
 	dually(t, func(ctx context.Context, d *dual) {
 		d.insert(t, ctx, "gone", true)
 		d.insert(t, ctx, "old", true)
 		s := d.sweep(ctx)
 		s.AppliedTo = func(ctx context.Context) (time.Time, error) {
-			d.target.Create("t", "d", "e") // anew
+			d.target.Create("t", "d", "e") // recreate it
 			for _, row := range transform.Load(d.m, []attribute.Item{d.items["old"]}, 1, day).Rows {
 				if _, err := sink.Execute(ctx, sink.Unfenced(), d.target, d.target, &row); err != nil {
 					t.Fatal(err)

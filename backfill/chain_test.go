@@ -13,10 +13,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// day is what the full exports of these tests show.
+// day is the time that the full exports of these tests show.
 var day = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// chainMapping is a mapping of Orders, whose rows follow from the key unless rules say otherwise.
+// chainMapping returns a mapping of Orders, whose rows follow from the key unless rules say
+// otherwise.
 func chainMapping(t *testing.T, more string) *transform.Mapping {
 	t.Helper()
 	text := "version: 1\nsource: { region: us-east-1 }\ntarget: { project: p, instance: i }\ntables:\n  - from: Orders\n    families: { d: maxversions=1 }\n" + more
@@ -31,9 +32,9 @@ func chainMapping(t *testing.T, more string) *transform.Mapping {
 	return m
 }
 
-// H107: windows without old images do only where the key alone says what an item left behind and no
-// application writes beside the stream; where expired items are kept, no window shows which those are;
-// and exports of another table, of the same name too, are none.
+// H107: windows without old images suffice only if the key alone shows what an item left behind,
+// and if no application writes beside the stream. If expired items are kept, no window shows them.
+// Exports of another table do not count, even one of the same name.
 func TestH107_WindowsThatALoadAccepts(t *testing.T) {
 	const moves, keeps = "    rules: [{ row_key: \"{c}#{pk}\", columns: { \"*\": d } }]\n", "    ttl: { attribute: ttl, expire: keep }\n"
 	full := func(id string) *exports.Export {
@@ -48,7 +49,7 @@ func TestH107_WindowsThatALoadAccepts(t *testing.T) {
 		late    time.Duration
 		windows bool
 		chain   []*exports.Export
-		want    string // of the refusal; "" is none
+		want    string // the refusal; "" is none
 	}{
 		"new images":                    {chain: []*exports.Export{window(exports.ViewNew), full("f")}},
 		"new images, settled":           {late: time.Minute, chain: []*exports.Export{full("f"), window(exports.ViewNew)}, want: "no old images"},

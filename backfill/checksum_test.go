@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// A page that was changed on its way is asked for again: neither is a changed value copied, nor does a changed name end the segment.
+// A page that was changed on its way is requested again: a changed value is not copied, and a
+// changed name does not end the segment.
 func TestPagesAreHeldAgainstTheirChecksums(t *testing.T) {
 	const sent = `{"Count":1,"Items":[{"pk":{"S":"k"},"price":{"N":"100"}}],"LastEvaluatedKey":{"pk":{"S":"k"}},"ScannedCount":1}`
 	scan := func(text string) (ScanPage, error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// client is the SDK's client for a server, set up as the program does.
+// client returns the SDK's client for a server, configured as in the program.
 func client(t *testing.T, handler http.Handler, options ...func(*dynamodb.Options)) *dynamodb.Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -38,7 +38,7 @@ func client(t *testing.T, handler http.Handler, options ...func(*dynamodb.Option
 	}, append([]func(*dynamodb.Options){ClientOptions}, options...)...)
 }
 
-// answer is a server that always says the same.
+// answer is a server with one answer.
 func answer(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -51,7 +51,8 @@ func tables(t *testing.T, handler http.Handler) *Tables { return NewTables(clien
 
 const secret = "hunter2" // stands for item data, which no error may contain
 
-// TestH65_UnknownTypesAreErrorsWithoutItemData: the SDK alone gives the attribute the value of the one before it.
+// TestH65_UnknownTypesAreErrorsWithoutItemData: without ClientOptions, the SDK gives the attribute
+// the previous attribute's value.
 func TestH65_UnknownTypesAreErrorsWithoutItemData(t *testing.T) {
 	for name, value := range map[string]string{
 		"unknown":             `{"Q":"hunter2"}`,
@@ -77,7 +78,8 @@ func TestH65_UnknownTypesAreErrorsWithoutItemData(t *testing.T) {
 		"number twice":        `{"M":{"hunter2":{"NS":["1","1.0"]}}}`,
 		"bytes twice":         `{"BS":["YQ==","YQ=="]}`,
 	} {
-		// Both before and after, because members are decoded in the order of the text.
+		// One known attribute comes before it and one after, because members are decoded in the
+		// order of the text.
 		item := fmt.Sprintf(`{"a":{"S":"hunter2"},"b":%s,"c":{"S":"x"}}`, value)
 		for op, body := range map[string]string{
 			"Scan":    fmt.Sprintf(`{"Count":2,"ScannedCount":2,"Items":[{"a":{"S":"x"}},%s]}`, item),
@@ -101,7 +103,8 @@ func TestH65_UnknownTypesAreErrorsWithoutItemData(t *testing.T) {
 	}
 }
 
-// TestKnownTypesPass guards the guard: values of known types, empty ones included, are no errors.
+// TestKnownTypesPass tests the check itself: values of known types are no errors, not even empty
+// ones.
 func TestKnownTypesPass(t *testing.T) {
 	const item = `{"s":{"S":""},"n":{"N":"-1.50"},"b":{"B":"AP8="},"t":{"BOOL":false},"z":{"NULL":true},"m":{"M":{}},"l":{"L":[]},
 		"ss":{"SS":["b","a"]},"ns":{"NS":["10","9"]},"bs":{"BS":["Yg==","YQ=="]},
@@ -121,7 +124,7 @@ func TestKnownTypesPass(t *testing.T) {
 	}
 }
 
-// TestAnEmptyAnswerIsNotTheEnd: a segment is at its end only if an answer says so.
+// TestAnEmptyAnswerIsNotTheEnd: a segment ends only if an answer says so.
 func TestAnEmptyAnswerIsNotTheEnd(t *testing.T) {
 	for _, body := range []string{``, `{}`, `null`, `{"Count":0}`, `{"Items":[],"Count":3}`, `{"Items":[{}],"Count":1}`, `{"Items":`} {
 		page, err := tables(t, answer(200, body)).Scan(context.Background(), "T", 0, 1, attribute.Item{}, 0)
@@ -166,7 +169,8 @@ func TestReasons(t *testing.T) {
 		if !cdc.Is(err, c.want) || c.want == cdc.Malformed && strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", code, err)
 		}
-		// A request for a page carries a key as well, but for the first of a segment, whose refusal may be told in full.
+		// A request for a page contains a key, except for the first page of a segment, whose
+		// refusal may be quoted in full.
 		for _, after := range []attribute.Item{{}, attribute.NewItem([]attribute.Attribute{{Name: "a", Value: attribute.String(secret)}})} {
 			_, err = source.Scan(context.Background(), "T", 0, 1, after, 0)
 			if withheld := after.Exists() && c.want == cdc.Malformed; !cdc.Is(err, c.want) || strings.Contains(err.Error(), "about hunter2") == withheld {
@@ -174,7 +178,7 @@ func TestReasons(t *testing.T) {
 			}
 		}
 	}
-	// Answers of something in between.
+	// Answers of a proxy in between.
 	for status, want := range map[int]cdc.Reason{502: cdc.Unavailable, 403: cdc.Denied, 429: cdc.Throttled, 405: cdc.Malformed} {
 		for _, body := range []string{"<html>", ""} {
 			if _, err := tables(t, answer(status, body)).Describe(context.Background(), "T"); !cdc.Is(err, want) {
@@ -215,7 +219,8 @@ func TestFailuresWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestStrictWhateverTheClient: a client built without our options is read as strictly.
+// TestStrictWhateverTheClient: a client that was built without ClientOptions is read just as
+// strictly.
 func TestStrictWhateverTheClient(t *testing.T) {
 	server := httptest.NewServer(answer(200, `{"Count":1,"Items":[{"a":{"S":"x"},"b":{"Q":"y"}}]}`))
 	defer server.Close()
@@ -264,7 +269,7 @@ func TestH32_ReadsAreConsistent(t *testing.T) {
 	}
 }
 
-// A stream that was switched off stays the table's latest one for a day, and is none that goes on.
+// A disabled stream is still the table's latest one for a day, but it does not count as enabled.
 func TestAStreamThatIsSwitchedOff(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		d, err := tables(t, answer(200, fmt.Sprintf(`{"Table":{"TableName":"T","TableStatus":"ACTIVE","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],
@@ -276,7 +281,7 @@ func TestAStreamThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
-// The key of an encrypted table is told, since reading takes the right to use it.
+// The key of an encrypted table is returned, because reading needs the right to use it.
 func TestTheKeyOfATable(t *testing.T) {
 	const key = "arn:aws:kms:eu-west-1:111122223333:key/1"
 	for encryption, want := range map[string]string{"": "", `,"SSEDescription":{"Status":"ENABLED","SSEType":"KMS","KMSMasterKeyArn":"` + key + `"}`: key} {

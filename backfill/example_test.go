@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// orders is a table of three items, in pages of two. In production it is what NewTables returns.
+// orders is a table of three items, in pages of two. In production it is the result of NewTables.
 type orders struct{}
 
 func (orders) Scan(_ context.Context, _ string, _, _ int, after attribute.Item, _ int) (backfill.ScanPage, error) {
@@ -23,8 +23,8 @@ func (orders) Scan(_ context.Context, _ string, _, _ int, after attribute.Item, 
 	return backfill.ScanPage{Items: []attribute.Item{item("order#3")}}, nil
 }
 
-// A part of a load goes page by page. Progress is kept from time to time, never ahead of what is written: whoever goes on
-// from it, in another process, passes over no item.
+// A part of a load goes page by page. Progress is saved from time to time, never ahead of what is
+// written, so another process that resumes there skips no item.
 func ExamplePart_Run() {
 	part := backfill.Part{
 		Index: 0, Total: 1, Source: backfill.Segments{Table: "Orders", Source: orders{}},

@@ -19,7 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// exported is an export of two files, of which the first has n items, with what it lies in.
+// exported returns an export of two files, of which the first has n items, and the store that holds
+// it.
 func exported(t *testing.T, n int) (*exports.Export, *exportstest.Objects, []attribute.Item) {
 	t.Helper()
 	var o exportstest.Objects
@@ -35,8 +36,8 @@ func exported(t *testing.T, n int) (*exports.Export, *exportstest.Objects, []att
 	return e, &o, items
 }
 
-// TestExportedFiles: pages go on where the last one ended, in another process too, and no item is
-// left out or given twice.
+// TestExportedFiles: pages continue where the last one ended, in another process too, and no item
+// is skipped or returned twice.
 func TestExportedFiles(t *testing.T) {
 	e, _, items := exported(t, 2500)
 	for _, limit := range []int{0, 1, 7, 5000} {
@@ -73,7 +74,8 @@ func TestExportedFiles(t *testing.T) {
 	}
 }
 
-// TestNothingIsReadOfAFileThatIsNotWhole, although its fault comes last.
+// TestNothingIsReadOfAFileThatIsNotWhole: no item of such a file is returned, even if its fault
+// comes last.
 func TestNothingIsReadOfAFileThatIsNotWhole(t *testing.T) {
 	e, o, _ := exported(t, 2500)
 	in, err := o.Open(t.Context(), e.Files[0].Name)
@@ -96,8 +98,8 @@ func TestNothingIsReadOfAFileThatIsNotWhole(t *testing.T) {
 	}
 }
 
-// TestH91_AReplacedFileIsNotGoneOnWith: between two pages a file with as many lines took the place of
-// the one that was begun. A successor writes none of it, and goes on once it is put right.
+// TestH91_AReplacedFileIsNotGoneOnWith: between two pages another file with as many lines replaced
+// the one that was begun. A successor writes none of it, and continues once the file is restored.
 func TestH91_AReplacedFileIsNotGoneOnWith(t *testing.T) {
 	e, o, items := exported(t, 40)
 	var other exportstest.Objects
@@ -132,8 +134,8 @@ func TestH91_AReplacedFileIsNotGoneOnWith(t *testing.T) {
 	}
 }
 
-// TestLinesOfAWindowAreChanges at the version of its end; of one without old images nobody knows
-// whether an item is new.
+// TestLinesOfAWindowAreChanges: they have the version of the window's end. In a window without old
+// images it is unknown whether an item is new.
 func TestLinesOfAWindowAreChanges(t *testing.T) {
 	key, end := newMemory(1).items[0], day.Add(time.Hour)
 	for view, put := range map[string]cdc.Event{"NEW_AND_OLD_IMAGES": cdc.Insert, "NEW_IMAGE": cdc.Modify} {
@@ -159,7 +161,7 @@ func TestLinesOfAWindowAreChanges(t *testing.T) {
 	}
 }
 
-// counting is a store that counts what is open.
+// counting is a store that counts its open files.
 type counting struct {
 	exports.Store
 	open, opened int
@@ -182,8 +184,8 @@ func (c *counting) Open(ctx context.Context, name string) (io.ReadCloser, error)
 
 func (f counted) Close() error { f.c.open--; return f.ReadCloser.Close() }
 
-// A part keeps one file open between two pages, and none after its last, after an error, or when it is
-// closed, once or twice.
+// A part keeps one file open between two pages. It keeps none after its last page, after an error,
+// or once it is closed, and it may be closed twice.
 func TestAPartOfAnExportHasOneFileOpen(t *testing.T) {
 	e, o, _ := exported(t, 2500)
 	store := &counting{Store: o}
@@ -242,8 +244,8 @@ func TestAPartOfAnExportHasOneFileOpen(t *testing.T) {
 	}
 }
 
-// How long an answer took counts on the service's clock, too: an image is as old as the request, though
-// the worker's clock be far ahead.
+// The duration of a request is subtracted on the service's clock, too: an image is as old as the
+// request, even if the worker's clock is far ahead.
 func TestH31_AnAnswerThatTookItsTime(t *testing.T) {
 	w := virtual.NewWorld(1, day.Add(time.Hour), false)
 	err := w.Run(time.Hour, func(ctx context.Context) {
@@ -268,8 +270,8 @@ func TestH31_AnAnswerThatTookItsTime(t *testing.T) {
 	}
 }
 
-// Parts are the files of all steps one after the other. One source reads several in turn, from any
-// line, about a megabyte at once, and opens a file anew after a failure.
+// Parts are the files of all steps in order. One source reads several parts in turn, from any line,
+// about a megabyte at a time, and reopens a file after a failure.
 func TestFilesOfSeveralSteps(t *testing.T) {
 	items := newMemory(9).items
 	wide := func(i int) attribute.Item {
@@ -321,7 +323,7 @@ func TestFilesOfSeveralSteps(t *testing.T) {
 	first := read(0, "", 2)
 	other := read(1, string(first.Next), 2) // another file at the same line, and then back
 	again := read(0, string(first.Next), 2)
-	once := read(0, "", 2) // a position that is older
+	once := read(0, "", 2) // an older position
 	if !slices.EqualFunc(slices.Concat(first.Items, other.Items, again.Items), slices.Concat(items[:2], items[5:7], items[2:3]), attribute.Item.Equal) || !slices.EqualFunc(first.Items, once.Items, attribute.Item.Equal) {
 		t.Errorf("%d, %d, %d and %d items", len(first.Items), len(other.Items), len(again.Items), len(once.Items))
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// exporting is the embedded service with a table Orders.
+// exporting returns the embedded service with a table Orders.
 func exporting(t *testing.T, o dynamodbtest.Options) (*dynamodb.Client, *backfill.Exporter, string) {
 	t.Helper()
 	server := httptest.NewServer(dynamodbtest.New(o))
@@ -44,8 +44,8 @@ func turnOn(t *testing.T, client *dynamodb.Client) {
 	}
 }
 
-// TestExportsThatAreAskedFor: an order with the same token is the same export, and what the service
-// refuses for good can be told from what passes.
+// TestExportsThatAreAskedFor: an order with the same token gives the same export, and permanent
+// refusals differ from transient errors.
 func TestExportsThatAreAskedFor(t *testing.T) {
 	now := time.Now().Truncate(time.Second).Add(500 * time.Millisecond)
 	client, e, arn := exporting(t, dynamodbtest.Options{ExportTakes: time.Hour, Clock: func() time.Time { return now }})
@@ -70,7 +70,7 @@ func TestExportsThatAreAskedFor(t *testing.T) {
 	if err != nil || !r.On || r.From.IsZero() || r.To.Before(r.From) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	_, err = e.Request(t.Context(), order) // of the second before it was turned on
+	_, err = e.Request(t.Context(), order) // a second before it was enabled
 	if r := refusal(err); !r.OfTime() {
 		t.Error(r)
 	}
@@ -96,7 +96,7 @@ func TestExportsThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestH89_WhatAnExportLeavesOut is what DynamoDB says of it.
+// TestH89_WhatAnExportLeavesOut: the report says it in DynamoDB's words.
 func TestH89_WhatAnExportLeavesOut(t *testing.T) {
 	client, e, arn := exporting(t, dynamodbtest.Options{})
 	turnOn(t, client)
@@ -117,7 +117,7 @@ func TestH89_WhatAnExportLeavesOut(t *testing.T) {
 	}
 }
 
-// exporterOf asks a service of one answer, and keeps the request.
+// exporterOf sends its requests to a service with one answer, and records the request.
 func exporterOf(t *testing.T, status int, body string) (*backfill.Exporter, *string) {
 	t.Helper()
 	asked := new(string)
@@ -133,7 +133,7 @@ func exporterOf(t *testing.T, status int, body string) (*backfill.Exporter, *str
 		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}, backfill.ClientOptions)), asked
 }
 
-// An order says all that the service needs, and an answer that does not say what became of it is none.
+// An order contains all that the service needs, and an answer without a known state is an error.
 func TestOrdersAndReports(t *testing.T) {
 	const running = `{"ExportDescription":{"ExportArn":"arn","ExportStatus":"IN_PROGRESS","ExportFormat":"ION"}}`
 	for prefix, want := range map[string]bool{"deep": true, "": false} {
@@ -174,7 +174,7 @@ func TestOrdersAndReports(t *testing.T) {
 	}
 }
 
-// What is refused for good is told from what passes; recovery is on where the service says so.
+// Permanent refusals differ from transient errors. Recovery is on if the service says so.
 func TestRefusalsOfExports(t *testing.T) {
 	for code, refused := range map[string]bool{"PointInTimeRecoveryUnavailableException": true, "InvalidExportTimeException": true, "ExportConflictException": true,
 		"ExportNotFoundException": true, "ValidationException": true, "LimitExceededException": false, "ThrottlingException": false} {

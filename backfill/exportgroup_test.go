@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
 )
 
-// Some parts have several files of one export, and a part goes on in any of them at any line.
+// Some parts have several files of one export, and a part continues in any of them at any line.
 // Files without records, and exports without files, end like others.
 func TestPartsOfSeveralFiles(t *testing.T) {
 	table := exportstest.Table{ARN: "arn:aws:dynamodb:eu-west-1:1:table/T", ID: "id"}

@@ -14,14 +14,14 @@ import (
 
 var day = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// memory is a table in memory. Segments and the order in them go by a hash of the key, as
-// DynamoDB's do.
+// memory is a table in memory. A hash of the key determines segments and the order in them, as in
+// DynamoDB.
 type memory struct {
 	items []attribute.Item
 	pages func(key uint64) int // how many items the page after this key has
-	clock func() time.Time     // the service's; nil: it does not say
+	clock func() time.Time     // the service's; nil: answers have no time
 	calls func(ctx context.Context) error
-	after func(ctx context.Context) error // fails the answer
+	after func(ctx context.Context) error // makes the answer fail
 }
 
 func newMemory(n int) *memory {
@@ -92,7 +92,7 @@ func (m *memory) Scan(ctx context.Context, _ string, segment, total int, after a
 	return page, nil
 }
 
-// target notes what was written.
+// target records what was written.
 type target struct {
 	mu      sync.Mutex
 	written map[string]int
@@ -128,7 +128,7 @@ func (r repeating) Scan(context.Context, string, int, int, attribute.Item, int) 
 	return ScanPage{Next: r.next}, nil
 }
 
-// halting answers every other request with a page that moves on without items.
+// halting answers every other request with a page without items whose position has moved.
 type halting struct {
 	*memory
 	mu    sync.Mutex
@@ -143,7 +143,7 @@ func (h *halting) Scan(ctx context.Context, table string, segment, total int, af
 	if !halt || len(after.Attributes()) != 1 {
 		return h.memory.Scan(ctx, table, segment, total, after, limit)
 	}
-	// Another key at the place of the last one.
+	// Another key in place of the last one.
 	return ScanPage{Next: attribute.NewItem([]attribute.Attribute{{Name: "passed", Value: attribute.Bool(true)}, after.Attributes()[0]})}, nil
 }
 

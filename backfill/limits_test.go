@@ -10,11 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Each limit holds by itself; where both do, the one that lasts longer does, and not their sum. The
-// burst of a second is not waited for.
+// Each limit works on its own. With both, the wait is the longer of the two, not their sum. A burst
+// of one second needs no wait.
 func TestLimits(t *testing.T) {
 	for name, c := range map[string]struct {
-		rows, units       float64 // a second
+		rows, units       float64 // per second
 		read              int
 		consumed          float64
 		forRows, forUnits time.Duration
@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Both limits are changed while a part waits for them, and take hold within about a second.
+// Both limits are changed while a part waits for them, and take effect within about a second.
 func TestLimitsAreChangedDuringAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, l := t.Context(), NewLimits(1, 1)
@@ -69,8 +69,8 @@ func TestLimitsAreChangedDuringAWait(t *testing.T) {
 	})
 }
 
-// TestALimitIsLiftedDuringALongWait: under a limit far below a row a second a wait lasts for hours, and
-// ends soon after the limit is lifted.
+// TestALimitIsLiftedDuringALongWait: under a limit far below a row a second a wait lasts for hours.
+// It ends soon after the limit is lifted.
 func TestALimitIsLiftedDuringALongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, l := t.Context(), NewLimits(0.001, 0)
@@ -83,7 +83,7 @@ func TestALimitIsLiftedDuringALongWait(t *testing.T) {
 	})
 }
 
-// Units are counted in halves, whoever sets the limit, and a throttle that others share paces rows.
+// Units are counted in halves, whoever sets the limit, and a shared throttle paces rows.
 func TestLimitsAreSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, l := t.Context(), NewLimits(0, 1)
@@ -105,7 +105,7 @@ func TestLimitsAreSet(t *testing.T) {
 	})
 }
 
-// Who waits for a limit is let go by either of its contexts.
+// The end of either context ends the wait for a limit.
 func TestLimitsLetGo(t *testing.T) {
 	for _, drained := range []bool{true, false} {
 		ctx, end := context.WithCancel(t.Context())
@@ -120,7 +120,7 @@ func TestLimitsLetGo(t *testing.T) {
 	}
 }
 
-// Workers together stay within the limit of the load, however many parts each of them holds.
+// All workers together stay within the limit of the load, however many parts each holds.
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		limit     float64
@@ -133,7 +133,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A page is about what a part may read in a second.
+// A page is about as large as what a part may read in a second.
 func TestPagesOfAPart(t *testing.T) {
 	known := partProgress{Items: 1000, Units: 500}
 	for name, c := range map[string]struct {

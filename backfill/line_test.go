@@ -111,7 +111,7 @@ func TestPlainLinesComeOftenAtFirst(t *testing.T) {
 	golden(t, "testdata/plain.txt", out.String())
 }
 
-// TestTerminal checks what a person sees: the bytes are played on a small terminal.
+// TestTerminal checks what a person sees: it plays the bytes on a small terminal.
 func TestTerminal(t *testing.T) {
 	screen := &screen{}
 	r := NewRenderer(screen, func() int { return 40 })
@@ -151,7 +151,7 @@ func TestTerminal(t *testing.T) {
 	golden(t, "testdata/terminal.txt", b.String())
 }
 
-// screen is a terminal that knows the sequences in use and refuses others.
+// screen is a terminal that knows the sequences in use and rejects others.
 type screen struct {
 	lines    []string
 	row, col int
@@ -188,7 +188,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A number agrees with its noun as it is written, not as it is.
+// The noun agrees with the number as displayed.
 func TestCounted(t *testing.T) {
 	for n, want := range map[float64]string{0: "0 items", 1: "1 item", 0.6: "1 item", 1.4: "1 item", 2: "2 items", 1e6: "1M items"} {
 		if got := Counted(n, "item"); got != want {

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// pages is a server that answers the requests one after the other, and notes them.
+// pages is a server that gives the answers one after the other, and records the requests.
 func pages(asked *[]string, bodies ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		request, _ := io.ReadAll(r.Body)
@@ -20,7 +20,7 @@ func pages(asked *[]string, bodies ...string) http.HandlerFunc {
 	}
 }
 
-// Every page of the list is read, an empty one among them too, from where the one before it ended.
+// Every page of the list is read, even an empty one, from where the previous one ended.
 func TestListReadsEveryPage(t *testing.T) {
 	var asked []string
 	names, err := tables(t, pages(&asked,
@@ -36,7 +36,7 @@ func TestListReadsEveryPage(t *testing.T) {
 	}
 }
 
-// A list that cannot be right is an error: tables that are not listed would be set aside as dropped.
+// An impossible list is an error: tables that are missing in it would be suspended as dropped.
 func TestListThatCannotBeRight(t *testing.T) {
 	for name, bodies := range map[string][]string{
 		"no list":                {`{}`},
@@ -50,7 +50,8 @@ func TestListThatCannotBeRight(t *testing.T) {
 	}
 }
 
-// A list that breaks off behind a page is no list: the tables behind it would be set aside as dropped.
+// A list that fails after a page is an error: the tables after that page would be suspended as
+// dropped.
 func TestListThatBreaksOff(t *testing.T) {
 	requests := 0
 	throttled := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +66,8 @@ func TestListThatBreaksOff(t *testing.T) {
 	}
 }
 
-// Whether items expire is told by the status: the attribute of a time to live that is, or is being, switched off says nothing.
+// The status decides whether items expire: the attribute of a time to live that is disabled, or
+// being disabled, does not count.
 func TestExpiryAttribute(t *testing.T) {
 	for status, want := range map[string]string{"ENABLED": "until", "ENABLING": "until", "DISABLING": "", "DISABLED": ""} {
 		body := `{"TimeToLiveDescription":{"TimeToLiveStatus":"` + status + `","AttributeName":"until"}}`

@@ -16,7 +16,7 @@ func TestMeter(t *testing.T) {
 	}
 	expect(-1, 0)
 	at := time.Hour
-	m.Add(at, 5000) // resumed: these are not of this run
+	m.Add(at, 5000) // resumed: these do not belong to this run
 	expect(-1, 0)
 	m.Add(at+500*time.Millisecond, 5050)
 	expect(-1, 0)
@@ -27,7 +27,7 @@ func TestMeter(t *testing.T) {
 	expect(float64(9999-5000)/61, 0)
 	m.Add(at+100*time.Second, 15_000)
 	expect(100, 9850*time.Second)
-	// Over the last five minutes only, whatever was before.
+	// Only the last five minutes count.
 	for s := 101; s <= 1000; s++ {
 		m.Add(at+time.Duration(s)*time.Second, 15_000+int64(s-100)*1000)
 	}
@@ -40,12 +40,12 @@ func TestMeter(t *testing.T) {
 		m.Add(at+time.Duration(s)*time.Second, 915_000)
 	}
 	expect(0, 0)
-	// More than was estimated.
+	// More items than estimated.
 	m.Add(at+1401*time.Second, 1_000_001)
 	if m.ETA(estimate) != 0 || m.Rate() <= 0 {
 		t.Errorf("ETA %s", m.ETA(estimate))
 	}
-	// A meter called many times a second keeps no more.
+	// A meter that is called many times a second keeps no more samples.
 	var busy Meter
 	for i := range 100_000 {
 		busy.Add(time.Duration(i)*10*time.Millisecond, int64(i))
@@ -55,7 +55,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// What cannot be told is not told: neither an ETA from little, nor an end before it.
+// Unknown values are not shown: no ETA from too few items, and no 100 per cent before the end.
 func TestETAAndPercent(t *testing.T) {
 	for name, c := range map[string]struct {
 		items, estimate int64

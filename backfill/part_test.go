@@ -19,7 +19,7 @@ import (
 
 type partProgress = checkpoint.PartProgress
 
-// part is a part of a table in memory, written to out.
+// part returns a part of a table in memory, which is written to out.
 func part(m ScanSource, out *target, index, total int) *Part {
 	return &Part{
 		Index: index, Total: total, Source: Segments{"Orders", m}, Write: out.write,
@@ -31,8 +31,8 @@ func (p *Part) run(ctx context.Context, from partProgress) (partProgress, error)
 	return p.Run(ctx, ctx, from)
 }
 
-// Every item is loaded once, whatever the division, and what is counted adds up. Pages without
-// items are not the end.
+// Every item is loaded once, for any number of parts, and the counts add up. Pages without items do
+// not end a part.
 func TestPartsLoadEverythingOnce(t *testing.T) {
 	for _, total := range []int{1, 3, 200} {
 		m, out := newMemory(500), &target{}
@@ -53,8 +53,8 @@ func TestPartsLoadEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestAPartCrashesAnywhere: a crash at every call in turn, before or after it took effect; the part
-// goes on from what was saved (B1, B2).
+// TestAPartCrashesAnywhere: a crash at every call in turn, before or after the call took effect.
+// The part continues from the saved progress (B1, B2).
 func TestAPartCrashesAnywhere(t *testing.T) {
 	for _, page := range []int{1, 4} {
 		for _, before := range []bool{true, false} {
@@ -73,7 +73,7 @@ func partCrashesAt(t *testing.T, page, at int, before bool) (crashed bool) {
 		calls++
 		if at > 0 && (calls > at || calls == at && before) {
 			crashed = true
-			return errCrash // nothing happens any more after the crash
+			return errCrash // nothing happens after the crash
 		}
 		if err := effect(); err != nil {
 			return err
@@ -120,8 +120,8 @@ func partCrashesAt(t *testing.T, page, at int, before bool) (crashed bool) {
 	return crashed
 }
 
-// TestH98_KilledAndTakenOver: workers are killed without warning under many schedules; others go on
-// with their parts when the leases are over.
+// TestH98_KilledAndTakenOver: workers are killed without warning under many schedules. Others
+// continue their parts when the leases end.
 func TestH98_KilledAndTakenOver(t *testing.T) {
 	const parts = 5
 	for seed := range uint64(30) {
@@ -169,8 +169,8 @@ func TestH98_KilledAndTakenOver(t *testing.T) {
 	}
 }
 
-// TestH31_ImagesOfAPartDoNotClaimToBeYounger: the time given with a page is when it was asked for,
-// by the attempt that was answered (B3).
+// TestH31_ImagesOfAPartDoNotClaimToBeYounger: a page has the time of its request, in the attempt
+// that was answered (B3).
 func TestH31_ImagesOfAPartDoNotClaimToBeYounger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, slow, asked := newMemory(30), 0, time.Time{}
@@ -202,8 +202,8 @@ func TestH31_ImagesOfAPartDoNotClaimToBeYounger(t *testing.T) {
 	})
 }
 
-// A worker that is asked to stop leaves the part between two pages, also while it waits for its
-// limits, and what it has done is saved.
+// A worker that is asked to stop leaves the part between two pages, even while it waits for its
+// limits, and saves its progress.
 func TestAPartIsDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, out := newMemory(100), &target{}
@@ -240,8 +240,7 @@ func TestAPartIsDrained(t *testing.T) {
 	})
 }
 
-// What ends a part is what Run returns, and nothing is saved of it, once the right to do so is
-// over.
+// Run returns the error that ended the part. Once the right to save is over, nothing is saved.
 func TestAPartEndsWithWhatEndedIt(t *testing.T) {
 	failed := errors.New("no")
 	for name, spoil := range map[string]func(p *Part, end context.CancelCauseFunc){
@@ -278,7 +277,7 @@ func TestAPartEndsWithWhatEndedIt(t *testing.T) {
 	}
 }
 
-// Progress is saved about once a second, and what is saved stands still.
+// Progress is saved about once a second, and a saved value does not change afterwards.
 func TestAPartSavesOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, saves := newMemory(700), []partProgress{}
@@ -296,8 +295,8 @@ func TestAPartSavesOnceASecond(t *testing.T) {
 	})
 }
 
-// What a part cannot go on from ends it, without showing what that is; so does a page that does not
-// move.
+// An invalid position ends the part, and the error does not show it. A page that does not move the
+// position ends the part as well.
 func TestAPartThatCannotGoOn(t *testing.T) {
 	for _, position := range []string{`{"pk":{"Q":"secret"}}`, `"secret"`, `{}`, `secret`} {
 		_, err := part(newMemory(10), &target{}, 0, 1).run(t.Context(), partProgress{Position: []byte(position)})
@@ -311,7 +310,7 @@ func TestAPartThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// fullPages reports each page as large as a Scan's are.
+// fullPages reports each page as large as a page of a Scan.
 type fullPages struct{ PartSource }
 
 func (s fullPages) Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error) {
@@ -320,7 +319,7 @@ func (s fullPages) Read(ctx context.Context, index, total int, after json.RawMes
 	return page, err
 }
 
-// A crash repeats one page of a Scan, however many are read in a second.
+// A crash repeats only one page of a Scan, however many are read in a second.
 func TestEachFullPageIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, out, unsaved := newMemory(70), &target{}, 0
@@ -339,7 +338,7 @@ func TestEachFullPageIsSaved(t *testing.T) {
 	})
 }
 
-// priced is a source of full pages, each of which costs units, answered by a clock of its own.
+// priced is a source of full pages, each of which costs units. It has its own clock.
 type priced struct {
 	PartSource
 	ahead time.Duration
@@ -354,8 +353,8 @@ func (s *priced) Read(ctx context.Context, index, total int, after json.RawMessa
 	return page, err
 }
 
-// What a part has read adds to what was read before it was taken up, and its rate does not. Every
-// page is paid for, the last one too, and none before it is written.
+// What a part reads is added to its earlier progress, but its rate is not. Every page is paid for,
+// even the last one, and none before it is written.
 func TestAPartCountsAndPays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, out := newMemory(21), &target{}
@@ -386,7 +385,7 @@ func TestAPartCountsAndPays(t *testing.T) {
 	})
 }
 
-// B3: an image is as old as the earlier of two clocks says that it was asked for.
+// B3: an image has the earlier of the two clocks' times of its request.
 func TestH31_TheEarlierClockCounts(t *testing.T) {
 	sent := day
 	for _, c := range []struct{ answered, want time.Duration }{{time.Second, 0}, {time.Hour, 0}, {-time.Minute, -time.Minute - time.Second}, {999 * time.Millisecond, -time.Millisecond}} {
@@ -399,7 +398,8 @@ func TestH31_TheEarlierClockCounts(t *testing.T) {
 	}
 }
 
-// timed is a source whose every second call fails after a minute, and which notes when it was asked.
+// timed is a source whose every second call fails after a minute. It records the times of the
+// requests.
 type timed struct {
 	PartSource
 	ahead time.Duration
@@ -417,8 +417,8 @@ func (s *timed) Read(ctx context.Context, index, total int, after json.RawMessag
 	return page, err
 }
 
-// B3: the images of a page are as old as the call that brought them, not as an attempt before it that
-// failed, nor as the page before. By the service's clock, too.
+// B3: the images of a page are as old as the call that returned them, not as a failed attempt
+// before it or as the previous page. That also holds on the service's clock.
 func TestAnImageIsAsOldAsItsOwnCall(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -446,7 +446,7 @@ func TestAnImageIsAsOldAsItsOwnCall(t *testing.T) {
 	}
 }
 
-// What is durable is saved when a part fails, once: a save that is not needed could fail as well.
+// Durable progress is saved when a part fails, once: a needless save could fail as well.
 func TestAFailedPartIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := errors.New("no")
@@ -465,7 +465,7 @@ func TestAFailedPartIsSaved(t *testing.T) {
 		if !errors.Is(err, failed) || at.Items != 14 || len(saved) != 1 || saved[0].Items != 14 || len(out.written) != 14 {
 			t.Errorf("%+v, saved %+v, %v", at, saved, err)
 		}
-		pages, saved = 2, nil // it fails at once
+		pages, saved = 2, nil // it fails immediately
 		if _, err := p.run(t.Context(), at); !errors.Is(err, failed) || len(saved) != 0 {
 			t.Errorf("nothing was done, and saved %+v, %v", saved, err)
 		}
@@ -481,7 +481,8 @@ func (s weighing) Read(ctx context.Context, index, total int, after json.RawMess
 	return page, err
 }
 
-// Within a second a part saves after each half megabyte, counted from its last save or its beginning.
+// Within a second a part saves after each half megabyte, counted from its last save or its
+// beginning.
 func TestAPartSavesByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := part(newMemory(7*20), &target{}, 0, 1)

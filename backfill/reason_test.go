@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// answered is an error as the SDK gives it for an answer with a status; of the given code, unless
-// that is empty.
+// answered returns the SDK's error for an answer with a status, and with a code unless that is
+// empty.
 func answered(service string, status int, code string) error {
 	err := error(&smithy.DeserializationError{Err: errors.New("no JSON")})
 	if code != "" {
@@ -29,9 +29,9 @@ func answered(service string, status int, code string) error {
 	return &smithy.OperationError{ServiceID: service, OperationName: "Scan", Err: err}
 }
 
-// The service gives most of its codes with status 400, so that the code alone says what is to be
-// done: wait, stop for an operator, or go on without the table. A code that is not known, and an
-// answer without one, are of the class of their status.
+// Most codes of the service come with status 400, so only the code shows what to do: wait, stop for
+// an operator, or continue without the table. An unknown or missing code counts by the class of its
+// status.
 func TestEveryCodeAndStatusHasItsReason(t *testing.T) {
 	for want, codes := range map[cdc.Reason]string{
 		cdc.NotFound: "ResourceNotFoundException TableNotFoundException",
@@ -64,7 +64,7 @@ func TestEveryCodeAndStatusHasItsReason(t *testing.T) {
 	}
 }
 
-// A failure without an answer of the table's own service is of the place where it arose.
+// A failure without an answer of the table's own service belongs to the place where it arose.
 func TestReasonsOfFailuresOnTheWay(t *testing.T) {
 	of := func(err error) error {
 		return &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: "Scan", Err: err}

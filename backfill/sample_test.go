@@ -51,7 +51,7 @@ func TestSplitKeys(t *testing.T) {
 	}
 }
 
-// Splits ascend strictly, as Bigtable demands, and are keys of the sample.
+// Splits ascend strictly, as Bigtable requires, and are keys of the sample.
 func TestSplitKeysAscend(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SliceOfN(rapid.StringN(1, 3, -1), 0, 300).Draw(t, "keys")
@@ -64,7 +64,8 @@ func TestSplitKeysAscend(t *testing.T) {
 	})
 }
 
-// A sample has as many items as were asked for if the table has them, from all over it; of a small table it has all.
+// A sample has the requested number of items if the table has them, from everywhere in it. Of a
+// small table it has all.
 func TestSample(t *testing.T) {
 	ctx := context.Background()
 	c := client(t, dynamodbtest.New(dynamodbtest.Options{Seed: 1}))
@@ -97,7 +98,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// What a segment does not have is taken from the later ones, and no more is read than is asked for.
+// Items that a segment lacks are taken from later ones, and no more than requested are read.
 func TestASampleMakesUp(t *testing.T) {
 	have := []int{0, 30, 1, 30, 30}
 	var limits []int
@@ -119,8 +120,8 @@ func TestASampleMakesUp(t *testing.T) {
 	}
 }
 
-// A canary is written and removed as it is given; what is no key is not sent, and a refusal has its
-// reason with the service's words, which quote nothing but the canary.
+// A canary is written and removed as given. An invalid key is not sent. A refusal has its reason in
+// the service's words, which quote nothing but the canary.
 func TestCanariesAreWritten(t *testing.T) {
 	var asked []string
 	status, body := http.StatusOK, `{}`

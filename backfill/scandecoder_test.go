@@ -27,7 +27,7 @@ func (c textClient) api() *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{Region: "eu-west-1", HTTPClient: c, Credentials: aws.AnonymousCredentials{}}, ClientOptions)
 }
 
-// differ says how what Scan makes of a body differs from what the client makes of it; "" if it does not.
+// differ describes how Scan's result for a body differs from the client's; "" if it does not.
 func differ(body string) string {
 	ctx, api, table := context.Background(), textClient(body).api(), "T"
 	got, err := NewTables(api).Scan(ctx, table, 0, 1, attribute.Item{}, 0)
@@ -73,7 +73,8 @@ func oddScans() (bodies []string) {
 	return append(bodies, good, "{}", "null", `{"Count":0,"Items":[]}`, `{"Count":0,"Items":null}`, `{"Count":1,"Items":[null]}`)
 }
 
-// What our decoder gives, or leaves to the client's, is what the client's gives, on whatever text.
+// For any text, Scan's result equals the client's, whether this package's decoder handles the text
+// or leaves it to the client.
 func TestScansAreDecodedAsTheClientDecodesThem(t *testing.T) {
 	for _, body := range oddScans() {
 		if d := differ(body); d != "" {
@@ -95,7 +96,7 @@ func TestScansAreDecodedAsTheClientDecodesThem(t *testing.T) {
 	})
 }
 
-// Whatever is changed in a page, the two agree.
+// They agree after any change of a page.
 func FuzzDecodeScan(f *testing.F) {
 	for _, body := range oddScans() {
 		f.Add(body)

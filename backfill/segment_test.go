@@ -15,7 +15,7 @@ func TestNumberOfParts(t *testing.T) {
 		segments int
 		want     int
 	}{
-		{0, 4, 16}, {0, 0, 4}, {-1, 1, 4}, // no figure
+		{0, 4, 16}, {0, 0, 4}, {-1, 1, 4}, // unknown
 		{1, 4, 1}, {mega / 2, 4, 3}, {mega - 1, 4, 4},
 		{mega, 4, 16}, {16 * 64 * mega, 4, 16}, {16*64*mega + 1, 4, 17}, {100 * 64 * mega, 1, 100},
 		{1 << 50, 4, 1024}, {mega, 1_000_000, 1024},
@@ -26,14 +26,14 @@ func TestNumberOfParts(t *testing.T) {
 	}
 }
 
-// A page of a segment says what it cost, and about how much was read.
+// A page of a segment states its cost and its approximate size.
 func TestASegmentSaysWhatItCost(t *testing.T) {
 	page, err := Segments{"Orders", costly{newMemory(20)}}.Read(t.Context(), 0, 1, nil, 5)
 	if err != nil || page.Consumed != 2.5 || page.Bytes != 10_240 || len(page.Items) != 5 || page.Next == nil || !page.At.Equal(day) {
 		t.Errorf("%+v %v", page, err)
 	}
 	same := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("item1")}})
-	for _, items := range [][]attribute.Item{nil, {same}} { // it would be read for ever
+	for _, items := range [][]attribute.Item{nil, {same}} { // it would be read forever
 		if _, err := (Segments{"Orders", still{same, items}}).Read(t.Context(), 0, 1, []byte(`{"pk":{"S":"item1"}}`), 5); !cdc.Is(err, cdc.Malformed) {
 			t.Errorf("a page of %d items that ends where it began: %v", len(items), err)
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// sweptMapping is one of table S, whose key is pk, by rules such as "k = 'a' | {c}#{pk} > d" and "k
-// = 'b' | {c} > e:{pk}"; several writes of a rule are joined with " & ".
+// sweptMapping returns a mapping of table S, whose key is pk, by rules such as "k = 'a' | {c}#{pk}
+// > d" and "k = 'b' | {c} > e:{pk}". Several writes of a rule are joined with " & ".
 func sweptMapping(source string, merged bool, rules ...string) *transform.Mapping {
 	template := func(text string) *transform.Template {
 		parsed, err := transform.ParseTemplate(text)
@@ -68,13 +68,13 @@ type gap struct {
 	m, former *transform.Mapping
 	target    *sinktest.Memory
 	items     map[string]attribute.Item
-	pending   []transform.Batch // of the stream, and of what a load read
+	pending   []transform.Batch // from the stream and from a load
 	sequence  uint64
 }
 
 const sweptGeneration = 3
 
-// formerly is the mapping as one that was replaced; nil is none.
+// formerly returns the mapping as a replaced one; nil is none.
 func formerly(m *transform.Mapping) []sink.Former {
 	if m == nil {
 		return nil
@@ -84,7 +84,7 @@ func formerly(m *transform.Mapping) []sink.Former {
 
 func (g *gap) pick(values ...string) string { return values[g.Rand().IntN(len(values))] }
 
-// change changes an item of the source, and gives the record.
+// change changes an item of the source, and returns the record.
 func (g *gap) change() cdc.Change {
 	pk := g.pick("a", "b", "c#", "d", "e")
 	keys := attribute.Attribute{Name: "pk", Value: attribute.String(pk)}
@@ -106,7 +106,7 @@ func (g *gap) change() cdc.Change {
 	return c
 }
 
-// inherit makes rows of a generation: of changes and of loads, which are all applied.
+// inherit writes the rows of a generation, from changes and loads that are all applied.
 func (g *gap) inherit(m *transform.Mapping, generation uint32) {
 	for range g.Rand().IntN(12) {
 		g.apply(transform.Fold(m, []cdc.Change{g.change()}, transform.Stamp{Generation: generation, Hop: 1}))
@@ -137,8 +137,8 @@ func (g *gap) apply(b transform.Batch) {
 	}
 }
 
-// meanwhile is what may happen while a sweep runs: changes, which are applied later, and writes of
-// what is pending, in any order.
+// meanwhile does what may happen while a sweep runs, in any order: changes that are applied later,
+// and pending writes.
 func (g *gap) meanwhile() {
 	for range g.Rand().IntN(2) {
 		g.pending = append(g.pending, transform.Fold(g.m, []cdc.Change{g.change()}, transform.Stamp{Generation: sweptGeneration, Hop: 1}))
@@ -163,8 +163,8 @@ func (g *gap) Get(ctx context.Context, table string, key attribute.Item) (attrib
 	return i, ok && table == g.m.Source, nil
 }
 
-// pass sweeps the table once, in ranges, however often a sweep of one fails and goes on where it
-// was saved, which is as JSON.
+// pass sweeps the table once, in ranges. A sweep of a range may fail often, and then continues at
+// its saved progress, which is stored as JSON.
 func (g *gap) pass(t *testing.T, s Sweep) sink.SweepCounts {
 	ctx := g.Context()
 	ranges, err := SweepRanges(ctx, g.target, s.Sweeping, 1+g.Rand().IntN(3))
@@ -191,8 +191,8 @@ func (g *gap) pass(t *testing.T, s Sweep) sink.SweepCounts {
 
 var errDown = errors.New("down")
 
-// cells is what the target holds of ours in the rows that are not foreign, and expected what it
-// should hold.
+// cells returns the replicated cells in the target, in all but the foreign rows. expected returns
+// what they should be.
 func (g *gap) cells(foreign []string) string {
 	var lines []string
 	err := g.target.ReadRows(g.Context(), "t", sink.Range{}, func(row sink.Row) error {
@@ -227,9 +227,9 @@ func (g *gap) expected() string {
 	return strings.Join(lines, "\n")
 }
 
-// H86, H101, H102: whatever older generations left, whatever happens meanwhile and whatever comes
-// late, after load, stream and sweep the target equals the source; rows of others are as they were;
-// and another pass writes nothing.
+// H86, H101, H102: older generations left rows, changes happen during the sweep, and writes come
+// late. After load, stream and sweep the target equals the source, foreign rows are unchanged, and
+// another pass writes nothing.
 func TestH86_H101_H102_AfterASweepTheTargetEqualsTheSource(t *testing.T) {
 	single := sweptMapping("S", false, always+"{pk} > d")
 	tenants, err := transform.NewMapping("S", "t", "d", single.PrimaryKey, "c", "pk")
@@ -275,10 +275,10 @@ func sweepAfterGap(t *testing.T, w *virtual.World, m, former *transform.Mapping,
 	g.inherit(before, 1)
 	g.inherit(before, 2)
 	for range w.Rand().IntN(10) {
-		g.change() // nobody reads the stream
+		g.change() // no worker reads the stream
 	}
 	_ = task.Sleep(w.Context(), time.Minute)
-	late := g.load(m, sweptGeneration) // parts of the load are repeated by a worker that was slow
+	late := g.load(m, sweptGeneration) // a slow worker repeats parts of the load
 	for range w.Rand().IntN(3) {
 		g.pending = append(g.pending, transform.Fold(m, []cdc.Change{g.change()}, transform.Stamp{Generation: sweptGeneration, Hop: 1}))
 	}
@@ -318,8 +318,8 @@ func sweepAfterGap(t *testing.T, w *virtual.World, m, former *transform.Mapping,
 	}
 }
 
-// neighbours puts rows of others into the table, and into one that we own rows that are nobody's.
-// It returns those of others.
+// neighbours puts foreign rows into the table and, if it is owned, orphan rows. It returns the
+// foreign ones.
 func (g *gap) neighbours(owned bool) (foreign []string) {
 	plain := func(row, value string) {
 		r := sink.Request{Table: "t", Row: row, Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"},
@@ -347,8 +347,8 @@ func (g *gap) neighbours(owned bool) (foreign []string) {
 	return foreign
 }
 
-// A dry run writes and saves nothing but what it counts, and an error of the source is never taken
-// for a deletion.
+// A dry run writes nothing and saves only its counts. An error of the source never counts as a
+// deletion.
 func TestH101_ADryRunCountsAndErrorsRemoveNothing(t *testing.T) {
 	m := sweptMapping("S", false, always+"{pk} > d")
 	target := &sinktest.Memory{}
@@ -388,8 +388,8 @@ func (g getter) Get(_ context.Context, _ string, key attribute.Item) (attribute.
 	return g(key)
 }
 
-// rowList is a target of rows that are somebody else's, as wide as one is whose items are many.
-// Every second read fails after its first row.
+// rowList is a target of foreign rows, each as large as a row of many items. Every second read
+// fails after its first row.
 type rowList struct {
 	keys  []string
 	reads int
@@ -418,14 +418,14 @@ func (l *rowList) ReadMarks(ctx context.Context, _ string, r sink.Range, _ bool,
 	return nil
 }
 
-// What is read at once is bounded by rows and by bytes, what is read again is not counted twice,
-// and the position is saved at most once a second and at the end.
+// A read is bounded by rows and bytes, repeated rows are not counted twice, and the position is
+// saved at most once a second and at the end.
 func TestSweepReadsInPages(t *testing.T) {
 	m := sweptMapping("S", true, always+"{pk} > d")
 	for name, c := range map[string]struct {
 		wide, rows, reads, saves int
 	}{
-		"by bytes": {600_000, 0, 5, 2}, // two rows, one that is repeated, the last one, and none
+		"by bytes": {600_000, 0, 5, 2}, // two rows, a repeated one, the last one, and none
 		"by rows":  {10, 2, 5, 2},
 		"at once":  {10, 0, 1, 1},
 	} {

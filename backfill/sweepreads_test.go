@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Items are read a few at once, at a time before their reads, and paid for by what they weigh: one
-// that is not there as well. A pace that ends, ends the sweep before its position moves.
+// Items are read a few at a time, dated before their reads, and paid for by size; a missing item
+// costs as well. If the pace fails, the sweep ends before its position moves.
 func TestSweepReadsAndPaysForItems(t *testing.T) {
 	m := sweptMapping("S", false, always+"{pk} > d")
 	w := virtual.NewWorld(1, day, false)
@@ -39,11 +39,11 @@ func TestSweepReadsAndPaysForItems(t *testing.T) {
 			Source: getter(func(key attribute.Item) (attribute.Item, bool, error) {
 				asked++
 				inBatch++
-				_ = task.Sleep(ctx, time.Second) // one after the other, as the tasks of a world run
+				_ = task.Sleep(ctx, time.Second) // one after the other, as tasks of a virtual world run
 				if keyOf(key) == keyOf(large) {
 					return large, true, nil
 				}
-				return images[1], false, nil // what it gives beside its answer counts for nothing
+				return images[1], false, nil // the item beside found=false is ignored
 			})}
 		s.Write = func(_ context.Context, b *transform.Batch) error {
 			batches++
@@ -87,7 +87,7 @@ func TestSweepReadsAndPaysForItems(t *testing.T) {
 	}
 }
 
-// sampler gives keys that divide a table.
+// sampler returns keys that divide a table.
 type sampler []string
 
 func (s sampler) SampleKeys(context.Context, string) ([]string, error) {
@@ -97,7 +97,7 @@ func (s sampler) SampleKeys(context.Context, string) ([]string, error) {
 	return s, nil
 }
 
-// A pass has as many ranges as are asked for, 64 at most, and always one.
+// A pass has the requested number of ranges, from one to 64.
 func TestRangesOfASweep(t *testing.T) {
 	keys := sampler{}
 	for n := range 500 {

@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Parts that run side by side share a limit, and an operator changes it while they run.
+// Concurrent parts share a limit, which an operator changes while they run.
 func TestPartsShareALimitThatIsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, out := newMemory(3000), &target{}
@@ -36,7 +36,8 @@ func TestPartsShareALimitThatIsChanged(t *testing.T) {
 		err := g.Wait()
 		waited, saves := waits[0]+waits[1], saved[0]+saved[1]
 		took := task.Mono(t.Context()) - began
-		// 10 s at 100 rows a second, then 2,000 rows at 1,000; the bursts and the last pages are not waited for.
+		// 10 s at 100 rows a second, then 2,000 rows at 1,000; the bursts and the last pages need
+		// no wait.
 		if err != nil || took < 10*time.Second || took > 13*time.Second || out.missing(m) != nil {
 			t.Errorf("it took %s, missing %d: %v", took, len(out.missing(m)), err)
 		}
@@ -52,14 +53,13 @@ func TestPageBeyondTheBurstIsPaidForAsAWhole(t *testing.T) {
 		ctx, rows := context.Background(), NewThrottle(5)
 		began := task.Mono(ctx)
 		waited, err := rows.Take(ctx, ctx, 25)
-		if took := task.Mono(ctx) - began; err != nil || waited != took || took != 4*time.Second { // the first five are not waited for
+		if took := task.Mono(ctx) - began; err != nil || waited != took || took != 4*time.Second { // the first five need no wait
 			t.Errorf("25 rows at 5 a second took %s, %s of it waiting: %v", took, waited, err)
 		}
 	})
 }
 
-// Who waits for a limit stops waiting as soon as either of his contexts ends, and says for how long
-// he did.
+// The end of either context ends a wait, and Take returns how long it waited.
 func TestEitherContextEndsAWaitForRows(t *testing.T) {
 	for _, drains := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,8 @@ func TestUnthrottledNeverWaits(t *testing.T) {
 	}
 }
 
-// An operator may lower the limit while a load waits for the last one: what is left is paid for in the smaller portions that fit it.
+// An operator may lower the limit while a load waits under the previous one: the rest is then paid
+// for in smaller portions.
 func TestLimitIsLoweredDuringAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, rows := context.Background(), NewThrottle(100)
@@ -102,7 +103,8 @@ func TestLimitIsLoweredDuringAWait(t *testing.T) {
 			rows.Set(ctx, 10)
 			return nil
 		})
-		// 100 at once; for the next 100 a second, half of it at the new limit; then what that one lacked, and the last 100, at 10 a second.
+		// 100 immediately; for the next 100 a second, half of it at the new limit; then the rest of
+		// that portion, and the last 100, at 10 a second.
 		if waited, err := rows.Take(ctx, ctx, 300); err != nil || waited < 15*time.Second || waited > 16*time.Second {
 			t.Errorf("waited %s: %v", waited, err)
 		}
@@ -112,7 +114,7 @@ func TestLimitIsLoweredDuringAWait(t *testing.T) {
 	})
 }
 
-// failsOnce is a source whose first read fails, and which tells its time.
+// failsOnce is a source whose first read fails, and whose answers have a time.
 type failsOnce struct {
 	ScanSource
 	failed bool
@@ -128,7 +130,8 @@ func (s *failsOnce) Scan(ctx context.Context, table string, segment, total int, 
 	return page, err
 }
 
-// The hours for which a read was repeated do not make its images older: each attempt counts for itself.
+// A read may be retried for hours, but that does not make its images older: each attempt has its
+// own time.
 func TestImagesAreAsOldAsTheAttemptThatReadThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, out := context.Background(), &target{}

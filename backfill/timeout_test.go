@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// hanging answers nothing until the caller goes away, as the client does that waits for credentials which do not come.
+// hanging does not answer until the caller's context ends, like a client that waits for
+// credentials.
 type hanging struct{ API }
 
 var errCredentials = errors.New("waiting for credentials")
@@ -25,7 +26,7 @@ func (hanging) Scan(ctx context.Context, _ *dynamodb.ScanInput, _ ...func(*dynam
 	return nil, fmt.Errorf("%w: %w", errCredentials, ctx.Err())
 }
 
-// What hangs before the request is sent is a failure like any other, which is repeated and told.
+// A call that hangs before its request is sent fails like any other, and is retried and reported.
 func TestCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

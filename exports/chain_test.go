@@ -18,7 +18,7 @@ func whole(id string, second int64) *Export {
 	return &Export{ARN: tableARN + "/export/" + id, TableARN: tableARN, TableID: tableID, At: at(second)}
 }
 
-// TestH33_AFullExportIsFollowedFromItsOwnTime: no second between the two, and none in both.
+// TestH33_AFullExportIsFollowedFromItsOwnTime: no second lies between the two, and none in both.
 func TestH33_AFullExportIsFollowedFromItsOwnTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 5).Draw(t, "windows")
@@ -62,7 +62,8 @@ func chainFails(t *testing.T, want Wanted, text string, list ...*Export) {
 	}
 }
 
-// TestH90_HolesAreRefused between a full export and its window, and between windows.
+// TestH90_HolesAreRefused: neither a full export and its window nor two windows may have a hole
+// between them.
 func TestH90_HolesAreRefused(t *testing.T) {
 	chainFails(t, Wanted{}, "are in no export", whole("f", 0), chained("a", 1, 901))
 	chainFails(t, Wanted{}, "changes between 2023-11-14T22:28:20Z and 2023-11-14T22:28:21Z are in no export", whole("f", 0), chained("b", 901, 1801), chained("a", 0, 900))
@@ -74,7 +75,8 @@ func TestH90_HolesAreRefused(t *testing.T) {
 	}
 }
 
-// What is advised is a window that the service takes, of 15 minutes to 24 hours, and leaves no hole.
+// The recommended windows have a length that the service accepts, from 15 minutes to 24 hours, and
+// leave no hole.
 func TestAdvisedWindowsAreTaken(t *testing.T) {
 	const day = 24 * 3600
 	for _, c := range []struct {
@@ -108,7 +110,7 @@ func TestAdvisedWindowsAreTaken(t *testing.T) {
 	}
 }
 
-// TestH104_OverlapsAreRefused like holes.
+// TestH104_OverlapsAreRefused: overlaps are refused like holes.
 func TestH104_OverlapsAreRefused(t *testing.T) {
 	for name, first := range map[string]*Export{"later": chained("a", 0, 900), "long before": chained("a", -80_000, 1), "ends just after": chained("a", 0, 2)} {
 		if _, err := Chain([]*Export{whole("f", 0), first}, Wanted{}); err != nil {
@@ -128,12 +130,12 @@ func TestH104_OverlapsAreRefused(t *testing.T) {
 	twice := chained("b", 900, 1800)
 	twice.Files = []File{{Name: "data/a"}}
 	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
-	twice.Files = []File{{Name: "copied/elsewhere/data/a"}} // the name is the service's, whatever the folder
+	twice.Files = []File{{Name: "copied/elsewhere/data/a"}} // the service's name, in another folder
 	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
 	chainFails(t, Wanted{}, "instead, request an incremental export from 2023-11-14T22:28:20Z to 2023-11-14T22:43:20Z", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
 }
 
-// TestForeignExportsAreRefused, and views that say too little.
+// TestForeignExportsAreRefused: so are views that lack needed images.
 func TestForeignExportsAreRefused(t *testing.T) {
 	other := chained("a", 0, 900)
 	other.TableID = "another"

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// counting is a store that counts what is open.
+// counting is a store that counts its open files.
 type counting struct {
 	objects
 	open, opened int
-	fail         error // of the first read of a data file, once
+	fail         error // the first read of a data file fails with it, once
 }
 
 type opened struct {
@@ -41,8 +41,8 @@ func (o opened) Read(b []byte) (int, error) {
 
 func (o opened) Close() error { o.c.open--; return o.ReadCloser.Close() }
 
-// What is opened is closed: each manifest and its checksum when it is read, a file that is no archive
-// at once, another one by whoever opened it. A load opens thousands.
+// Every opened file is closed: each manifest and its checksum after it is read, a file that is not
+// an archive immediately, and any other by its opener. A load opens thousands.
 func TestWhatIsOpenedIsClosed(t *testing.T) {
 	for name, spoil := range map[string]func(o objects){
 		"whole":          func(objects) {},
@@ -64,8 +64,8 @@ func TestWhatIsOpenedIsClosed(t *testing.T) {
 	}
 }
 
-// After an error the reader gives nothing more, whatever the store does then: what follows a hole is
-// not what follows.
+// After an error the reader returns nothing more, whatever the store does then: records after a
+// hole must not seem to follow the ones before it.
 func TestAReaderThatFailedStaysSo(t *testing.T) {
 	down := errors.New("connection reset")
 	c := &counting{objects: objects{}}
@@ -97,8 +97,8 @@ func TestAReaderThatFailedStaysSo(t *testing.T) {
 	}
 }
 
-// Who wrote the manifest says what kind it is, in whatever of its ways; an export of a table without
-// items is whole. What is of no known kind, table or time is refused.
+// The writer's version of the manifest determines the kind of export, in any of its forms. An
+// export of a table without items is complete. An unknown kind, table or time is refused.
 func TestWhatASummaryMayBe(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(s map[string]any)
@@ -133,7 +133,7 @@ func TestWhatASummaryMayBe(t *testing.T) {
 	}
 }
 
-// A fault names the file that it lies in, for whoever has to copy it again.
+// A fault names its file, so that the operator can copy that file again.
 func TestAFaultNamesItsFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(o objects)
@@ -167,8 +167,8 @@ func TestAFaultNamesItsFile(t *testing.T) {
 	}
 }
 
-// Two tables are told apart by their ARNs and by their IDs, each alone: one that was restored has the
-// name of the other, and a copy its ID is never sure of.
+// Two tables differ if their ARNs or their IDs differ: a restored table has the other's name, and a
+// copy's ID may be missing.
 func TestExportsOfTwoTablesAreNoChain(t *testing.T) {
 	for name, edit := range map[string]func(e *Export){
 		"another ID":  func(e *Export) { e.TableID = "another" },
@@ -182,23 +182,23 @@ func TestExportsOfTwoTablesAreNoChain(t *testing.T) {
 	}
 }
 
-// Windows within one another overlap, and what to do is told with the time at which the next has to
-// begin; only what lies before a full export is in it already.
+// Nested windows overlap, and the advice names the time at which the next one must begin. Only a
+// window that ends before a full export is contained in it.
 func TestWhatIsToldOfWindowsWithinWindows(t *testing.T) {
 	_, err := Chain([]*Export{whole("f", 0), chained("a", 0, 1800), chained("b", 100, 900)}, Wanted{})
 	var fault *Error
 	if !errors.As(err, &fault) || !strings.Contains(fault.Fix, stamp(at(1800))) {
 		t.Errorf("%+v", fault)
 	}
-	odd := chained("a", 0, 900) // a window that ends between two seconds: no full export mends that
+	odd := chained("a", 0, 900) // a window that ends within a second: no full export repairs that
 	odd.At = odd.At.Add(5e8)
 	if _, err := Chain([]*Export{whole("f", 0), odd, chained("b", 900, 1800)}, Wanted{}); !errors.As(err, &fault) || strings.Contains(fault.Fix, "full export") {
 		t.Errorf("%+v", fault)
 	}
 }
 
-// A line that is not exactly what its kind of export has is no record: what follows an item in a line,
-// a time that is text or none, an image of another key.
+// A line that does not have exactly the form of its kind of export is not a record: for example
+// text after an item, an invalid time, or an image with another key.
 func TestWhatALineMustBe(t *testing.T) {
 	item, change := strings.TrimSpace(hat), strings.TrimSpace(changed)
 	micros := `{"N":"1700000001000001"}`

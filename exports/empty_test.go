@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The service documents that it creates an empty file for an empty partition. A file of no bytes has
-// no records, if that is what the manifest says.
+// The service documents that it creates an empty file for an empty partition. A file of no bytes
+// has no records, if the manifest says so.
 func TestAFileOfNoBytesHasNoRecords(t *testing.T) {
 	const name = "01-a/data/01-a-1.json.gz"
 	for _, c := range []struct {
@@ -33,7 +33,7 @@ func TestAFileOfNoBytesHasNoRecords(t *testing.T) {
 	}
 }
 
-// A window in which nothing was changed may list no file. A full export lists one at least.
+// A window without changes may list no file. A full export lists at least one.
 func TestAWindowWithoutFilesHasNoChanges(t *testing.T) {
 	for _, d := range []*draft{window("02-b", 0, 900), full("01-a")} {
 		o := objects{}

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
 )
 
-// A program reads every item of a full export. Its store is a folder (Folder), a bucket (package bucket), or, as here,
-// one in memory.
+// A program reads every item of a full export. Its store is a folder (Folder), a bucket (package
+// bucket), or, as here, in memory.
 func ExampleRead() {
 	item, err := attribute.UnmarshalItem([]byte(`{"pk":{"S":"order#7"},"total":{"N":"15"}}`))
 	if err != nil {
@@ -39,7 +39,7 @@ func ExampleRead() {
 		for {
 			record, err := file.Next()
 			if errors.Is(err, io.EOF) {
-				break // and only here is the file known to be whole
+				break // only here the file is known to be complete
 			} else if err != nil {
 				panic(err)
 			}

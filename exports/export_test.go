@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// TestARealExport reads what the service wrote, from a folder whose keys have another prefix.
+// TestARealExport reads an export that the service wrote, from a folder with another prefix.
 func TestARealExport(t *testing.T) {
 	root, folder := Split("testdata/full/AWSDynamoDB/01715685260608-c488b4e1/manifest-summary.json")
 	e, err := Read(t.Context(), Folder(root), folder)
@@ -68,7 +68,7 @@ func TestFullAndWindow(t *testing.T) {
 	}
 }
 
-// TestViewsOfWindows: the one of new images alone has two names.
+// TestViewsOfWindows: the view with only new images has two names.
 func TestViewsOfWindows(t *testing.T) {
 	for name, want := range map[string]View{"NEW_IMAGE": ViewNew, "NEW_IMAGES": ViewNew, "NEW_AND_OLD_IMAGES": ViewNewAndOld} {
 		w := window("02-b", 0, 900, changed)
@@ -112,7 +112,7 @@ func saying(d *draft, name string, v any) *draft {
 	return d
 }
 
-// TestH89_FilteredExportsAreRefused, and what else a summary can say that no load can use.
+// TestH89_FilteredExportsAreRefused: so is every other summary that no load can use.
 func TestH89_FilteredExportsAreRefused(t *testing.T) {
 	const place = "1/manifest-summary.json: "
 	refused(t, "filter", refusal{saying(full("1", hat), "filterSpecification", map[string]any{"FilterExpression": "a = b"}), place + "the export is filtered"})
@@ -131,8 +131,8 @@ func TestH89_FilteredExportsAreRefused(t *testing.T) {
 	}
 }
 
-// TestH91_TheManifestAloneDecides: data of another export, a file twice, and files that are not as
-// they were written are refused with the place.
+// TestH91_TheManifestAloneDecides: data of another export, a repeated file, and files that differ
+// from the written ones are refused with their place.
 func TestH91_TheManifestAloneDecides(t *testing.T) {
 	const data = "1/data/1-0.json.gz"
 	key := func(name string) func(objects, []map[string]any) {
@@ -182,7 +182,7 @@ func TestH91_TheManifestAloneDecides(t *testing.T) {
 	}
 }
 
-// TestCutManifests: an export whose manifests are not there, or end early, is not read.
+// TestCutManifests: an export with missing or truncated manifests is not read.
 func TestCutManifests(t *testing.T) {
 	for name, spoil := range map[string]func(o objects){
 		"1/manifest-summary.json: there is no such file": func(o objects) { delete(o, "1/manifest-summary.json") },
@@ -209,7 +209,7 @@ func TestCutManifests(t *testing.T) {
 	}
 }
 
-// spoiled is how the manifests of an export of one item refuse it after a change.
+// spoiled returns the error for an export of one item whose manifests were changed.
 func spoiled(t *testing.T, spoil func(o objects, line, summary map[string]any)) error {
 	t.Helper()
 	o := objects{}
@@ -220,7 +220,8 @@ func spoiled(t *testing.T, spoil func(o objects, line, summary map[string]any)) 
 	return err
 }
 
-// TestWhatAManifestMustSay: counts, sums and places of files, and whose list of files it is.
+// TestWhatAManifestMustSay: counts, sums and places of files, and the export that the list of files
+// belongs to.
 func TestWhatAManifestMustSay(t *testing.T) {
 	sum := base64MD5([]byte("x"))
 	for name, c := range map[string]struct {
@@ -255,8 +256,8 @@ func TestWhatAManifestMustSay(t *testing.T) {
 	}
 }
 
-// TestChecksumsBesideManifests: in base64 or in hex, and none where they may not be read; what the store
-// fails with is no fault of theirs.
+// TestChecksumsBesideManifests: a checksum may be in base64 or hex, and may be unreadable for lack
+// of permission. An error of the store is not a wrong checksum.
 func TestChecksumsBesideManifests(t *testing.T) {
 	o := objects{}
 	full("1", hat).write(t, o)
@@ -295,7 +296,7 @@ func TestTheLongestSummary(t *testing.T) {
 	}
 }
 
-// TestPlacesOfDataFiles: those of the export's own folder for a full one, the shared ones for a window.
+// TestPlacesOfDataFiles: a full export has its own folder, and windows share one.
 func TestPlacesOfDataFiles(t *testing.T) {
 	for _, c := range []struct{ key, full, window string }{
 		{"AWSDynamoDB/1/data/f", "copy/data/f", ""},
@@ -313,7 +314,8 @@ func TestPlacesOfDataFiles(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAFile: a last line counts without its end, and a reader gives nothing after an error.
+// TestTheEndOfAFile: a last line counts without its line end, and a reader returns nothing after an
+// error.
 func TestTheEndOfAFile(t *testing.T) {
 	bare := strings.TrimSuffix(scarf, "\n")
 	d := full("1", bare)
@@ -348,7 +350,7 @@ func TestTheEndOfAFile(t *testing.T) {
 	}
 }
 
-// openings fail some openings of a store.
+// openings makes some openings of a store fail.
 type openings struct {
 	objects
 	fail func(name string) error
@@ -361,7 +363,7 @@ func (o openings) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 	return o.objects.Open(ctx, name)
 }
 
-// failing is a store whose files break off as connections do.
+// failing is a store whose files break off like connections.
 type failing struct {
 	objects
 	left int64
@@ -375,7 +377,8 @@ func (f failing) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return io.NopCloser(io.MultiReader(io.LimitReader(in, f.left), iotest.ErrReader(io.ErrUnexpectedEOF))), nil
 }
 
-// TestAStoreThatFails is no fault of the export: the error is none of the kind that refuses it.
+// TestAStoreThatFails: a failing store is not the export's fault, so the error is not one that
+// refuses the export.
 func TestAStoreThatFails(t *testing.T) {
 	o := objects{}
 	e := read(t, o, full("1", strings.Repeat(hat, 1000)))
@@ -390,7 +393,7 @@ func TestAStoreThatFails(t *testing.T) {
 	if _, err := Read(t.Context(), failing{o, 5}, "1"); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
-	for left := range int64(len(o["1/manifest-files.json"]) + 1) { // within a line, and behind one
+	for left := range int64(len(o["1/manifest-files.json"]) + 1) { // within a line, and after one
 		e.Files, e.store = nil, failing{o, left}
 		var named *Error
 		if err := e.readFiles(t.Context()); !errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &named) {
@@ -399,7 +402,7 @@ func TestAStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestAReaderGoesOn behind any line, and gives what is left.
+// TestAReaderGoesOn: a reader continues after any line, and returns the rest.
 func TestAReaderGoesOn(t *testing.T) {
 	var text strings.Builder
 	for i := range 300 {
@@ -433,7 +436,7 @@ func TestAReaderGoesOn(t *testing.T) {
 	}
 }
 
-// TestFolder: names stay below the folder.
+// TestFolder: names cannot leave the folder.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("x"), 0o600); err != nil {

@@ -29,7 +29,7 @@ func (o objects) Open(_ context.Context, name string) (io.ReadCloser, error) {
 const (
 	tableARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/Shop"
 	tableID  = "11991185-e7ab-4da5-8bab-03f0db0b7bfd"
-	began    = 1_700_000_000 // T of full exports, in seconds
+	began    = 1_700_000_000 // time of full exports, in seconds
 )
 
 func at(second int64) time.Time { return time.Unix(began+second, 0).UTC() }
@@ -56,7 +56,7 @@ func packed(t testing.TB, text string) []byte {
 type draft struct {
 	id      string
 	summary map[string]any
-	files   []string // text of each
+	files   []string // the text of each
 	edit    func(o objects, list []map[string]any)
 }
 
@@ -69,7 +69,7 @@ func window(id string, from, to int64, files ...string) *draft {
 		"exportFromTime": stamp(at(from)), "exportToTime": stamp(at(to)), "outputView": string(ViewNewAndOld)}}
 }
 
-// write writes the export into o as the service does, below the folder AWSDynamoDB.
+// write writes the export into o like the service, below the folder AWSDynamoDB.
 func (d *draft) write(t testing.TB, o objects) {
 	t.Helper()
 	var list []map[string]any

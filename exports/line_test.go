@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// FuzzLine: no line brings the parser down, both ways of reading agree, and an item that was read
-// is written and read again as the same.
+// FuzzLine: no line makes the parser panic, both parsers agree, and an item that was read survives
+// writing and reading.
 func FuzzLine(f *testing.F) {
 	for _, line := range []string{hat, changed, removed, `{"Item":{}}`, `{"Keys":{"a":{"S":""}},"Keys":{}}`, "{}", `{"Item":{"a":{"L":[{"M":{"b":{"N":"1e3"}}}]}}} `,
 		`{"It\u0065m":{"a":{"S":"\ud83d\ude00"}}}`, `null`, `{"Item":null}`} {
@@ -42,7 +42,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// TestDeepItems: as deep as DynamoDB takes them.
+// TestDeepItems: items as deep as DynamoDB accepts.
 func TestDeepItems(t *testing.T) {
 	line := `{"Item":{"id":` + strings.Repeat(`{"M":{"a":`, 32) + `{"S":"x"}` + strings.Repeat(`}}`, 32) + `}}`
 	if r, err := ParseItem([]byte(line)); err != nil || !r.New.Exists() {

@@ -2,8 +2,8 @@ package transform
 
 import "testing"
 
-// What is added to families is YAML of a family that there can be; of a name that none can have,
-// the fix says what was meant.
+// The added text is YAML of a valid family. If the name cannot be a family, the fix says what was
+// probably meant.
 func TestUndeclaredFamilies(t *testing.T) {
 	for _, c := range []struct {
 		family string

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// smallItem has about 500 bytes in 10 attributes, mediumItem about 2 KB with nested maps, lists and sets: the shapes of the
-// field's published measurements.
+// smallItem has about 500 bytes in 10 attributes, mediumItem about 2 KB with nested maps, lists and
+// sets: common sizes in published benchmarks.
 func smallItem(key string, n int) attribute.Item {
 	list := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "n", Value: number(fmt.Sprint(n))}, {Name: "flag", Value: attribute.Bool(n%2 == 0)}}
 	for i := range 7 {
@@ -38,7 +38,7 @@ func mediumItem(key string, n int) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// zipf draws keys 0…n-1 with probability proportional to 1/(k+1)^s.
+// zipf returns a function that draws keys 0…n-1 with probability proportional to 1/(k+1)^s.
 func zipf(random *rand.Rand, n int, s float64) func() int {
 	sums := make([]float64, n)
 	total := 0.0
@@ -49,7 +49,7 @@ func zipf(random *rand.Rand, n int, s float64) func() int {
 	return func() int { return sort.SearchFloat64s(sums, random.Float64()*total) }
 }
 
-// pages are 20 pages of 1,000 changes over 10,000 keys, each with old and new image.
+// pages returns 20 pages of 1,000 changes over 10,000 keys, each with old and new image.
 func pages(draw func() int, make func(string, int) attribute.Item) [][]cdc.Change {
 	var all [][]cdc.Change
 	for p := range 20 {
@@ -64,7 +64,7 @@ func pages(draw func() int, make func(string, int) attribute.Item) [][]cdc.Chang
 	return all
 }
 
-// mustRename is a configuration that renames a few columns and changes nothing else.
+// mustRename returns a mapping that renames a few columns and changes nothing else.
 func mustRename(t interface{ Fatal(...any) }, keys []KeyAttribute) *Mapping {
 	m, err := New(Spec{Source: "Orders", Table: "orders", PrimaryKey: keys, Families: families("d"), Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{
 		{Attribute: "*", To: "d"}, {Attribute: "n", To: "d:number"}, {Attribute: "attribute3", To: "d:third"}, {Attribute: "list2", To: "d:second"}}}}}}})
@@ -74,8 +74,9 @@ func mustRename(t interface{ Fatal(...any) }, keys []KeyAttribute) *Mapping {
 	return m
 }
 
-// BenchmarkRenaming takes turns, page by page, with the mapping without rules and with one that renames columns, and takes the best time of
-// each page, so that what else the machine does counts little. Run it for at least five seconds: each page has to come several times.
+// BenchmarkRenaming alternates, page by page, between a mapping without rules and one that renames
+// columns. It takes the best time of each page, so that other work of the machine counts little.
+// Run it for at least five seconds, so that each page comes several times.
 func BenchmarkRenaming(b *testing.B) {
 	keys := []KeyAttribute{{"pk", attribute.KindS}}
 	mappings := []*Mapping{mustMapping(b, keys), mustRename(b, keys)}
@@ -86,14 +87,14 @@ func BenchmarkRenaming(b *testing.B) {
 		random := rand.New(rand.NewPCG(1, 2))
 		all := pages(func() int { return random.IntN(10_000) }, shape.make)[:5]
 		for i := range all {
-			all[i] = all[i][:100] // a shorter time is disturbed less often
+			all[i] = all[i][:100] // a shorter run is disturbed less often
 		}
 		b.Run(shape.name, func(b *testing.B) {
 			best := [2][]time.Duration{make([]time.Duration, len(all)), make([]time.Duration, len(all))}
 			for i := 0; b.Loop(); i++ {
 				page := i % len(all)
 				for turn := range mappings {
-					n := (i/len(all) + turn) % 2 // neither always finds the page in the caches
+					n := (i/len(all) + turn) % 2 // each mapping meets cached pages equally often
 					began := time.Now()
 					Fold(mappings[n], all[page], stamp)
 					if took := time.Since(began); best[n][page] == 0 || took < best[n][page] {
@@ -114,7 +115,7 @@ func BenchmarkRenaming(b *testing.B) {
 	}
 }
 
-// Renaming columns costs no allocation more than the mapping without rules.
+// Renaming columns costs no more allocations than a mapping without rules.
 func TestRenamingAllocatesNothing(t *testing.T) {
 	keys := []KeyAttribute{{"pk", attribute.KindS}}
 	plain, renaming := mustMapping(t, keys), mustRename(t, keys)

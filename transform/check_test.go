@@ -49,8 +49,8 @@ func TestCheckFinds(t *testing.T) {
 		families []Family
 		rules    []Rule
 		ttl      TTL
-		want     []string // problems, in order; a warning with "w"
-		text     string   // part of the first finding and its cure
+		want     []string // problems, in order; "w" marks a warning
+		text     string   // part of the first finding and its fix
 	}{
 		"default":                 {families("d"), nil, TTL{}, nil, ""},
 		"two families, no rule":   {families("d", "e"), nil, TTL{}, []string{"bad"}, "no rule maps"},
@@ -144,7 +144,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// The complete example has warnings only: the tenant is not part of the primary key.
+// The complete example has only warnings: the tenant is not part of the primary key.
 func TestCheckOfTheCompleteExample(t *testing.T) {
 	if got, want := describeFindings(Check(videoSpec())), `warning 0/0 row_key tenantId: the row key uses "tenantId", which is not part of the primary key
 warning 1/0 row_key tenantId: the row key uses "tenantId", which is not part of the primary key`; got != want {
@@ -178,7 +178,8 @@ func TestCheckMerged(t *testing.T) {
 	}
 }
 
-// A default row key begins with the value of an attribute, so that no literal of another table keeps its rows apart.
+// A default row key begins with an attribute's value, so no literal in another table's row keys
+// keeps the two apart.
 func TestCheckMergedWithDefaultRowKeys(t *testing.T) {
 	spec := func(source string, rowKeys ...string) Spec {
 		s := Spec{Source: source, Table: "t", Families: families("d"), Merged: true}
@@ -196,7 +197,7 @@ func TestCheckMergedWithDefaultRowKeys(t *testing.T) {
 		alpha, beta []string // row keys of rules; "" is the default
 		cause       string   // part of it; "-" for no finding
 	}{
-		{nil, []string{"b#{id}"}, alone}, // Alpha's item ("b", "1") is at Beta's row of 1
+		{nil, []string{"b#{id}"}, alone}, // Alpha's item ("b", "1") and Beta's item 1 share a row
 		{[]string{""}, []string{"b#{id}"}, alone},
 		{[]string{"a#{id}"}, []string{"b#{id}", ""}, "; the default row key of Beta begins with"},
 		{nil, nil, "; the default row key of Alpha and of Beta begins with"},
@@ -214,7 +215,7 @@ func TestCheckMergedWithDefaultRowKeys(t *testing.T) {
 			}
 		}
 	}
-	// With the key schemas the default row key is known, and what a condition says of it.
+	// With the key schemas, the default row key is known, and conditions say something about it.
 	alpha, beta := spec("Alpha", ""), spec("Beta", "b#{id}")
 	alpha.PrimaryKey = compositeKey
 	if found := CheckMerged([]Spec{alpha, beta}); len(found[1]) != 1 || strings.Contains(found[1][0].Cause, "default") {
@@ -226,7 +227,8 @@ func TestCheckMergedWithDefaultRowKeys(t *testing.T) {
 	}
 }
 
-// A member of a map or set may be called like another attribute's column, wherever its rule stands among those of the columns.
+// A member of a map or set may have the name of another attribute's column, regardless of the order
+// of the rules.
 func TestTwoValuesOfOneColumn(t *testing.T) {
 	columns := []ColumnRule{{Attribute: "*", To: "d"}, {Attribute: "tags", To: "d", As: AsColumns}, {Attribute: "title", To: "d:name"}}
 	for range columns {
@@ -244,7 +246,8 @@ func TestTwoValuesOfOneColumn(t *testing.T) {
 	}
 }
 
-// Members and elements become columns of the family that their rule names, and what is of another family is never in their way.
+// Members and elements become columns of the family that their rule names. Columns of other
+// families never collide with them.
 func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d", "tags"), Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{
 		{Attribute: "*", To: "d"}, {Attribute: "tags", To: "tags", As: AsColumns, Value: "\x00"}, {Attribute: "m", To: "d", As: AsColumns}, {Attribute: "l", To: "d:list", As: AsColumns},
@@ -267,7 +270,7 @@ func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 	nested := attribute.Map([]attribute.Attribute{{Name: "a.b", Value: attribute.String("x")}, {Name: "c", Value: attribute.Map([]attribute.Attribute{{Name: "d%", Value: attribute.Bool(true)}})}, {Name: "e", Value: attribute.List(nil)}})
 	for want, i := range map[string]attribute.Item{
 		`d:PK="p" tags:x="\x00" tags:y="\x00"`:                                                    image("tags", attribute.StringSet([]string{"y", "x"})),
-		`d:PK="p" tags:x="\x00" tags:y="\x00" d:x="null"`:                                         image("tags", attribute.StringSet([]string{"y", "x"}), "x", attribute.Null()), // of two families
+		`d:PK="p" tags:x="\x00" tags:y="\x00" d:x="null"`:                                         image("tags", attribute.StringSet([]string{"y", "x"}), "x", attribute.Null()), // in two families
 		`d:PK="p" d:m.a%2Eb="x" d:m.c.d%25="true" d:m.e="[]"`:                                     image("m", nested),
 		`d:PK="p" d:list.000000="1" d:list.000001="{\"a.b\":\"x\",\"c\":{\"d%\":true},\"e\":[]}"`: image("l", attribute.List([]attribute.Value{number("1"), nested})),
 		`d:PK="p" tags:a%2Eb="x" tags:c.d%25="true" tags:e="[]"`:                                  image("whole", nested),
@@ -289,7 +292,7 @@ func mustSet(members ...string) attribute.Value {
 	return v
 }
 
-// A column that a rule names, and an attribute of that name: neither hides the other.
+// A renamed column and an attribute of that name: neither hides the other.
 func TestRenamedColumnsDoNotHideOthers(t *testing.T) {
 	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Drop: []string{"gone"},
 		Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{{Attribute: "*", To: "d"}, {Attribute: "a", To: "d:b"}}}}}}})
@@ -305,7 +308,7 @@ func TestRenamedColumnsDoNotHideOthers(t *testing.T) {
 	}
 }
 
-// The tables of a pattern may share a target if every row key tells them apart.
+// The tables of a pattern may share a target if every row key contains the table's parts.
 func TestTablesOfAPattern(t *testing.T) {
 	key := func(text string) *Template {
 		parsed, err := ParseTemplate(text)
@@ -315,8 +318,8 @@ func TestTablesOfAPattern(t *testing.T) {
 		return parsed
 	}
 	for _, test := range []struct {
-		rows []string // of one rule each, all but the last under conditions of which nothing is known
-		want string   // part of what is found; "" for nothing
+		rows []string // one rule each; all but the last have unknown conditions
+		want string   // part of the finding; "" for none
 	}{
 		{[]string{"{$name}#{$year}{$month}#{id}"}, ""},
 		{[]string{"{$year}{$month}{$name}#{id}"}, ""},
@@ -329,7 +332,7 @@ func TestTablesOfAPattern(t *testing.T) {
 		{[]string{"{$name}{$year}{$month}#{id}"}, "is ambiguous"},
 		{[]string{"{$name | hash(4)}#{$year}{$month}#{id}"}, "hash makes different values"},
 		{[]string{"{id | raw}#{$name}#{$year}{$month}"}, "is ambiguous"},
-		// Rules that could meet carry the parts alike.
+		// Rules whose rows could collide contain the parts in the same way.
 		{[]string{"{$name}#{$year}{$month}#{a}", "{$name}#{$year}{$month}#{b}"}, ""},
 		{[]string{"{$name}#{$year}{$month}#{a}", "{$name}#{$year}{$month}x{b}"}, ""},
 		{[]string{"a#{$name}#{$year}{$month}", "b#{$month}#{$year}#{$name}"}, ""},
@@ -337,7 +340,7 @@ func TestTablesOfAPattern(t *testing.T) {
 		{[]string{"{$year}{$month}{$name}", "{$year}{$month}{$name}#{b}"}, "one by"},
 		{[]string{"{$year}{$month}{$name}0#{a}", "{$year}{$month}{$name}#{b}"}, "one by"},
 		{[]string{"{a}#{$name}#{$year}{$month}", "{b}#{$name}#{$year}{$month}"}, "one by"},
-		// What stands in both ways at their beginning, and does not carry all parts there, tells nothing.
+		// A common beginning that does not contain all parts proves nothing.
 		{[]string{"{$year}{$year}{$year}#{a}#{$name}#{$month}", "{$year}{$year}{$year}#{$month}#{b}#{$name}"}, "one by"},
 		{[]string{"{$name | lower}#{$year}{$month}#{a}#{$name}", "{$name | lower}#{$year}{$month}#{$name}#{b}"}, "one by"},
 	} {
@@ -363,13 +366,13 @@ func TestTablesOfAPattern(t *testing.T) {
 	}
 }
 
-// unknown is a condition that tells nothing of its items.
+// unknown is a condition that implies nothing about its items.
 type unknown struct{}
 
 func (unknown) Match(attribute.Item) bool { return true }
 func (unknown) Attributes() []string      { return nil }
 
-// Rows of one key in two target tables are two rows: nothing is shared, and nothing collides.
+// Rows with one key in two target tables are different rows: they share nothing and do not collide.
 func TestSeveralTargets(t *testing.T) {
 	spec := Spec{Source: "Orders", Table: "orders", PrimaryKey: compositeKey, Families: families("d", "ref", "unused"), Rules: []Rule{
 		{When: when{"customer=c1"}, Writes: []Write{

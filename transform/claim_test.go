@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// The name of an item gives its key back, and nothing else is taken for a name.
+// ParseItemKey returns the key from an item's name, and refuses any other text.
 func TestItemKeysAreReversible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schema := drawSchema(t)
@@ -29,7 +29,7 @@ func TestItemKeysAreReversible(t *testing.T) {
 	})
 }
 
-// claimMappings are mappings of all sorts with a key of PK and SK.
+// claimMappings returns mappings of all kinds with a key of PK and SK.
 func claimMappings(t interface{ Fatal(...any) }) []*Mapping {
 	var all []*Mapping
 	for _, m := range ruleMappings(t) {
@@ -39,9 +39,8 @@ func claimMappings(t interface{ Fatal(...any) }) []*Mapping {
 	return append(all, mustMapping(t, compositeKey), mustMapping(t, compositeKey, "tenant", "PK", "SK"), mustMapping(t, compositeKey, "SK", "tenant", "PK"))
 }
 
-// H86: an item claims every row that it can have, and all that it owns there; rows that name no
-// item give its key back; and no claim touches what another item has, whatever row and whatever
-// item's.
+// H86: an item claims every row that it can have, and all that it owns there. A row that does not
+// name its item gives the key back. No claim touches cells of another item.
 func TestH86_ClaimsCoverTheirItemsAndNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom(claimMappings(t)).Draw(t, "mapping")
@@ -76,15 +75,15 @@ func TestH86_ClaimsCoverTheirItemsAndNothingElse(t *testing.T) {
 	})
 }
 
-// Which items a row may be of, by its key alone: functions that can be undone are, and the rule
-// that makes the row has to make it again.
+// The possible items of a row, by its key alone: functions are undone where possible, and the rule
+// must make the row again.
 func TestItemsOfRows(t *testing.T) {
 	key := []KeyAttribute{{"id", attribute.KindS}, {"n", attribute.KindN}}
 	for _, c := range []struct {
 		when     when
 		template string
 		row      string
-		want     string // of id and n
+		want     string // ids and n
 	}{
 		{nil, "{id}#{n}", "a#1", "a 1"},
 		{nil, "{id}#{n}", "a%23b#-1.5", "a#b -1.5"},
@@ -100,10 +99,10 @@ func TestItemsOfRows(t *testing.T) {
 		{nil, "{n | pad(4)}{id | hex}/x", "00126/x", ""},
 		{nil, "{id | reverse}#{n}", "éa#1", "aé 1"},
 		{nil, "{id | salt(16)}{id}#{n}", "08a#1", ""},                // another salt
-		{nil, "{id | salt(16)}{id}#{n}", saltOf("a") + "a#1", "a 1"}, // verified by doing it again
-		{nil, "{at | date('yyyyMM')}{id}#{n}", "202401a#1", "a 1"},   // of an attribute that is not known
+		{nil, "{id | salt(16)}{id}#{n}", saltOf("a") + "a#1", "a 1"}, // verified by computing it again
+		{nil, "{at | date('yyyyMM')}{id}#{n}", "202401a#1", "a 1"},   // from an attribute that is not known
 		{nil, "{tenant}/{id}#{n}", "t#%2F/a#1", "a 1"},               // the same
-		{nil, "{x | sortable}{id}#{n}", "2501-a#1", "a 1"},           // which ends at its mark
+		{nil, "{x | sortable}{id}#{n}", "2501-a#1", "a 1"},           // its mark shows its end
 		{nil, "{id | hash(4)}{n}", "abcd1", ""},                      // cannot be undone
 		{when{"id^a"}, "{id}#{n}", "b#1", ""},                        // no item of the rule
 		{when{"id^VIDEO#"}, "{id | after('VIDEO#')}#{n}", "7#1", "VIDEO#7 1"},
@@ -140,7 +139,7 @@ func saltOf(text string) string {
 	return result.text
 }
 
-// condition is no condition rather than an empty one.
+// condition returns nil, instead of an empty condition, if there is none.
 func condition(w when) Condition {
 	if w == nil {
 		return nil

@@ -56,7 +56,7 @@ func TestH38_ItemsBeyondTheLimitsAreUnmappable(t *testing.T) {
 	}
 }
 
-// Bytes inside JSON are one text of base64, however many they are.
+// Bytes inside JSON become one base64 text, however many they are.
 func TestBytesOfAnyLengthInJSON(t *testing.T) {
 	m := mustMapping(t, []KeyAttribute{{"pk", attribute.KindS}})
 	for size := range 3000 {
@@ -81,8 +81,8 @@ func TestLargeRowIsUnmappable(t *testing.T) {
 	}
 }
 
-// Columns of members repeat the name of what they are in: of an item that DynamoDB holds they could take more memory than a worker has. It is
-// given up on the way.
+// Columns of members repeat the names of the maps around them: an item of DynamoDB could need more
+// memory than a worker has. The encoder stops before that.
 func TestH38_ManyMembersOfALongNameAreUnmappable(t *testing.T) {
 	var members []attribute.Attribute
 	for i := range 60_000 {
@@ -113,7 +113,7 @@ func TestH38_ManyMembersOfALongNameAreUnmappable(t *testing.T) {
 	}
 }
 
-// Cells share their memory with others; writing to one must not write to the next.
+// Cells share their memory; writing to one must not change the next.
 func TestCellsDoNotOverlap(t *testing.T) {
 	m := mustMapping(t, []KeyAttribute{{"pk", attribute.KindS}})
 	var e encoder

@@ -65,7 +65,7 @@ func TestParseFamily(t *testing.T) {
 	}
 }
 
-// Encodings refuse what they would change.
+// An encoding refuses a value that it would change.
 func TestEncodings(t *testing.T) {
 	number := func(text string) attribute.Value { return number(text) }
 	for _, c := range []struct {

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// An application computes the rows and cells that the replicator writes for an item, to read them or to write them itself.
+// An application computes the rows and cells that replicator writes for an item, to read them or to
+// write them itself.
 func ExampleNew() {
 	rowKey, err := transform.ParseTemplate("{machine | salt(16)}#{machine}#{ts | newest_first(13)}")
 	if err != nil {
@@ -53,7 +54,7 @@ func ExampleNew() {
 	//   e:celsius 20.5
 }
 
-// Check finds everything that is wrong with a mapping, with reason and cure.
+// Check finds all mistakes in a mapping, each with its reason and fix.
 func ExampleCheck() {
 	rowKey, err := transform.ParseTemplate("{email | lower}")
 	if err != nil {
@@ -74,8 +75,8 @@ func ExampleCheck() {
 	// add #{email} at the end of row_key
 }
 
-// Without rules, each attribute is a column and the row key is the primary key. Row is what a reader asks Bigtable for, and Key goes
-// back from a row to the item.
+// Without rules, each attribute is a column, and the row key is the primary key. Row returns the
+// row key to read in Bigtable, and Key returns the item's key from a row.
 func ExampleMapping_Row() {
 	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "customer", Type: attribute.KindS}, {Name: "order", Type: attribute.KindN}})
 	if err != nil {
@@ -104,8 +105,8 @@ func ExampleMapping_Row() {
 	// {"customer":{"S":"ana#2"},"order":{"N":"7"}}
 }
 
-// Where an item lives, and what it owns there, follows from its key: an application that removes an item by itself deletes that and
-// no more. Here a comment is one cell of its video's row.
+// An item's addresses, and what it owns there, follow from its key. An application that removes an
+// item itself deletes exactly that. Here a comment is one cell of its video's row.
 func ExampleMapping_Addresses() {
 	rowKey, err := transform.ParseTemplate("{PK | after('VIDEO#')}")
 	if err != nil {
@@ -139,7 +140,7 @@ func ExampleMapping_Addresses() {
 	// videos 42 [] [{comments 2026-11-02}]
 }
 
-// The layout of Google's batch utility for Go programs that read or write it.
+// The layout of Google's batch utility, for Go programs that read or write it.
 func ExampleUtilityRowKey() {
 	key := transform.KeyAttribute{Name: "id", Type: attribute.KindB}
 	m, err := transform.New(transform.Spec{
@@ -159,7 +160,7 @@ func ExampleUtilityRowKey() {
 	// QVA4PQ==
 }
 
-// What an item that cannot be mapped lacks is told without its values.
+// The error for an item that cannot be mapped contains none of its values.
 func ExampleUnmappable() {
 	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}}, "tenant", "id")
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// model is a target table under the guard: every execution sets a row to the maximum of what it holds and what comes.
+// model is a target table under the guard: every execution sets a row to the maximum of its content
+// and the mutation.
 type model map[string]modelRow
 
 type modelRow struct {
@@ -56,7 +57,7 @@ type source struct {
 func (s *source) write(keys, image attribute.Item) {
 	old := s.items[s.m.ItemKey(keys)]
 	if !old.Exists() && !image.Exists() || old.Equal(image) {
-		return // DynamoDB writes no record of it
+		return // DynamoDB writes no record for it
 	}
 	c := cdc.Change{Event: cdc.Modify, Keys: keys, Old: old, New: image, Sequence: cdc.SequenceOf(s.next), Time: time.Unix(1_795_170_000+int64(s.next)/5, 0)}
 	s.next++
@@ -74,7 +75,7 @@ func (s *source) write(keys, image attribute.Item) {
 	}
 }
 
-// want is what the target must show: each item that can be mapped, in its row.
+// want returns the expected target: each item that can be mapped, in its row.
 func (s *source) want() map[string]string {
 	want := map[string]string{}
 	for _, it := range s.items {
@@ -95,8 +96,8 @@ func (s *source) want() map[string]string {
 	return want
 }
 
-// drawHistory makes some dozens of changes of few items, with moves, deletions, re-creations, and images without an address or
-// with a column that Bigtable does not take.
+// drawHistory generates some dozens of changes of a few items, with moves, deletions and
+// recreations. Some images have no address, or a column that Bigtable does not accept.
 func drawHistory(t *rapid.T, m *Mapping) *source {
 	s := &source{m: m, items: map[string]attribute.Item{}, next: 95} // the length of sequence numbers changes on the way (H10)
 	moves := !m.DependsOnKeyOnly()
@@ -128,8 +129,9 @@ func foldMappings(t interface{ Fatal(...any) }) map[string]*Mapping {
 	return map[string]*Mapping{"default": mustMapping(t, keys), "tenant first": mustMapping(t, keys, "tenant", "pk")}
 }
 
-// H01, H05, H06, H72: folded pages, cut anywhere, executed in any order within a page, with a crash and a replay after any
-// page, leave what executing each change by itself leaves, which is what the source holds.
+// H01, H05, H06, H72: pages are cut anywhere, folded, and executed in any order within a page, with
+// a crash and a replay after any page. The result equals that of single changes, which is what the
+// source holds.
 func TestH72_FoldedPagesEqualChangesOneByOne(t *testing.T) {
 	for name, m := range foldMappings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -168,9 +170,9 @@ func TestH72_FoldedPagesEqualChangesOneByOne(t *testing.T) {
 	}
 }
 
-// T3, H05: a page names a row once per item, so that no order of execution matters; H06: at the version of the item's last
-// change, however many there are in one second. H09: versions come from sequence numbers, so that folding again after a restart
-// gives the same.
+// T3, H05: a page names a row once per item, so the order of execution does not matter. H06: it has
+// the version of the item's last change, even with several changes in one second. H09: versions
+// come from sequence numbers, so another fold after a restart gives the same.
 func TestH05_H06_H09_FoldNamesARowOncePerItem(t *testing.T) {
 	for name, m := range foldMappings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +261,8 @@ func TestH72_MovesWithinAPageAndAcrossPages(t *testing.T) {
 	}
 }
 
-// H38, H82: what cannot be mapped is parked whole, and every address the item had is removed, its own included.
+// H38, H82: an image that cannot be mapped is parked whole, and every address that the item had is
+// removed, including its current one.
 func TestH38_H82_UnmappableImagesAreParkedAndRemoved(t *testing.T) {
 	m := foldMappings(t)["tenant first"]
 	poison := func(c cdc.Change) cdc.Change {
@@ -294,7 +297,7 @@ func TestH38_H82_UnmappableImagesAreParkedAndRemoved(t *testing.T) {
 	}
 }
 
-// H62: without the images that are needed, nothing is guessed.
+// H62: if a needed image is missing, nothing is guessed.
 func TestH62_MissingImagesAreParked(t *testing.T) {
 	noOld := tenantChange(2, cdc.Modify, "", "b")
 	if got := describe(Fold(foldMappings(t)["tenant first"], []cdc.Change{noOld}, stamp)); !strings.HasPrefix(got, "remove b#p@2, park @2: the stream record has no old image") {
@@ -312,7 +315,8 @@ func TestH62_MissingImagesAreParked(t *testing.T) {
 	}
 }
 
-// H07, H08: record times go back, cell times do not: neither within a page nor from page to page.
+// H07, H08: record times may run backwards, but cell times never do, within a page or from page to
+// page.
 func TestH07_H08_CellTimesNeverGoBack(t *testing.T) {
 	m := foldMappings(t)["default"]
 	at := func(key string, second int64) cdc.Change {
@@ -362,7 +366,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Pages of many shards are folded side by side, under one mapping.
+// Pages of many shards are folded concurrently under one mapping.
 func TestFoldSideBySide(t *testing.T) {
 	m := foldMappings(t)["tenant first"]
 	fold := func(tenant string) string {
@@ -395,7 +399,8 @@ func TestBatchParkGivesTheChangeOfARow(t *testing.T) {
 	}
 }
 
-// An item that had no address before its newest change is told, with the version of that: nothing else tells that what is parked of it is obsolete.
+// Fold returns each item that had no address before its newest change, with that version: nothing
+// else shows that its parked records are obsolete.
 func TestFoldTellsWhatHadNoAddress(t *testing.T) {
 	m := foldMappings(t)["tenant first"]
 	nowhere := item("pk", attribute.String("p"))

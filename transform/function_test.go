@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// evaluate is what a template makes of attribute a.
+// evaluate returns the text of a template for attribute a.
 func evaluate(t *testing.T, text string, v attribute.Value) (string, error) {
 	t.Helper()
 	parsed, err := ParseTemplate(text)
@@ -88,9 +88,9 @@ func TestFunctions(t *testing.T) {
 		{"{a | date('yyyy')}", s("yesterday"), "!ISO 8601"},
 		{"{a | date('yyyy')}", n("1e30"), "!ISO 8601"},
 		{"{a | epoch_ms}", s("2026-11-20T09:40:00.5Z"), "1795167600500"},
-		{"{a | epoch_ms}", n("32503680000"), "32503680000000"}, // the year 3000 is in seconds
+		{"{a | epoch_ms}", n("32503680000"), "32503680000000"}, // the year 3000 in seconds
 		{"{a | epoch_ms}", n("99999999999"), "99999999999000"},
-		{"{a | epoch_ms}", n("100000000000"), "100000000000"}, // and 1973 in milliseconds
+		{"{a | epoch_ms}", n("100000000000"), "100000000000"}, // the year 1973 in milliseconds
 		{"{a | epoch_ms}", n("-1.25"), "-1250"},               // before 1970 a fraction counts backwards
 		{"{a | epoch_ms}", n("-0.5"), "-500"},
 		{"{a | epoch_ms | newest_first(13)}", n("1795170000"), "8204829999999"},
@@ -98,7 +98,7 @@ func TestFunctions(t *testing.T) {
 		{"{a | default('none')}", attribute.Value{}, "none"},
 		{"{a | lower | default('none') | upper}", attribute.Value{}, "NONE"},
 		{"{a | default('none') | upper}", s("x"), "X"},
-		{"{a | pad(4) | default('none')}", attribute.Value{}, "none"}, // what comes before is not for it
+		{"{a | pad(4) | default('none')}", attribute.Value{}, "none"}, // the functions before it do not apply to the default
 		{"{a}", attribute.Value{}, `!attribute "a" of the row key is missing`},
 		{"{a}", attribute.Bool(true), "!must be S, N or B"},
 		{"{a | pad(3)}", attribute.Bool(true), "!must be S, N or B"},
@@ -127,7 +127,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// drawNumber draws numbers of up to 38 digits, with equal beginnings and far apart.
+// drawNumber draws numbers of up to 38 digits, some with equal beginnings, some far apart.
 func drawNumber(t *rapid.T, label string) string {
 	text := rapid.StringMatching(`-?[0-9]{0,3}[0-2]{1,16}(\.[0-2]{1,19})?(e-?[0-9]{1,2})?`).Draw(t, label)
 	v, err := attribute.Number(text)
@@ -137,7 +137,8 @@ func drawNumber(t *rapid.T, label string) string {
 	return v.Text()
 }
 
-// Rows of numbers sort as the numbers do, and different numbers never share one, whatever follows in the row key.
+// Rows of numbers sort as the numbers do, and different numbers never share a row, whatever follows
+// in the row key.
 func TestSortableKeepsTheOrderOfNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawNumber(t, "a"), drawNumber(t, "b")
@@ -175,7 +176,7 @@ func TestSortableKeepsTheOrderOfNumbers(t *testing.T) {
 	})
 }
 
-// Row keys of several parts are injective, whatever stands between the parts.
+// Row keys of several parts are injective, whatever separates the parts.
 func TestH37_TemplatesAreInjective(t *testing.T) {
 	keys := []KeyAttribute{{"a", attribute.KindS}, {"b", attribute.KindS}}
 	for _, text := range []string{"{a}#{b}", "{a}--{b}", "x{a}/{b}y", "{a}a{b}", "{b}|{a}", "{a | hex}#{b}", "{a | reverse_domain}.{b}", "{a | reverse}#{b | reverse}", "{a | google_utility}#{b}", "{c}#{a}#{b}", "{a | salt(16)}{a}#{b}", "{a}#x#{b}"} {
@@ -248,7 +249,7 @@ func FuzzParseTemplate(f *testing.F) {
 			}
 			return
 		}
-		// What is canonical is read as the same template, and is its own canonical form.
+		// The canonical form is parsed as the same template, and is its own canonical form.
 		again, err := ParseTemplate(parsed.Canonical())
 		if err != nil || again.Canonical() != parsed.Canonical() || len(again.parts) != len(parsed.parts) {
 			t.Fatalf("%q, written %q: %v", text, parsed.Canonical(), err)
@@ -264,7 +265,7 @@ func FuzzParseTemplate(f *testing.F) {
 	})
 }
 
-// A power of ten has a digit more than the number before it, so that lengths, carries and limits
+// A power of ten has one digit more than the number before it, so lengths, carries and limits
 // change between the two.
 func TestRowKeysAtPowersOfTen(t *testing.T) {
 	nines := strings.Repeat("9", 38)
@@ -293,7 +294,7 @@ func TestRowKeysAtPowersOfTen(t *testing.T) {
 			}
 		}
 	}
-	// The largest salt is one below the number of salts, and all are as wide as it.
+	// The largest salt is one below the number of salts, and all have its width.
 	for salts, width := range map[int]int{9: 1, 10: 1, 11: 2, 99: 2, 100: 2, 101: 3, 999: 3, 1000: 3, 1001: 4, 1_000_000: 6} {
 		if got, err := evaluate(t, fmt.Sprintf("{a | salt(%d)}", salts), number("7")); err != nil || len(got) != width {
 			t.Errorf("salt(%d): %q, %v", salts, got, err)
@@ -301,8 +302,8 @@ func TestRowKeysAtPowersOfTen(t *testing.T) {
 	}
 }
 
-// The form of sortable around every power of ten that DynamoDB holds, from 1E-130 to 1E+125, and of
-// both signs.
+// The form of sortable around every power of ten that DynamoDB can hold, from 1E-130 to 1E+125,
+// with both signs.
 func TestSortableAtPowersOfTen(t *testing.T) {
 	nines := strings.Repeat("9", 38)
 	for k := -130; k <= 126; k++ {
@@ -314,7 +315,7 @@ func TestSortableAtPowersOfTen(t *testing.T) {
 			}...)
 		}
 		if k > -130 {
-			before := fmt.Sprintf("%se%d", nines, k-38) // 38 digits are as close as a number comes
+			before := fmt.Sprintf("%se%d", nines, k-38) // the closest number with 38 digits
 			cases = append(cases, [][2]string{
 				{before, fmt.Sprintf("2%03d%s-", 500+k, nines)},
 				{"-" + before, fmt.Sprintf("0%03d%s~", 499-k, zeros)},

@@ -13,8 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestGolden reads cases of testdata/*.txt: a title, the key schema, the row key if it is not the default, an item as DynamoDB JSON;
-// what follows the item is what the item becomes. Run with -update to write it anew, and read the difference.
+// TestGolden reads cases from testdata/*.txt: a title, the key schema, the row key if it is not the
+// default, an item as DynamoDB JSON, and then the expected result. Run with -update to rewrite the
+// results, and review the difference.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -92,7 +93,7 @@ func golden(t *testing.T, block string) string {
 	return strings.Join(in, "\n")
 }
 
-// printable shows a value as it is if it is one line of printable text, quoted otherwise.
+// printable returns a value unchanged if it is one line of printable text, and quoted otherwise.
 func printable(b []byte) string {
 	if q := fmt.Sprintf("%+q", b); q == `"`+string(b)+`"` && len(b) > 0 {
 		return string(b)

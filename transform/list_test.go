@@ -8,7 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// A list is a column of cells, the last element newest, and other values of the item do not get among them.
+// A list is a column of cells, the last element newest, and no other value of the item is in that
+// column.
 func TestListsAsCells(t *testing.T) {
 	spec := Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d", "lists"), Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{
 		{Attribute: "*", To: "d"}, {Attribute: "events", To: "lists", As: AsCells}, {Attribute: "notes", To: "lists:n", As: AsCells},
@@ -41,7 +42,7 @@ func TestListsAsCells(t *testing.T) {
 	}
 }
 
-// Every element stays: no family that collects any of them takes a list.
+// Every element stays, so a family that collects any of them is refused for lists.
 func TestListsNeedAFamilyThatKeepsThem(t *testing.T) {
 	for rule, fine := range map[string]bool{"never": true, "maxversions=1": false, "maxversions=100": false, "maxage=30d": false} {
 		family, err := ParseFamily("d", rule)

@@ -61,7 +61,7 @@ func TestNewMappingRefuses(t *testing.T) {
 	}
 }
 
-// keyKinds are the key schemas that properties are checked over.
+// keyKinds are the key schemas for which properties are checked.
 var keyKinds = []attribute.Kind{attribute.KindS, attribute.KindN, attribute.KindB}
 
 func drawSchema(t *rapid.T) []KeyAttribute {
@@ -72,7 +72,7 @@ func drawSchema(t *rapid.T) []KeyAttribute {
 	return keys
 }
 
-// drawKey draws from few bytes, so that delimiters, escapes and equal keys are common.
+// drawKey draws from few bytes, so that delimiters, escapes and equal keys are frequent.
 func drawKey(t *rapid.T, kind attribute.Kind, label string) attribute.Value {
 	switch kind {
 	case attribute.KindN:
@@ -113,7 +113,8 @@ func TestH37_RowsAreInjectiveAndReversible(t *testing.T) {
 	})
 }
 
-// H37: with a further attribute in front, rows still tell items apart, whatever that attribute is.
+// H37: with a further attribute in front, different items still have different rows, whatever that
+// attribute is.
 func TestH37_RowsWithFurtherAttributesAreInjective(t *testing.T) {
 	schema := []KeyAttribute{{"pk", attribute.KindS}, {"sk", attribute.KindB}}
 	m := mustMapping(t, schema, "tenant", "pk", "sk")
@@ -171,7 +172,8 @@ func TestH37_RowKeyLimits(t *testing.T) {
 	}
 }
 
-// A row key of one attribute has the limit of partition keys if it is one, and Bigtable's if it is not.
+// A row key of one attribute has the limit of partition keys if it is one, and Bigtable's limit
+// otherwise.
 func TestLongAttributeAsTheRowKey(t *testing.T) {
 	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d", "e"), Rules: []Rule{
 		{When: when{"kind=track"}, Writes: []Write{{RowKey: template("{playlist}"), Cell: &CellRule{Family: "d", Qualifier: template("{PK}"), As: AsJSON}}}},
@@ -228,7 +230,7 @@ func FuzzRowRoundTrip(f *testing.F) {
 	})
 }
 
-// Key refuses what Row does not write, so that a foreign row is never taken for an item.
+// Key refuses any text that Row does not write, so a foreign row is never taken for an item.
 func FuzzKeyAcceptsOnlyRows(f *testing.F) {
 	for _, row := range []string{"", "a", "a#b", "a%23#b", "a%#b", "1#2", "01#2", "\xff#\xff", mustMapping(f, []KeyAttribute{{"pk", attribute.KindS}}).WitnessKey()} {
 		f.Add(row)
@@ -271,7 +273,7 @@ func TestNoMappingProducesAWitnessKey(t *testing.T) {
 		if _, err := m.Key(witness); err == nil {
 			t.Fatalf("%v: the witness is the row of an item", schema)
 		}
-		// The strongest attempt: keys made from the witness itself.
+		// The worst case: keys made from the witness itself.
 		for i, k := range schema {
 			for _, v := range []attribute.Value{attribute.String(witness), attribute.Binary([]byte(witness)), attribute.Binary([]byte(witness[:maxKeyBytes]))} {
 				if v.Kind() != k.Type {
@@ -291,7 +293,8 @@ func TestNoMappingProducesAWitnessKey(t *testing.T) {
 	})
 }
 
-// FuzzJSONCells compares the encoder with encoding/json, as far as that goes: same text, other escapes.
+// FuzzJSONString compares the encoder with encoding/json, as far as possible: same text, other
+// escapes.
 func FuzzJSONString(f *testing.F) {
 	f.Add("plain")
 	f.Add("<>&\u2028\"\\\x00\x1f\x7f é😀")

@@ -10,8 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Two items that live in one row of one family by rules of named columns leave each other's as they are, whichever of the rules comes first;
-// and whatever pairs of rules come behind them, of which the last one goes to one row for one item only.
+// Two items share a row and a family by rules with named columns. Neither deletes the other's
+// cells, whichever rule comes first. Further pairs of rules follow, and the last one gives one row
+// to only one item.
 func TestItemsOfOneRowByNamedColumns(t *testing.T) {
 	named := func(attr string) []ColumnRule { return []ColumnRule{{Attribute: attr, To: "d:" + attr}} }
 	m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey, Families: families("d", "e", "f"), Rules: []Rule{
@@ -39,7 +40,8 @@ func TestItemsOfOneRowByNamedColumns(t *testing.T) {
 	}
 }
 
-// Of an item that only one of two writes can place all that is known of its rows is removed, that of the other write too.
+// If only one of two writes can place an item, all of its known rows are removed, including those
+// of the other write.
 func TestAnItemThatOneOfTwoWritesCannotPlace(t *testing.T) {
 	m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey, Families: families("d"), Rules: []Rule{{Writes: []Write{
 		{RowKey: template("{tenant}#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}, Table: "byTenant"},
@@ -66,7 +68,8 @@ func TestAnItemThatOneOfTwoWritesCannotPlace(t *testing.T) {
 	}
 }
 
-// An old image that one change of a page lacks is not made up for by those of later changes: nothing tells the row that the item left.
+// If one change of a page lacks its old image, later changes do not replace it: nothing shows the
+// row that the item left.
 func TestAMissingOldImageIsMissedForTheWholePage(t *testing.T) {
 	m := foldMappings(t)["tenant first"]
 	a := item("pk", attribute.String("p"), "tenant", attribute.String("a"))
@@ -77,7 +80,8 @@ func TestAMissingOldImageIsMissedForTheWholePage(t *testing.T) {
 	}
 }
 
-// An item whose key no row can have is parked by whatever brings it, by a load and then by its insert: of the two records the newer one stays.
+// An item whose key no row can have is parked by a load and then by its insert. Of the two records
+// the newer one stays.
 func TestAnInsertSupersedesWhatALoadParked(t *testing.T) {
 	long := item("pk", attribute.String(strings.Repeat("k", MaxRowKeyBytes+1)))
 	inserted := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(2), Keys: long, New: long}
@@ -86,7 +90,8 @@ func TestAnInsertSupersedesWhatALoadParked(t *testing.T) {
 	}
 }
 
-// What a put may carry of former images is bounded for each row: an item that is written to two has its history in both.
+// The former images that a put may carry are limited for each row, so an item with two rows has its
+// history in both.
 func TestThePastOfEveryRowIsBoundedForItself(t *testing.T) {
 	m, err := New(keepingSpec("never", Rule{Writes: []Write{
 		{Columns: []ColumnRule{{Attribute: "*", To: "k"}}}, {Table: "other", Columns: []ColumnRule{{Attribute: "*", To: "k"}}}}}))

@@ -10,14 +10,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// orderCase is how the promise of a function is tested: values that it takes, and their order.
+// orderCase tests the promised order of a function: values that it accepts, and their order.
 type orderCase struct {
-	template string // in which the function is the last of its placeholder
+	template string // the function is the last one of its placeholder
 	draw     func(t *rapid.T, label string) attribute.Value
 	compare  func(a, b attribute.Value) int
 }
 
-// byValue orders numbers, with an arithmetic of its own.
+// byValue orders numbers, with its own arithmetic.
 func byValue(a, b attribute.Value) int {
 	x, _ := new(big.Rat).SetString(a.Text())
 	y, _ := new(big.Rat).SetString(b.Text())
@@ -26,12 +26,12 @@ func byValue(a, b attribute.Value) int {
 
 func byBytes(a, b attribute.Value) int { return strings.Compare(a.Text(), b.Text()) }
 
-// drawWhole draws whole numbers from 0 up of up to 38 digits, many of which begin alike.
+// drawWhole draws whole numbers from 0 with up to 38 digits, many of which have equal beginnings.
 func drawWhole(t *rapid.T, label string) attribute.Value {
 	return number(rapid.StringMatching(`[0-9]{1,2}|[19]0{0,36}[0-9]|9{37,38}|[0-9]{1,38}`).Draw(t, label))
 }
 
-// drawAny draws any number that DynamoDB holds.
+// drawAny draws any number that DynamoDB can hold.
 func drawAny(t *rapid.T, label string) attribute.Value {
 	text := rapid.OneOf(
 		rapid.StringMatching(`-?[12](\.[059]{1,2})?`),
@@ -52,17 +52,17 @@ func drawLetters(prefix string) func(*rapid.T, string) attribute.Value {
 	}
 }
 
-// drawBytes draws binaries, of any bytes.
+// drawBytes draws binaries with any bytes.
 func drawBytes(t *rapid.T, label string) attribute.Value {
 	return attribute.Binary(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, '#', '%', 'a', 0x7f, 0x80, 0xff}), 0, 6).Draw(t, label))
 }
 
-// cut orders values by a part of them, as the function cuts it.
+// cut orders values by the part that the function cuts out of them.
 func cut(part func(text string) string) func(a, b attribute.Value) int {
 	return func(a, b attribute.Value) int { return strings.Compare(part(a.Text()), part(b.Text())) }
 }
 
-// orderCases are the functions that promise an order; by name.
+// orderCases are the functions that promise an order, by name.
 var orderCases = map[string][]orderCase{
 	"after": {{"{v | after('K#')}", drawLetters("K#"), byBytes}},
 	"before": {{"{v | before('#')}", func(t *rapid.T, label string) attribute.Value {
@@ -78,12 +78,13 @@ var orderCases = map[string][]orderCase{
 	"newest_first": {{"{v | newest_first(38)}", drawWhole, byValue}, {"{v | newest_first(38)}{s}", drawWhole, byValue}},
 	"hex":          {{"{v | hex}", drawLetters(""), byBytes}, {"{v | hex}", drawBytes, byBytes}},
 	"raw":          {{"{v | raw}", drawLetters(""), byBytes}, {"{v | raw}", drawBytes, byBytes}},
-	// Without a function, the last part of a key: rows of one partition sort as DynamoDB sorts the items.
+	// No function, in the last part of a key: rows of one partition sort as DynamoDB sorts the
+	// items.
 	"": {{"p#{v}", drawLetters(""), byBytes}, {"p#{v}", drawBytes, byBytes}, {"{v}", drawBytes, byBytes}},
 }
 
-// Every order that a function promises is kept: whatever the two values are, and, where the text tells its own end, whatever follows
-// in the row key.
+// Every function keeps the order that it promises, for any two values. If the text shows its own
+// end, that also holds for any continuation of the row key.
 func TestFunctionsKeepTheOrderThatTheyPromise(t *testing.T) {
 	promised := []Function{{Order: OrderKept}}
 	for _, f := range Functions() {

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// What the time to live removes may stay only where an item's key alone says what the item owns: what comes again has no old image.
+// Items that the time to live removes may stay only if an item's key determines what it owns,
+// because a later insert has no old image.
 func TestExpireKeepNeedsTheKeyAlone(t *testing.T) {
 	star := func(family string) []ColumnRule { return []ColumnRule{{Attribute: "*", To: family}} }
 	cell := func(row, qualifier string) Write {
@@ -21,8 +22,8 @@ func TestExpireKeepNeedsTheKeyAlone(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		rules   []Rule
-		known   string // part of what is found with the key schema; "" for nothing
-		unknown string // and without
+		known   string // part of the finding with the key schema; "" for none
+		unknown string // and without it
 	}{
 		"none":                      {nil, "", ""},
 		"default keys":              {rules(when{"SK^o"}, Write{Columns: star("o")}, Write{Columns: star("c")}), "", ""},
@@ -57,7 +58,7 @@ func TestExpireKeepNeedsTheKeyAlone(t *testing.T) {
 	}
 }
 
-// Why it is refused: the item that comes again would have the columns of both rules.
+// The reason for the refusal: an item that is inserted again would have the columns of both rules.
 func TestWhatExpireKeepWouldLeave(t *testing.T) {
 	spec := Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("o", "c"), TTL: TTL{"until", KeepExpired}, Rules: []Rule{
 		{When: when{"s=open"}, Writes: []Write{{Columns: []ColumnRule{{Attribute: "*", To: "o"}}}}}, {Writes: []Write{{Columns: []ColumnRule{{Attribute: "*", To: "c"}}}}}}}

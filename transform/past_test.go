@@ -18,7 +18,8 @@ func keepingSpec(family string, rules ...Rule) Spec {
 	return Spec{Source: "S", Table: "t", PrimaryKey: []KeyAttribute{{Name: "pk", Type: attribute.KindS}}, Families: []Family{f}, Rules: rules, KeepVersions: true}
 }
 
-// Families keep what their rules let them: an age rule, alone or anywhere in a rule, is refused, and a rule that leaves one cell is told.
+// Families keep versions as far as their rules allow: an age rule, alone or within a rule, is
+// refused, and a rule that keeps one cell causes a warning.
 func TestKeepVersionsNeedsFamiliesWithoutAge(t *testing.T) {
 	for rule, want := range map[string]string{
 		"never": "", "maxversions=2": "", "maxversions=1 && maxversions=3": "",
@@ -60,8 +61,8 @@ func change(n uint64, second int64, old, image attribute.Item) cdc.Change {
 	return c
 }
 
-// A put carries what the item had in its row after each change of the page, and before it: nothing where it was removed, could not be
-// mapped, or was somewhere else.
+// A put carries the item's cells in its row after each change of the page, and before the first:
+// nil if the item was removed, could not be mapped, or was elsewhere.
 func TestPutsCarryTheImagesOfTheirPage(t *testing.T) {
 	rowKey, err := ParseTemplate("{place}#{pk}")
 	if err != nil {
@@ -119,7 +120,8 @@ func TestPutsCarryTheImagesOfTheirPage(t *testing.T) {
 	}
 }
 
-// Of a page that changes one large item again and again, the oldest images are left out, and what was before them.
+// If a page changes one large item again and again, its oldest images are left out, and so are the
+// cells before them.
 func TestPastOfAPageIsBounded(t *testing.T) {
 	m, err := New(keepingSpec("never"))
 	if err != nil {
@@ -140,9 +142,9 @@ func TestPastOfAPageIsBounded(t *testing.T) {
 	}
 }
 
-// Counters have no history, so that keeping versions asks nothing of their families, and all it
-// asks of the others. In every image of a page a counter is at the time 0 and is to be added; the
-// values beside it are at the time of their change.
+// Counters have no history, so keeping versions requires nothing of their families, and as much as
+// ever of the others. In every image a counter has time 0 and is added, and the values beside it
+// have the time of their change.
 func TestKeepVersionsBesideCounters(t *testing.T) {
 	spec := keepingSpec("maxversions=9", Rule{Writes: []Write{{Columns: []ColumnRule{{Attribute: "a", To: "k"}, {Attribute: "n", To: "c:n", As: AsCounter}}}}})
 	for _, c := range []struct{ kept, counters, want string }{

@@ -21,7 +21,7 @@ func rankedMapping(t *testing.T) *transform.Mapping {
 	return m
 }
 
-// revision is an item with a version attribute in DynamoDB's JSON; "" for none, "-" for no item.
+// revision returns an item with a version attribute in DynamoDB JSON; "" for none, "-" for no item.
 func revision(t *testing.T, rev string) attribute.Item {
 	t.Helper()
 	if rev == "-" {
@@ -39,15 +39,15 @@ func revision(t *testing.T, rev string) attribute.Item {
 
 func n(number string) string { return `{"N":"` + number + `"}` }
 
-// TestH87_Ranks: the rank under which a page's changes of an item are written, and what is parked:
-// a number below that of the old image. Removals carry none of their own, and what is not raised
-// follows the stream, as what is created anew does.
+// TestH87_Ranks: the rank of a page's changes of an item, and the changes that are parked, whose
+// number is below that of their old image. A removal has no number of its own. A change that does
+// not raise the number follows the stream, and so does a recreated item.
 func TestH87_Ranks(t *testing.T) {
 	m := rankedMapping(t)
 	high := strings.Repeat("9", 20)
 	for name, c := range map[string]struct {
-		images []string // of the item, from before the first change on
-		want   string   // the rank, and what is done
+		images []string // of the item, from the one before the first change
+		want   string   // the rank, and the outcome
 	}{
 		"created":                            {[]string{"-", n("5")}, "5.0 put"},
 		"raised":                             {[]string{n("5"), n("6")}, "6.0 put"},
@@ -111,8 +111,8 @@ func TestH87_Ranks(t *testing.T) {
 	}
 }
 
-// The application's write is below every record at its number, and above those at lower ones; with
-// a number everything is above what has none, and removals are above images.
+// The application's write ranks below every record at its number, and above those at lower numbers.
+// Any number ranks above none, and removals above images.
 func TestH87_OneOrderForBothWriters(t *testing.T) {
 	position := func(sequence uint64) transform.Version {
 		return transform.NewVersion(9, 9, cdc.SequenceOf(sequence), 1)

@@ -56,7 +56,7 @@ func drawValue(t *rapid.T, depth int) attribute.Value {
 	}
 }
 
-// Every value comes back from a cell of DynamoDB JSON as it was, and so does a whole folded item.
+// Every value survives a cell of DynamoDB JSON unchanged, and so does a whole folded item.
 func TestDynamoDBJSONLosesNothing(t *testing.T) {
 	column, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"),
 		Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{{Attribute: "*", To: "d", As: AsDynamoDBJSON}}}}}}})
@@ -93,7 +93,8 @@ func TestDynamoDBJSONLosesNothing(t *testing.T) {
 	})
 }
 
-// H37, H73: no two items ever have an address in common: a row and version column, or a column that both own.
+// H37, H73: no two items ever share an address: a row and version column, or a column that both
+// own.
 func TestH37_H73_RulesKeepItemsApart(t *testing.T) {
 	for name, m := range ruleMappings(t) {
 		t.Run(name, func(t *testing.T) {

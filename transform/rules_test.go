@@ -15,13 +15,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// store is a target under the guard, as package sink executes it: a version for each row and owner.
+// store is a target under the guard as package sink executes it, with a version for each row and
+// owner.
 type store struct {
 	versions map[string]Version
 	cells    map[string]map[version]string // by row
 }
 
-// version is a cell of a column; the time is 0 but for elements of lists.
+// version is a cell of a column; its time is 0 except for elements of lists.
 type version struct {
 	Column
 	at int64
@@ -69,7 +70,7 @@ func (s *store) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// expected is what the target must hold: the rows of every item by itself.
+// expected returns the expected target: the rows of every item on its own.
 func (s *source) expected(t interface{ Fatal(...any) }) string {
 	all := newStore()
 	for _, key := range slices.Sorted(maps.Keys(s.items)) {
@@ -93,7 +94,7 @@ func (s *source) expected(t interface{ Fatal(...any) }) string {
 	return all.String()
 }
 
-// drawSingleTable makes a history of items of a single-table design.
+// drawSingleTable generates a history of items of a single-table design.
 func drawSingleTable(t *rapid.T, m *Mapping) *source {
 	s := &source{m: m, items: map[string]attribute.Item{}, next: 95}
 	text := func(label string, values ...string) attribute.Value {
@@ -125,7 +126,7 @@ func drawSingleTable(t *rapid.T, m *Mapping) *source {
 	return s
 }
 
-// drawShapes makes a list, and a map whose columns may meet another attribute's.
+// drawShapes draws a list, and a map whose columns may collide with another attribute's.
 func drawShapes(t *rapid.T) []attribute.Attribute {
 	var elements []attribute.Value
 	for range rapid.IntRange(0, 3).Draw(t, "elements") {
@@ -142,7 +143,8 @@ func drawShapes(t *rapid.T) []attribute.Attribute {
 	return list
 }
 
-// An item that goes from rule to rule within a row, of which one row key does not give its key back, says whose the row is, in either order.
+// An item moves between two rules within a row, and one row key does not give its key back. The row
+// names its item, in either order.
 func TestOriginOfARowOfTwoRules(t *testing.T) {
 	m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey, Families: families("a", "b"), Rules: []Rule{
 		{Name: "head", When: when{"SK=1", "kind=head"}, Writes: []Write{{RowKey: template("{PK}#1"), Columns: []ColumnRule{{Attribute: "*", To: "a"}}}}},
@@ -161,7 +163,8 @@ func TestOriginOfARowOfTwoRules(t *testing.T) {
 	}
 }
 
-// H62: which items are written is decided by an attribute, so that keys alone do not do, also where it is but a reason to ignore them.
+// H62: if a condition decides by an attribute which items are written, or only which are ignored,
+// the keys alone do not suffice.
 func TestH62_AConditionThatIgnoresDependsOnItsAttribute(t *testing.T) {
 	for name, c := range map[string]struct {
 		when     when
@@ -177,8 +180,9 @@ func TestH62_AConditionThatIgnoresDependsOnItsAttribute(t *testing.T) {
 	}
 }
 
-// H72, H73, H74: whatever the rules make of items, pages that are cut anywhere, executed in any order, and read again after a crash
-// leave the cells of each item's last image, and no others. Items of one row do not disturb each other.
+// H72, H73, H74: for any rules, pages are cut anywhere, executed in any order, and read again after
+// a crash. The target then has exactly the cells of each item's last image. Items of one row do not
+// affect each other.
 func TestH72_H73_H74_RulesFoldAsOneByOne(t *testing.T) {
 	for name, m := range ruleMappings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +218,8 @@ func TestH72_H73_H74_RulesFoldAsOneByOne(t *testing.T) {
 	}
 }
 
-// T3: a page names a row and version column once per item, and repeats itself exactly.
+// T3: a page names a row and version column once per item, and a repeated fold gives exactly the
+// same.
 func TestRulesNameARegisterOncePerItem(t *testing.T) {
 	for name, m := range ruleMappings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +242,7 @@ func TestRulesNameARegisterOncePerItem(t *testing.T) {
 	}
 }
 
-// A load of the same items gives the cells that the stream gives.
+// A load of the same items gives the same cells as the stream.
 func TestRulesLoadAsTheyFold(t *testing.T) {
 	for name, m := range ruleMappings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +275,7 @@ func TestIgnoredAndUnmatchedItems(t *testing.T) {
 	}
 }
 
-// An item that moved off a row it shares leaves its own cell empty and the others' as they are.
+// An item that leaves a shared row removes its own cell and no other.
 func TestOwnershipOfSharedRows(t *testing.T) {
 	m := ruleMappings(t)["video"]
 	image := func(sk, tenant string) attribute.Item {
@@ -310,7 +315,8 @@ func TestOwnershipOfSharedRows(t *testing.T) {
 	}
 }
 
-// H83: cells that garbage collection is to expire are stamped so, those of items that never expire so that they stay.
+// H83: cells that garbage collection is to expire are stamped for that, and cells of items that
+// never expire are stamped to stay.
 func TestH83_TimeToLiveStamps(t *testing.T) {
 	spec := Spec{Source: "Sessions", Table: "sessions", PrimaryKey: compositeKey[:1], Families: families("s=maxversions=1 || maxage=30d"),
 		TTL: TTL{Attribute: "expiresAt", Expire: ExpireByGC}}
@@ -366,7 +372,8 @@ func TestH83_TimeToLiveStamps(t *testing.T) {
 	}
 }
 
-// TestH72_ItemBetweenTwoCellsOfOneRow: an item that goes from one rule's cell to another's in the same row, which it shares, leaves nothing where it was.
+// TestH72_ItemBetweenTwoCellsOfOneRow: an item that moves from one rule's cell to another's within
+// a shared row leaves nothing in the old cell.
 func TestH72_ItemBetweenTwoCellsOfOneRow(t *testing.T) {
 	cell := func(family string) []Write {
 		return []Write{{RowKey: template("{PK}"), Cell: &CellRule{Family: family, Qualifier: template("{SK}"), As: AsJSON}}}

@@ -6,7 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// when is a conjunction of conditions for tests: "a=x" (equal), "a^x" (begins with), "a==b" (two attributes are the same).
+// when is a conjunction of conditions for tests: "a=x" (equal), "a^x" (begins with), "a==b" (two
+// attributes are equal).
 type when []string
 
 func (w when) Match(i attribute.Item) bool {
@@ -132,7 +133,8 @@ func billingSpec() Spec {
 	}
 }
 
-// movingSpec has rules by an attribute that changes: items go from whole rows to cells, to columns of their own, and to nothing.
+// movingSpec has rules that depend on a changing attribute: items move between whole rows, cells,
+// their own columns, and nothing.
 func movingSpec() Spec {
 	return Spec{
 		Source: "Moving", Table: "moving", PrimaryKey: compositeKey, Families: families("a", "b", "c", "n=never:intsum"),
@@ -148,7 +150,8 @@ func movingSpec() Spec {
 	}
 }
 
-// shapesSpec has rules whose columns follow from the values: members of maps and sets, elements of lists.
+// shapesSpec has rules whose columns depend on the values: members of maps and sets, elements of
+// lists.
 func shapesSpec() Spec {
 	return Spec{
 		Source: "Shapes", Table: "shapes", PrimaryKey: compositeKey, Families: families("a", "t", listFamily+"=never"),

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// An item that moves a→b→c within a page: each row names the columns that old images had there, and
-// the exact rows are those of a fold without dual writes.
+// An item moves a→b→c within a page: each row names the columns of the old images there, and the
+// exact rows equal those of a fold without dual writes.
 func TestTimestampedNamesWhatOldImagesHad(t *testing.T) {
 	m, err := NewMapping("T", "t", "d", []KeyAttribute{{"k", attribute.KindS}}, "at", "k")
 	if err != nil {

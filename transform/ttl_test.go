@@ -8,16 +8,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Loads with backfill.skip_expired leave out what DynamoDB is going to remove, and nothing else.
+// Loads with backfill.skip_expired leave out exactly the items that DynamoDB will remove.
 func TestUnexpired(t *testing.T) {
 	now := time.Unix(1_795_000_000, 0)
 	var items []attribute.Item
 	for _, until := range []string{
-		fmt.Sprintf(`{"N":"%d"}`, now.Unix()-1), // over
-		fmt.Sprintf(`{"N":"%d"}`, now.Unix()),   // over now
+		fmt.Sprintf(`{"N":"%d"}`, now.Unix()-1), // expired
+		fmt.Sprintf(`{"N":"%d"}`, now.Unix()),   // expires now
 		fmt.Sprintf(`{"N":"%d"}`, now.Unix()+1),
 		fmt.Sprintf(`{"N":"%d"}`, now.Add(-6*365*24*time.Hour).Unix()), // too long ago: DynamoDB keeps it
-		`{"S":"1"}`, // no time
+		`{"S":"1"}`, // not a time
 		`{"N":"-5"}`,
 	} {
 		item, err := attribute.UnmarshalItem([]byte(`{"PK":{"S":"a"},"until":` + until + `}`))

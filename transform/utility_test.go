@@ -14,7 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// utilitySpec is the mapping of preset google-migration-utility for a table whose partition key is this.
+// utilitySpec returns the mapping of the preset google-migration-utility for a table with this
+// partition key.
 func utilitySpec(key KeyAttribute, as Encoding) Spec {
 	rule := Rule{Writes: []Write{{Columns: []ColumnRule{{Attribute: "*", To: UtilityFamily, As: as}}}}}
 	if as == AsGoogleUtility {
@@ -23,7 +24,7 @@ func utilitySpec(key KeyAttribute, as Encoding) Spec {
 	return Spec{Source: "T", Table: "t", PrimaryKey: []KeyAttribute{key}, Families: []Family{{Name: UtilityFamily}}, Rules: []Rule{rule}}
 }
 
-// rowText shows an item's row, its columns in order.
+// rowText returns an item's row as text, with its columns in order.
 func rowText(t *testing.T, spec Spec, item attribute.Item) string {
 	t.Helper()
 	m, err := New(spec)
@@ -46,8 +47,8 @@ func rowText(t *testing.T, spec Spec, item attribute.Item) string {
 	return strings.Join(lines, "")
 }
 
-// TestUtility compares with what the utility makes of the same lines of an export. The file of cells was not made by this package: it is the
-// output of the utility's own conversion (Gson 2.10.1, Java 17).
+// TestUtility compares with the utility's own output for the same lines of an export. This package
+// did not make the file of cells: it comes from the utility's conversion (Gson 2.10.1, Java 17).
 func TestUtility(t *testing.T) {
 	items, err := os.ReadFile("testdata/utility/items.jsonl")
 	if err != nil {
@@ -69,7 +70,7 @@ func TestUtility(t *testing.T) {
 		}
 		id, _ := item.Get("id")
 		lines := strings.Split(strings.TrimSuffix("row "+wanted[i], "\n"), "\n")
-		slices.Sort(lines[1:]) // the order of columns says nothing
+		slices.Sort(lines[1:]) // the order of columns does not matter
 		if diff := cmp.Diff(strings.Join(lines, "\n")+"\n", rowText(t, utilitySpec(KeyAttribute{"id", id.Kind()}, AsGoogleUtility), item)); diff != "" {
 			t.Error(diff)
 		}
@@ -79,7 +80,7 @@ func TestUtility(t *testing.T) {
 	}
 }
 
-// What the utility loses or cannot write is parked, or written with all its digits.
+// A value that the utility loses or cannot write is parked, or written with all its digits.
 func TestBeyondTheUtility(t *testing.T) {
 	spec := utilitySpec(KeyAttribute{"id", attribute.KindS}, AsGoogleUtility)
 	inner := attribute.Map([]attribute.Attribute{{Name: "b", Value: attribute.String("member")}})
@@ -96,7 +97,8 @@ func TestBeyondTheUtility(t *testing.T) {
 	}
 }
 
-// A column per member of maps, whatever the attribute; names never meet, and nothing is lost.
+// Each member of a map gets a column, whatever the attribute. Names never collide, and nothing is
+// lost.
 func TestFlattened(t *testing.T) {
 	spec := utilitySpec(KeyAttribute{"id", attribute.KindS}, AsFlattened)
 	got := rowText(t, spec, item("id", attribute.String("x"), "a.b", attribute.String("attribute"), "a", attribute.Map([]attribute.Attribute{{Name: "b", Value: attribute.String("member")},
@@ -118,13 +120,14 @@ func TestFlattened(t *testing.T) {
 	}
 }
 
-// What a rule calls a column means its attribute. Another attribute is refused if it has that very column, and for no likeness of names.
+// A column that a rule names belongs to its attribute. Another attribute is refused only if it has
+// exactly that column, not for a similar name.
 func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
 	one := attribute.Map([]attribute.Attribute{{Name: "y", Value: attribute.String("1")}})
 	for _, c := range []struct {
 		as     Encoding
-		column string // that the rule gives to foo
-		name   string // of an attribute beside it
+		column string // the rule's column for foo
+		name   string // another attribute
 		value  attribute.Value
 		met    bool
 	}{
@@ -136,7 +139,7 @@ func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
 		{AsFlattened, "x", "x", one, false}, // x.y
 		{AsFlattened, "x", "x", attribute.Map(nil), true},
 		{AsGoogleUtility, "x.y", "x.y", attribute.Null(), true},
-		{AsGoogleUtility, "x", "x", attribute.Map(nil), false}, // nothing is written of it
+		{AsGoogleUtility, "x", "x", attribute.Map(nil), false}, // nothing is written for it
 		{AsGoogleUtility, "x", "x", one, false},
 		{AsDefault, "x.y", "x.y", attribute.Null(), true},
 		{AsDefault, "x", "x", one, true},
@@ -153,7 +156,8 @@ func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
 			t.Errorf("%s, foo is %s and there, beside %s: %v", c.as, c.column, c.name, err)
 		}
 	}
-	// Members are found when they are made: the column of one is the rule's where both are there.
+	// Columns of members are known only with the item: a collision with the rule's column is found
+	// if the item has both.
 	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Rules: []Rule{{Writes: []Write{{
 		Columns: []ColumnRule{{Attribute: "*", To: "d", As: AsFlattened}, {Attribute: "foo", To: "d:x.y"}}}}}}})
 	if err != nil {
@@ -164,7 +168,8 @@ func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
 	}
 }
 
-// Encodings of all attributes are not for one; row keys of the utility are those of one attribute.
+// Encodings of all attributes do not apply to one attribute. The utility's row keys consist of one
+// attribute.
 func TestUtilityRules(t *testing.T) {
 	key := KeyAttribute{"id", attribute.KindN}
 	spec := utilitySpec(key, AsGoogleUtility)
@@ -184,15 +189,15 @@ func TestUtilityRules(t *testing.T) {
 	if found := Check(spec); len(found) != 1 || found[0].Problem != NotInjective {
 		t.Error(found)
 	}
-	spec.Rules[0].Writes[0].RowKey = template("{PK}#{SK}") // no attribute is the whole row key: all are columns
+	spec.Rules[0].Writes[0].RowKey = template("{PK}#{SK}") // no attribute is the whole row key, so all are columns
 	if got := rowText(t, spec, item("PK", attribute.String("p"), "SK", attribute.String("s"))); got != "row \"p#s\"\n  cf1:PK \"p\"\n  cf1:SK \"s\"\n" {
 		t.Error(got)
 	}
 }
 
-// A table of Java doubles with the 13th, 25th and 49th member, and, while it has fewer than 64
-// buckets, with the ninth of one bucket. A name of one character hashes to its code point, so that
-// of 16 buckets the first holds 16, and of 32 the seventeenth. The orders are those of Java 17's
+// A Java table doubles at the 13th, 25th and 49th member and, while it has fewer than 64 buckets,
+// at the ninth member of one bucket. A name of one character hashes to its code point: of 16
+// buckets the first holds 16, of 32 buckets the seventeenth. The orders are those of Java 17's
 // HashSet.
 func TestUtilityOrderAsTheTableGrows(t *testing.T) {
 	upTo := func(n rune) (list []rune) {
@@ -228,9 +233,9 @@ func TestUtilityOrderAsTheTableGrows(t *testing.T) {
 	}
 }
 
-// The hashes of Java's String, s[0]·31^(n-1) + … + s[n-1] of UTF-16; of its Long, the xor of both
-// halves; and of its BigDecimal, 31 times the hash of the digits plus how many of them are behind
-// the point.
+// The hashes of Java's String: s[0]·31^(n-1) + … + s[n-1] over UTF-16; of its Long: the xor of both
+// halves; of its BigDecimal: 31 times the hash of the digits plus the number of digits behind the
+// point.
 func TestJavaHashes(t *testing.T) {
 	for text, want := range map[string]int32{
 		"": 0, "a": 97, "ab": 97*31 + 98, "Aa": 2112, "BB": 2112, "hello": 99162322, "Hello, World!": 1498789909, "polygenelubricants": -2147483648,
@@ -244,7 +249,7 @@ func TestJavaHashes(t *testing.T) {
 		"0": 0, "1": 1, "-1": 0, "-2": 1, "4294967295": -1, "4294967296": 1, "4294967297": 0, "-4294967296": -1,
 		"9223372036854775807": -2147483648, "-9223372036854775808": -2147483648,
 		"0.5": 5*31 + 1, "-0.5": -5*31 + 1, "3.25": 325*31 + 2, "0.0000001": 1*31 + 7,
-		"429496729.6": (1*31+0)*31 + 1, "-429496729.6": -(1*31+0)*31 + 1, // the digits are 2^32: one, and nothing below
+		"429496729.6": (1*31+0)*31 + 1, "-429496729.6": -(1*31+0)*31 + 1, // the digits are 2^32: the upper half is one, the lower zero
 		"1844674407370955161.6": (1*31*31)*31 + 1, "-1844674407370955161.6": -(1*31*31)*31 + 1, // and 2^64
 	} {
 		if got := int32(numberHash(text)); got != want {

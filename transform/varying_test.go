@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// beginsA is a condition of which the compiler knows nothing but the attribute.
+// beginsA is a condition of which the compiler knows only the attribute.
 type beginsA struct{}
 
 func (beginsA) Match(item attribute.Item) bool {
@@ -19,7 +19,7 @@ func (beginsA) Match(item attribute.Item) bool {
 }
 func (beginsA) Attributes() []string { return []string{"id"} }
 
-// texts are all texts of the alphabet, up to the given length.
+// texts returns all texts over the alphabet, up to the given length.
 func texts(alphabet string, longest int) []string {
 	var out []string
 	last := []string{""}
@@ -35,7 +35,7 @@ func texts(alphabet string, longest int) []string {
 	return out
 }
 
-// A part of a table's name is escaped as attributes are, so that it ends where it ends.
+// A part of a table's name is escaped like an attribute, so its end can be found.
 func TestAPartOfATableNameIsEscaped(t *testing.T) {
 	row := func(name, id string) string {
 		m, err := New(Spec{Source: "T_" + name, Table: "t", Merged: true, PrimaryKey: []KeyAttribute{{"id", attribute.KindS}}, Families: families("d"),
@@ -55,7 +55,7 @@ func TestAPartOfATableNameIsEscaped(t *testing.T) {
 	}
 }
 
-// Whatever templates are accepted for a pattern, no two of its tables have a row in common.
+// For any templates that are accepted for a pattern, no two of its tables share a row.
 func TestRowsOfAPatternDiffer(t *testing.T) {
 	varies := []Varying{{"name", 0}, {"year", 2}}
 	key := []KeyAttribute{{"id", attribute.KindS}}
@@ -84,16 +84,16 @@ func TestRowsOfAPatternDiffer(t *testing.T) {
 			spec.Rules[0].Writes[0].Columns[0].To = "e" // so that the rules may share a row of one table
 		}
 		if len(CheckMerged([]Spec{spec})) > 0 {
-			return // there is nothing to hold of what is refused
+			return // the templates were refused
 		}
-		owners := map[string]map[string]string{} // of each row, the captures of the table that has it
+		owners := map[string]map[string]string{} // by row, the captures of the table that has it
 		for _, name := range names {
 			for _, year := range []string{"00", "01", "11"} {
 				table := spec
 				table.Varies, table.PrimaryKey, table.Captures = nil, key, map[string]string{"name": name, "year": year}
 				m, err := New(table)
 				if err != nil {
-					continue // two items of one table, say, which Check tells of
+					continue // for example two items of one table, which Check reports
 				}
 				accepted++
 				for _, id := range ids {
@@ -115,8 +115,9 @@ func TestRowsOfAPatternDiffer(t *testing.T) {
 	}
 }
 
-// Two rules whose row keys begin with the same parts of the table's name, written in different widths, do not keep the tables apart: 1 is 01 for
-// one and 0001 for the other, which is 00 with an item that begins with 01.
+// If two rules begin with the same parts of the table's name in different widths, the tables are
+// not kept apart: 1 is 01 in one rule and 0001 in the other, which equals 00 with an item that
+// begins with 01.
 func TestWidthsOfATableNameMustBeTheSame(t *testing.T) {
 	found := func(one, other string) []Finding {
 		write := func(row, family string) []Write {
@@ -133,7 +134,8 @@ func TestWidthsOfATableNameMustBeTheSame(t *testing.T) {
 	}
 }
 
-// Where several source tables have one target, each row says of which of them it is: its key does not.
+// If several source tables share a target, each row names its source table, because its key does
+// not.
 func TestRowsOfMergedTablesSayWhoseTheyAre(t *testing.T) {
 	for _, merged := range []bool{false, true} {
 		m, err := New(Spec{Source: "T", Table: "t", Merged: merged, PrimaryKey: []KeyAttribute{{"id", attribute.KindS}}, Families: families("d")})

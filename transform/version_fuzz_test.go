@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// FuzzVersion: two versions compare, as bytes, as their fields do one after the other, and give their fields back.
+// FuzzVersion: the bytes of two versions compare like their fields, one after the other, and the
+// fields can be read back.
 func FuzzVersion(f *testing.F) {
 	f.Add(uint32(1), uint32(500_000), "99", uint16(1), uint32(1), uint32(500_000), "100", uint16(0))
 	f.Add(uint32(29_891_520), uint32(500_001), "1000", uint16(1), uint32(29_891_520), uint32(500_000), "999999999999999999999", uint16(9_999))
@@ -35,7 +36,7 @@ func FuzzVersion(f *testing.F) {
 	})
 }
 
-// FuzzParseVersion: a stored text that is taken for a version is one.
+// FuzzParseVersion: a text that is accepted as a version is one.
 func FuzzParseVersion(f *testing.F) {
 	good := string(NewVersion(29_891_520, 500_000, cdc.SequenceOf(100), CountExact))
 	for _, text := range []string{"", good, good[1:], good + "0", strings.ReplaceAll(good, ".", "-"), strings.Replace(good, "5", "٣", 1), strings.Repeat("9", VersionSize)} {

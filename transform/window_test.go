@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// at is what the items were after so many changes.
+// at returns the items after so many changes.
 func (s *source) at(n int) map[string]attribute.Item {
 	items := map[string]attribute.Item{}
 	for _, c := range s.changes[:n] {
@@ -23,8 +23,8 @@ func (s *source) at(n int) map[string]attribute.Item {
 	return items
 }
 
-// window is an incremental export of the changes from one to another: one record of each item, and
-// none of an item that is there neither before nor after.
+// window returns an incremental export of the changes from one to another: one record per item, and
+// none for an item that exists neither before nor after.
 func (s *source) window(from, to int, end time.Time) []cdc.Change {
 	before, after, seen := s.at(from), s.at(to), map[string]bool{}
 	var records []cdc.Change
@@ -47,8 +47,9 @@ func (s *source) window(from, to int, end time.Time) []cdc.Change {
 	return records
 }
 
-// TestH36_AFullExportItsWindowsAndTheStream: executed in any order, they leave what the source holds,
-// with moves, and inserts and removes inside a window, though the stream begins within the last one.
+// TestH36_AFullExportItsWindowsAndTheStream: executed in any order, they leave what the source
+// holds, with moves, inserts and removes inside a window, even if the stream begins within the last
+// one.
 func TestH36_AFullExportItsWindowsAndTheStream(t *testing.T) {
 	for name, m := range foldMappings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestH36_AFullExportItsWindowsAndTheStream(t *testing.T) {
 	}
 }
 
-// TestCellsOfAWindow have the time of each item's own write, in whichever order a file has them.
+// TestCellsOfAWindow: cells have the time of each item's own write, in any order of the file.
 func TestCellsOfAWindow(t *testing.T) {
 	m := foldMappings(t)["default"]
 	var changes []cdc.Change

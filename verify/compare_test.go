@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// shapes are mappings of every kind: one row an item, folded, several addresses, and rules that an
-// item may change between.
+// shapes are mappings of every kind: one row per item, folded items, several addresses, and rules
+// between which an item may move.
 var shapes = map[string][]string{
 	"plain":   {"{id} > d"},
 	"merged":  {"{c}#{id} > d"},
@@ -25,7 +25,8 @@ var shapes = map[string][]string{
 	"several": {"k = 'a' | {id} > d & p{c} > e:{id}", "k = 'b' | q#{id} > e"},
 }
 
-// wrongRows is the truth, found naively: the rows that are not as the mapping of all items says.
+// wrongRows returns the true result, computed naively: the rows that differ from the mapping of all
+// items.
 func (w *world) wrongRows() []string {
 	type content struct {
 		cells  map[string]string
@@ -74,7 +75,7 @@ func (w *world) wrongRows() []string {
 	return wrong
 }
 
-// hurt does something to the target that the source does not know of.
+// hurt damages the target without a change in the source.
 func (w *world) hurt(r *rand.Rand) {
 	var rows []sink.Row
 	_ = w.target.ReadRows(context.Background(), "t", sink.Range{}, func(row sink.Row) error { rows = append(rows, row); return nil })
@@ -85,7 +86,7 @@ func (w *world) hurt(r *rand.Rand) {
 		w.damage("t", row.Key, remove("d"), remove("e"), remove(sink.LiveFamily), remove(sink.GoneFamily))
 	case 1: // a family is emptied
 		w.damage("t", row.Key, remove([]string{"d", "e"}[r.IntN(2)]))
-	case 2: // versions are gone
+	case 2: // versions are removed
 		w.damage("t", row.Key, remove(sink.LiveFamily))
 	case 3, 4: // a cell is changed, or appears
 		if len(row.Cells) > 0 && r.IntN(2) == 0 {
@@ -95,7 +96,7 @@ func (w *world) hurt(r *rand.Rand) {
 		} else {
 			w.damage("t", row.Key, set([]string{"d", "e", "x"}[r.IntN(3)], "new", "hurt"))
 		}
-	case 5: // an item that is not there
+	case 5: // an item that does not exist
 		id := name(90 + r.IntN(9))
 		w.load(noon, item(id, "k="+[]string{"a", "b"}[r.IntN(2)], "c=1", "v=9"))
 	case 6: // an older image
@@ -103,8 +104,8 @@ func (w *world) hurt(r *rand.Rand) {
 	}
 }
 
-// Both ways find exactly the rows that are not as the mapping of all items says, in mappings of
-// every shape.
+// Both ways find exactly the rows that differ from the mapping of all items, for mappings of every
+// kind.
 func TestFindsTheTruth(t *testing.T) {
 	for shape, rules := range shapes {
 		t.Run(shape, func(t *testing.T) {
@@ -184,7 +185,8 @@ func TestKindsOfFindings(t *testing.T) {
 	}
 }
 
-// A read that breaks is an error, names what was not read, and is never clean.
+// A read that fails midway is an error. The result names the part that was not read, and is never
+// clean.
 func TestH55BrokenReadIsNotTheEnd(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	for n := range 30 {
@@ -211,7 +213,7 @@ func TestH55BrokenReadIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// A part that is taken up again counts nothing twice and forgets nothing.
+// A resumed part counts nothing twice and loses nothing.
 func TestH56ResumedPartCountsOnce(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	for n := range 40 {
@@ -255,7 +257,7 @@ func TestH56ResumedPartCountsOnce(t *testing.T) {
 	}
 }
 
-// Sums commute, do not cancel, and are wide.
+// Sums commute, do not cancel, and have many bits.
 func TestH96SumsOfCells(t *testing.T) {
 	put := func(s *Sums, row string, cells ...transform.Cell) {
 		s.put(&transform.RowMutation{Table: "t", Row: row, Cells: cells}, false)
@@ -299,7 +301,7 @@ func TestH96SumsOfCells(t *testing.T) {
 	}
 }
 
-// run is source for a whole table.
+// run processes a whole table as the source.
 func (w *Work) run(from Progress) (Progress, []Finding, error) {
 	return w.source(context.Background(), 0, 1, from)
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// orders is a table of some items by key. In production it is what backfill.NewTables returns.
+// orders is a table of some items by key. In production it is the result of backfill.NewTables.
 type orders map[string]attribute.Item
 
 func (o orders) Scan(_ context.Context, _ string, segment, _ int, _ attribute.Item, _ int) (page backfill.ScanPage, err error) {
-	if segment == 0 { // all items are in the first of them
+	if segment == 0 { // the first segment has all items
 		page.Items = slices.Collect(maps.Values(o))
 	}
 	return page, nil
@@ -31,7 +31,7 @@ func (o orders) Get(_ context.Context, _ string, keys attribute.Item) (attribute
 	return item, found, nil
 }
 
-// A program compares a table with its target after its own copy of it. One item was never written.
+// A program compares a table with its target after its own copy. One item was never written.
 func ExampleComparison_Compare() {
 	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 	if err != nil {
@@ -44,7 +44,7 @@ func ExampleComparison_Compare() {
 	copied = append(copied, source["order#1"])
 
 	ctx := context.Background()
-	var target sinktest.Memory // in production what sink.Connect returns
+	var target sinktest.Memory // in production the result of sink.Connect
 	target.Create("orders", "d")
 	batch := transform.Load(m, copied, 1, time.Unix(1_795_170_000, 0))
 	writer := sink.NewWriter(sink.Options{Table: &target, Parking: sink.NewParking(&sinktest.Records{}, "example")})

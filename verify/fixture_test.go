@@ -23,8 +23,8 @@ import (
 // noon is the time of the tests that have one.
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
-// mapping is one of table S, whose key is id, by rules such as "k = 'a' | {c}#{id} > d & {id} > e"
-// and "k = 'b' | {c} > e:{id}".
+// mapping returns a mapping of table S, whose key is id, by rules such as "k = 'a' | {c}#{id} > d &
+// {id} > e" and "k = 'b' | {c} > e:{id}".
 func mapping(t testing.TB, change func(*transform.Spec), rules ...string) *transform.Mapping {
 	t.Helper()
 	template := func(text string) *transform.Template {
@@ -71,7 +71,7 @@ func mapping(t testing.TB, change func(*transform.Spec), rules ...string) *trans
 	return m
 }
 
-// item is {"id": id} and attributes such as "k=a" (text) or "n#5" (a number).
+// item returns {"id": id} with attributes such as "k=a" (text) or "n#5" (a number).
 func item(id string, attributes ...string) attribute.Item {
 	list := []attribute.Attribute{{Name: "id", Value: attribute.String(id)}}
 	for _, text := range attributes {
@@ -88,12 +88,12 @@ func item(id string, attributes ...string) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// source is a table in memory. Faults may break its reads.
+// source is a table in memory. Faults may interrupt its reads.
 type source struct {
 	mu    sync.Mutex
 	items map[string]attribute.Item
 	page  int
-	scans int // that were answered; each costs a read unit
+	scans int // answered scans; each costs a read unit
 	fail  func(op string) error
 }
 
@@ -172,7 +172,7 @@ func newWorld(t *testing.T, m *transform.Mapping) *world {
 	return w
 }
 
-// load writes the images of items, as a load does.
+// load writes the images of items like a load.
 func (w *world) load(at time.Time, items ...attribute.Item) {
 	w.Helper()
 	for _, row := range transform.Load(w.m, items, 7, at).Rows {
@@ -188,7 +188,7 @@ func (w *world) apply(row transform.RowMutation) {
 	}
 }
 
-// damage executes operations in a row without any predicate, as a foreign writer does.
+// damage executes operations in a row without a predicate, like another program.
 func (w *world) damage(table, row string, ops ...sink.Op) {
 	w.Helper()
 	request := sink.Request{Table: table, Row: row, Ops: ops, Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"}}
@@ -205,7 +205,7 @@ func (w *world) comparison() *Comparison {
 	return &Comparison{Mapping: w.m, Source: w.source, Target: w.target, Bounds: Bounds{PageRows: 3}}
 }
 
-// compare runs a comparison by a way.
+// compare runs a comparison in one way.
 func (w *world) compare(c *Comparison, way Way) (Result, error) {
 	w.Helper()
 	ctx := context.Background()
@@ -216,7 +216,7 @@ func (w *world) compare(c *Comparison, way Way) (Result, error) {
 	return c.Compare(ctx, p, 2)
 }
 
-// brief writes findings as "kind row/owner column,column".
+// brief returns findings as "kind row/owner column,column".
 func brief(found []Finding) []string {
 	var lines []string
 	for _, f := range found {

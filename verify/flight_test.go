@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// apply folds a change of an item, as the stream brings it.
+// change folds a change of an item as the stream brings it.
 func (w *world) change(number uint64, old, image attribute.Item) {
 	w.Helper()
 	c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(number), Keys: w.m.Keys(old), Old: old, New: image, Time: noon}
@@ -28,12 +28,12 @@ func (w *world) change(number uint64, old, image attribute.Item) {
 	}
 }
 
-// A change that is under way when a row is first looked at is no difference, whatever comes after
-// it; damage is one, also beside changes.
+// A change that is in flight at a row's first check is no difference, whatever follows. Damage is
+// one, even beside changes.
 func TestInFlightIsNotDifferent(t *testing.T) {
 	before, after, later := item("a", "v=1"), item("a", "v=2"), item("a", "v=3")
 	for name, c := range map[string]struct {
-		applied func(w *world, asked int) bool // what happens while the ledger is asked, and its answer
+		applied func(w *world, asked int) bool // runs while the ledger is asked, and returns its answer
 		want    []string
 		flying  int64
 	}{
@@ -91,7 +91,8 @@ func TestInFlightIsNotDifferent(t *testing.T) {
 	}
 }
 
-// A lost row of an item that is removed and put all the time is found, whatever the item is at a look.
+// The lost row of an item that is removed and put all the time is found, whatever the item's state
+// is at a check.
 func TestALostRowOfAnItemThatComesAndGoes(t *testing.T) {
 	for _, present := range []int{0, 1} {
 		w := newWorld(t, mapping(t, nil, "{id} > d"))
@@ -113,7 +114,7 @@ func TestALostRowOfAnItemThatComesAndGoes(t *testing.T) {
 	}
 }
 
-// What stayed in flight is named by its item, and so can be listed.
+// A row that stayed in flight is listed with its item.
 func TestWhatStaysInFlightIsNamed(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	w.timed(item("a", "v=1"))
@@ -127,8 +128,8 @@ func TestWhatStaysInFlightIsNamed(t *testing.T) {
 	}
 }
 
-// Foreign cells beside a row whose item is written all the time are found: its versions say nothing of
-// them.
+// Foreign cells in a row whose item is written all the time are found: the row's versions do not
+// concern them.
 func TestForeignCellsOfAHotRowAreFound(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d & x{id} > e"))
 	hot := item("a", "v=1")
@@ -144,7 +145,7 @@ func TestForeignCellsOfAHotRowAreFound(t *testing.T) {
 	}
 }
 
-// Nothing is said of rows while changes before are not applied.
+// No row is judged while earlier changes are not applied.
 func TestNotAppliedIsAnError(t *testing.T) {
 	world := virtual.NewWorld(1, noon, false)
 	err := world.Run(24*time.Hour, func(ctx context.Context) {
@@ -168,7 +169,7 @@ func TestNotAppliedIsAnError(t *testing.T) {
 	}
 }
 
-// H112: a row at count 0 awaits its second assertion, and is not judged.
+// H112: a row at count 0 waits for its second assertion, and is not judged.
 func TestH112_CountZeroIsInFlight(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	rows := transform.Load(w.m, []attribute.Item{item("a", "v=1")}, 7, noon).Rows
@@ -180,7 +181,8 @@ func TestH112_CountZeroIsInFlight(t *testing.T) {
 	}
 }
 
-// What the time to live removed on one side is on both, also between two looks.
+// If the time to live removed an item on one side, it counts as removed on both, also between two
+// checks.
 func TestH54ExpiredCountsOnBothSides(t *testing.T) {
 	old, fresh := "ttl#"+"1793620700", "ttl#"+"1893620700"
 	for expire, want := range map[transform.Expire][]string{
@@ -211,9 +213,9 @@ func TestH54ExpiredCountsOnBothSides(t *testing.T) {
 	}
 }
 
-// With expire: keep the row of an item that is not there is kept, because it may have expired. One
-// beside whose tombstone there are cells was written after its removal, which the stream has
-// brought: what was expired before has no tombstone.
+// With expire: keep, the row of a missing item stays, because the item may have expired. Cells
+// beside a tombstone were written after a removal that the stream brought; an expired item would
+// have no tombstone.
 func TestCellsBesideATombstoneAreNeverKept(t *testing.T) {
 	m := mapping(t, func(s *transform.Spec) { s.TTL = transform.TTL{Attribute: "ttl", Expire: transform.KeepExpired} }, "{id} > d")
 	for name, c := range map[string]struct {
@@ -246,13 +248,14 @@ func TestCellsBesideATombstoneAreNeverKept(t *testing.T) {
 	}
 }
 
-// An item that expires between the two looks, and whose row was removed meanwhile, is no difference.
+// An item that expires between the two checks, and whose row is removed meanwhile, is no
+// difference.
 func TestH54ExpiresBetweenTheLooks(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	a := item("a", "v=1")
 	w.source.put(a)
 	w.load(noon, a)
-	w.change(5, a, attribute.Item{}) // the delete of the time to live is applied, and the scan was before it
+	w.change(5, a, attribute.Item{}) // the time to live's delete is applied; the scan came before it
 	c := w.comparison()
 	w.source.fail = func(op string) error {
 		if op == "Get" {
@@ -265,7 +268,7 @@ func TestH54ExpiresBetweenTheLooks(t *testing.T) {
 	}
 }
 
-// What global tables write by themselves is no difference.
+// Attributes that global tables write on their own are no difference.
 func TestH61AttributesOfReplicationAreNoise(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	w.source.put(item("a", "v=1", "aws:rep:updatetime=2", "aws:rep:deleting=0"), item("b", "v=1", "aws:rep:updatetime=2"))
@@ -278,8 +281,8 @@ func TestH61AttributesOfReplicationAreNoise(t *testing.T) {
 	}
 }
 
-// A sample finds what is wrong with its items, and what changed since a time is found by the times
-// of cells and tombstones.
+// A sample finds incorrect rows of its items. A comparison since a time finds changed rows by the
+// times of cells and tombstones.
 func TestScopes(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	for n := range 40 {
@@ -313,7 +316,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// What is beyond the bounds is counted.
+// Findings beyond the bounds are counted.
 func TestFindingsAreBounded(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	for n := range 30 {
@@ -345,7 +348,8 @@ func TestChooseWay(t *testing.T) {
 	}
 }
 
-// A finding and a plan survive the ledger, with keys of any bytes; values do not.
+// A finding and a plan survive storage in the ledger, with keys of any bytes; values are not
+// stored.
 func TestStoredFindings(t *testing.T) {
 	f := Finding{Source: "S", Table: "t", Row: "\xff\x00", Owner: "S:x", Keys: item("é"), Kind: Different, Version: "7", Live: true, Reason: "r",
 		Columns: []Column{columnOf(sink.Difference{Family: "d", Qualifier: "\xfe", Want: []byte{}, Have: []byte("secret")})}}

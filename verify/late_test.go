@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// H41: what the application wrote without DynamoDB, or later than it may, is named as that.
+// H41: a write that the application made without DynamoDB, or too late, is reported as such.
 func TestH41_PhantomsAndLateWritesAreNamed(t *testing.T) {
 	settled := transform.NewVersion(1, 2, cdc.SequenceOf(3), transform.CountExact)
 	for name, c := range map[string]struct {
@@ -33,10 +33,11 @@ func TestH41_PhantomsAndLateWritesAreNamed(t *testing.T) {
 	}
 }
 
-// A row whose version is above the ledger's generation is named with its cure: it refuses every change.
+// A row whose version is above the ledger's generation is reported with the fix, because it refuses
+// every change.
 func TestAVersionAboveTheLedgerIsExplained(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
-	w.load(noon, item("a", "v=1")) // of generation 7
+	w.load(noon, item("a", "v=1")) // in generation 7
 	w.source.put(item("a", "v=2"))
 	for generation, explained := range map[uint32]bool{0: false, 6: true, 7: false, 8: false} {
 		c := w.comparison()

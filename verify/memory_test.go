@@ -17,11 +17,10 @@ import (
 
 const (
 	largeItems = 100
-	largeBytes = 400_000 // as large as DynamoDB's items become
+	largeBytes = 400_000 // the maximum size of DynamoDB's items
 )
 
-// large is a source of items that are made when they are read, and measures what the heap keeps
-// meanwhile.
+// large is a source of items that are created when they are read. It measures the heap meanwhile.
 type large struct{ first, last uint64 }
 
 func largeItem(n int) attribute.Item {
@@ -54,7 +53,7 @@ func (*large) Get(_ context.Context, _ string, keys attribute.Item) (attribute.I
 	return item(id.Text(), "v="+strings.Repeat("s", largeBytes)), true, nil
 }
 
-// differing is a target that has a row for each item, with another value.
+// differing is a target with a row for each item, with another value.
 type differing struct{ sink.MarkReader }
 
 func (differing) SampleKeys(context.Context, string) ([]string, error) { return nil, nil }
@@ -76,8 +75,8 @@ func (differing) ReadSet(_ context.Context, _ string, rows []string, f func(sink
 	return nil
 }
 
-// What a part found and has not saved yet is bounded by bytes, not by rows alone: where every row
-// differs and items are large, a part keeps no more than 32 MiB of them.
+// A part's unsaved findings are bounded by bytes, not only by rows: if every row differs and items
+// are large, a part keeps at most 32 MiB of them.
 func TestFindingsThatWaitAreBoundedByBytes(t *testing.T) {
 	source := &large{}
 	c := &Comparison{Mapping: mapping(t, nil, "{id} > d"), Source: source, Target: differing{}, Bounds: Bounds{Candidates: 10}}
@@ -103,8 +102,8 @@ func TestFindingsThatWaitAreBoundedByBytes(t *testing.T) {
 	}
 }
 
-// wide is a target whose rows are longer than items can be, as old cells make them, and notes what is
-// given of them at once.
+// wide is a target whose rows are longer than items can be, as with older cells. It records how
+// much is returned at once.
 type wide struct {
 	differing
 	value []byte
@@ -125,13 +124,13 @@ func (w *wide) ReadSet(_ context.Context, _ string, rows []string, f func(sink.R
 	return nil
 }
 
-// Rows are looked at together while they are short, and fewer at once if they are long: one alone is
-// read whatever its length, also when its read was repeated.
+// Short rows are checked together, and long ones fewer at a time. A single row is read whatever its
+// length, even if its read was repeated.
 func TestLooksAreBoundedByBytes(t *testing.T) {
 	for bytes, want := range map[int]struct{ rows, reads, most int }{
 		10:       {40, 2, 320},
-		4 << 20:  {6, 3, 16 << 20}, // all, until the bound, and then three and three
-		20 << 20: {6, 9, 40 << 20}, // three that end at the second row, and one by one
+		4 << 20:  {6, 3, 16 << 20}, // all until the bound, and then three and three
+		20 << 20: {6, 9, 40 << 20}, // three attempts that end at the second row, and then one by one
 	} {
 		target := &wide{value: make([]byte, bytes)}
 		w := newWorld(t, mapping(t, nil, "{id} > d"))
@@ -161,8 +160,8 @@ func TestLooksAreBoundedByBytes(t *testing.T) {
 	}
 }
 
-// A finding is kept without values, and with as many columns as there is room for: the others are
-// counted, also if it is made brief again.
+// A finding is kept without values, and with a bounded number of columns. The others are counted,
+// also if brief is applied again.
 func TestAFindingIsBrief(t *testing.T) {
 	f := Finding{Kind: Different}
 	for n := range 1000 {

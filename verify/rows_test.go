@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Rows of one key in two target tables are two rows: what an item puts into one is not missing in the
-// other, and of two that are checked the one that differs says nothing of the other.
+// Rows with one key in two target tables are two rows: a row of one table is not missing in the
+// other, and if one of them differs, that says nothing about the other.
 func TestRowsOfOneKeyInTwoTables(t *testing.T) {
 	m := mapping(t, func(s *transform.Spec) { s.Rules[0].Writes[1].Table = "u" }, "k = 'a' | {id} > d & {id} > e")
 	w := newWorld(t, m)
@@ -38,7 +38,7 @@ func TestRowsOfOneKeyInTwoTables(t *testing.T) {
 			t.Errorf("%q damaged: equal %+v, found %v, %v", damaged, got.Equal, brief(got.Findings), err)
 		}
 	}
-	// One of them moves on at every look: the other is equal all the same.
+	// One of them changes before every check; the other is still equal.
 	w.load(noon.Add(time.Second), i)
 	w.apply(transform.Load(m, []attribute.Item{item("r", "k=a", "v=0")}, 8, noon).Rows[0])
 	c := w.comparison()
@@ -54,8 +54,8 @@ func TestRowsOfOneKeyInTwoTables(t *testing.T) {
 	}
 }
 
-// Each item is read once for all rows that ask for it, and one that cannot be mapped is told of whatever
-// else has the row.
+// Each item is read once for all rows that need it. An item that cannot be mapped is reported,
+// whatever else the row holds.
 func TestWhatALookReads(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{c}#{id} > d"))
 	whole, bare := item("a", "c=1", "v=1"), item("b", "v=1")
@@ -77,8 +77,8 @@ func TestWhatALookReads(t *testing.T) {
 	}
 }
 
-// An extra row is in the sample if its item is, whatever its own key says; one of nobody by its key. A
-// pass for missing rows finds none that is extra, also of its own items.
+// An extra row is in the sample if its item is, whatever its own key is. A row without an item is
+// sampled by its key. A pass for missing rows finds no extra ones, not even of its own items.
 func TestSamplesOfFindings(t *testing.T) {
 	c := &Comparison{Mapping: mapping(t, nil, "{id} > d"), Scope: Scope{Sample: 0.5}}
 	r := (&Work{Comparison: c}).begin(t.Context(), Progress{})
@@ -102,7 +102,7 @@ func TestSamplesOfFindings(t *testing.T) {
 	}
 }
 
-// An absent cell has no hash, unlike an empty one. A scope is full without a sample and a time.
+// An absent cell has no hash, unlike an empty one. A scope without a sample and a time is full.
 func TestHashesAndScopes(t *testing.T) {
 	if hashOf(nil) != "" || len(hashOf([]byte{})) != 16 || hashOf([]byte("a")) == hashOf([]byte{}) {
 		t.Errorf("%q, %q", hashOf(nil), hashOf([]byte{}))
@@ -113,8 +113,8 @@ func TestHashesAndScopes(t *testing.T) {
 	}
 }
 
-// A result says what was compared, how and why, and from when to when, by the source's clock; its findings
-// are in order, however many parts were worked on at once.
+// A result says what was compared, how and why, and when, by the source's clock. Its findings are
+// sorted, however many parts ran concurrently.
 func TestWhatAResultSays(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	for n := range 20 {

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// keeping is a ledger with a verify of table S.
+// keeping returns a ledger with a verify of table S.
 func keeping(t *testing.T) (*checkpoint.Ledger, checkpoint.TableState) {
 	t.Helper()
 	l, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "default", checkpoint.Options{Worker: "w", ID: "l"})
@@ -28,8 +28,8 @@ func keeping(t *testing.T) (*checkpoint.Ledger, checkpoint.TableState) {
 	return l, table
 }
 
-// H56: the sums of both sides are combined from what each part's last owner kept; a piece or a set of
-// buckets that is lost is an error, and never an equal side.
+// H56: the sums of both sides are combined from the data of each part's last owner. A lost piece or
+// set of buckets is an error, and never counts as equal.
 func TestH56_KeptSumsAreCombined(t *testing.T) {
 	l, table := keeping(t)
 	p := Plan{Way: Quiet, Segments: 1, Ranges: []Range{{Table: "t"}}, Key: []byte("k")}
@@ -50,7 +50,7 @@ func TestH56_KeptSumsAreCombined(t *testing.T) {
 		return part
 	}
 	source := keep(0, 7, sums("a", "b"))
-	keep(0, 6, sums("late")) // of an owner before
+	keep(0, 6, sums("late")) // from an earlier owner
 	for _, c := range []struct {
 		rows []string
 		want int
@@ -80,7 +80,7 @@ func TestH56_KeptSumsAreCombined(t *testing.T) {
 	}
 }
 
-// Findings go into as many cells as they need, none of which becomes large, and are read one by one.
+// Findings go into as many cells as they need, each of bounded size, and are read one by one.
 func TestCellsOfFindingsAreBounded(t *testing.T) {
 	l, table := keeping(t)
 	var found []Finding
@@ -106,7 +106,7 @@ func TestCellsOfFindingsAreBounded(t *testing.T) {
 	}
 }
 
-// Findings that cannot be read are counted, one by one where their cell can be, and hide no others.
+// Unreadable findings are counted, one by one if their cell can be read, and hide no others.
 func TestFindingsThatCannotBeRead(t *testing.T) {
 	l, table := keeping(t)
 	part := checkpoint.Part{Epoch: 1, Phase: "first"}
@@ -131,7 +131,7 @@ func TestFindingsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// H56: the findings of a verify are those that its parts' last owners named, in order.
+// H56: the findings of a verify are those that the last owners of its parts named, in order.
 func TestH56_KeptFindings(t *testing.T) {
 	l, table := keeping(t)
 	keep := func(index int, epoch uint64, number int, rows ...string) checkpoint.Part {
@@ -179,7 +179,7 @@ func TestH56_KeptFindings(t *testing.T) {
 	}
 }
 
-// Everything that the ledger keeps comes back as it was.
+// Everything that the ledger stores is read back unchanged.
 func TestWhatIsKeptComesBack(t *testing.T) {
 	f := Finding{Source: "S", Table: "t", Row: "\xff\x00", Owner: "S:x", Keys: item("é"), Kind: Extra, Version: "7", Live: true, Reason: "r",
 		Columns: []Column{{Family: "d", Qualifier: "\xfe", Want: "w", Have: "h"}}}
@@ -212,7 +212,7 @@ func TestWhatIsKeptComesBack(t *testing.T) {
 	if got := ResultOf("S", r.Stored()); !reflect.DeepEqual(got, r) {
 		t.Errorf("%+v", got)
 	}
-	// The set of buckets is kept as a list of few, and as bits of many.
+	// The set of buckets is stored as a list if it is small, and otherwise as bits.
 	for _, n := range []uint32{0, 1, Buckets/8/3 - 1, Buckets / 8 / 3, Buckets/8/3 + 1, Buckets} {
 		picked := &Picked{}
 		for i := range n {
@@ -253,8 +253,8 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// A plan has up to sixteen parts a side, shared out to the target tables; which parts a phase has and
-// what they are called follows from way and scope.
+// A plan has up to sixteen parts per side, divided among the target tables. Way and scope determine
+// the parts of a phase and their names.
 func TestPlans(t *testing.T) {
 	m := mapping(t, func(s *transform.Spec) { s.Rules[1].Writes[0].Table = "u" }, "k = 'a' | {id} > d", "k = 'b' | {id} > e")
 	w := newWorld(t, m)
@@ -286,7 +286,7 @@ func TestPlans(t *testing.T) {
 	ranges := []Range{{Table: "t"}, {Table: "t"}, {Table: "u"}}
 	for name, c := range map[string]struct {
 		p       Plan
-		parts   []int // of the first phase; of the second without and with buckets; of none
+		parts   []int // of the first phase; of the second without and with buckets; of no phase
 		summing bool
 		second  string // name of the first part of the second phase
 	}{
@@ -308,7 +308,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// The quiet way is worth it while a sixteenth of the buckets change at most.
+// The quiet way is worthwhile while at most a sixteenth of the buckets change.
 func TestWayAtItsBound(t *testing.T) {
 	for changes, want := range map[float64]Way{quietChanges: Quiet, quietChanges + 1: Live} {
 		if way, _ := ChooseWay(Scope{}, changes, 10, 10); way != want {
@@ -320,8 +320,8 @@ func TestWayAtItsBound(t *testing.T) {
 	}
 }
 
-// H96: sums are 128 bits wide in both directions, pieces that make no sense are refused, and neither
-// what global tables write nor older cells of a mapping that keeps them count.
+// H96: sums have 128 bits in both directions. Invalid pieces are refused. Neither attributes of
+// global tables nor older cells of a mapping that keeps them count.
 func TestH96_WordsAndPieces(t *testing.T) {
 	for _, c := range []struct{ a, b, sum total }{
 		{total{1, 0}, total{2, 0}, total{3, 0}}, {total{1<<64 - 1, 0}, total{1, 0}, total{0, 1}}, {total{1<<64 - 1, 1<<64 - 1}, total{1, 0}, total{0, 0}},

@@ -14,7 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// told is a verdict as text: each finding with what the row holds of the item, whose it is and why.
+// told returns a verdict as text: each finding with the row's content for the item, the owner and
+// the reason.
 func told(v Verdict) string {
 	var all []string
 	for _, f := range v.Findings {
@@ -40,7 +41,7 @@ func told(v Verdict) string {
 	return strings.Join(all, "; ")
 }
 
-// look looks at a row of table t once.
+// look checks a row of table t once.
 func (w *world) look(c *Comparison, row string) string {
 	w.Helper()
 	looks, err := c.Look(context.Background(), Place{Table: "t", Row: row})
@@ -58,7 +59,7 @@ func (w *world) timed(i attribute.Item) {
 	w.apply(row)
 }
 
-// held is the version that a row has.
+// held returns the version of a row.
 func (w *world) held(row string) transform.Version {
 	w.Helper()
 	var held transform.Version
@@ -68,7 +69,7 @@ func (w *world) held(row string) transform.Version {
 	return held
 }
 
-// Whatever a row holds, and whatever its item is by now, has one verdict.
+// Each state of a row and its item has one verdict.
 func TestVerdicts(t *testing.T) {
 	one, two := item("a", "v=1"), item("a", "v=2")
 	cells := func(w *world, value string) { w.damage("t", "a", set("d", "id", "a"), set("d", "v", value)) }
@@ -125,8 +126,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// H54: what expires within five minutes counts as expired on both sides; what does later, and what
-// differs, does not.
+// H54: an item that expires within five minutes counts as expired on both sides. An item that
+// expires later, or differs, does not.
 func TestH54_WhatIsAboutToExpire(t *testing.T) {
 	for after, soon := range map[time.Duration]bool{-time.Hour: true, 4 * time.Minute: true, 6 * time.Minute: false} {
 		i := item("a", fmt.Sprintf("ttl#%d", noon.Add(after).Unix()), "v=1")
@@ -156,8 +157,8 @@ func TestH54_WhatIsAboutToExpire(t *testing.T) {
 	}
 }
 
-// What an application wrote under its own number, without a record of the stream, is named so,
-// whatever became of the row.
+// A write of the application under its own number, without a stream record, is reported as such,
+// whatever happened to the row.
 func TestH41_WritesOfTheApplicationAreNamed(t *testing.T) {
 	m := ranked(t)
 	i := item("a", "rev#7", "v=1")
@@ -176,7 +177,7 @@ func TestH41_WritesOfTheApplicationAreNamed(t *testing.T) {
 	}
 }
 
-// ranked is the mapping of a table whose items carry an application's number.
+// ranked returns the mapping of a table whose items carry an application's number.
 func ranked(t *testing.T) *transform.Mapping {
 	t.Helper()
 	cfg, err := config.Parse("r.yaml", []byte("version: 1\nsource: { region: us-east-1 }\ntarget: { project: p, instance: i }\n"+
@@ -191,8 +192,8 @@ func ranked(t *testing.T) *transform.Mapping {
 	return m
 }
 
-// Beside shares of another source nothing tells whose other cells are, and nobody's are reported; the
-// row's own share is judged all the same. An item that cannot be mapped any more is noted.
+// Beside shares of another source, nothing shows whose the other cells are, and foreign cells are
+// reported. The row's own share is still judged. An item that can no longer be mapped is recorded.
 func TestRowsOfTwoSources(t *testing.T) {
 	merged := func(source, rule string) *transform.Mapping {
 		return mapping(t, func(s *transform.Spec) { s.Source, s.Merged = source, true }, rule)
@@ -212,7 +213,7 @@ func TestRowsOfTwoSources(t *testing.T) {
 	}
 }
 
-// denying is a source that gives images beside the answer that there is no item.
+// denying is a source that returns images together with the answer that there is no item.
 type denying struct{ *source }
 
 func (d denying) Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error) {
@@ -220,7 +221,7 @@ func (d denying) Get(ctx context.Context, table string, keys attribute.Item) (at
 	return i, false, err
 }
 
-// Whether there is an item is what the source answers, whatever else it gives.
+// Only the source's answer decides whether an item exists, whatever else it returns.
 func TestAnAbsentItemHasNoImage(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	w.source.put(item("a", "v=1"))

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// counting counts what is read of a target.
+// counting counts the reads of a target.
 type counting struct {
 	Target
 	scans, asked int
@@ -37,7 +37,7 @@ func (c *counting) ReadSince(ctx context.Context, table string, r sink.Range, mi
 	return c.Target.ReadSince(ctx, table, r, micros, f)
 }
 
-// equal is a world of so many equal items, and one that has no address.
+// equal returns a world of so many equal items, and one without an address.
 func equal(t *testing.T, n int, rules ...string) *world {
 	w := newWorld(t, mapping(t, nil, rules...))
 	for i := range n {
@@ -49,8 +49,8 @@ func equal(t *testing.T, n int, rules ...string) *world {
 	return w
 }
 
-// What a comparison counts and paces is what it read: each item and row once, whatever the way, and
-// the read units of every pass.
+// A comparison counts and paces what it reads: each item and row once, in both ways, and the read
+// units of every pass.
 func TestCountsOfAComparison(t *testing.T) {
 	for _, way := range []Way{Quiet, Live} {
 		for _, differs := range []bool{false, true} {
@@ -76,9 +76,9 @@ func TestCountsOfAComparison(t *testing.T) {
 				if items != 31 || units != result.Units || rows != 30 || result.Units != float64(w.source.scans) || result.Bytes != int64(4096*w.source.scans) || target.asked != 0 {
 					t.Errorf("paced %d items, %g units, %d rows; %+v; asked for %d rows", items, units, rows, result.Counts, target.asked)
 				}
-			case differs && way == Quiet && (target.asked != 4 || w.source.scans%2 != 0): // both directions, of items once more afresh, and the second look
+			case differs && way == Quiet && (target.asked != 4 || w.source.scans%2 != 0): // both directions, items again, and the second check
 				t.Errorf("of one row that differs %d were looked at, after %d scans", target.asked, w.source.scans)
-			case way == Live && (units > result.Units != differs || items > 31 != differs || rows > 60 != differs): // look-ups, too
+			case way == Live && (units > result.Units != differs || items > 31 != differs || rows > 60 != differs): // single reads, too
 				t.Errorf("live: paced %d items, %g units, %d rows", items, units, rows)
 			}
 			failed := errors.New("no")
@@ -90,8 +90,8 @@ func TestCountsOfAComparison(t *testing.T) {
 	}
 }
 
-// Where both sides are equal their sums are: tombstones, witnesses, what is outside the sample and, by
-// the live way, rows that are shared with another source are in neither.
+// If both sides are equal, so are their sums. Neither side includes tombstones, witnesses, rows
+// outside the sample or, in the live way, rows that another source shares.
 func TestEqualSidesHaveEqualSums(t *testing.T) {
 	for shape, rules := range shapes {
 		for _, merged := range []bool{false, true} {
@@ -119,7 +119,7 @@ func TestEqualSidesHaveEqualSums(t *testing.T) {
 				for _, share := range []float64{0, 0.5} {
 					c := w.comparison()
 					if c.Scope.Sample = share; way == Quiet && (share > 0 || shared) {
-						continue // samples are looked up, and so are shared rows
+						continue // samples and shared rows are checked one by one
 					}
 					p, err := c.NewPlan(t.Context(), way, "", 0, []byte("key"))
 					if err != nil {
@@ -146,8 +146,8 @@ func TestEqualSidesHaveEqualSums(t *testing.T) {
 	}
 }
 
-// Each row of a range is read once, whatever bytes follow its key, and a page ends after fifty times
-// its rows though none has to be looked at.
+// Each row of a range is read once, whatever bytes follow its key. A page ends after fifty times
+// its rows even if no row needs a check.
 func TestPagesOfARange(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	for n := range 30 {
@@ -194,8 +194,9 @@ func in(t *testing.T, play func(ctx context.Context)) {
 	}
 }
 
-// Progress is saved between pages while nothing before it waits for its second look; what waits is
-// judged after five minutes at the latest, and what was saved is not given again. Sums are not saved.
+// Progress is saved between pages if no earlier row waits for its second check. Waiting rows are
+// judged after five minutes at the latest, and saved findings are not returned again. Sums are not
+// saved.
 func TestH56_SavesOfAPart(t *testing.T) {
 	for every, want := range map[int]struct{ saves, saved, left int }{0: {9, 0, 0}, 70: {5, 1, 0}, 7: {1, 5, 5}} {
 		in(t, func(ctx context.Context) {
@@ -232,8 +233,8 @@ func TestH56_SavesOfAPart(t *testing.T) {
 	}
 }
 
-// The second look waits until what was committed before the last of the first looks is applied, and
-// then Settle; for as long as Patience allows. A worker that is asked to stop does not wait.
+// The second check waits until changes committed before the last first check are applied, and then
+// for Settle, at most for Patience. A worker that is asked to stop does not wait.
 func TestTheSecondLookWaits(t *testing.T) {
 	in(t, func(ctx context.Context) {
 		w := newWorld(t, mapping(t, nil, "{id} > d"))
@@ -274,7 +275,7 @@ func TestTheSecondLookWaits(t *testing.T) {
 			return nil
 		}
 		end, found, err := (&Work{Comparison: c, Look: true}).source(ctx, 0, 1, Progress{})
-		// Two pages are read, the second one by its second attempt, an hour late.
+		// Two pages are read, the second one in its second attempt, an hour late.
 		if err != nil || len(found) != 10 || end.Missing != 10 || times != 3 || !to.Equal(noon.Add(time.Hour+time.Minute)) || task.Mono(ctx)-applied < time.Minute {
 			t.Errorf("asked %d times up to %s, %d found %s later, %v", times, to, len(found), task.Mono(ctx)-applied, err)
 		}
@@ -295,8 +296,8 @@ func TestTheSecondLookWaits(t *testing.T) {
 	})
 }
 
-// A row is looked at three times more at most; places that moved on, or differ, are not equal. One
-// whose version rose at every look has moved on: nothing is said of it.
+// A row is checked at most three more times. Places whose rows changed or differ are not equal. A
+// row whose version rose at every check is not judged.
 func TestCheckOfPlaces(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	ids := []string{"equal", "flies", "late", "moves", "rises", "wrong"}
@@ -329,8 +330,8 @@ func TestCheckOfPlaces(t *testing.T) {
 	}
 }
 
-// What differs at both looks counts if the row kept its version, whatever the item did: not if it is
-// another owner's share of the row, or cells that replicator did not write.
+// A difference in both checks counts if the row kept its version, whatever the item did. It does
+// not count in another owner's share of the row or for cells that replicator did not write.
 func TestBothLooksMustAgree(t *testing.T) {
 	first := Finding{Table: "t", Row: "r", Owner: "S:a", Kind: Different, Version: "7", image: "i", Keys: item("a")}
 	for name, c := range map[string]struct {
@@ -356,7 +357,7 @@ func TestBothLooksMustAgree(t *testing.T) {
 	}
 }
 
-// Each pass reports its own kinds, of its own items and in the sample: nothing is found twice.
+// Each pass reports only its own kinds, of its own items in the sample, so nothing is found twice.
 func TestPassesShareTheKinds(t *testing.T) {
 	a, b := item("a"), item("b")
 	all := []Finding{{Kind: Missing, Keys: a}, {Kind: Different, Keys: a}, {Kind: Different, Keys: b}, {Kind: Extra, Live: true, Keys: b}, {Kind: Extra, Keys: b}, {Kind: Foreign, Live: true}}
@@ -386,7 +387,7 @@ func TestPassesShareTheKinds(t *testing.T) {
 	}
 }
 
-// What is kept is bounded within a part, also over its runs; nothing that waits holds values.
+// The kept findings are bounded within a part, also across its runs. Waiting rows hold no values.
 func TestRoomOfAPart(t *testing.T) {
 	if got, want := (Bounds{}).orDefault(), (Bounds{2000, 1000, 200}); got != want {
 		t.Errorf("%+v", got)

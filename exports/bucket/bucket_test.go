@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// config is for a server at this machine.
+// config returns a configuration for a server on this machine.
 func config(url string) aws.Config {
 	return aws.Config{Region: "us-east-1", BaseEndpoint: &url, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "SECRET"}, nil
@@ -65,7 +65,7 @@ func config(url string) aws.Config {
 
 func pathStyle(o *s3.Options) { o.UsePathStyle = true }
 
-// TestS3 reads what the embedded DynamoDB exports, a full export and a window behind it, as S3 gives it.
+// TestS3 reads exports of the embedded DynamoDB, a full export and a window after it, over S3.
 func TestS3(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	server := httptest.NewServer(dynamodbtest.New(dynamodbtest.Options{Clock: func() time.Time { return now }}))
@@ -138,9 +138,9 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// TestS3Answers: a bucket of another region is found; who must not list gets "forbidden" for what
-// is not there. S3 names the region with a redirect, or, to a request that was signed for another
-// one, with a 400.
+// TestS3Answers: a bucket in another region is found. A caller that may not list gets "forbidden"
+// for a missing object. S3 names the region in a redirect or, if the request was signed for another
+// region, with a 400.
 func TestS3Answers(t *testing.T) {
 	for _, moved := range []int{http.StatusMovedPermanently, http.StatusBadRequest} {
 		s3Answers(t, moved)
@@ -171,8 +171,8 @@ func s3Answers(t *testing.T, moved int) {
 	answers(t, NewS3(config(server.URL), Place{S3, "b", "root/", "x"}, pathStyle))
 }
 
-// TestRefusalsOfBuckets: a bucket that is not there is no missing object, a request without an identity
-// is refused for want of a right, and each is asked for once: the caller repeats.
+// TestRefusalsOfBuckets: a missing bucket is not a missing object, and a request without an
+// identity is denied. Each request is sent once, because the caller retries.
 func TestRefusalsOfBuckets(t *testing.T) {
 	for _, c := range []struct {
 		status             int
@@ -189,7 +189,7 @@ func TestRefusalsOfBuckets(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.body)
 		}))
-		_, err := NewS3(config(server.URL), Place{S3, "b", "root/", "x"}).Open(t.Context(), "here") // which knows no names of buckets
+		_, err := NewS3(config(server.URL), Place{S3, "b", "root/", "x"}).Open(t.Context(), "here") // knows no names of buckets
 		if err == nil || errors.Is(err, fs.ErrNotExist) != c.missing || errors.Is(err, fs.ErrPermission) != c.forbidden || asked != 1 {
 			t.Errorf("%d %s: %v after %d requests", c.status, c.body, err, asked)
 		}
@@ -217,7 +217,7 @@ func TestRefusalsOfBuckets(t *testing.T) {
 	}
 }
 
-// silent is a connection that notes how long a read may take.
+// silent is a connection that records how long a read may take.
 type silent struct {
 	net.Conn
 	until time.Time
@@ -228,7 +228,7 @@ func (s *silent) SetReadDeadline(at time.Time) error { s.until = at; return s.fa
 
 func (s *silent) Read([]byte) (int, error) { return 1, nil }
 
-// TestSilenceIsBounded: each read of a connection has a minute, however long the file takes.
+// TestSilenceIsBounded: each read of a connection has a minute, however long the whole file takes.
 func TestSilenceIsBounded(t *testing.T) {
 	s := &silent{}
 	if n, err := (watched{s}).Read(make([]byte, 1)); n != 1 || err != nil || time.Until(s.until) < silence-10*time.Second || time.Until(s.until) > silence {
@@ -268,13 +268,13 @@ func answers(t *testing.T, store exports.Store) {
 	}
 }
 
-// TestCloudStorageAnswers, and packed objects come as they are.
+// TestCloudStorageAnswers checks the answers, and that compressed objects arrive as stored.
 func TestCloudStorageAnswers(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch name := strings.TrimPrefix(r.URL.Path, "/b/b/o/root/"); {
 		case name == "here" && r.URL.Query().Get("alt") == "media":
-			w.Header().Set("Content-Encoding", "gzip") // it is none: whoever unpacks it fails
+			w.Header().Set("Content-Encoding", "gzip") // it is not gzip, so decompressing it fails
 			_, _ = io.WriteString(w, "content")
 		case name == "hidden":
 			w.WriteHeader(http.StatusForbidden)
@@ -292,8 +292,8 @@ func TestCloudStorageAnswers(t *testing.T) {
 	answers(t, store)
 }
 
-// TestKeysAreKept: whatever stands in a key is asked for, letter by letter. To a bucket a//b and a/b
-// are two objects.
+// TestKeysAreKept: any key is requested letter by letter. In a bucket, a//b and a/b are two
+// objects.
 func TestKeysAreKept(t *testing.T) {
 	asked := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -337,8 +337,8 @@ func TestKeysAreKept(t *testing.T) {
 	}
 }
 
-// TestS3TrustsTheBundle: certificates of AWS_CA_BUNDLE and of a profile's ca_bundle hold for exports,
-// as they do for DynamoDB; so does a proxy of the environment.
+// TestS3TrustsTheBundle: certificates of AWS_CA_BUNDLE and of a profile's ca_bundle apply to
+// exports as they do to DynamoDB, and so does a proxy from the environment.
 func TestS3TrustsTheBundle(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "content") }))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)

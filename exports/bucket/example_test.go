@@ -6,7 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/exports/bucket"
 )
 
-// The address of an export, as DynamoDB's console shows it, says in which store it lies and where in it.
+// The address of an export, as DynamoDB's console shows it, names its store and its folder in it.
 func ExampleParse() {
 	for _, address := range []string{
 		"s3://backups/daily/AWSDynamoDB/01700000000000-aaaaaaaa/manifest-summary.json",

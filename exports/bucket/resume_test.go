@@ -21,8 +21,8 @@ const (
 	entity  = `"one"`
 )
 
-// breaking serves an object of which each answer breaks off after three bytes, and notes what is asked
-// for.
+// breaking serves an object whose answers each break off after three bytes, and records the
+// requests.
 func breaking(t *testing.T, asked *[]string, change func(n int, w http.ResponseWriter, from int) bool) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/root/big") {
@@ -48,9 +48,9 @@ func breaking(t *testing.T, asked *[]string, change func(n int, w http.ResponseW
 	return server.URL
 }
 
-// A download that breaks off goes on at the next byte of the same object, as often as it takes, in
-// both kinds of buckets. What another object holds, or a server gives that knows no ranges, is never
-// taken for the rest.
+// A broken download continues at the next byte of the same object, as often as needed, in both
+// kinds of buckets. Content of another object, or a whole object from a server without ranges, is
+// never taken for the rest.
 func TestADownloadGoesOnWhereItBroke(t *testing.T) {
 	whole := func(int, http.ResponseWriter, int) bool { return false }
 	second := func(f func(w http.ResponseWriter)) func(int, http.ResponseWriter, int) bool {
@@ -110,7 +110,7 @@ func TestADownloadGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
-// body gives some bytes, and then an error.
+// body returns some bytes, and then an error.
 type body struct {
 	io.Reader
 	err    error
@@ -127,15 +127,15 @@ func (b body) Read(p []byte) (int, error) {
 
 func (b body) Close() error { *b.closed++; return nil }
 
-// What brings no byte for some times in a row is given up with the last error, and a context that
-// ends, at once. The end of an object whose size nobody told is an end.
+// After several attempts in a row without a byte, the download fails with the last error. It fails
+// immediately if the context ends. An object of unknown size ends where its body ends.
 func TestDownloadsAreGivenUp(t *testing.T) {
 	broken, down := errors.New("connection reset"), errors.New("no route")
 	for name, c := range map[string]struct {
 		size  int64
 		first string
 		err   error
-		again []string // what further answers bring; "-" is none
+		again []string // the content of further answers; "-" is none
 		ended bool
 		text  string
 		fails error

@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 )
 
-// pages is how many pages a part of a counting has. One takes 400 ms.
+// pages is how many pages a part of a counting has. One page takes 400 ms.
 const pages = 10
 
 func TestPartsAreTakenUpToANumberAtOnce(t *testing.T) {
@@ -47,8 +47,8 @@ func TestWorkersShareParts(t *testing.T) {
 	})
 }
 
-// A pause and a stop let parts be left between two pages, with what is done saved. Whoever takes them
-// goes on from there.
+// After a pause or a stop, parts are released between two pages, with their progress saved. The
+// next holder continues there.
 func TestPartsAreLeftAndGoneOnWith(t *testing.T) {
 	pause := func(why string) func(*checkpoint.TableState) {
 		return func(s *checkpoint.TableState) { s.Load.Paused = why }
@@ -78,8 +78,8 @@ func TestPartsAreLeftAndGoneOnWith(t *testing.T) {
 	}
 }
 
-// Another job takes the place of the one whose parts are in hand. One part does not end for a long
-// time: that does not keep the part of the same index of the other job from being taken.
+// Another job replaces the one whose parts are held. A part of the old job that takes long does not
+// keep the part with the same index of the new job from being leased.
 func TestPartsOfAnotherJobReplaceThoseInHand(t *testing.T) {
 	play(t, 2, 2, func(ctx context.Context, c *counting) {
 		wedged := time.Duration(0)
@@ -105,8 +105,8 @@ func TestPartsOfAnotherJobReplaceThoseInHand(t *testing.T) {
 	})
 }
 
-// The ledger does not answer for longer than a lease: the part is not ours any more, its work ends,
-// and it is taken again.
+// The ledger does not answer for longer than a lease: this worker loses the part, its work ends,
+// and the part is acquired again.
 func TestALostLeaseEndsTheWork(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
 		var ended error
@@ -127,8 +127,8 @@ func TestALostLeaseEndsTheWork(t *testing.T) {
 	})
 }
 
-// What a failure of a part means: it is told, left at once and taken again after a rest. One that is
-// fenced is not told, because it was overtaken.
+// A failed part is reported, released immediately, and acquired again after a rest. A fenced part
+// is not reported, because a new generation began.
 func TestAPartThatFailsIsTakenAgain(t *testing.T) {
 	for _, c := range []struct {
 		err         error
@@ -156,8 +156,8 @@ func TestAPartThatFailsIsTakenAgain(t *testing.T) {
 	}
 }
 
-// What ends the process ends the loop, wherever it comes from. After an error that allows a clean
-// stop, that is begun; after any other nothing more is written.
+// A fatal error ends the loop, wherever it comes from. If the error allows a clean stop, that
+// begins; otherwise nothing more is written.
 func TestAFatalErrorEndsTheLoop(t *testing.T) {
 	bad, orderly := checkpoint.ErrLedgerExchanged, checkpoint.ErrMappingChanged
 	for name, fail := range map[string]func(c *counting, err error){
@@ -183,7 +183,7 @@ func TestAFatalErrorEndsTheLoop(t *testing.T) {
 	}
 }
 
-// The release of a part that is left finds that the ledger is another one: that is no clean stop.
+// The release of a part finds that the ledger was replaced: that is not a clean stop.
 func TestAReleaseHidesNoFatalError(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
 		c.page = func(_ context.Context, p checkpoint.Part) error {
@@ -202,7 +202,7 @@ func TestAReleaseHidesNoFatalError(t *testing.T) {
 	})
 }
 
-// A part that this worker cannot have now is passed over, and told of if that is a trouble.
+// A part that this worker cannot have now is skipped, and reported if there is trouble.
 func TestAPartThatCannotBeTakenIsPassedOver(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -225,7 +225,8 @@ func TestAPartThatCannotBeTakenIsPassedOver(t *testing.T) {
 	}
 }
 
-// A phase that cannot be begun is not begun, and what the ledger refuses for now is no trouble.
+// A phase that fails to begin is tried again. A step that the ledger refuses for now is not
+// reported as trouble.
 func TestALookIsRepeated(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
 		fails := 2
@@ -249,8 +250,8 @@ func TestALookIsRepeated(t *testing.T) {
 	})
 }
 
-// A part that is done or left lets the loop look for the next at once, and tells whoever waits for
-// that: between two parts nobody waits for the next look.
+// When a part is done or released, the loop looks for the next one immediately and calls Left, so
+// that no time is lost between two parts.
 func TestTheEndOfAPartIsToldAtOnce(t *testing.T) {
 	play(t, 3, 1, func(ctx context.Context, c *counting) {
 		left := 0
@@ -264,8 +265,8 @@ func TestTheEndOfAPartIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// The end of the work ends the loop, although no drain has begun; and one that has nothing to be over
-// goes on until its drain.
+// The end of the work ends the loop even if no drain has begun. A loop without an over function
+// runs until its drain.
 func TestWhatEndsALoop(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
 		work, cancel := task.WithTimeout(ctx, 2*time.Second)
@@ -285,8 +286,8 @@ func TestWhatEndsALoop(t *testing.T) {
 	})
 }
 
-// What no repeat mends is told, and looked at again with the next pass; so is what the ledger refuses
-// for good. During a stop it is the successor's.
+// An error that no retry fixes is reported and retried in the next pass, and so is a permanent
+// refusal by the ledger. During a stop it is left to the next worker.
 func TestALookThatFailsIsTold(t *testing.T) {
 	gone := &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("no")}
 	for name, err := range map[string]error{"gone": gone, "refused": &checkpoint.LoadError{Reason: "no"}} {
@@ -313,7 +314,7 @@ func TestALookThatFailsIsTold(t *testing.T) {
 	})
 }
 
-// A record that cannot be read does not show that no work is left.
+// An unreadable record does not mean that no work is left.
 func TestALookThatFailsIsNotTheEnd(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
 		fails := 3
@@ -332,7 +333,7 @@ func TestALookThatFailsIsNotTheEnd(t *testing.T) {
 	})
 }
 
-// A part that fails during a stop is left for the next worker, and nobody hears of a trouble.
+// A part that fails during a stop is left to the next worker, and not reported.
 func TestAFailureDuringAStopIsNoTrouble(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
 		c.page = func(ctx context.Context, p checkpoint.Part) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Each worker has a share of the read units by the parts that it holds; an operator's limit goes
-// before that of the configuration. A share of a capacity that is billed per request is no limit.
+// Each worker has a share of the read units in proportion to its parts. An operator's limit
+// overrides the configured one. A share of an on-demand capacity is no limit.
 func TestPartsShareReadUnits(t *testing.T) {
 	units := func(n float64) checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: n}} }
 	share := checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.25}}
@@ -20,7 +20,7 @@ func TestPartsShareReadUnits(t *testing.T) {
 		configured, operator checkpoint.Limits
 		capacity             int64
 		mine, all            int
-		lasts                time.Duration // at least, for 12 pages of half a unit; at most as long again
+		lasts                time.Duration // at least, for 12 pages of half a unit; at most twice that
 	}{
 		"none":                          {},
 		"units":                         {configured: units(0.5), mine: 2, all: 2, lasts: 8 * time.Second},
@@ -44,8 +44,8 @@ func TestPartsShareReadUnits(t *testing.T) {
 	}
 }
 
-// The capacity of the source is asked for once in a while, and a source that does not answer has
-// the one that it had. Before it is known nothing is read.
+// The capacity of the source is read again from time to time. If the source does not answer, the
+// last value applies. Until it is known, nothing is read.
 func TestTheCapacityIsAskedForOnceInAWhile(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
 		c.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.5}} }
@@ -77,7 +77,7 @@ func TestTheCapacityIsAskedForOnceInAWhile(t *testing.T) {
 	})
 }
 
-// A worker's share of the read units is that of the parts it holds, among those of all workers.
+// A worker's share of the read units is its parts divided by the parts of all workers.
 func TestTheShareOfAWorkerThatHoldsFewParts(t *testing.T) {
 	play(t, 4, 1, func(ctx context.Context, w *counting) {
 		v := worker(ctx, t, w.store, "v", 3, 2)
@@ -104,9 +104,9 @@ func TestTheShareOfAWorkerThatHoldsFewParts(t *testing.T) {
 	})
 }
 
-// The kind hears of the limits that are in force, an operator's over those of the configuration, with
-// every look. The source is asked for its capacity only where a share of it is the limit, and nothing
-// is taken before it has answered.
+// With every look, the kind gets the limits in force, an operator's before the configured ones. The
+// capacity of the source is read only if a share of it is the limit, and no part is taken before it
+// is known.
 func TestWhatAKindHearsOfLimits(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		play(t, 1, 1, func(ctx context.Context, c *counting) {
@@ -139,7 +139,7 @@ func TestWhatAKindHearsOfLimits(t *testing.T) {
 	}
 }
 
-// Another job asks for the capacity anew: since the one before it may have been scaled.
+// Another job reads the capacity again, because it may have been scaled since.
 func TestAnotherJobAsksForTheCapacity(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {
 		c.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Share: 0.5}} }

@@ -16,8 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// counting is a job whose parts are counted through, a page at a time. Its phases are those of a
-// load.
+// counting is a job whose parts are counted page by page. Its phases are those of a load.
 type counting struct {
 	*testing.T
 	store  *checkpointtest.Memory
@@ -26,24 +25,24 @@ type counting struct {
 	source *enginetest.Answering
 	loop   *Loop
 
-	page     func(ctx context.Context, part checkpoint.Part) error // nil: it goes well
+	page     func(ctx context.Context, part checkpoint.Part) error // nil: it succeeds
 	taking   func(part checkpoint.Part) error                      // the same, before the lease
 	looking  func() error
 	begin    func() error
 	complete func() error
-	halted   error // why a clean stop was begun
+	halted   error // the cause of a clean stop
 
 	did       []string // phases begun and ended
 	inHand    int
-	most      int // parts in hand at once
+	most      int // maximum of parts held at once
 	failed    []error
-	told      []string // steps that failed
+	told      []string // failed steps that were reported
 	completed int
 	paced     []checkpoint.Limits
 	ticks     int
 }
 
-// worker makes a worker of a table Orders, in generation 2, with so many parts of a load.
+// worker returns a worker of a table Orders, in generation 2, with so many parts of a load.
 func worker(ctx context.Context, t *testing.T, store *checkpointtest.Memory, name string, atOnce, workers int) *counting {
 	t.Helper()
 	ledger, err := checkpoint.Open(ctx, store, "job", checkpoint.Options{Worker: name, ID: "l"})
@@ -96,7 +95,7 @@ func (c *counting) parts(ctx context.Context) []checkpoint.Part {
 	return parts
 }
 
-// run lets the loop work for so long, and does something meanwhile.
+// run lets the loop work for a duration, and calls after meanwhile.
 func (c *counting) run(ctx context.Context, lasts time.Duration, after time.Duration, meanwhile func(ctx context.Context)) error {
 	drain, cancel := task.WithTimeout(ctx, lasts)
 	defer cancel()
@@ -114,7 +113,7 @@ func (c *counting) run(ctx context.Context, lasts time.Duration, after time.Dura
 	return errors.Join(err, g.Wait())
 }
 
-// done says whether every part was counted to its end, once.
+// done reports whether every part was counted to its end, once.
 func (c *counting) done(ctx context.Context, total int) bool {
 	sums := checkpoint.PartsDone(c.parts(ctx), total)
 	return sums.Complete() && sums.Items == int64(total*pages)

@@ -18,15 +18,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// conduct lets the conductor alone work for so long.
+// conduct runs only the conductor for a duration.
 func (s *loadScene) conduct(ctx context.Context, d time.Duration) error {
 	drain, cancel := task.WithTimeout(ctx, d)
 	defer cancel()
 	return s.conductor().Run(engine.Lifecycle{Drain: drain, Work: ctx}, s)
 }
 
-// A raise overtakes a load that has read everything. That ends the load and not the conductor, which
-// leads the next one: an error here would end the worker.
+// A raise comes after a load has read everything. That ends the load but not the conductor, which
+// conducts the next one: an error would end the worker.
 func TestAConductorOutlivesARaise(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.LoadAgain = true
@@ -41,8 +41,8 @@ func TestAConductorOutlivesARaise(t *testing.T) {
 	})
 }
 
-// A table that is dropped has nothing to load. A named one is kept, and looked at now and then; one
-// that a pattern found is left, and the pipeline hears of it.
+// A dropped table has nothing to load. A named one is kept and described now and then. One that a
+// pattern found is left, and the pipeline gets an error.
 func TestWhatADroppedTableMeans(t *testing.T) {
 	for joined, ends := range map[bool]bool{false: false, true: true} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -63,7 +63,7 @@ func TestWhatADroppedTableMeans(t *testing.T) {
 	}
 }
 
-// A stop hides nothing that ends the process: the ledger was exchanged, so a clean end is none.
+// A stop does not hide a fatal error: the ledger was replaced, so the end is not clean.
 func TestAStopHidesNoFatalErrorOfTheConductor(t *testing.T) {
 	for err, want := range map[error]error{checkpoint.ErrLedgerExchanged: checkpoint.ErrLedgerExchanged, errors.New("no answer"): nil} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -76,7 +76,8 @@ func TestAStopHidesNoFatalErrorOfTheConductor(t *testing.T) {
 	}
 }
 
-// What another look at the ledger mends is no trouble: it is not told, and the load goes on at once.
+// An error that another read of the ledger fixes is not reported, and the load continues
+// immediately.
 func TestAStepThatCameTooLateIsNoTrouble(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.Events.Retry = func(_, step string, _ time.Duration, err error) { t.Errorf("told of %s: %v", step, err) }
@@ -94,7 +95,7 @@ func TestAStepThatCameTooLateIsNoTrouble(t *testing.T) {
 	})
 }
 
-// A load without a stream is not begun: nothing would follow its images.
+// A load without a stream does not begin, because no changes would follow its images.
 func TestALoadIsNotBegunWithoutAStream(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt, state.StreamEnded = task.Now(ctx), true })
@@ -105,7 +106,7 @@ func TestALoadIsNotBegunWithoutAStream(t *testing.T) {
 	})
 }
 
-// A source that does not tell the time begins no load, whose images would be of no time.
+// If the source's answers have no time, no load begins, because its images would have none.
 func TestALoadIsNotBegunWithoutATime(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
@@ -128,8 +129,8 @@ func TestALoadIsNotBegunWithoutATime(t *testing.T) {
 	})
 }
 
-// The target is asked once a minute how busy it is, from the first look on, and what it answered
-// stands until then.
+// The target's CPU load is read once a minute, from the first pass on, and each value applies until
+// the next.
 func TestTheTargetIsAskedOnceAMinute(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		cpu, asked, busy := 0.7, 0, "the target is busy"
@@ -148,8 +149,7 @@ func TestTheTargetIsAskedOnceAMinute(t *testing.T) {
 	})
 }
 
-// What has changed in the ledger is taken up at once: whoever waits for a step of a load is woken by
-// it, and not at his next look.
+// A step of a load immediately wakes the loops that wait for it, before their next regular pass.
 func TestWhoIsWokenByAStep(t *testing.T) {
 	asked := func(ctx context.Context, s *loadScene) {
 		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
@@ -206,14 +206,14 @@ func TestWhoIsWokenByAStep(t *testing.T) {
 	}
 }
 
-// drainWakes lets everybody wait anew.
+// drainWakes makes all waits begin anew.
 func (s *loadScene) drainWakes(ctx context.Context) {
 	for _, w := range []*task.Wakeup{&s.Table().Wake.Conductor, &s.Table().Wake.Loader, &s.Table().Wake.Assigner} {
 		s.check(w.Wait(ctx, 0))
 	}
 }
 
-// slowSchema is a target whose dropped families still take writes for some time.
+// slowSchema is a target that accepts writes with a dropped family for some time.
 type slowSchema struct {
 	*enginetest.Schema
 	delay time.Duration
@@ -221,15 +221,15 @@ type slowSchema struct {
 
 func (s slowSchema) DropDelay() time.Duration { return s.delay }
 
-// A sweep begins when nothing of before can land any more: a lease, and after it what a drop takes to
-// be known everywhere. Where nobody may drop, it is the longest request. A stop ends the wait, and
-// no pass begins then.
+// A sweep begins once no earlier write can still arrive: after a lease, and then the time until a
+// drop applies everywhere. If families cannot be dropped, it is the longest request. A stop ends
+// the wait, and no pass begins.
 func TestHowLongASweepWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		families func(s *loadScene) sink.Families
 		late     time.Duration
 		stopped  bool
-		withheld string // why the fence is not kept
+		withheld string // why there is no fence
 	}{
 		"a slow drop":    {func(s *loadScene) sink.Families { return slowSchema{s.target, 7 * time.Minute} }, 7 * time.Minute, false, ""},
 		"a fast drop":    {func(s *loadScene) sink.Families { return slowSchema{s.target, time.Second} }, time.Second, false, ""},
@@ -260,7 +260,7 @@ func TestHowLongASweepWaits(t *testing.T) {
 	}
 }
 
-// The gap of a load that does not reach the stream begins where its images may end.
+// If a load does not reach the stream, the gap begins where its images may end.
 func TestTheGapOfALoadThatDoesNotReachTheStream(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		images := s.sealed(ctx, 1).Load.StartedAt
@@ -277,7 +277,7 @@ func TestTheGapOfALoadThatDoesNotReachTheStream(t *testing.T) {
 	})
 }
 
-// A root that was listed late and is not read yet is waited for: the copy is complete once it is.
+// A copy is complete only after a root that was listed late has been read.
 func TestACopyWaitsForARootThatIsNotRead(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 1)
@@ -311,8 +311,8 @@ func TestACopyWaitsForARootThatIsNotRead(t *testing.T) {
 	})
 }
 
-// The witness is looked at before the last note of a pass that found nothing; a pass that found rows
-// is not the last.
+// The witness is checked before a pass that found nothing is recorded as the last. A pass that
+// found rows is not the last.
 func TestALostTargetEndsACopy(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.check(s.Table().Witnesses.Beat(engine.Until(ctx)))
@@ -328,7 +328,7 @@ func TestALostTargetEndsACopy(t *testing.T) {
 	})
 }
 
-// The rows of parts of a load that is over are removed once, and those of the next load, too.
+// The part rows of a completed load are removed once, and so are those of the next load.
 func TestPartsAreRemovedOnce(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		for n := uint32(1); n < 3; n++ {
@@ -356,8 +356,8 @@ func TestPartsAreRemovedOnce(t *testing.T) {
 	})
 }
 
-// What has changed between the two looks of a step is for the next one: the load of a table that was
-// suspended meanwhile is not begun, nor is one that another coordinator has sealed.
+// A change between the two reads of a step is left to the next step: if the table was suspended
+// meanwhile, or another coordinator has sealed the load, this one begins nothing.
 func TestAStepActsOnWhatItSawTwice(t *testing.T) {
 	for name, edit := range map[string]func(state *checkpoint.TableState){
 		"nothing":   nil,
@@ -388,8 +388,8 @@ func TestAStepActsOnWhatItSawTwice(t *testing.T) {
 	}
 }
 
-// A load is paused for the stream's sake only by what is known of it: a table without a shard that is
-// read has no headroom to lose. At the bound it is not paused yet.
+// A load is paused for the stream only if the headroom is known: without a shard that is read there
+// is none to lose. Exactly at the bound it is not paused yet.
 func TestWhatIsKnownOfTheHeadroom(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(ctx context.Context, s *loadScene)
@@ -416,8 +416,8 @@ func TestWhatIsKnownOfTheHeadroom(t *testing.T) {
 	}
 }
 
-// Nobody asks how busy the target is where no bound is set, and a bound that nobody can watch bounds
-// nothing. An operator's bound counts before the configured one.
+// Without a bound, the target's CPU load is not read, and a bound without a reader has no effect.
+// An operator's bound overrides the configured one.
 func TestWhoWatchesTheTarget(t *testing.T) {
 	cpu := 0.7
 	none := 0.0
@@ -449,7 +449,8 @@ func TestWhoWatchesTheTarget(t *testing.T) {
 	}
 }
 
-// A load that has to wait costs nothing while it does: the source is described once it may begin.
+// A load that has to wait costs nothing meanwhile: the source is described only once the load may
+// begin.
 func TestALoadThatWaitsAsksNothing(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		described := 0

@@ -21,7 +21,7 @@ import (
 
 const shopARN = "arn:aws:dynamodb:eu-west-1:1:table/Orders"
 
-// exported makes an export of the shop, of n items in three files, and asks for its load.
+// exported makes an export of the shop, with n items in three files, and requests a load from it.
 func (s *loadScene) exported(ctx context.Context, n int, at time.Time) (o *exportstest.Objects, e *exports.Export) {
 	s.Helper()
 	o, e = s.archived(ctx, n, at)
@@ -30,7 +30,7 @@ func (s *loadScene) exported(ctx context.Context, n int, at time.Time) (o *expor
 	return o, e
 }
 
-// archived makes an export of the shop, of n items in three files, which workers find.
+// archived makes an export of the shop, with n items in three files, where workers find it.
 func (s *loadScene) archived(ctx context.Context, n int, at time.Time) (o *exportstest.Objects, e *exports.Export) {
 	s.Helper()
 	files := make([][]attribute.Item, 3)
@@ -50,8 +50,8 @@ func (s *loadScene) archived(ctx context.Context, n int, at time.Time) (o *expor
 	return o, e
 }
 
-// TestALoadOfAnExport: files are its parts, images are of the time of its content, so that a newer
-// change keeps its row, and the sweep finds what is in no file.
+// TestALoadOfAnExport: files are its parts. Images have the time of the export, so newer changes
+// keep their rows. The sweep finds the items that are in no file.
 func TestALoadOfAnExport(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.inherited(ctx, "gone")
@@ -85,8 +85,9 @@ func TestALoadOfAnExport(t *testing.T) {
 	})
 }
 
-// TestH105_OldExportsAreRefused before their first item, and none of their images is put aside; so
-// are exports of another table, of before the generation, and exchanged ones.
+// TestH105_OldExportsAreRefused: an export that is too old is refused before its first item, and
+// none of its images is parked. So are exports of another table, from before the generation, and
+// replaced ones.
 func TestH105_OldExportsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		age   time.Duration // at the load
@@ -128,8 +129,8 @@ func TestH105_OldExportsAreRefused(t *testing.T) {
 	}
 }
 
-// H105: how old an image of an export is when it is written tells the source's clock. This worker's
-// own may be behind by hours, and a removed item would come back.
+// H105: the age of an export's image is measured by the source's clock when the image is written.
+// The worker's own clock may be hours behind, and a removed item would come back.
 func TestH105_TheAgeOfAnExportIsOfTheSourcesClock(t *testing.T) {
 	const behind = 5 * time.Hour
 	for age, live := range map[time.Duration]int{3 * time.Hour: 12, 280 * time.Minute: 0} {

@@ -18,21 +18,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// archive is DynamoDB as it exports the shop: an order with a token that it knows is the same export.
+// archive is DynamoDB as it exports the shop: a repeated order with a known token gives the same
+// export.
 type archive struct {
 	scene  *loadScene
 	takes  time.Duration
-	refuse error // of every order
+	refuse error // the error of every order
 	fails  string
 	part   string
-	lost   int // so many answers to orders
+	lost   int // how many answers to orders are lost
 
-	unknown func() error // in place of a report; nil: there is one
-	opens   error        // what the opening of its files fails with
-	ion     bool         // it is in another form
-	renamed bool         // another export lies there
+	unknown func() error // replaces a report; nil: there is one
+	opens   error        // the error when its files are opened
+	ion     bool         // in another format
+	renamed bool         // another export is at its address
 
-	orders  []backfill.ExportOrder // each once
+	orders  []backfill.ExportOrder // without repetitions
 	calls   int
 	reports int
 	objects exportstest.Objects
@@ -75,7 +76,7 @@ func (a *archive) Report(ctx context.Context, arn string) (backfill.ExportReport
 	return r, nil
 }
 
-// open is how a worker reads the exports.
+// open opens the exports for a worker.
 func (a *archive) open(_ context.Context, address string) (exports.Store, string, error) {
 	id, ok := strings.CutPrefix(address, "s3://bucket/deep//er/AWSDynamoDB/")
 	if !ok {
@@ -98,7 +99,7 @@ func (a *archive) open(_ context.Context, address string) (exports.Store, string
 	return &a.objects, id, nil
 }
 
-// wishes lets the scene's worker export by an archive, and asks for a load from an export.
+// wishes gives the scene's worker an archive, and requests a load from an export.
 func (s *loadScene) wishes(ctx context.Context, a *archive) *archive {
 	s.Helper()
 	a.scene = s
@@ -110,14 +111,14 @@ func (s *loadScene) wishes(ctx context.Context, a *archive) *archive {
 	return a
 }
 
-// pass lets time pass, of which the ledger hears.
+// pass lets time pass, and the ledger hear the service's time.
 func (s *loadScene) pass(ctx context.Context, d time.Duration) {
 	s.Helper()
 	s.check(task.Sleep(ctx, d))
 	s.Ledger.Heard(ctx, task.Now(ctx))
 }
 
-// conducts lets a conductor that knows nothing but the ledger work for so long, and the loader.
+// conducts runs a new conductor, which knows only the ledger, and the loader for a duration.
 func (s *loadScene) conducts(ctx context.Context, d time.Duration) checkpoint.TableState {
 	s.Helper()
 	for range d / time.Minute {
@@ -139,7 +140,8 @@ func (s *loadScene) raised(ctx context.Context) {
 	s.pass(ctx, 2*checkpoint.Slack)
 }
 
-// TestAnExportThatIsAskedFor: the load is from it, whatever is lost and whoever goes on meanwhile.
+// TestAnExportThatIsAskedFor: the load comes from the export, whatever answers are lost and
+// whichever coordinator continues.
 func TestAnExportThatIsAskedFor(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		a := s.wishes(ctx, &archive{takes: 10 * time.Minute, lost: 2})
@@ -156,7 +158,8 @@ func TestAnExportThatIsAskedFor(t *testing.T) {
 	})
 }
 
-// TestH106_AnExportOfBeforeARaiseIsAskedForAgain, as another one, and not without end.
+// TestH106_AnExportOfBeforeARaiseIsAskedForAgain: it is requested again as another export, a
+// limited number of times.
 func TestH106_AnExportOfBeforeARaiseIsAskedForAgain(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		a := s.wishes(ctx, &archive{takes: time.Hour})
@@ -175,7 +178,7 @@ func TestH106_AnExportOfBeforeARaiseIsAskedForAgain(t *testing.T) {
 		if len(a.orders) != 3 || !strings.Contains(state.Load.Request.Failed, "3 exports were requested") || state.Stage() != checkpoint.StageAsked {
 			t.Errorf("%d exports, %+v", len(a.orders), state.Load)
 		}
-		// An operator may ask once more; it is another export, not one of those.
+		// If an operator requests one again, it is a new export.
 		_, err := s.Ledger.RequestExport(ctx, "Orders", true, checkpoint.ExportRequest{To: "s3://bucket/deep//er"})
 		s.check(err)
 		if state := s.conducts(ctx, 2*time.Hour); len(a.orders) != 4 || !state.Loaded() {
@@ -184,7 +187,8 @@ func TestH106_AnExportOfBeforeARaiseIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestH106_OneRefusedExportEndsTheAsking, and the load waits for an operator, in a run with Once too.
+// TestH106_OneRefusedExportEndsTheAsking: the load then waits for an operator, even in a run with
+// Once.
 func TestH106_OneRefusedExportEndsTheAsking(t *testing.T) {
 	refusal := &backfill.ExportRefusal{Code: "PointInTimeRecoveryUnavailableException", Message: "off"}
 	for name, c := range map[string]struct {
@@ -215,7 +219,7 @@ func TestH106_OneRefusedExportEndsTheAsking(t *testing.T) {
 	}
 }
 
-// TestAWishGivesWay: whoever finds no way to the export may ask for a scan.
+// TestAWishGivesWay: if the export fails, an operator may request a scan instead.
 func TestAWishGivesWay(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		a := s.wishes(ctx, &archive{refuse: errors.New("denied")})

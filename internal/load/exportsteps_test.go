@@ -20,8 +20,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// What is next for an export that is asked for follows from the record and the service's clock alone,
-// whoever looks: another attempt costs, and one that is overtaken leads to no load.
+// The next step for a requested export follows only from the record and the service's clock,
+// whichever coordinator decides. Every further attempt costs, and an overtaken one leads to no
+// load.
 func TestH106_WhatIsNextForAnExport(t *testing.T) {
 	now := enginetest.ListingsBegin.Add(100 * time.Hour)
 	const oldest = 20 * time.Hour
@@ -94,8 +95,8 @@ func TestH106_WhatIsNextForAnExport(t *testing.T) {
 	}
 }
 
-// An export that the service does not know yet, or whose time it does not reach yet, is asked about
-// again for a quarter of an hour. After that there is none.
+// If the service does not know an export yet, or cannot export its time yet, the request is
+// repeated for a quarter of an hour. After that it has failed.
 func TestH106_ARefusalThatTimeMends(t *testing.T) {
 	for _, code := range []string{"ExportNotFoundException", "InvalidExportTimeException"} {
 		for lasts, mended := range map[time.Duration]bool{10 * time.Minute: true, 20 * time.Minute: false} {
@@ -118,12 +119,12 @@ func TestH106_ARefusalThatTimeMends(t *testing.T) {
 	}
 }
 
-// The service is asked about an export more and more seldom, and at once about another one.
+// The service is asked about an export less and less often, and about another export immediately.
 func TestHowOftenTheServiceIsAskedAboutAnExport(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		a := s.wishes(ctx, &archive{takes: 100 * time.Hour})
 		s.check(s.conduct(ctx, 30*time.Minute))
-		if a.reports < 55 || a.reports > 90 { // each second at first, in the end each half minute
+		if a.reports < 55 || a.reports > 90 { // each second at first, each half minute in the end
 			t.Errorf("asked %d times in half an hour", a.reports)
 		}
 		if a.calls != 1 {
@@ -138,8 +139,8 @@ func TestHowOftenTheServiceIsAskedAboutAnExport(t *testing.T) {
 	})
 }
 
-// A worker that has no way to DynamoDB's exports, or to their files, says so, and neither gives up the
-// wish nor scans: another coordinator may have it.
+// A worker that cannot request exports or read their files says so. It neither drops the request
+// nor scans, because another coordinator may be able to.
 func TestAWorkerThatReadsNoExports(t *testing.T) {
 	for name, blind := range map[string]func(s *loadScene){
 		"it asks for none":   func(s *loadScene) { s.Exporter = nil },
@@ -163,8 +164,8 @@ func TestAWorkerThatReadsNoExports(t *testing.T) {
 	}
 }
 
-// What lies at the address has to be the export that was ordered, whole, in the form that is read;
-// else there is none. Whether the bucket answers is another question, which is asked again.
+// The files at the address must be the complete export that was ordered, in the expected format;
+// otherwise the request has failed. If the bucket does not answer, it is read again.
 func TestWhatAnExportThatIsDoneHasToBe(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(a *archive)
@@ -199,7 +200,7 @@ func TestWhatAnExportThatIsDoneHasToBe(t *testing.T) {
 	}
 }
 
-// closing is a store that counts the objects that are open.
+// closing is a store that counts its open objects.
 type closing struct {
 	exports.Store
 	open, opened int
@@ -222,8 +223,8 @@ func (c *closing) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 
 func (c closer) Close() error { c.s.open--; return c.ReadCloser.Close() }
 
-// A part closes its file, whether it is copied to its end or left in the middle: a load of thousands
-// of files would run out of connections.
+// A part closes its file, whether it is copied to its end or released before: a load of thousands
+// of files would otherwise run out of connections.
 func TestAPartClosesItsFile(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -248,8 +249,8 @@ func TestAPartClosesItsFile(t *testing.T) {
 	}
 }
 
-// Only the first load waits for a named export, and only where this worker copies: while it is not
-// known whether its images may be applied, nothing is asked for, and what changes meanwhile counts.
+// Only the first load waits for a named export, and only on a worker that copies. No load is
+// requested until it is known whether its images may be applied, and changes meanwhile count.
 func TestWhenANamedExportIsJudged(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(ctx context.Context, s *loadScene)
@@ -298,7 +299,7 @@ func TestWhenANamedExportIsJudged(t *testing.T) {
 	}
 }
 
-// A refusal is told when it changes, and not with every look.
+// A refusal is reported when it changes, and not with every pass.
 func TestARefusalIsToldOnce(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		why := "it has a filter"

@@ -39,7 +39,7 @@ func (f *families) DropFamily(_ context.Context, table, family string) error {
 	return nil
 }
 
-// mappedBefore lets the record name a mapping whose rows are in table former.
+// mappedBefore adds a former mapping to the record, whose rows are in table former.
 func (s *loadScene) mappedBefore(ctx context.Context) *families {
 	s.Helper()
 	m, err := transform.NewMapping("Orders", "former", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
@@ -74,7 +74,7 @@ func TestTheFenceOfAFormerTable(t *testing.T) {
 	})
 }
 
-// writes lets another migration write a target table.
+// writes makes another migration write a target table.
 func (s *loadScene) writes(ctx context.Context, store checkpoint.Store) {
 	s.Helper()
 	other, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "two", checkpoint.Options{Worker: "v", ID: "other"})

@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A pause ends the parts in hand between two pages, with what they have copied saved, and lets them
-// be taken up where they were. So does a stop.
+// A pause releases held parts between two pages, with their progress saved, so that they resume
+// there. So does a stop.
 func TestPartsAreLeftAndTakenUpAgain(t *testing.T) {
 	for name, leave := range map[string]func(ctx context.Context, s *loadScene){
 		"a pause": func(ctx context.Context, s *loadScene) {
@@ -70,8 +70,8 @@ func TestPartsAreLeftAndTakenUpAgain(t *testing.T) {
 	}
 }
 
-// Another load of the same phase ends the parts of the one before: their drain is not that of its
-// parts, and people are told that another copy has begun.
+// Another load of the same phase ends the parts of the previous one. The drain of the old parts
+// does not end the new ones, and the begin of another copy is reported.
 func TestPartsOfALoadBeforeAreLeft(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 1)
@@ -92,7 +92,7 @@ func TestPartsOfALoadBeforeAreLeft(t *testing.T) {
 	})
 }
 
-// The last save of a part that is left finds that the ledger is another one: that is no clean stop.
+// The last save of a part finds that the ledger was replaced: that is not a clean stop.
 func TestAStopHidesNoFatalErrorOfAPart(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 1)
@@ -109,9 +109,9 @@ func TestAStopHidesNoFatalErrorOfAPart(t *testing.T) {
 	})
 }
 
-// A part's position that cannot be read is told again and again, less and less often, under the
-// lease that is held all the while: neither a loop of leases that are taken and left, nor a copy
-// that begins anew as if nothing was wrong.
+// An unreadable position of a part is reported again and again, at growing intervals, under the
+// lease that is still held. The lease is not released and acquired in a loop, and the copy does not
+// start anew.
 func TestAPositionThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 	const secret = "customer-4711"
 	for _, sweeping := range []bool{false, true} {
@@ -150,7 +150,7 @@ func TestAPositionThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 	}
 }
 
-// A table that is not there is looked for again, and not in a loop without a rest.
+// A missing table is described again, with rests in between.
 func TestPartsOfATableThatIsGoneRest(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 8)
@@ -169,8 +169,8 @@ func TestPartsOfATableThatIsGoneRest(t *testing.T) {
 	})
 }
 
-// A stop ends the waits of a load between two attempts. They come to most of a minute, which is
-// longer than the grace: leases would stay behind.
+// A stop ends the waits between two attempts of a load. They last up to most of a minute, which is
+// longer than the grace, and leases would not be released.
 func TestAStopEndsTheWaitsOfALoad(t *testing.T) {
 	throttled := &cdc.Error{Op: "any", Reason: cdc.Throttled, Err: errors.New("slow down")}
 	for name, fail := range map[string]func(s *loadScene){
@@ -202,8 +202,8 @@ func TestAStopEndsTheWaitsOfALoad(t *testing.T) {
 	}
 }
 
-// TestH71_APartThatARaiseOvertookIsFenced: the generation rises between the reading of a page and
-// its writing. The page is of the load before.
+// TestH71_APartThatARaiseOvertookIsFenced: the generation rises after a page was read and before it
+// is written. The page belongs to the previous load.
 func TestH71_APartThatARaiseOvertookIsFenced(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 1)
@@ -225,14 +225,14 @@ func TestH71_APartThatARaiseOvertookIsFenced(t *testing.T) {
 	})
 }
 
-// The rows of a load are bounded as an operator asks, else as configured. The configuration's bound
+// The rows of a load are limited by an operator or, without that, by the configuration, whose limit
 // may change meanwhile.
 func TestTheRowsOfALoadAreBounded(t *testing.T) {
 	number := func(n float64) *float64 { return &n }
 	for name, c := range map[string]struct {
 		configured, live, operator *float64
-		shared                     *float64      // of several tables
-		lasts                      time.Duration // at least, for 12 items; at most as long again
+		shared                     *float64      // for several tables
+		lasts                      time.Duration // at least, for 12 items; at most twice that
 	}{
 		"no bound":               {},
 		"configured":             {configured: number(1), lasts: 8 * time.Second},
@@ -266,7 +266,7 @@ func TestTheRowsOfALoadAreBounded(t *testing.T) {
 	}
 }
 
-// The rows of the parts cannot be read at first: that the copy begins is told all the same, once.
+// If the rows of the parts cannot be read at first, the begin of the copy is still reported, once.
 func TestACopyIsToldWhenItsPartsAreRead(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 2)

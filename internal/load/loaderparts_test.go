@@ -22,8 +22,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// How old an image of an export is shows in what is written: its own time, and the adoption of its
-// generation if that is later. A scan's is that of each page.
+// A written image of an export shows its age: the export's own time, or the adoption of its
+// generation if that is later. A scan's images have the time of their page.
 func TestTheTimesOfWhatIsCopied(t *testing.T) {
 	for _, exported := range []bool{false, true} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -57,7 +57,7 @@ func TestTheTimesOfWhatIsCopied(t *testing.T) {
 	}
 }
 
-// Items past their time to live are left out where that is configured, and else copied.
+// Expired items are left out if configured, and copied otherwise.
 func TestExpiredItemsAreLeftOut(t *testing.T) {
 	for skip, want := range map[bool]int{false: 2, true: 1} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -86,8 +86,8 @@ func TestExpiredItemsAreLeftOut(t *testing.T) {
 	}
 }
 
-// A sweep's rows without a version are removed only in a table that is ours, and never in one that
-// former mappings alone wrote. What a full export with windows leaves in doubt is of that load alone.
+// A sweep removes rows without a version only in a table that replicator owns, and never in one
+// that only former mappings wrote. Doubts of a full export with windows concern only that load.
 func TestWhatASweepLooksFor(t *testing.T) {
 	m := enginetest.OrdersMapping(t)
 	at := enginetest.ListingsBegin
@@ -114,7 +114,7 @@ func TestWhatASweepLooksFor(t *testing.T) {
 	}
 }
 
-// A part of a sweep that writes a table of a former mapping proves its right to that, too.
+// A part of a sweep that writes a table of a former mapping proves its right to that table, too.
 func TestWhichTablesAPartWrites(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		state := s.sealed(ctx, 2)
@@ -135,8 +135,8 @@ func TestWhichTablesAPartWrites(t *testing.T) {
 	})
 }
 
-// Parts are leased only while the load may go on: not paused, not suspended, and under the mapping
-// that the ledger has.
+// Parts are leased only while the load may continue: it is neither paused nor suspended, and has
+// the ledger's mapping.
 func TestWhichPartsMayBeLeased(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(s *checkpoint.TableState)
@@ -158,7 +158,8 @@ func TestWhichPartsMayBeLeased(t *testing.T) {
 	}
 }
 
-// Throttles of the source during a copy are told as waits for it, with what a limit of ours made wait.
+// Throttling by the source during a copy is reported as waiting for it, together with waits for the
+// program's limits.
 func TestACopyTellsWhatItWaitsFor(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		rows := 1.0
@@ -186,7 +187,7 @@ func TestACopyTellsWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-// expiring is the mapping of Orders with a time to live.
+// expiring returns the mapping of Orders with a time to live.
 func expiring(t *testing.T) *transform.Mapping {
 	t.Helper()
 	m, err := transform.New(transform.Spec{Source: "Orders", Table: "orders", Families: []transform.Family{{Name: "d"}}, TTL: transform.TTL{Attribute: "until"}, PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}})
@@ -196,8 +197,8 @@ func expiring(t *testing.T) *transform.Mapping {
 	return m
 }
 
-// A worker without a way to read exports plans no load from them and copies none of their files; it
-// says so, and scans nothing in their place.
+// A worker that cannot read exports plans no load from them and copies none of their files. It says
+// so, and does not scan instead.
 func TestAWorkerThatCannotReadTheExport(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -223,8 +224,8 @@ func TestAWorkerThatCannotReadTheExport(t *testing.T) {
 	}
 }
 
-// The plan of exports is their own: so many items and bytes, in the order of their times. In another
-// order they are refused, because what one window puts the next may remove.
+// The plan of exports has their numbers of items and bytes, and their order in time. Another order
+// is refused, because a window may remove what the previous one put.
 func TestThePlanOfExports(t *testing.T) {
 	for _, swapped := range []bool{false, true} {
 		loads(t, func(ctx context.Context, s *loadScene) {

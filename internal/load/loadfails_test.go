@@ -41,7 +41,7 @@ func TestALoadEndsWithWhatItFindsOut(t *testing.T) {
 	})
 }
 
-// unpaced keeps no pace.
+// unpaced stores no pace.
 type unpaced struct{}
 
 func (unpaced) SavePace(context.Context, checkpoint.Pace) error { return nil }

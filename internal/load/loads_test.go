@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A load of a target that was not made by us is copied, counted, and waits for an operator; then it
-// is swept until a pass writes nothing.
+// A load into a target that replicator did not create is copied and counted, and waits for an
+// operator. Then it is swept until a pass writes nothing.
 func TestALoadFromItsBeginToItsEnd(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.inherited(ctx, "gone")
@@ -45,8 +45,8 @@ func TestALoadFromItsBeginToItsEnd(t *testing.T) {
 	})
 }
 
-// A first load into a table of ours, which has no sweep, ends with one number of the fence, as a
-// load with a sweep does.
+// A first load into a table that replicator created has no sweep, and ends with one number of the
+// fence, like a load with a sweep.
 func TestAFirstLoadLeavesOneNumberOfTheFence(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.change(ctx, func(state *checkpoint.TableState) {
@@ -65,9 +65,9 @@ func TestAFirstLoadLeavesOneNumberOfTheFence(t *testing.T) {
 	})
 }
 
-// The first sweep begins only when nothing of a generation before can land any more: the fence was
-// raised before the load, its former number is dropped, and a lease and the longest request have
-// passed.
+// The first sweep begins only when no write of an earlier generation can still arrive: the fence
+// was raised before the load, its former number is dropped, and a lease and the longest request
+// have passed.
 func TestASweepWaitsForWhatIsLate(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		before := len(s.target.Names)
@@ -96,9 +96,8 @@ func TestASweepWaitsForWhatIsLate(t *testing.T) {
 	})
 }
 
-// TestH106_WhatPausesALoad: a load is paused while it endangers the stream or the target, and goes
-// on afterwards; what an operator paused stays so. One that waits for its plan is not sealed
-// meanwhile.
+// TestH106_WhatPausesALoad: a load is paused while it endangers the stream or the target, and then
+// resumed. An operator's pause stays. A load that is not planned yet is not sealed meanwhile.
 func TestH106_WhatPausesALoad(t *testing.T) {
 	const headroom, busy, operator = checkpoint.PausedForHeadroom, "the target is busy", checkpoint.PausedByOperator
 	for _, c := range []struct {
@@ -148,7 +147,7 @@ func TestH106_WhatPausesALoad(t *testing.T) {
 	}
 }
 
-// The first load begins by itself, and after a gap one only where that is configured, at most three
+// The first load begins automatically. After a gap a load does so only if configured, at most three
 // times. A table that is suspended, or whose stream has ended, is not loaded.
 func TestWhichLoadsBeginByThemselves(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -170,7 +169,7 @@ func TestWhichLoadsBeginByThemselves(t *testing.T) {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.Copy, s.LoadAgain = c.copies, c.again
 			s.change(ctx, c.change)
-			waited := s.Spec.Loading(s.state(ctx)) // with Once
+			waited := s.Spec.Loading(s.state(ctx)) // for runs with Once
 			s.check(s.step(ctx))
 			if got := s.state(ctx).Stage() == checkpoint.StageAsked; got != c.want || waited != c.want && name != "suspended" {
 				t.Errorf("%s: asked for %v, waited for %v", name, got, waited)
@@ -179,7 +178,7 @@ func TestWhichLoadsBeginByThemselves(t *testing.T) {
 	}
 }
 
-// A load that is asked for is not sealed while its table is suspended, and its parts are left.
+// While its table is suspended, a requested load is not sealed, and its parts are released.
 func TestASuspendedTableIsNotLoaded(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.change(ctx, func(state *checkpoint.TableState) {
@@ -197,8 +196,8 @@ func TestASuspendedTableIsNotLoaded(t *testing.T) {
 	})
 }
 
-// TestH25_H98_ATableCreatedAnewEndsItsCopy: what was copied of the table that is gone is no copy of the
-// one of its name.
+// TestH25_H98_ATableCreatedAnewEndsItsCopy: the copied items of the deleted table are no copy of
+// the new one with the same name.
 func TestH25_H98_ATableCreatedAnewEndsItsCopy(t *testing.T) {
 	for _, sweeping := range []bool{false, true} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -220,7 +219,7 @@ func TestH25_H98_ATableCreatedAnewEndsItsCopy(t *testing.T) {
 	}
 }
 
-// A target that is lost while its sweep runs ends it: what was swept went with it.
+// The loss of a target ends its sweep, because swept rows are lost as well.
 func TestATargetThatIsLostEndsItsSweep(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 1)
@@ -238,8 +237,7 @@ func TestATargetThatIsLostEndsItsSweep(t *testing.T) {
 	})
 }
 
-// A sweep reads items no faster than the load may: 5 of those that are gone, at one unit in 10
-// seconds.
+// A sweep reads items no faster than the load may: 5 removed items, at one unit in 10 seconds.
 func TestASweepIsPaced(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		for i := range 5 {
@@ -257,7 +255,7 @@ func TestASweepIsPaced(t *testing.T) {
 	})
 }
 
-// A load that a raise has ended leaves no rows of parts, whether another one begins or not.
+// A load that a raise has ended leaves no part rows, whether or not another one begins.
 func TestAnOvertakenLoadLeavesNoParts(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 2)
@@ -271,8 +269,8 @@ func TestAnOvertakenLoadLeavesNoParts(t *testing.T) {
 	})
 }
 
-// While a load is paused no pass of its sweep begins: neither the first nor the one after a pass that
-// ended meanwhile, which is noted all the same.
+// While a load is paused, no pass of its sweep begins. A pass that ends meanwhile is still
+// recorded.
 func TestAPausedLoadBeginsNoPass(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.NeedsLoad = true, true })
@@ -305,8 +303,8 @@ func TestAPausedLoadBeginsNoPass(t *testing.T) {
 	})
 }
 
-// A load begins at the time that the source's description tells, which is floored to the second. It
-// is that time which has to be admissible, and not only the one that was heard before.
+// A load begins at the time in the source's description, which is rounded down to the second. That
+// time must be admissible, not only the one that was heard before.
 func TestALoadIsAdmissibleAtTheTimeOfItsPlan(t *testing.T) {
 	for behind, sealed := range map[time.Duration]bool{0: true, time.Second: false} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -322,8 +320,8 @@ func TestALoadIsAdmissibleAtTheTimeOfItsPlan(t *testing.T) {
 	}
 }
 
-// TestH71_ALoadDoesNotBeginInAGenerationOfAGap: a gap is declared between the look that admitted
-// the load and its plan; what was admissible then may not be now.
+// TestH71_ALoadDoesNotBeginInAGenerationOfAGap: a gap is declared between the read that admitted
+// the load and its plan, so the load may no longer be admissible.
 func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.change(ctx, func(state *checkpoint.TableState) { state.Load.AskedAt = task.Now(ctx) })
@@ -339,9 +337,9 @@ func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	})
 }
 
-// TestH71_ALoadDoesNotCompleteTheNext: between a load's last look and its note that it is complete
-// a gap is declared, and the load begins that makes up for it. What is noted then is not said of
-// that one.
+// TestH71_ALoadDoesNotCompleteTheNext: between a load's last read and the record of its completion,
+// a gap is declared, and the load that repairs it begins. The completion does not apply to that
+// one.
 func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 1)
@@ -372,13 +370,12 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 }
 
 // TestH34_ALoadThatDoesNotReachTheStream: a root that was first read more than a day after the load
-// began may have lost what the images of the load are older than. The load is not complete then,
-// and a gap tells of it, though its reader saw none. An error that ends the process hides behind
-// none.
+// began may have lost changes that the images lack. Then the load is not complete, and a gap is
+// declared, even if the root's reader saw none. A fatal error is not hidden by that.
 func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		read     time.Duration
-		export   time.Duration // how old the export is that the load copies; 0: it scans
+		export   time.Duration // age of the export that the load copies; 0: it scans
 		complete bool
 		fails    bool
 	}{"at once": {time.Minute, 0, true, false}, "after a day": {25 * time.Hour, 0, false, false}, "and the ledger was exchanged": {25 * time.Hour, 0, false, true},
@@ -413,8 +410,8 @@ func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 	}
 }
 
-// What waited for a limit is told with when it did. The pace of a load is that of the items it has
-// made durable, and no number while that cannot be told; nor is it that of a load before.
+// A wait for a limit is recorded with its time. The pace of a load counts its durable items. It is
+// missing while unknown, and never that of an earlier load.
 func TestWaitsAndPacesAreDated(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		pace := func(items int64) checkpoint.Pace {

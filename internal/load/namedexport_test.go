@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// named lets the configuration name an export of the shop, which is judged as answer says.
+// named makes the configuration name an export of the shop, with answer as its judgement.
 func (s *loadScene) named(ctx context.Context, answer func() error) (judged *int) {
 	s.Helper()
 	_, e := s.archived(ctx, 12, task.Now(ctx))
@@ -24,13 +24,14 @@ func (s *loadScene) named(ctx context.Context, answer func() error) (judged *int
 	return judged
 }
 
-// TestTheFirstLoadCopiesTheExportOfTheConfiguration, once it may be applied. While it is refused the
-// table says so, nothing is scanned in its place, and it is judged again each minute.
+// TestTheFirstLoadCopiesTheExportOfTheConfiguration: it does so once the export may be applied.
+// Until then the table's record says so, nothing is scanned instead, and the export is judged again
+// each minute.
 func TestTheFirstLoadCopiesTheExportOfTheConfiguration(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		var answer error = &checkpoint.NotAdmissible{Reason: "not known", Yet: true}
 		judged := s.named(ctx, func() error { return answer })
-		s.Events.Retry = func(_, step string, _ time.Duration, err error) { t.Errorf("%s: %v", step, err) } // a wait is no trouble
+		s.Events.Retry = func(_, step string, _ time.Duration, err error) { t.Errorf("%s: %v", step, err) } // waiting is no failure
 		s.check(s.work(ctx, 30*time.Second, true))
 		if state := s.state(ctx); state.Stage() != checkpoint.StageNone || *judged == 0 {
 			t.Errorf("before anything is known, after %d looks: %+v", *judged, state.Load)
@@ -56,7 +57,7 @@ func TestTheFirstLoadCopiesTheExportOfTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestALaterLoadIsNotOfTheExportOfTheConfiguration: it shows nothing of what was lost since.
+// TestALaterLoadIsNotOfTheExportOfTheConfiguration: the export shows none of the later losses.
 func TestALaterLoadIsNotOfTheExportOfTheConfiguration(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		judged := s.named(ctx, func() error { return nil })
@@ -71,7 +72,8 @@ func TestALaterLoadIsNotOfTheExportOfTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestAProcessThatBeginsJudgesAnew, unless it copies nothing; what an operator asked for stays.
+// TestAProcessThatBeginsJudgesAnew: a new process judges the export again, unless it copies
+// nothing. An operator's request stays.
 func TestAProcessThatBeginsJudgesAnew(t *testing.T) {
 	for name, c := range map[string]struct {
 		copies bool

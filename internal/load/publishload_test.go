@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// unreachable is a topic that nobody reaches for the first minute.
+// unreachable is a topic that does not answer for the first minute.
 type unreachable struct {
 	published map[string]relay.Change
 	look      func(ctx context.Context)
@@ -30,7 +30,8 @@ func (u unreachable) Publish(ctx context.Context, messages []relay.Message) ([]e
 	return outcomes, 0
 }
 
-// Nothing of a load counts as copied before it is published: while the topic is away the parts stand.
+// Items of a load count as copied only after they are published: while the topic is unavailable,
+// the parts do not move.
 func TestALoadIsPublishedBeforeItIsSaved(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		looks := 0

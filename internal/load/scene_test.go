@@ -20,19 +20,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// shop is the table Orders with items i0, i1, … of which a page holds one. Item n is in segment n
-// modulo the number of segments.
+// shop is the table Orders with items i0, i1, …, one per page. Item n is in segment n modulo the
+// number of segments.
 type shop struct {
 	enginetest.Streaming
 	id       string
 	items    int
 	bytes    int64
 	capacity int64
-	behind   time.Duration                   // the worker's clock is ahead by it
+	behind   time.Duration                   // by which the worker's clock is ahead
 	reads    int                             // of pages
-	scan     func(ctx context.Context) error // fails a page
-	describe func() error                    // fails a description
-	timeless bool                            // descriptions have no time
+	scan     func(ctx context.Context) error // makes a page fail
+	describe func() error                    // makes a description fail
+	timeless bool                            // answers have no time
 }
 
 func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, error) {
@@ -94,7 +94,7 @@ func (s *loadScene) SavePace(_ context.Context, p checkpoint.Pace) error {
 	return nil
 }
 
-// loads plays a script with a table that needs its load.
+// loads runs a script with a table that needs its load.
 func loads(t *testing.T, script func(ctx context.Context, s *loadScene)) {
 	t.Helper()
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(48*time.Hour, func(ctx context.Context) {
@@ -148,7 +148,7 @@ func (s *loadScene) state(ctx context.Context) checkpoint.TableState {
 	return state
 }
 
-// root makes a shard whose first read was at a time, and which was last applied now.
+// root creates a shard that was first read at a time, and last applied now.
 func (s *loadScene) root(ctx context.Context, read time.Time) {
 	s.Helper()
 	s.check(s.Ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "label", ID: "root", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 2,
@@ -172,7 +172,7 @@ func (s *loadScene) conductor() *Conductor { return loadsOf(s.Rig).conductor }
 
 func (s *loadScene) loader() *Loader { return loadsOf(s.Rig).loader }
 
-// step lets the conductor take a step.
+// step runs the conductor for one step.
 func (s *loadScene) step(ctx context.Context) error { return s.conductor().step(engine.Until(ctx), s) }
 
 // sealed begins a copy of so many parts.
@@ -184,7 +184,7 @@ func (s *loadScene) sealed(ctx context.Context, parts int) checkpoint.TableState
 	return s.state(ctx)
 }
 
-// part is a part of the phase that runs, as another worker takes it.
+// part takes a part of the running phase, like another worker.
 func (s *loadScene) part(ctx context.Context, index int) *checkpoint.PartLease {
 	s.Helper()
 	state := s.state(ctx)
@@ -194,7 +194,7 @@ func (s *loadScene) part(ctx context.Context, index int) *checkpoint.PartLease {
 	return lease
 }
 
-// finish ends the parts of the phase that runs.
+// finish completes the parts of the running phase.
 func (s *loadScene) finish(ctx context.Context, to checkpoint.PartProgress) {
 	s.Helper()
 	_, total := s.state(ctx).RunningPhase()
@@ -210,7 +210,8 @@ func (s *loadScene) parts(ctx context.Context) []checkpoint.Part {
 	return parts
 }
 
-// work lets the loader and, if it is asked for, the conductor work for so long, and returns what ends them early.
+// work runs the loader and, on request, the conductor for a duration, and returns the error that
+// ends them early.
 func (s *loadScene) work(ctx context.Context, d time.Duration, conduct bool) error {
 	drain, cancel := task.WithTimeout(ctx, d)
 	defer cancel()
@@ -224,7 +225,7 @@ func (s *loadScene) work(ctx context.Context, d time.Duration, conduct bool) err
 	return g.Wait()
 }
 
-// live are the keys of the rows of the target that hold an item.
+// live returns the keys of the target's rows that hold an item.
 func (s *loadScene) live(ctx context.Context) (keys []string) {
 	s.Helper()
 	s.check(s.target.ReadRows(ctx, "orders", sink.Range{}, func(r sink.Row) error {
@@ -236,7 +237,7 @@ func (s *loadScene) live(ctx context.Context) (keys []string) {
 	return keys
 }
 
-// inherited puts a row of an item that is gone, as a generation before wrote it.
+// inherited writes a row of a removed item, as an earlier generation did.
 func (s *loadScene) inherited(ctx context.Context, pk string) {
 	s.Helper()
 	batch := transform.Load(s.Mapping, []attribute.Item{enginetest.Keyed(pk)}, 1, task.Now(ctx))

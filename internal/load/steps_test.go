@@ -18,8 +18,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A gap that is declared while a load checks that its source is the same ends the load, and not with
-// what the next generation still waits for.
+// A gap that is declared while a load checks its source ends the load, and not with an error about
+// the next generation.
 func TestARaiseDuringTheLastChecks(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 1)
@@ -35,7 +35,7 @@ func TestARaiseDuringTheLastChecks(t *testing.T) {
 	})
 }
 
-// Rows of parts that could not be removed are removed with the next step.
+// Part rows that could not be removed are removed with the next step.
 func TestARemovalThatFailsIsRepeated(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 1)
@@ -135,7 +135,7 @@ func TestWhatAPageDeletes(t *testing.T) {
 	})
 }
 
-// absent is a target of which one table is deleted.
+// absent is a target in which one table is deleted.
 type absent struct {
 	sink.MarkReader
 	table string
@@ -148,8 +148,8 @@ func (a absent) ReadMarks(ctx context.Context, table string, r sink.Range, unmar
 	return a.MarkReader.ReadMarks(ctx, table, r, unmarked, limit, f)
 }
 
-// A former table that is deleted during its sweep has no rows left. A target table that is not there is a
-// failure. So is a part that the plan has no range for.
+// A former table that is deleted during its sweep has no rows left. A missing target table is a
+// failure, and so is a part without a range in the plan.
 func TestAPartOfASweepWithoutItsTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		gone  string
@@ -174,7 +174,7 @@ func TestAPartOfASweepWithoutItsTable(t *testing.T) {
 	}
 }
 
-// A source that tells no ID of its table, now or when the load began, is not taken for another table.
+// If the source reports no table ID, now or when the load began, the table counts as the same.
 func TestATableWithoutAnIDIsTheSame(t *testing.T) {
 	for _, c := range []struct{ began, now string }{{"", "second"}, {"first", ""}, {"", ""}} {
 		loads(t, func(ctx context.Context, s *loadScene) {

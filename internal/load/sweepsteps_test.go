@@ -11,9 +11,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The witnesses of former tables are withdrawn with the pass that found nothing to do, and with no
-// other: until then something of theirs is left there. Nothing is done for a pass that is not over,
-// or that waits for an operator.
+// The witnesses of former tables are withdrawn only with the pass that found nothing to do, because
+// until then rows of their mappings are left there. Nothing is withdrawn for a pass that is not
+// over or waits for an operator.
 func TestWhenWitnessesAreWithdrawn(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts    checkpoint.Counts
@@ -45,7 +45,7 @@ func TestWhenWitnessesAreWithdrawn(t *testing.T) {
 			}
 			looks, witness := 0, s.Witness
 			former := &checkpointtest.Memory{OnRead: func(_ context.Context, prefix string) error {
-				if prefix != transform.WitnessPrefix { // which looks for other migrations
+				if prefix != transform.WitnessPrefix { // the search for other migrations
 					looks++
 				}
 				return nil
@@ -66,8 +66,8 @@ func TestWhenWitnessesAreWithdrawn(t *testing.T) {
 	}
 }
 
-// Where appliers write the rows, the fence is raised once more before the sweep: until the load was
-// sealed they wrote what earlier generations had published, under its number too.
+// If appliers write the rows, the fence is raised once more before the sweep: until the load was
+// sealed, they wrote messages of earlier generations under its number.
 func TestTheFenceBeforeASweep(t *testing.T) {
 	for mode, raised := range map[checkpoint.Mode]bool{checkpoint.Direct: false, checkpoint.Topic: true} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -85,7 +85,7 @@ func TestTheFenceBeforeASweep(t *testing.T) {
 	}
 }
 
-// dropped is a target of which a table is not there any more.
+// dropped is a target in which one table no longer exists.
 type dropped struct {
 	sink.MarkReader
 	table string
@@ -98,8 +98,8 @@ func (d dropped) SampleKeys(ctx context.Context, table string) ([]string, error)
 	return d.MarkReader.SampleKeys(ctx, table)
 }
 
-// A table of a former mapping that was deleted has nothing to sweep. One of the present mapping that is
-// not there is a trouble, and no table without rows.
+// A deleted table of a former mapping has nothing to sweep. A missing table of the present mapping
+// is a failure, not an empty table.
 func TestASweepOfATableThatIsDeleted(t *testing.T) {
 	for gone, fails := range map[string]bool{"former": false, "orders": true, "no answer": true} {
 		loads(t, func(ctx context.Context, s *loadScene) {
@@ -123,9 +123,9 @@ func (unanswered) SampleKeys(context.Context, string) ([]string, error) {
 	return nil, &sink.Error{Op: "SampleRowKeys", Reason: sink.Unknown, Code: "Unavailable"}
 }
 
-// While another migration writes the target table no pass of a sweep begins, nor does a first load.
-// Both say which migration it is, no resume of an operator ends the wait, and both go on once it has
-// left, or the target is declared shared.
+// While another migration writes the target table, neither a pass of a sweep nor a first load
+// begins. Both name that migration, an operator's resume does not end the wait, and both continue
+// once it has left, or the target is declared shared.
 func TestNothingThatRemovesBeginsBesideAnotherMigration(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for name, prepare := range map[string]func(ctx context.Context, s *loadScene){

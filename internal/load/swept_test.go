@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A worker whose clock is an hour ahead begins with a sweep. What it writes is dated by the source's
-// clock: a load that is asked for within that hour would be refused by rows of the future.
+// A worker whose clock is an hour ahead begins with a sweep. Its writes have the source's time:
+// otherwise rows from the future would refuse a load that is requested within that hour.
 func TestASweepIsDatedByTheSource(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.inherited(ctx, "gone")
@@ -42,8 +42,8 @@ func TestASweepIsDatedByTheSource(t *testing.T) {
 	})
 }
 
-// Where the application writes the target too, rows without a version are looked at a second time,
-// when everything before the first look is applied, and ask for no further pass.
+// If the application writes the target too, rows without a version are checked a second time, once
+// everything before the first check is applied. They need no further pass.
 func TestASweepUnderDualWritesLooksTwice(t *testing.T) {
 	for late, want := range map[time.Duration]checkpoint.Counts{
 		0:           {Seen: 1, Removed: 1},
@@ -78,7 +78,7 @@ func TestASweepUnderDualWritesLooksTwice(t *testing.T) {
 			if late == 0 {
 				return
 			}
-			s.change(ctx, func(state *checkpoint.TableState) { state.StreamEnded = true }) // nothing more comes
+			s.change(ctx, func(state *checkpoint.TableState) { state.StreamEnded = true }) // no more changes come
 			if !done(time.Minute) {
 				t.Error("it does not end")
 			}

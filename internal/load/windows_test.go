@@ -22,13 +22,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// window is one of a chain: which items it puts and which it removes.
+// window is one window of a chain, with the items that it puts and removes.
 type window struct {
 	from, to      time.Time
 	puts, removes []string
 }
 
-// chained asks for a load from a full export, if there is one, and windows.
+// chained requests a load from windows, after a full export if there is one.
 func (s *loadScene) chained(ctx context.Context, at time.Time, items []string, windows ...window) {
 	s.Helper()
 	o, table := &exportstest.Objects{}, exportstest.Table{ARN: shopARN, ID: s.shop.id}
@@ -65,7 +65,7 @@ func (s *loadScene) chained(ctx context.Context, at time.Time, items []string, w
 	s.check(err)
 }
 
-// stocked are i0 to i(n-1), and more.
+// stocked returns i0 to i(n-1), and more.
 func stocked(n int, more ...string) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprint("i", i))
@@ -82,14 +82,14 @@ func (s *loadScene) wantStock(ctx context.Context) {
 	}
 }
 
-// TestH104_AFullExportAndItsWindowsAreOneLoad: what one window puts the next may remove, whichever
-// part is copied first. An item that the full export shows, and that is gone without a trace in any
-// window, is found by the sweep, although the generation is the first.
+// TestH104_AFullExportAndItsWindowsAreOneLoad: a window may remove what the previous one put,
+// whichever part is copied first. An item of the full export may be missing now without a trace in
+// any window. The sweep finds it, even in the first generation.
 func TestH104_AFullExportAndItsWindowsAreOneLoad(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.Writer = sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p"), Floor: s.Floors.Floor, MaxImageAge: 4 * time.Hour})
 		now := task.Now(ctx)
-		full := now.Add(-9 * 24 * time.Hour) // older than images may be, but for the adoption
+		full := now.Add(-9 * 24 * time.Hour) // older than images may be, except for the adoption
 		s.change(ctx, func(state *checkpoint.TableState) { state.MadeByUs, state.AdoptedAt = true, now.Add(-time.Hour) })
 		middle, end := full.Add(20*time.Minute), now.Add(-time.Minute)
 		s.chained(ctx, full, stocked(10, "deleted", "unseen"), window{full, middle, []string{"i10", "passing"}, []string{"deleted"}},
@@ -106,8 +106,8 @@ func TestH104_AFullExportAndItsWindowsAreOneLoad(t *testing.T) {
 	})
 }
 
-// lost begins a scene whose stream has lost changes since a time: the target holds what generation 1
-// left there.
+// lost begins a scene whose stream has lost changes since a time; the target has the given rows of
+// generation 1.
 func (s *loadScene) lost(ctx context.Context, from time.Time, left ...string) {
 	s.Helper()
 	for _, pk := range left {
@@ -119,8 +119,8 @@ func (s *loadScene) lost(ctx context.Context, from time.Time, left ...string) {
 	})
 }
 
-// TestH36_WindowsMendAGap: they bring what was lost, and the sweep finds the row of an item that was
-// inserted before the loss and deleted in it, together with one that is in no window.
+// TestH36_WindowsMendAGap: they bring the lost changes. The sweep finds the row of an item that was
+// inserted before the loss and deleted during it, and one that is in no window.
 func TestH36_WindowsMendAGap(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		from := task.Now(ctx).Add(-3 * time.Hour).Truncate(time.Second)
@@ -137,8 +137,8 @@ func TestH36_WindowsMendAGap(t *testing.T) {
 	})
 }
 
-// TestH107_WindowsWaitWhereTheyDoNotMend, although they were asked for: what was lost may have become
-// more since.
+// TestH107_WindowsWaitWhereTheyDoNotMend: requested windows wait if they no longer suffice, because
+// the loss may have grown since.
 func TestH107_WindowsWaitWhereTheyDoNotMend(t *testing.T) {
 	for want, edit := range map[string]func(s *checkpoint.TableState, from time.Time){
 		"target_lost":             func(s *checkpoint.TableState, _ time.Time) { s.Kind = checkpoint.KindTargetLost },
@@ -166,7 +166,8 @@ func TestH107_WindowsWaitWhereTheyDoNotMend(t *testing.T) {
 	}
 }
 
-// TestH90_WindowsThatDoNotTouchAreNotPlanned, whoever asked for them: a change would be in none.
+// TestH90_WindowsThatDoNotTouchAreNotPlanned: windows with a hole between them are refused, whoever
+// requested them, because a change would be in none.
 func TestH90_WindowsThatDoNotTouchAreNotPlanned(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		var fault *source.Fault
@@ -182,8 +183,8 @@ func TestH90_WindowsThatDoNotTouchAreNotPlanned(t *testing.T) {
 	})
 }
 
-// TestADamagedFileIsNamed with its line and what mends it, where everybody looks, while the other
-// files of the load go on.
+// TestADamagedFileIsNamed: status and log name its line and the fix, and the other files of the
+// load continue.
 func TestADamagedFileIsNamed(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		now := task.Now(ctx)

@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// shop is a source of items by their key, its target, and a repairer between the two.
+// shop is a source of items by key, its target, and a repairer between the two.
 type shop struct {
 	sink.Repairer
 	table *sinktest.Memory
@@ -51,7 +51,7 @@ func itemOf(key, value string) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "v", Value: attribute.String(value)}})
 }
 
-// write writes a row by a change, and returns its version.
+// write writes a row for a change, and returns its version.
 func (s *shop) write(t *testing.T, key, value string, sequence uint64) transform.Version {
 	t.Helper()
 	c := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(sequence), Keys: s.Mapping.Keys(itemOf(key, "")), New: itemOf(key, value)}
@@ -85,7 +85,8 @@ func (s *shop) finding(key string, kind verify.Kind, held transform.Version) ver
 	return verify.Finding{Source: "Orders", Table: "t", Row: key, Keys: s.Mapping.Keys(itemOf(key, "")), Kind: kind, Version: held}
 }
 
-// Missing, different and extra rows are mended; what changed meanwhile and what is nobody's is left and counted; a dry run says the same and writes nothing.
+// Missing, different and extra rows are repaired. Rows that changed meanwhile and foreign rows are
+// left and counted. A dry run reports the same and writes nothing.
 func TestFindings(t *testing.T) {
 	s := newShop(t)
 	s.items = map[string]string{"different": "1", "missing": "2", "moved": "3"}
@@ -124,12 +125,13 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// What passes is repeated; what stays ends the repair, which says what it did not reach.
+// A temporary failure is retried. A lasting one ends the repair, which reports the findings that it
+// did not reach.
 func TestFindingsBesideFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t)
 		s.items = map[string]string{"a": "1", "b": "1"}
-		var left atomic.Int32 // failures of a's; several items are repaired at once
+		var left atomic.Int32 // failures of a's; several items are repaired concurrently
 		left.Store(2)
 		s.fails = func(key string) error {
 			if key == "a" && left.Add(-1) >= 0 {
@@ -147,7 +149,7 @@ func TestFindingsBesideFailures(t *testing.T) {
 		if !diag.Has(err, diag.SourceDenied) || d.NotReached != 2 || !diag.Has(d.Verdict(), diag.RowsDiffer) {
 			t.Errorf("%+v, %v", d, err)
 		}
-		ctx, stop := context.WithCancelCause(t.Context()) // who ends it is told that, and not what failed for it
+		ctx, stop := context.WithCancelCause(t.Context()) // the result is the cause, not an error that followed from it
 		ended := errors.New("ended")
 		s.fails = func(string) error {
 			stop(ended)
@@ -160,7 +162,7 @@ func TestFindingsBesideFailures(t *testing.T) {
 	})
 }
 
-// breaking is a target some of whose writes fail.
+// breaking is a target in which some writes fail.
 type breaking struct {
 	sink.Table
 	fail func(row string) error
@@ -173,13 +175,14 @@ func (b breaking) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return b.Table.Apply(ctx, r)
 }
 
-// What either end is short of is tried five times, ever later; what stays is tried once. A row that an
-// earlier attempt mended counts as mended, whatever the next one sees.
+// A lack of capacity in either database is retried five times, after growing waits. A lasting error
+// is tried once. A row that an earlier attempt repaired counts as repaired, whatever the next one
+// sees.
 func TestWhatIsTriedAgain(t *testing.T) {
 	unknown := &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
 	for name, c := range map[string]struct {
 		source, target error
-		times          int // that it fails
+		times          int // number of failures
 		attempts       int
 		took           time.Duration
 		done           bool
@@ -235,7 +238,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}
 }
 
-// What an attempt has mended stays mended if the next one does not come as far.
+// An outcome "repaired" stays even if the next attempt fails earlier.
 func TestALaterAttemptUndoesNoOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t)
@@ -260,7 +263,8 @@ func TestALaterAttemptUndoesNoOutcome(t *testing.T) {
 	})
 }
 
-// Findings of one item are repaired together, each sight of a row by itself; what is of nobody is none.
+// Findings of one item are repaired together, but each sighting of a row counts. Foreign findings
+// belong to no item.
 func TestFindingsOfAnItem(t *testing.T) {
 	s := newShop(t)
 	other := s.finding("a", verify.Extra, "8")
@@ -274,8 +278,8 @@ func TestFindingsOfAnItem(t *testing.T) {
 	}
 }
 
-// Somebody must act on what stays different and on what was not reached, and on nothing else; a dry run
-// says that there is something to repair.
+// An operator must act on rows that still differ and on findings that were not reached, and on
+// nothing else. A dry run says that there is something to repair.
 func TestVerdictsOfARepair(t *testing.T) {
 	s := newShop(t)
 	found := []verify.Finding{s.finding("a", verify.Different, "7")}

@@ -21,7 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A repair of many items ends where another mapping begins.
+// A repair of many items ends when another mapping begins.
 func TestRepairEndsWithTheMapping(t *testing.T) {
 	ledger, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "default", checkpoint.Options{Worker: "w", ID: "l"})
 	if err != nil {
@@ -29,7 +29,7 @@ func TestRepairEndsWithTheMapping(t *testing.T) {
 	}
 	for _, c := range []struct {
 		hash string
-		done bool // a cutover is
+		done bool // the cutover is complete
 		want error
 	}{{"former", false, nil}, {"other", false, checkpoint.ErrMappingChanged}, {"former", true, checkpoint.ErrHalted}} {
 		state, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
@@ -45,8 +45,8 @@ func TestRepairEndsWithTheMapping(t *testing.T) {
 	}
 }
 
-// asked is what a repair asks the ledger of a table, and what sets the table's generations and its
-// mapping.
+// asked returns the generations that a repair reads from the ledger of a table, and a function that
+// sets the table's generations and mapping.
 func asked(t *testing.T) (generations, func(generation, adopted uint32, mapping string)) {
 	t.Helper()
 	ledger, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "default", checkpoint.Options{Worker: "w", ID: "l"})
@@ -64,8 +64,8 @@ func asked(t *testing.T) (generations, func(generation, adopted uint32, mapping 
 	return generations{ledger: ledger, table: "Orders", mapping: "hash"}, note
 }
 
-// A row without a version is repaired in a generation only if every change from after the item's
-// read will be applied in it.
+// A row without a version is repaired in a generation only if the generation will apply every
+// change from after the item's read.
 func TestARepairWaitsForTheGeneration(t *testing.T) {
 	ask, note := asked(t)
 	note(7, 6, "hash")
@@ -79,7 +79,7 @@ func TestARepairWaitsForTheGeneration(t *testing.T) {
 	}
 }
 
-// A repair of many items takes hours: the ledger is asked for each of them.
+// A repair of many items takes hours, so it reads the ledger for each of them.
 func TestARepairNoticesWhatBecomesOfTheTable(t *testing.T) {
 	ask, note := asked(t)
 	for _, generation := range []uint32{7, 9} {
@@ -94,7 +94,7 @@ func TestARepairNoticesWhatBecomesOfTheTable(t *testing.T) {
 	}
 }
 
-// An app profile that is led to another cluster between two retries is noticed by the second one.
+// If the app profile is rerouted between two retries, the second one notices that.
 func TestH46_ARepairAsksForTheClusterAnew(t *testing.T) {
 	ask, _ := asked(t)
 	to := ""
@@ -122,7 +122,7 @@ func TestH46_ARepairAsksForTheClusterAnew(t *testing.T) {
 	}
 }
 
-// ends are both ends of a repair of Orders, as Of finds them.
+// ends are the source and the target for a repair of Orders.
 type ends struct {
 	*sinktest.Memory
 	ledger      checkpointtest.Memory
@@ -148,8 +148,8 @@ func (e *ends) Get(_ context.Context, table string, _ attribute.Item) (attribute
 
 const streamOf = "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/L"
 
-// Of refuses to repair what this configuration must not write; what it gives reads the ledger anew for
-// each item, knows whose the rows are, and keeps the source's time.
+// Of refuses to repair rows that this configuration must not write. Its repairer reads the ledger
+// for each item, knows whose the rows are, and uses the source's time.
 func TestOf(t *testing.T) {
 	cfg, err := config.Parse("r.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders, to: orders, families: { d: maxversions=1 } }]\ndual_writes: { settle: 10m }\n"),
 		func(string) (string, bool) { return "", false })
@@ -161,13 +161,13 @@ func TestOf(t *testing.T) {
 		ends   func(e *ends)
 		code   string // of the refusal
 		owned  bool
-		// configured: the configuration says that all rows are ours.
+		// configured: the configuration says that replicator owns all rows.
 		configured bool
 	}{
 		"as it should be":         {},
 		"a source without a time": {ends: func(e *ends) { e.description.At = time.Time{} }},
 		"rows of ours, it says":   {configured: true, owned: true},
-		"a table that we made":    {change: func(s *checkpoint.TableState) { s.MadeByUs = true }}, // others may write it since
+		"a table that we made":    {change: func(s *checkpoint.TableState) { s.MadeByUs = true }}, // others may have written it since
 		"another mapping":         {change: func(s *checkpoint.TableState) { s.MappingHash = "other" }, code: diag.MappingChanged},
 		"another cluster":         {ends: func(e *ends) { e.cluster = "two" }, code: diag.ClusterChanged},
 		"another account":         {ends: func(e *ends) { e.description.StreamARN = "arn:aws:dynamodb:eu-west-1:2:table/Orders/stream/L" }, code: diag.SourceMoved},
@@ -235,7 +235,7 @@ func TestOf(t *testing.T) {
 				t.Errorf("%+v, %v", former, err)
 			}
 			var unready *checkpoint.NotAdmissible
-			if _, err := r.Generation(t.Context(), time.Now().Add(5*time.Minute)); !errors.As(err, &unready) { // the application may still write what is older
+			if _, err := r.Generation(t.Context(), time.Now().Add(5*time.Minute)); !errors.As(err, &unready) { // the application may still write older changes
 				t.Errorf("within its delay: %v", err)
 			}
 			if n, err := r.Generation(t.Context(), time.Now().Add(15*time.Minute)); err != nil || n != 9 {
@@ -253,7 +253,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// An operator is told what to do: wait, start a worker, or see to one of the two ends.
+// The error says what to do: wait, start a worker, or fix the source or the target.
 func TestWhatStopsARepair(t *testing.T) {
 	for _, c := range []struct {
 		err  error

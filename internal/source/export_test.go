@@ -21,14 +21,14 @@ func (a exportAnswer) Report(context.Context, string) (backfill.ExportReport, er
 	return a.report, a.err
 }
 
-// TestH89_DynamoDBProvesThatAnExportIsWhole, and where it cannot, somebody has to say it; what it
-// knows of a filter nobody can unsay.
+// TestH89_DynamoDBProvesThatAnExportIsWhole: if it cannot, an operator must confirm it. An operator
+// cannot overrule a filter that DynamoDB reports.
 func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
 	whole := backfill.ExportReport{JSON: true}
 	for name, c := range map[string]struct {
 		answer     exportAnswer
 		said       bool
-		fault, fix string // "" if it is taken
+		fault, fix string // "": it is accepted
 	}{
 		"whole":               {answer: exportAnswer{report: whole}},
 		"filtered":            {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, false, "the export has a filter", "export the whole table"},
@@ -50,7 +50,7 @@ func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		case !errors.As(err, &told):
-			if c.fix != "" || !errors.Is(err, c.answer.err) { // for the caller to explain
+			if c.fix != "" || !errors.Is(err, c.answer.err) { // the caller explains it
 				t.Errorf("%s: %v", name, err)
 			}
 		case !strings.Contains(told.Error()+told.Cause, c.fault) || !strings.Contains(told.Fix, c.fix):

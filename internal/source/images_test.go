@@ -29,7 +29,7 @@ func item(pk string) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})
 }
 
-// archive holds a full export of two files at noon, and two windows of one file behind it.
+// archive holds a full export of two files at noon, followed by two windows of one file.
 func archive(t *testing.T) Ends {
 	t.Helper()
 	o := &exportstest.Objects{}
@@ -55,8 +55,8 @@ func wanted(t *testing.T) Wanted {
 	return Wanted{Table: backfill.Description{ARN: ordersARN, ID: "id", Items: 9, Bytes: 9, At: noon.Add(2 * time.Hour)}, Mapping: m, Segments: 4}
 }
 
-// Parts are numbered through all exports of a load, in the order of their times, however they are
-// named. Each is read by its number in its own export, and shows that export's time.
+// Parts are numbered across all exports of a load, in the order of their times, whatever the
+// exports are called. Each part is read from its own export, and has that export's time.
 func TestPartsOfAChain(t *testing.T) {
 	images, err := Open(t.Context(), archive(t), "s3://b/window", "s3://b/full")
 	if err == nil {
@@ -86,9 +86,9 @@ func TestPartsOfAChain(t *testing.T) {
 	}
 }
 
-// The files of a large export make as many parts as the ledger may have rows, through all exports of
-// a load, of which one without files is a part too. A load that an earlier version sealed has a part
-// for each file.
+// The files of a large export are grouped into as many parts as the ledger may have rows, across
+// all exports of a load. An export without files is a part too. A load that an earlier version
+// sealed has one part per file.
 func TestPartsOfManyFiles(t *testing.T) {
 	of := func(files ...int) (i Images) {
 		i.kind = export
@@ -99,8 +99,8 @@ func TestPartsOfManyFiles(t *testing.T) {
 	}
 	for _, c := range []struct {
 		files []int
-		load  int // its parts; 0: it has none yet
-		parts int // 0: that cannot be
+		load  int // its parts; 0: not planned yet
+		parts int // 0: impossible
 	}{
 		{[]int{1024}, 0, 1024}, {[]int{1025}, 0, 513}, {[]int{100_000}, 0, 1021}, {[]int{100_000, 3, 0}, 0, 1023},
 		{[]int{0}, 0, 1}, {[]int{3, 0, 2}, 0, 6}, {[]int{1_000_000, 1_000_000}, 0, 1024},
@@ -129,8 +129,8 @@ func (s *table) Scan(context.Context, string, int, int, attribute.Item, int) (ba
 	return backfill.ScanPage{Items: []attribute.Item{item("a")}}, nil
 }
 
-// A scan has as many parts as its table needs, any of which is read before anybody knows how many,
-// and no time of its own.
+// A scan has as many parts as its table needs, and no time of its own. Any part can be read before
+// the number is known.
 func TestAScan(t *testing.T) {
 	scanned := &table{}
 	o := Opener{From: Ends{Table: "Orders", Scan: scanned}}
@@ -157,7 +157,7 @@ func openedPart(ctx context.Context, o *Opener, load checkpoint.Load, index int)
 	return images.Part(index)
 }
 
-// A plan is refused of other images than were asked for, and of those that are too old.
+// A plan is refused if its images differ from the requested ones or are too old.
 func TestPlansAreRefused(t *testing.T) {
 	full := checkpoint.Export{Address: "/e/full", ARN: ordersARN + "/export/full", At: noon}
 	window := checkpoint.Export{Address: "/e/window", ARN: ordersARN + "/export/window", From: noon, At: noon.Add(time.Hour)}
@@ -207,8 +207,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// The manifests are read once for all parts of a load, and anew for the next load: it may have other
-// exports. What was read before it failed is not taken for it.
+// The manifests are read once for all parts of a load, and again for the next load, which may have
+// other exports. After a failed read, earlier manifests are not used.
 func TestManifestsAreReadOncePerLoad(t *testing.T) {
 	ctx := t.Context()
 	opened, objects := 0, &exportstest.Objects{}

@@ -2,8 +2,8 @@ package source
 
 import "testing"
 
-// The prefix of an export that is to be made is the operator's, but for slashes at its end: the
-// service writes one.
+// The prefix of a requested export is the operator's, without slashes at its end, because the
+// service adds one.
 func TestDestination(t *testing.T) {
 	for address, want := range map[string]string{
 		"s3://b": "s3://b", "s3://b/": "s3://b", "s3://b//": "s3://b", "s3://b/p/": "s3://b/p",

@@ -47,7 +47,7 @@ func TestGroupLimit(t *testing.T) {
 	})
 }
 
-// giveUp claims so much of a limit in vain for a second.
+// giveUp claims n units of a limit for a second, and gets none.
 func giveUp(t *testing.T, ctx context.Context, l *task.Limit, n int64) {
 	t.Helper()
 	ctx, cancel := task.WithTimeout(ctx, time.Second)
@@ -71,7 +71,7 @@ func TestLimitServesInOrderAndForgetsTheCancelled(t *testing.T) {
 			return nil
 		})
 		_ = task.Sleep(ctx, time.Millisecond)
-		for i, n := range []int64{100, 1} { // 100 is more than there is: it waits for all of it, and 1 does not overtake it
+		for i, n := range []int64{100, 1} { // 100 is above the size: it waits for the whole limit, and 1 does not overtake it
 			g.Go("claim", func(ctx context.Context) error {
 				_ = task.Sleep(ctx, time.Duration(i+1)*time.Millisecond)
 				if err := l.Acquire(ctx, n); err != nil {
@@ -93,7 +93,7 @@ func TestLimitServesInOrderAndForgetsTheCancelled(t *testing.T) {
 	})
 }
 
-// Who gives up a large claim at the head of the queue lets those behind it through, whose claims there is room for.
+// If a large claim at the head of the queue is given up, the claims behind it get the free units.
 func TestLimitGoesOnWithoutTheOneThatGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -117,7 +117,8 @@ func TestLimitGoesOnWithoutTheOneThatGaveUp(t *testing.T) {
 	})
 }
 
-// outrun is a runtime in whose events the end of the context comes first, although they have happened: what a select may choose.
+// outrun is a runtime whose waits prefer the end of the context over an event that has happened, as
+// a select may choose.
 type outrun struct{ task.Runtime }
 
 func (outrun) NewEvent() task.Event { return outrunEvent{task.NewEvent(context.Background())} }
@@ -132,7 +133,8 @@ func (e outrunEvent) Wait(ctx context.Context) error {
 	return err
 }
 
-// A claim that is granted in the moment in which its context ends is handed back: each one that is not would make the limit smaller for good.
+// A claim that is granted at the moment when its context ends is returned; otherwise each such
+// claim would make the limit smaller permanently.
 func TestLimitIsHandedBackByWhoIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -160,7 +162,7 @@ func TestLimitIsHandedBackByWhoIsGone(t *testing.T) {
 	})
 }
 
-// What others say who were cancelled for it does not hide why.
+// Errors of tasks that were cancelled do not hide the first error.
 func TestGroupTellsTheFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
@@ -205,7 +207,8 @@ func TestBellKeepsARing(t *testing.T) {
 	})
 }
 
-// A crew is a group: all of its tasks run, as many at once as do not wait for others, and Wait leaves none of its goroutines behind.
+// A crew is a group: all of its tasks run concurrently unless they wait for others, and Wait leaves
+// no goroutine behind.
 func TestACrewTakesUpTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")

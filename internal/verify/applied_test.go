@@ -18,9 +18,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// A row is judged once everything is applied that was committed before it was looked at, and a
-// little more: the source's clock may be ahead of what was heard of it. After the end of a stream
-// nothing more comes.
+// A row is judged once everything committed before its check is applied, plus a margin, because the
+// source's clock may be ahead of its last known time. After the end of a stream no more changes
+// come.
 func TestWhatIsAppliedBeforeASecondLook(t *testing.T) {
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "verify", checkpoint.Options{Worker: "w", ID: "l"})
@@ -45,7 +45,7 @@ func TestWhatIsAppliedBeforeASecondLook(t *testing.T) {
 				t.Errorf("%s before: applied %t, %v", before, applied, err)
 			}
 		}
-		published := at.Add(-time.Minute) // the first message is, and four wait
+		published := at.Add(-time.Minute) // the first message is applied, and four wait
 		change(func(s *checkpoint.TableState) { s.Apply = checkpoint.Topic })
 		if err := ledger.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", ID: "t", State: checkpoint.Reading, Hop: cdc.RootHop, Generation: 2,
 			Apply: checkpoint.Topic, Applied: 5, FirstRead: at, EventTime: at, AppliedTo: at}); err != nil {
@@ -80,8 +80,8 @@ func (empty) Get(context.Context, string, attribute.Item) (attribute.Item, bool,
 	return attribute.Item{}, false, nil
 }
 
-// What is known to differ is compared again, and taken back where it is equal by now; but not by a
-// worker that has another mapping than the table by now, to which other rows are equal.
+// A row known to differ is compared again, and removed from the record once it is equal. A worker
+// whose mapping differs from the table's does not do that, because other rows are equal for it.
 func TestWhatDiffersIsTakenBackUnderItsMappingAlone(t *testing.T) {
 	for hash, left := range map[string]int{"mine": 0, "another": 1} {
 		err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {
@@ -121,8 +121,8 @@ func TestWhatDiffersIsTakenBackUnderItsMappingAlone(t *testing.T) {
 	}
 }
 
-// The times of a verify are the source's, whatever the clock of this process says: looks, results,
-// and what is waited for.
+// All times of a verify are the source's, whatever this process's clock shows: checks, results, and
+// the changes that it waits for.
 func TestTheTimeOfAVerifyIsTheSources(t *testing.T) {
 	for _, skew := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
 		playScene(t, "ab", func(s *scene) {

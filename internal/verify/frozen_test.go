@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-// A table whose writes are frozen is compared as a whole by one process, without the ledger, and
-// without its canaries.
+// One process compares a table with frozen writes as a whole, without the ledger, and ignores
+// canaries.
 func TestCompareFrozen(t *testing.T) {
 	playScene(t, "abc", func(s *scene) {
 		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("d"))) // never applied

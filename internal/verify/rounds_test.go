@@ -19,7 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// sampler compares all that is applied, every minute; halted gets what ends the process.
+// sampler returns a sampler that compares all applied rows every minute; halted receives the error
+// that ends the process.
 func (s *scene) sampler(halted *error) *Sampler {
 	s.spec.Sample, s.spec.SampleEvery = 1, time.Minute
 	o := s.options()
@@ -28,7 +29,7 @@ func (s *scene) sampler(halted *error) *Sampler {
 	return NewSampler(NewVerifier(engine.NewTable(p, s.spec), s.Target, func() int { return 1 }, &SumSlots{}), s.spec)
 }
 
-// applied tells a sampler that the items of these keys were applied.
+// applied reports to a sampler that the items with these keys were applied.
 func (s *scene) applied(to *Sampler, keys ...string) {
 	var items []attribute.Item
 	for _, pk := range keys {
@@ -38,14 +39,14 @@ func (s *scene) applied(to *Sampler, keys ...string) {
 	to.Sample(&b)()
 }
 
-// rounds lets a sampler compare for so long.
+// rounds runs a sampler for a duration.
 func (s *scene) rounds(of *Sampler, lasts time.Duration) error {
 	drain, cancel := task.WithTimeout(s.Ctx, lasts)
 	defer cancel()
 	return of.Run(engine.Lifecycle{Drain: drain, Work: s.Ctx})
 }
 
-// known is how rows are known to differ.
+// known returns the rows that are known to differ.
 func (s *scene) known() string {
 	s.Helper()
 	all, err := s.Ledger.Mismatches(s.Ctx, "Orders")
@@ -59,8 +60,9 @@ func (s *scene) known() string {
 	return strings.Join(kinds, " ")
 }
 
-// A round compares what was applied before it, once, and what is known to differ again, until it is
-// equal. Rows that were compared are counted once, however often the note is tried.
+// A round compares the rows that were applied before it, once. It compares rows that are known to
+// differ again, until they are equal. Compared rows are counted once, however often their record is
+// retried.
 func TestRoundsOfASample(t *testing.T) {
 	playScene(t, "abcdef", func(s *scene) {
 		var halted error
@@ -92,7 +94,7 @@ func TestRoundsOfASample(t *testing.T) {
 		if state := s.Table("Orders").Sampled; s.known() != "" || state.Compared != 6 || state.Differing != 0 {
 			t.Errorf("once it is repaired known are %s; %+v", s.known(), state)
 		}
-		reads := 0 // with nothing to compare neither end is asked
+		reads := 0 // with nothing to compare, neither side is read
 		s.Source.Fail = func(string) error { reads++; return nil }
 		if s.Must(s.rounds(of, 5*time.Minute)); reads > 0 || s.compared != 6 {
 			t.Errorf("of nothing %d rows are compared by %d reads", s.compared, reads)
@@ -100,8 +102,8 @@ func TestRoundsOfASample(t *testing.T) {
 	})
 }
 
-// A round that fails for good is told, and the next one compares; what ends the process ends the
-// rounds, and a drain is no failure, at whichever wait it comes.
+// A round that fails permanently is reported, and the next one compares. A fatal error ends the
+// rounds. A drain is no failure, in any wait.
 func TestHowRoundsEnd(t *testing.T) {
 	gone := &cdc.Error{Op: "GetItem", Reason: cdc.NotFound, Err: errors.New("no such table")}
 	playScene(t, "abc", func(s *scene) {
@@ -118,7 +120,7 @@ func TestHowRoundsEnd(t *testing.T) {
 			t.Errorf("told %q, %d rows are compared", s.told, s.compared)
 		}
 		s.applied(of, "a")
-		fails := 2 // what passes is tried again within the round
+		fails := 2 // a temporary failure is retried within the round
 		s.Source.Fail = func(string) error {
 			if fails--; fails >= 0 {
 				return &cdc.Error{Op: "GetItem", Reason: cdc.Unavailable, Err: errors.New("away")}
@@ -158,8 +160,8 @@ func TestHowRoundsEnd(t *testing.T) {
 	}
 }
 
-// A row that has no version is extra where all rows are ours, by the configuration or by the record as
-// it is at the round.
+// A row without a version is extra if replicator owns all rows, according to the configuration or
+// to the record at that round.
 func TestWhoseRowsASampleFindsExtra(t *testing.T) {
 	for name, c := range map[string]struct{ owned, made bool }{"foreign": {}, "by configuration": {owned: true}, "made by us": {made: true}} {
 		playScene(t, "abc", func(s *scene) {
@@ -177,7 +179,7 @@ func TestWhoseRowsASampleFindsExtra(t *testing.T) {
 	}
 }
 
-// A round reads fifty items and rows a second at most, and a drain does not wait for them.
+// A round reads at most fifty items and rows a second, and a drain does not wait for them.
 func TestARoundIsPaced(t *testing.T) {
 	playScene(t, "", func(s *scene) {
 		var keys []string
@@ -202,8 +204,8 @@ func TestARoundIsPaced(t *testing.T) {
 	})
 }
 
-// Nothing is sampled unless both a share and a time are given. A round waits a minute at least for what
-// was committed before, and as long as there is until the next.
+// Nothing is sampled unless both a share and an interval are configured. A round waits at least a
+// minute for earlier commits, and at most until the next round.
 func TestWhichSamplersThereAre(t *testing.T) {
 	playScene(t, "a", func(s *scene) {
 		p := engine.NewWorker(&engine.Options{Ledger: s.Ledger, Floors: &engine.Floors{}}, func(error) {})
@@ -223,7 +225,8 @@ func TestWhichSamplersThereAre(t *testing.T) {
 	})
 }
 
-// Rows of one key in two tables are two rows, also while they wait, and when one of them is found equal.
+// Rows with one key in two tables are two rows, also while they wait, and when one of them is found
+// equal.
 func TestASampleKnowsTables(t *testing.T) {
 	s := newSample(t, 1)
 	b := s.applied(0, 1)

@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// A verify ends with the sums of all its phases and parts, and with what each of them found: by sums
-// first, then row by row. What it kept beside its findings is gone then.
+// A verify ends with the sums and findings of all its phases and parts: first by sums, then row by
+// row. All of its data except the findings is then removed.
 func TestAVerifyAddsUpItsPhases(t *testing.T) {
 	for way, damaged := range map[verify.Way]bool{verify.Quiet: true, verify.Live: true, verify.Quiet + " ": false} {
 		playScene(t, "abcdefghij", func(s *scene) {
@@ -49,8 +49,8 @@ func TestAVerifyAddsUpItsPhases(t *testing.T) {
 	}
 }
 
-// A part that its worker left, asked to stop, is gone on with from where it was saved: nothing is
-// counted twice, and no finding of an earlier save is lost or written over.
+// A part that its worker released after a stop resumes at its saved position: nothing is counted
+// twice, and no finding of an earlier save is lost or overwritten.
 func TestAPartIsGoneOnWith(t *testing.T) {
 	for name, leave := range map[string][]time.Duration{"at once": nil, "once": {25 * time.Minute}, "twice": {22 * time.Minute, 23 * time.Minute}} {
 		playScene(t, "abcdefghijklmnop", func(s *scene) {
@@ -60,10 +60,10 @@ func TestAPartIsGoneOnWith(t *testing.T) {
 			s.begin(verify.Quiet, verify.Scope{})
 			slots := &SumSlots{}
 			for v := s.Table("Orders").Verify; v.Phase == 1; v = s.Table("Orders").Verify {
-				s.Must(s.worker(slots, 2*time.Second)) // sums are added up in one go
+				s.Must(s.worker(slots, 2*time.Second)) // sums are computed in one go
 			}
 			s.pass = 15 * time.Second
-			s.pages.each = 3 * time.Minute // so that what waits is looked at again before the end
+			s.pages.each = 3 * time.Minute // so that waiting rows are checked again before the end
 			for _, lasts := range leave {
 				began := s.Now()
 				s.Must(s.worker(slots, lasts))
@@ -90,8 +90,8 @@ func TestAPartIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// What is told of rows that were compared adds up to the result, whatever was saved in between, by
-// whomever.
+// The reported numbers of compared rows add up to the result, whatever was saved in between by any
+// process.
 func TestWhatIsComparedIsToldOnce(t *testing.T) {
 	playScene(t, "", func(s *scene) {
 		for i := range 700 {
@@ -117,7 +117,7 @@ func TestWhatIsComparedIsToldOnce(t *testing.T) {
 	})
 }
 
-// Two processes at once come to the same result as one, and each finding is found once.
+// Two concurrent processes have the same result as one, and each finding is found once.
 func TestTwoProcessesShareAVerify(t *testing.T) {
 	playScene(t, "abcdefghij", func(s *scene) {
 		s.Damage("orders", "c", "d", "pk", "x")
@@ -135,8 +135,8 @@ func TestTwoProcessesShareAVerify(t *testing.T) {
 	})
 }
 
-// A part that no repeat helps ends the process that does nothing else, with the cause. A worker
-// says so and takes the part again.
+// A part that no retry fixes ends a process that does nothing else, with the cause. A worker
+// reports it and takes the part again.
 func TestAPartThatFails(t *testing.T) {
 	gone := &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no such table")}
 	playScene(t, "abc", func(s *scene) {
@@ -160,7 +160,7 @@ func TestAPartThatFails(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-	// A ledger that was exchanged ends it as well: nobody else in the process looks.
+	// A replaced ledger ends it as well, because nothing else in the process checks that.
 	playScene(t, "abc", func(s *scene) {
 		s.begin(verify.Quiet, verify.Scope{})
 		s.StopWorker()
@@ -170,7 +170,7 @@ func TestAPartThatFails(t *testing.T) {
 			t.Errorf("it ends with %v", err)
 		}
 	})
-	// What is committed is not applied for longer than the process is patient: nobody follows.
+	// Committed changes are not applied within the process's patience: no worker follows the table.
 	playScene(t, "abc", func(s *scene) {
 		s.StopWorker()
 		s.Sleep(time.Minute)
@@ -185,7 +185,8 @@ func TestAPartThatFails(t *testing.T) {
 	})
 }
 
-// Who is asked to end ends with that, and what is over is so by the caller's own word, if he has one.
+// A process that is asked to end returns that cause. If the caller passes Over, it decides when the
+// work is over.
 func TestTheEndOfARun(t *testing.T) {
 	playScene(t, "abc", func(s *scene) {
 		s.pages.each = time.Minute
@@ -205,8 +206,8 @@ func TestTheEndOfARun(t *testing.T) {
 	})
 }
 
-// No part is taken of a verify that is paused, of a table that is suspended, or of one whose verify
-// was begun under another mapping than this process has: it would compare with other rows.
+// No part is taken of a verify that is paused, of a suspended table, or of a verify that was begun
+// under another mapping, because the process would compare with other rows.
 func TestWhichVerifiesAreWorkedOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *checkpoint.TableState)
@@ -244,8 +245,8 @@ func TestWhichVerifiesAreWorkedOn(t *testing.T) {
 	}
 }
 
-// A row that replicator did not write is extra where every row of the table is ours: by the
-// configuration, or because replicator made the table.
+// A row that replicator did not write is extra if replicator owns every row of the table: by the
+// configuration, or because it created the table.
 func TestWhoseRowsAreExtra(t *testing.T) {
 	for name, c := range map[string]struct{ owned, made bool }{"foreign": {}, "by configuration": {owned: true}, "made by us": {made: true}} {
 		playScene(t, "abc", func(s *scene) {
@@ -262,8 +263,8 @@ func TestWhoseRowsAreExtra(t *testing.T) {
 	}
 }
 
-// The second look is a while after what was committed is applied, and the wait for both ends with a
-// drain.
+// The second check comes a while after committed changes are applied. A drain ends the wait for
+// both.
 func TestARunWaitsForItsSecondLook(t *testing.T) {
 	for _, settle := range []time.Duration{0, 10 * time.Minute} {
 		playScene(t, "abc", func(s *scene) {
@@ -284,8 +285,8 @@ func TestARunWaitsForItsSecondLook(t *testing.T) {
 	}
 }
 
-// Read units are limited as a load's are, and so are the rows that are read of the target. A drain
-// does not wait for them, and is no failure.
+// Read units are limited like a load's, and so are the rows read from the target. A drain does not
+// wait for them, and is no failure.
 func TestAVerifyIsPaced(t *testing.T) {
 	one := 1.0
 	for name, c := range map[string]struct {
@@ -312,7 +313,7 @@ func TestAVerifyIsPaced(t *testing.T) {
 	}
 }
 
-// An application that writes the target too explains differences, by its delay.
+// If an application writes the target too, its delay is used to explain differences.
 func TestLateWritesExplainDifferences(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Minute} {
 		playScene(t, "abc", func(s *scene) {
@@ -329,8 +330,8 @@ func TestLateWritesExplainDifferences(t *testing.T) {
 	}
 }
 
-// A process adds up sums in two parts at once, of whatever tables, and a worker works on up to four
-// parts of a table, one at least.
+// A process computes sums of at most two parts at a time, over all tables. A worker works on one to
+// four parts of a table.
 func TestHowManyPartsAtOnce(t *testing.T) {
 	slots := (&Slots{}).slots()
 	for i, want := range []bool{true, true, false, false} {
@@ -359,7 +360,8 @@ func TestHowManyPartsAtOnce(t *testing.T) {
 	})
 }
 
-// While parts of other tables add up sums, a part that would is left to its turn, and is no failure.
+// While parts of other tables compute sums, a further part waits for its turn, and that is no
+// failure.
 func TestSumsWaitForTheirTurn(t *testing.T) {
 	playScene(t, "abc", func(s *scene) {
 		s.begin(verify.Quiet, verify.Scope{})

@@ -22,7 +22,7 @@ func newSample(t *testing.T, share float64) *Sampler {
 	return s
 }
 
-// applied are the rows of so many items as a writer has them.
+// applied returns the rows of some items as a writer has them.
 func (s *Sampler) applied(from, to int) *transform.Batch {
 	var items []attribute.Item
 	for i := from; i < to; i++ {
@@ -32,7 +32,7 @@ func (s *Sampler) applied(from, to int) *transform.Batch {
 	return &b
 }
 
-// A sample holds about its share of the items, the same ones however often they are applied, and
+// A sample has about its share of the items: the same ones however often they are applied, and
 // others in the next round.
 func TestSampleOfWhatIsApplied(t *testing.T) {
 	s := newSample(t, 0.1)
@@ -57,8 +57,8 @@ func TestSampleOfWhatIsApplied(t *testing.T) {
 	}
 }
 
-// However much is applied, what waits is bounded, and is a sample by hash: an item that waits would
-// have been chosen at any time of the round.
+// However many rows are applied, the waiting ones are bounded, and are a sample by hash: a waiting
+// item would have been selected at any time of the round.
 func TestASampleIsBounded(t *testing.T) {
 	s := newSample(t, 1)
 	for from := 0; from < 20_000; from += 1000 {
@@ -80,8 +80,8 @@ func TestASampleIsBounded(t *testing.T) {
 	}
 }
 
-// What was picked before a round ended, and became durable after that, is noted only if the next
-// round has it in its sample.
+// A row that was selected before a round ended and became durable afterwards is recorded only if it
+// is in the next round's sample.
 func TestASampleOfTheRoundBefore(t *testing.T) {
 	s := newSample(t, 1)
 	picked := s.pick(s.applied(0, 100))
@@ -92,7 +92,7 @@ func TestASampleOfTheRoundBefore(t *testing.T) {
 	}
 }
 
-// Only a comparison takes back what another one found.
+// Only a comparison removes another one's finding.
 func TestWhatIsKnownToDiffer(t *testing.T) {
 	finding := func(row string, kind verify.Kind) verify.Finding {
 		return verify.Finding{Source: "Orders", Table: "orders", Row: row, Kind: kind, Keys: enginetest.Keyed(row), Columns: []verify.Column{{Family: "d", Qualifier: "v"}}}
@@ -134,8 +134,8 @@ func TestWhatIsKnownToDiffer(t *testing.T) {
 	}
 }
 
-// A row is known by its table and its key: what became of a row of the same key in another table says
-// nothing of it.
+// A row is identified by its table and key: the outcome for a row with the same key in another
+// table says nothing about it.
 func TestWhatIsKnownIsOfATable(t *testing.T) {
 	of := func(table string) verify.Finding {
 		return verify.Finding{Source: "Orders", Table: table, Row: "r", Kind: verify.Different, Keys: enginetest.Keyed("r")}
@@ -160,8 +160,8 @@ func TestWhatIsKnownIsOfATable(t *testing.T) {
 	}
 }
 
-// A finding that a later version recorded is named, and neither stops a round nor is forgotten by it:
-// only a comparison takes it back.
+// A finding in the format of a later version is reported. It neither stops a round nor is dropped:
+// only a comparison removes it.
 func TestAFindingThatCannotBeRead(t *testing.T) {
 	playScene(t, "ab", func(s *scene) {
 		later := json.RawMessage(`{"kind":"stale","row":7}`)

@@ -23,15 +23,16 @@ type scene struct {
 	*kit.Migration
 	pages    *paged
 	spec     engine.Spec
-	compared int64    // rows that the process told of
-	told     []string // steps that failed
+	compared int64    // rows that the process reported
+	told     []string // failed steps that were reported
 	waited   map[string]time.Duration
 	patience time.Duration
-	pass     time.Duration // between two looks at the ledger
+	pass     time.Duration // between two reads of the ledger
 	over     func(s checkpoint.TableState) bool
 }
 
-// paged is a source whose scans give one item after the other, each after a while and for a unit.
+// paged is a source whose scans return one item after the other, each after a while and for one
+// unit.
 type paged struct {
 	*kit.Source
 	each time.Duration
@@ -51,7 +52,7 @@ func (p *paged) Scan(ctx context.Context, table string, segment, total int, afte
 	return page, task.Sleep(ctx, p.each)
 }
 
-// playScene plays a script with items of these keys, a letter each.
+// playScene runs a script with items whose keys are the given letters.
 func playScene(t *testing.T, keys string, script func(s *scene)) {
 	t.Helper()
 	kit.Play(t, kit.Parse(t, ""), func(m *kit.Migration) {
@@ -65,7 +66,7 @@ func playScene(t *testing.T, keys string, script func(s *scene)) {
 	})
 }
 
-// begin begins a verify of the scope by a way.
+// begin begins a verify of the scope in a way.
 func (s *scene) begin(way verify.Way, scope verify.Scope) {
 	s.Helper()
 	c := &verify.Comparison{Mapping: s.spec.Mapping, Source: s.pages, Target: s.Target, Scope: scope}
@@ -88,10 +89,10 @@ func (s *scene) options() Options {
 		Patience: s.patience, Over: s.over}
 }
 
-// run works on the verify as a command does, until it is over.
+// run works on the verify like a command, until it is over.
 func (s *scene) run() error { return Run(s.Ctx, s.options()) }
 
-// worker is a worker's verifier, and runs it for so long: until its drain begins.
+// worker runs a worker's verifier for a duration, until its drain begins.
 func (s *scene) worker(slots *SumSlots, lasts time.Duration) error {
 	o := s.options()
 	p := engine.NewWorker(&engine.Options{Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(o.Ledger.Lease())},
@@ -102,7 +103,7 @@ func (s *scene) worker(slots *SumSlots, lasts time.Duration) error {
 		Run(engine.Lifecycle{Drain: drain, Work: s.Ctx}, func(state checkpoint.TableState) bool { return !state.Verify.Running() })
 }
 
-// found are the findings of the last verify, as "kind row", in their order.
+// found returns the findings of the last verify, as "kind row", in order.
 func (s *scene) found() string {
 	s.Helper()
 	all, err := verify.Findings(s.Ctx, s.Ledger, "Orders", s.Table("Orders").Verify.Result)

@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// A part that cannot be taken, here of a verify that is over, leaves its slot: without slots no part
-// of any table would be summed by this process again.
+// A part that cannot be leased, here of a completed verify, releases its slot; otherwise this
+// process could never again compute sums of any part.
 func TestAPartThatIsNotTakenLeavesItsSlot(t *testing.T) {
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "verify", checkpoint.Options{Worker: "w", ID: "l"})
