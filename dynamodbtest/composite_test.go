@@ -11,7 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// schemaOf reads a key schema such as "a b / c d": partition key attributes, and after the slash those of the sort key.
+// schemaOf parses a key schema such as "a b / c d": partition key attributes and, after the slash,
+// those of the sort key.
 func schemaOf(text string) (elements []types.KeySchemaElement) {
 	kind := types.KeyTypeHash
 	for _, name := range strings.Fields(text) {
@@ -24,7 +25,7 @@ func schemaOf(text string) (elements []types.KeySchemaElement) {
 	return elements
 }
 
-// createComposite makes the table Orders with the key pk and a global index of the key schema.
+// createComposite creates the table Orders with the key pk and a global index with the key schema.
 func (f *fixture) createComposite(index string, definitions ...string) error {
 	_, err := f.db.CreateTable(f.ctx, &dynamodb.CreateTableInput{
 		TableName: aws.String("Orders"), BillingMode: types.BillingModePayPerRequest, KeySchema: keys("pk"),
@@ -45,10 +46,10 @@ func TestIndexOfSeveralAttributes(t *testing.T) {
 	if got := f.describe("Orders").GlobalSecondaryIndexes[0].KeySchema; len(got) != 4 || *got[1].AttributeName != "region" || got[1].KeyType != "HASH" || *got[3].AttributeName != "seq" || got[3].KeyType != "RANGE" {
 		t.Errorf("it is described as %v", got)
 	}
-	// Partition keys whose texts would join to one text are two partitions.
+	// Partition keys whose texts would be equal after joining are two partitions.
 	for _, it := range []attrs{
 		part("1", "t", "eu", "mon", "10"), part("2", "t", "eu", "mon", "9"), part("3", "t", "eu", "tue", "1"), part("4", "te", "u", "mon", "1"),
-		{"pk": str("5"), "tenant": str("t"), "region": str("eu"), "day": str("mon")}, // no seq: not in the index
+		{"pk": str("5"), "tenant": str("t"), "region": str("eu"), "day": str("mon")}, // without seq it is not in the index
 	} {
 		f.put("Orders", it)
 	}
@@ -70,7 +71,7 @@ func TestIndexOfSeveralAttributes(t *testing.T) {
 			t.Errorf("%s gives %s, want %v", condition, got, want)
 		}
 	}
-	// Backward, page by page; the last key has the index's attributes and the table's.
+	// Backward, page by page; the last key has the attributes of the index and of the table.
 	first := f.noErrorOf("Query", strings.Replace(query(" AND #d >= :d", `,"Limit":2,"ScanIndexForward":false`), `,":n":{"N":"9"}`, "", 1))
 	if f.keysOf(first) != "3 1" || !strings.Contains(first, `"LastEvaluatedKey":{"day":{"S":"mon"},"pk":{"S":"1"},"region":{"S":"eu"},"seq":{"N":"10"},"tenant":{"S":"t"}}`) {
 		t.Error(first)
@@ -97,10 +98,10 @@ func TestIndexOfSeveralAttributes(t *testing.T) {
 	_, err := f.db.PutItem(f.ctx, &dynamodb.PutItemInput{TableName: aws.String("Orders"), Item: attrs{"pk": str("6"), "region": num("1")}})
 	f.wantCode(err, "ValidationException")
 	_, err = f.db.PutItem(f.ctx, &dynamodb.PutItemInput{TableName: aws.String("Orders"), Item: part("6", strings.Repeat("t", 1500), strings.Repeat("r", 600), "mon", "1")})
-	f.wantCode(err, "ValidationException") // together beyond what a partition key may have
+	f.wantCode(err, "ValidationException") // together too long for a partition key
 }
 
-// keysOf are the keys of a page's items, in its order.
+// keysOf returns the keys of a page's items, in order.
 func (f *fixture) keysOf(page string) string {
 	var found []string
 	for _, rest := range strings.Split(page[:strings.Index(page, `"Count"`)], `"pk":{"S":"`)[1:] {
@@ -109,7 +110,7 @@ func (f *fixture) keysOf(page string) string {
 	return strings.Join(found, " ")
 }
 
-// An index of several attributes that is added later holds the items that are there.
+// An index of several attributes that is added later holds the existing items.
 func TestIndexOfSeveralAttributesIsFilled(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "", "")

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// Writers, a scanner and a stream reader work while shards split and roll; in the end every
-// change of every key is in the stream once and, along the lineage, in order.
+// Writers, a scanner and a stream reader work while shards split and roll. In the end the stream
+// has every change of every key once and, along the lineage, in order.
 func TestConcurrentUse(t *testing.T) {
 	const writers, writes, keys = 4, 150, 7
 	f := newFixture(t, dynamodbtest.Options{InitialShards: 2})

@@ -16,8 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// A test starts the server on a listener of its own, points the SDK at it, and plays the
-// part of DynamoDB's shards.
+// A test starts the server on its own listener, points the SDK at it, and controls its shards.
 func Example() {
 	clock := func() time.Time { return time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC) }
 	server := dynamodbtest.New(dynamodbtest.Options{Clock: clock})

@@ -26,7 +26,7 @@ import (
 
 const exportedTable = "arn:aws:dynamodb:us-east-1:000000000000:table/Orders"
 
-// object reads an object as from S3.
+// object reads an object like from S3.
 func (f *fixture) object(path string) (content []byte, status int) {
 	f.t.Helper()
 	answer, err := http.Get(f.url + "/" + path)
@@ -37,7 +37,7 @@ func (f *fixture) object(path string) (content []byte, status int) {
 	return content, answer.StatusCode
 }
 
-// lines are the lines of all data files of an export, which the manifests name and count.
+// lines returns the lines of all data files of an export, as the manifests name and count them.
 func (f *fixture) lines(bucket, manifest string) (lines []string) {
 	f.t.Helper()
 	var summary struct {
@@ -103,7 +103,8 @@ func (f *fixture) recovery(on bool) types.PointInTimeRecoveryDescription {
 	return *out.ContinuousBackupsDescription.PointInTimeRecoveryDescription
 }
 
-// A full export is the table at a time; a window has each item that was written in it, from what it was to what it became.
+// A full export is the table at a time. A window has each item that was written in it, with its
+// images before and after.
 func TestExports(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "", "")
@@ -142,7 +143,7 @@ func TestExports(t *testing.T) {
 	window := func(view types.ExportViewType) string {
 		d := f.export(dynamodb.ExportTableToPointInTimeInput{ExportType: types.ExportTypeIncrementalExport,
 			IncrementalExportSpecification: &types.IncrementalExportSpecification{ExportFromTime: &from, ExportToTime: &to, ExportViewType: view}})
-		if *d.ItemCount != 2 { // and nothing of what was made and removed within
+		if *d.ItemCount != 2 { // without the items created and deleted within the window
 			t.Errorf("%+v", d)
 		}
 		return strings.Join(f.lines("bucket", *d.ExportManifest), "\n")
@@ -172,8 +173,9 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &api) && api.ErrorCode() == code
 }
 
-// What the service refuses, what it takes for the same export, and how long one takes.
-// TestAFilteredExport has what its filter and its projection leave, and says so.
+// The requests that the service refuses, the requests that it takes for the same export, and the
+// duration of an export. A filtered export has only the items and attributes of its filter and
+// projection, and says so.
 func TestAFilteredExport(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "", "")
@@ -251,7 +253,7 @@ func TestExportsThatDynamoDBRefuses(t *testing.T) {
 	}
 }
 
-// Objects are read as from S3: whole, in part, and listed in pages; or as files of the directory.
+// Objects are read like from S3: whole, in part, and listed in pages; or as files of the directory.
 func TestObjectsOfExports(t *testing.T) {
 	dir := t.TempDir()
 	f := newFixture(t, dynamodbtest.Options{ExportsTo: dir})
@@ -291,7 +293,7 @@ func TestObjectsOfExports(t *testing.T) {
 			break
 		}
 	}
-	if len(keys) != 9 { // four files of data, two manifests with their checksums, and the mark of the begin
+	if len(keys) != 9 { // four data files, two manifests with their checksums, and the marker of the start
 		t.Errorf("listed are %q", keys)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// testClock is a clock that stands still until it is moved.
+// testClock is a clock that stands still until it is advanced.
 type testClock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -40,10 +40,10 @@ func (c *testClock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// start is half a second past a second, so that flooring shows.
+// start is half a second after a full second, so that rounding down shows.
 var start = time.Date(2026, 11, 21, 10, 0, 0, 500_000_000, time.UTC)
 
-// fixture is a server with a clock that stands still, and SDK clients of it.
+// fixture is a server with a clock that stands still, and its SDK clients.
 type fixture struct {
 	t       *testing.T
 	ctx     context.Context
@@ -74,9 +74,9 @@ func newFixture(t *testing.T, opts dynamodbtest.Options) *fixture {
 	}
 }
 
-// plainBodies hides from net/http that a request's body has WriteTo, whose answer once
-// the body is closed makes net/http close the connection under a large answer; see
-// waitForSender of the server.
+// plainBodies hides the WriteTo method of request bodies from net/http. Once the body is closed,
+// WriteTo makes net/http close the connection during a large answer; see the server's
+// waitForSender.
 type plainBodies struct{ client *http.Client }
 
 func (c plainBodies) Do(req *http.Request) (*http.Response, error) {
@@ -86,8 +86,8 @@ func (c plainBodies) Do(req *http.Request) (*http.Response, error) {
 	return c.client.Do(req)
 }
 
-// createTable makes a table with the partition key pk (S) and, if sortKind is given, the
-// sort key sk, and a stream of the view type unless it is empty.
+// createTable creates a table with the partition key pk (S) and, if sortKind is given, the sort key
+// sk. It has a stream of the view type unless that is empty.
 func (f *fixture) createTable(name string, view types.StreamViewType, sortKind types.ScalarAttributeType) {
 	f.t.Helper()
 	in := &dynamodb.CreateTableInput{
@@ -166,7 +166,7 @@ func (f *fixture) streamARN(table string) string {
 	return aws.ToString(out.Table.LatestStreamArn)
 }
 
-// shards lists a stream's shards through all pages.
+// shards lists a stream's shards over all pages.
 func (f *fixture) shards(arn string) []streamtypes.Shard {
 	f.t.Helper()
 	var all []streamtypes.Shard
@@ -182,7 +182,7 @@ func (f *fixture) shards(arn string) []streamtypes.Shard {
 	}
 }
 
-// onlyShard is the id of the stream's one shard.
+// onlyShard returns the id of the stream's one shard.
 func (f *fixture) onlyShard(arn string) string {
 	f.t.Helper()
 	shards := f.shards(arn)
@@ -229,7 +229,7 @@ func ptr[T any](v T) *T { return &v }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// wantControlError fails the test unless a method of Server refused with the code.
+// wantControlError fails the test unless a method of Server failed with the code.
 func wantControlError(t *testing.T, err error, code string) {
 	t.Helper()
 	var refused *dynamodbtest.Error

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The index agrees with a sorted map under any sequence of writes, also beyond the length
-// of a chunk.
+// The index agrees with a sorted map after any sequence of writes, also beyond the length of a
+// chunk.
 func TestIndexAgreesWithMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x index

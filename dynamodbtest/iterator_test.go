@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// keysFrom are the partition keys of the page at an iterator.
+// keysFrom returns the partition keys of the page at an iterator.
 func (f *fixture) keysFrom(iterator string) string {
 	f.t.Helper()
 	out, err := f.page(iterator)
@@ -83,7 +83,7 @@ func TestIteratorTypes(t *testing.T) {
 			t.Errorf("AT_TIMESTAMP %s gives %q, want %q", at, got, want)
 		}
 	}
-	// What is written afterwards comes to an iterator that stood at the end.
+	// Later records come to an iterator at the end.
 	it, err := f.iterator(arn, shard, "LATEST", "")
 	f.noError(err)
 	f.put("Orders", attrs{"pk": str("e")})
@@ -138,7 +138,7 @@ func TestIteratorExpires(t *testing.T) {
 	f.clock.Advance(time.Nanosecond)
 	_, err = f.page(it)
 	f.wantCode(err, "ExpiredIteratorException")
-	// The next iterator's time runs from when it was given out.
+	// The next iterator's life begins when it is returned.
 	f.clock.Advance(14 * time.Minute)
 	_, err = f.page(*out.NextShardIterator)
 	f.noError(err)
@@ -182,7 +182,7 @@ func TestRecordsAreTrimmedAfter24Hours(t *testing.T) {
 	afterSecond := seek("AFTER_SEQUENCE_NUMBER", numbers[1])
 	fromHorizon := seek("TRIM_HORIZON", "")
 	f.clock.Advance(time.Second)
-	// The horizon never errors: the first two records are silently gone.
+	// The horizon returns no error: the first two records are silently gone.
 	if got := read(seek("TRIM_HORIZON", "")); got != "c" {
 		t.Errorf("from the horizon: %q", got)
 	}
@@ -198,7 +198,7 @@ func TestRecordsAreTrimmedAfter24Hours(t *testing.T) {
 	if got := read(seek("AT_SEQUENCE_NUMBER", numbers[2])); got != "c" {
 		t.Errorf("at the oldest record: %q", got)
 	}
-	// An iterator whose next record was trimmed meanwhile.
+	// An iterator whose next record was trimmed since.
 	_, err := f.page(afterFirst)
 	f.wantCode(err, "TrimmedDataAccessException")
 	if got := read(afterSecond); got != "c" {
@@ -263,8 +263,8 @@ func TestClosedShardsDisappearAfter24Hours(t *testing.T) {
 		f.clock.Advance(time.Second)
 		got = append(got, len(f.shards(arn)))
 	}
-	// The record goes after 24 hours, the shard 24 hours after it was closed, the open
-	// one never.
+	// A record is removed after 24 hours, a closed shard 24 hours after its end, and an open one
+	// never.
 	if diff := cmp.Diff([]int{2, 2, 2, 1, 1, 1}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -148,7 +148,8 @@ func TestLegacyParametersRefused(t *testing.T) {
 	}
 }
 
-// KeyConditions stand beside a filter and a projection that are expressions; the other parameters of the old way do not.
+// KeyConditions may be combined with a filter and a projection that are expressions; other old
+// parameters may not.
 func TestKeyConditionsWithExpressions(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "", "S")

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// Messages that programs and people know word by word.
+// Messages that programs and people match word for word.
 func TestMessages(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createIndexed()
@@ -45,7 +45,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A transaction is cancelled for keys of the wrong type, but refused as a whole for empty ones.
+// Keys of a wrong type cancel a transaction, and empty keys reject it as a whole.
 func TestBadKeysInTransactions(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createIndexed()
@@ -97,7 +97,7 @@ func TestTableConfiguration(t *testing.T) {
 	}
 }
 
-// Transactions tell the kind of the units, single requests do not.
+// Transactions report the kind of the units; single requests do not.
 func TestTransactionsTellReadsAndWrites(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "", "")
@@ -131,7 +131,7 @@ func TestCollectionMetricsOfManyItems(t *testing.T) {
 	}
 }
 
-// All values that are none of their enumerations are reported at once.
+// All values outside their enumerations are reported together.
 func TestBadEnumerationsAreReportedTogether(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Simple", "", "")

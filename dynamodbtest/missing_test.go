@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// An update that only removes leaves an item missing that does not exist, and its stream without a record.
+// An update that only removes does not create a missing item, and makes no stream record.
 func TestRemovalsFromAMissingItem(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", types.StreamViewTypeNewAndOldImages, "")
@@ -18,7 +18,7 @@ func TestRemovalsFromAMissingItem(t *testing.T) {
 	const set = `"ExpressionAttributeValues":{":s":{"SS":["x"]}}`
 	for _, c := range []struct{ operation, body string }{
 		{"UpdateItem", key + `,"UpdateExpression":"REMOVE a"`},
-		{"UpdateItem", key + `,"UpdateExpression":"REMOVE x.y, l[0], m.n[3].o"`}, // paths that are not there
+		{"UpdateItem", key + `,"UpdateExpression":"REMOVE x.y, l[0], m.n[3].o"`}, // missing paths
 		{"UpdateItem", key + `,"UpdateExpression":"DELETE s :s",` + set},
 		{"UpdateItem", key + `,"UpdateExpression":"REMOVE a DELETE s :s","ReturnValues":"ALL_NEW",` + set},
 		{"UpdateItem", key + `,"UpdateExpression":"REMOVE a","ConditionExpression":"attribute_not_exists(pk)"`},
@@ -37,19 +37,20 @@ func TestRemovalsFromAMissingItem(t *testing.T) {
 	if n := len(f.records(arn, f.onlyShard(arn))); n != 0 {
 		t.Errorf("%d records", n)
 	}
-	// Beside a SET, and without any clause, the item is made.
+	// With a SET, or without any clause, the item is created.
 	f.noErrorOf("UpdateItem", key+`,"UpdateExpression":"SET b = :b REMOVE a","ExpressionAttributeValues":{":b":{"N":"1"}}`)
 	f.noErrorOf("UpdateItem", `"TableName":"Orders","Key":{"pk":{"S":"b"}},"AttributeUpdates":{}`)
 	if n := len(f.records(arn, f.onlyShard(arn))); n != 2 {
 		t.Errorf("%d records of items that were made", n)
 	}
-	// Of an item that exists a path that is not there is an error.
+	// In an existing item, a missing path is an error.
 	if _, body := f.post("DynamoDB_20120810.UpdateItem", "{"+key+`,"UpdateExpression":"REMOVE x.y"}`); !strings.Contains(body, "document path provided in the update expression is invalid") {
 		t.Error(body)
 	}
 }
 
-// noErrorOf sends a request, an object without its braces, that must succeed, and returns the answer.
+// noErrorOf sends a request, an object without its braces, that must succeed. It returns the
+// answer.
 func (f *fixture) noErrorOf(operation, body string) string {
 	f.t.Helper()
 	resp, answer := f.post("DynamoDB_20120810."+operation, "{"+body+"}")
@@ -80,7 +81,7 @@ func TestTransactGetItemsWithoutAKey(t *testing.T) {
 	}
 }
 
-// A transaction that was carried out before costs reads, two for each item as transactions have it.
+// A transaction that was already executed costs reads, two for each item as in transactions.
 func TestCapacityOfARepeatedToken(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "", "")

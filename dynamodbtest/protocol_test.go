@@ -21,7 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// post sends a raw request and returns the response with its body read.
+// post sends a raw request and returns the response, whose body is read.
 func (f *fixture) post(target, body string) (*http.Response, string) {
 	f.t.Helper()
 	req, err := http.NewRequest(http.MethodPost, f.url, strings.NewReader(body))
@@ -111,8 +111,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestErrorsDecodeIntoSDKTypes has each error that the services document for these
-// operations injected, and decoded by the SDK into its own type.
+// TestErrorsDecodeIntoSDKTypes injects each error that the services document for these operations;
+// the SDK decodes each into its own type.
 func TestErrorsDecodeIntoSDKTypes(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	inject := func(code string) error {
@@ -171,7 +171,7 @@ func is[E error](err error) bool {
 	return errors.As(err, &target)
 }
 
-// TestRealErrorsDecode has the errors that the server makes by itself.
+// TestRealErrorsDecode does the same with the server's own errors.
 func TestRealErrorsDecode(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "KEYS_ONLY", "")

@@ -82,7 +82,7 @@ func TestScanPageIsOneMegabyte(t *testing.T) {
 	if diff := cmp.Diff([]int{4, 4, 2}, pages); diff != "" {
 		t.Error(diff)
 	}
-	// A full page has a last key even when nothing follows.
+	// A full page has a last key even if nothing follows.
 	_, pages = f.scanAll(&dynamodb.ScanInput{TableName: ptr("Orders"), Limit: ptr(int32(2))})
 	if diff := cmp.Diff([]int{2, 2, 2, 2, 2, 0}, pages); diff != "" {
 		t.Error(diff)
@@ -154,7 +154,7 @@ func TestScanFilterAndCount(t *testing.T) {
 	if out.Count != 10 || out.ScannedCount != 30 || len(out.Items) != 10 || len(out.Items[0]) != 1 {
 		t.Errorf("count %d of %d, %d items", out.Count, out.ScannedCount, len(out.Items))
 	}
-	// The limit counts what is evaluated, not what passes the filter.
+	// The limit counts the evaluated items, not those that pass the filter.
 	out, err = f.db.Scan(f.ctx, &dynamodb.ScanInput{
 		TableName: ptr("Orders"), FilterExpression: ptr("v < :zero"), Limit: ptr(int32(5)), ExpressionAttributeValues: attrs{":zero": num("0")}, Select: "COUNT",
 	})

@@ -30,8 +30,9 @@ func defined(pairs ...string) []types.AttributeDefinition {
 	return list
 }
 
-// createIndexed makes the table Orders with the key (pk, sk), the global indexes byCustomer (customer, amount; INCLUDE note) and
-// byState (state; KEYS_ONLY), and the local indexes byDate (pk, date; ALL) and byAmount (pk, amount; KEYS_ONLY).
+// createIndexed creates the table Orders with the key (pk, sk), the global indexes byCustomer
+// (customer, amount; INCLUDE note) and byState (state; KEYS_ONLY), and the local indexes byDate
+// (pk, date; ALL) and byAmount (pk, amount; KEYS_ONLY).
 func (f *fixture) createIndexed() {
 	f.t.Helper()
 	_, err := f.db.CreateTable(f.ctx, &dynamodb.CreateTableInput{
@@ -49,7 +50,7 @@ func (f *fixture) createIndexed() {
 	f.noError(err)
 }
 
-// names are the attributes of an item, sorted and joined.
+// names returns the attribute names of an item, sorted and joined.
 func names(it attrs) string {
 	var list []string
 	for name := range it {
@@ -138,7 +139,8 @@ func TestQueryOfIndexes(t *testing.T) {
 	}
 }
 
-// A page ends between items with one index key; the next begins at the right one of them, whichever way it goes.
+// A page ends between items with one index key; the next page begins at the right one of them, in
+// both directions.
 func TestPagesOfIndexes(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createIndexed()
@@ -233,8 +235,8 @@ func TestIndexWriteCapacity(t *testing.T) {
 		global, local string // index=units
 	}{
 		{"SET customer = :c, amount = :t", attrs{":c": str("c"), ":t": num("1")}, 3, "byCustomer=1", "byAmount=1"},
-		{"SET secret = :c", attrs{":c": str("y")}, 1, "", ""},           // no index holds it
-		{"SET note = :c", attrs{":c": str("y")}, 2, "byCustomer=1", ""}, // one does
+		{"SET secret = :c", attrs{":c": str("y")}, 1, "", ""},           // in no index
+		{"SET note = :c", attrs{":c": str("y")}, 2, "byCustomer=1", ""}, // in one index
 		{"SET note = :c", attrs{":c": str("y")}, 1, "", ""},             // nothing changes
 		{"SET amount = :t", attrs{":t": num("2")}, 5, "byCustomer=2", "byAmount=2"},
 		{"REMOVE customer", nil, 2, "byCustomer=1", ""},
@@ -260,7 +262,7 @@ func TestIndexesAddedAndRemoved(t *testing.T) {
 	for i := range 5 {
 		f.put("Orders", attrs{"pk": str(fmt.Sprint(i)), "state": str("new")})
 	}
-	f.put("Orders", attrs{"pk": str("other"), "state": num("1")}) // stays outside: its type is not the index's
+	f.put("Orders", attrs{"pk": str("other"), "state": num("1")}) // not in the index: its type differs
 	update := func(definitions []types.AttributeDefinition, u types.GlobalSecondaryIndexUpdate) error {
 		_, err := f.db.UpdateTable(f.ctx, &dynamodb.UpdateTableInput{TableName: aws.String("Orders"), AttributeDefinitions: definitions, GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{u}})
 		return err
@@ -314,7 +316,7 @@ func TestIndexSpecificationsRefused(t *testing.T) {
 	}
 }
 
-// After any writes an index holds what filtering the whole table finds, in its order.
+// After any writes an index holds what filtering the whole table finds, in the index's order.
 func TestIndexesAgreeWithTheTable(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createIndexed()

@@ -28,7 +28,7 @@ func (f *fixture) openShards(table string) []dynamodbtest.Shard {
 	return slices.DeleteFunc(f.allShards(table), func(s dynamodbtest.Shard) bool { return !s.Open })
 }
 
-// checkRanges fails unless the open shards own all hashes once (invariant S1).
+// checkRanges fails unless the open shards own every hash exactly once (invariant S1).
 func checkRanges(t interface{ Fatalf(string, ...any) }, open []dynamodbtest.Shard) {
 	slices.SortFunc(open, func(a, b dynamodbtest.Shard) int {
 		if a.FirstHash < b.FirstHash {
@@ -115,7 +115,7 @@ func TestSplitAndRoll(t *testing.T) {
 	wantControlError(t, err, "ResourceNotFoundException")
 }
 
-// A key's records stay in the shard that owns it, and go on in that shard's descendants.
+// A key's records stay in the shard that owns it, and continue in that shard's descendants.
 func TestShardOf(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{InitialShards: 4})
 	f.createTable("Orders", "KEYS_ONLY", "")
@@ -216,7 +216,7 @@ func TestClosedShardEndsWithItsLastRecords(t *testing.T) {
 	if len(first.Records) != 1000 || len(last.Records) != 500 || last.NextShardIterator != nil {
 		t.Errorf("pages of %d and %d, next %v", len(first.Records), len(last.Records), last.NextShardIterator)
 	}
-	// A closed shard without records ends at once, an open one never.
+	// A closed shard without records ends immediately, an open one never.
 	grandchild, err := f.server.RollShard("Orders", child)
 	f.noError(err)
 	for id, open := range map[string]bool{child: false, grandchild: true} {
@@ -308,7 +308,7 @@ func TestListingFaults(t *testing.T) {
 		}
 	}
 	check(false, false)
-	// Hidden or not, a shard can be read, and a closed parent ends.
+	// A shard can be read, hidden or not, and a closed parent ends.
 	if _, err := f.iterator(arn, child, "TRIM_HORIZON", ""); err != nil {
 		t.Error(err)
 	}

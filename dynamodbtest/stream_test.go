@@ -94,7 +94,7 @@ func TestWriteThatChangesNothingMakesNoRecord(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "NEW_AND_OLD_IMAGES", "")
 	f.put("Orders", attrs{"pk": str("a"), "n": num("10"), "s": &types.AttributeValueMemberSS{Value: []string{"x", "y"}}})
-	// The same item in other words.
+	// The same item in another notation.
 	f.put("Orders", attrs{"pk": str("a"), "n": num("1e1"), "s": &types.AttributeValueMemberSS{Value: []string{"y", "x"}}})
 	f.remove("Orders", attrs{"pk": str("absent")})
 	_, err := f.db.UpdateItem(f.ctx, &dynamodb.UpdateItemInput{TableName: ptr("Orders"), Key: attrs{"pk": str("a")}, UpdateExpression: ptr("REMOVE nothing")})

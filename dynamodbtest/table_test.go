@@ -161,8 +161,7 @@ func TestDeletionProtection(t *testing.T) {
 	f.wantCode(err, "ResourceNotFoundException")
 }
 
-// A table of the same name is another table, with another stream; the old stream stays
-// readable.
+// A recreated table is another table, with another stream; the old stream stays readable.
 func TestTableCreatedAgain(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	f.createTable("Orders", "KEYS_ONLY", "")

@@ -86,7 +86,7 @@ func TestErrorsHoldNoItemData(t *testing.T) {
 	}
 }
 
-// nested is a value of n lists, one in the other.
+// nested returns a value of n nested lists.
 func nested(n int) string {
 	return `{"a":` + strings.Repeat(`{"L":[`, n) + `{"S":"x"}` + strings.Repeat(`]}`, n) + `}`
 }
@@ -151,8 +151,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// FuzzItem checks that any accepted text has a canonical form that is a fixed point, and
-// that nothing makes the reader fail otherwise than by an error.
+// FuzzItem checks that the canonical form of any accepted text is a fixed point, and that no text
+// makes the reader panic.
 func FuzzItem(f *testing.F) {
 	f.Add([]byte(`{"a":{"S":"x"},"b":{"L":[{"M":{"c":{"NS":["1","2"]}}}]}}`))
 	f.Add([]byte(`{"a":{"B":"AA=="},"a":{"NULL":true}}`))

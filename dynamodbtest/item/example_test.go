@@ -7,7 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
-// A program learns what an item costs before it writes it, and what DynamoDB would say of one that it does not take.
+// A program computes an item's size before it writes it, and the error that DynamoDB would return
+// for a rejected one.
 func Example() {
 	order, err := item.Parse([]byte(`{"pk":{"S":"order#7"},"total":{"N":"15"}}`))
 	if err != nil {

@@ -29,7 +29,7 @@ func TestNumbersRefusedInTheServicesWords(t *testing.T) {
 	}
 }
 
-// number draws any number that DynamoDB stores.
+// number draws any number that DynamoDB can store.
 func number(t *rapid.T, label string) string {
 	digits := rapid.StringMatching(`[0-9]{1,37}`).Draw(t, label+" digits")
 	point := rapid.IntRange(0, len(digits)).Draw(t, label+" point")
@@ -65,7 +65,7 @@ func TestNumberSortKeysAtTheEdges(t *testing.T) {
 	}
 }
 
-// What others measured of the service.
+// Sizes that others measured at the service.
 func TestNumberSizes(t *testing.T) {
 	for text, want := range map[string]int{
 		"0": 1, "-0": 1, "1": 2, "12": 2, "123": 3, "12345": 4, "123456": 4, "1234567890123456789": 11, "12345678901234567890123456789012345678": 20,
