@@ -94,7 +94,8 @@ func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forR
 // second may require hours.
 const stretch = 30 * time.Second
 
-// wait waits for delay, or until a limit was raised: then a part that has paid continues at once.
+// wait waits for delay, or until a limit was raised: then a part that has paid continues
+// immediately.
 func (l *Limits) wait(drain, ctx context.Context, delay time.Duration) (waited time.Duration, err error) {
 	rows, units := l.rows.Load().perSecond(), l.units.perSecond()
 	for waited < delay && l.rows.Load().perSecond() <= rows && l.units.perSecond() <= units {

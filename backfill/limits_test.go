@@ -83,7 +83,7 @@ func TestALimitIsLiftedDuringALongWait(t *testing.T) {
 	})
 }
 
-// Units are counted in halves, whoever sets the limit, and a shared throttle paces rows.
+// Units are counted in halves, however the limit is set, and a shared throttle paces rows.
 func TestLimitsAreSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, l := t.Context(), NewLimits(0, 1)

@@ -20,8 +20,8 @@ const (
 	saveBytes = 512 << 10
 )
 
-// PartSource reads the parts of a load: segments of a scan, or files. It may be used by many tasks
-// at once.
+// PartSource reads the parts of a load: segments of a scan, or files. It is safe for concurrent
+// use.
 type PartSource interface {
 	// Read returns the page of a part after a position; nil is the beginning. Unless the page is
 	// the last, its Next differs from the position. A limit of items above 0 is a hint.

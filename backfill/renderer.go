@@ -24,7 +24,7 @@ const mostDrawn = 10
 
 // Renderer shows the loads of all tables. On a terminal it redraws a line for each; elsewhere it
 // writes lines at intervals. It is also an io.Writer for other output to the same terminal, such as
-// logs, so that this output does not break up the lines. It may be used by several tasks at once.
+// logs, so that this output does not break up the lines. It is safe for concurrent use.
 type Renderer struct {
 	out      io.Writer
 	record   func(Report) // receives each report instead of a line; nil: lines are written

@@ -11,7 +11,7 @@ import (
 )
 
 // Throttle paces loads to a number of rows a second. Several loads may share it, and its limit may
-// be changed while they run. It may be used by many tasks at once.
+// be changed while they run. It is safe for concurrent use.
 type Throttle struct{ limiter *rate.Limiter }
 
 // NewThrottle returns a throttle of rowsPerSecond; zero or less means no limit.

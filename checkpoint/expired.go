@@ -10,8 +10,8 @@ import (
 // LongestKept is the longest time for which a subscription of Pub/Sub can keep a message.
 const LongestKept = 31 * 24 * time.Hour
 
-// Stand records the end of the unbroken prefix of a shard's messages, and since when it has not
-// moved although later messages are published, on the service's clock.
+// Stand records the end of the unbroken prefix of a shard's messages. It also records, on the
+// service's clock, since when that end has not moved although later messages are published.
 type Stand struct {
 	Through uint64    `json:"t"`
 	Since   time.Time `json:"at"`

@@ -187,7 +187,7 @@ func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
 	})
 }
 
-// Release returns the shard after a clean stop: another worker may take it at once.
+// Release returns the shard after a clean stop, so that another worker may take it immediately.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.conclude(ctx, Reading, func(*Shard) error { return nil })
 }

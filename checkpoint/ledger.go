@@ -46,7 +46,7 @@ type Options struct {
 	ReadOnly bool
 }
 
-// Ledger is the durable state of one pipeline. Many tasks may use it at once.
+// Ledger is the durable state of one pipeline. Many tasks may use it concurrently.
 type Ledger struct {
 	store  Store
 	name   string

@@ -315,7 +315,7 @@ func (l *PartLease) Finish(ctx context.Context, to PartProgress) error {
 	return l.conclude(ctx, PartDone, func(p *Part) error { return p.advance(to) })
 }
 
-// Release returns the part after a clean stop: another worker may take it at once.
+// Release returns the part after a clean stop, so that another worker may take it immediately.
 func (l *PartLease) Release(ctx context.Context) error {
 	return l.conclude(ctx, PartOpen, func(*Part) error { return nil })
 }

@@ -290,8 +290,8 @@ func (l *Ledger) VerifyData(ctx context.Context, source string, number uint32, p
 	return data, nil
 }
 
-// RemoveVerify deletes the data of ended verifies of the table: parts, sums and buckets at once,
-// findings after a later verify has ended.
+// RemoveVerify deletes the data of ended verifies of the table. It deletes parts, sums and buckets
+// immediately, and findings after a later verify has ended.
 func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 	table, _, err := l.Table(ctx, source) // read before the rows: a verify that begins meanwhile has a higher number
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// The record of a process grows with what it may write, and is written only when it grows.
+// The record of a process grows with the numbers under which it may write, and is written only when
+// it grows.
 func TestWriterEnters(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -45,8 +46,8 @@ func TestWriterEnters(t *testing.T) {
 	})
 }
 
-// A process that leaves removes its record, but for requests that never got an answer. Those stay
-// until their numbers are dropped.
+// A process that leaves removes its record, except for requests that never got an answer. Those
+// stay until their numbers are dropped.
 func TestWriterLeaves(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -71,7 +72,7 @@ func TestWriterLeaves(t *testing.T) {
 		if got := left(); got != "bmap[t:{7 false 7 false}]cmap[t:{7 false 0 false} u:{9 false 0 false}]" {
 			t.Error(got)
 		}
-		check(t, a.ForgetWriters(ctx, "t", 7)) // which is not dropped
+		check(t, a.ForgetWriters(ctx, "t", 7)) // it is not dropped
 		check(t, a.ForgetWriters(ctx, "v", 99))
 		if got := left(); got != "bmap[t:{7 false 7 false}]cmap[t:{7 false 0 false} u:{9 false 0 false}]" {
 			t.Error(got)

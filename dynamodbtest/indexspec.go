@@ -320,7 +320,7 @@ type indexUpdate struct {
 }
 
 // updateIndexList applies the changes of an UpdateTable to the global indexes. A new index is
-// complete at once. The caller holds mu.
+// complete immediately. The caller holds mu.
 func (t *table) updateIndexList(updates []indexUpdate, defined []attributeDefinition, capacity billing) error {
 	kinds, err := definitionsOf(append(slices.Clone(defined), without(definitions(t.schema, t.indexes()), defined)...))
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// Store opens the objects of a bucket, or the files of a folder. It may be used by many tasks at
-// once.
+// Store opens the objects of a bucket, or the files of a folder. It is safe for concurrent use.
 type Store interface {
 	// Open reads an object from its beginning. A name consists of parts separated by slashes, none
 	// of which is "." or "..". The error is fs.ErrNotExist if there is no such object.

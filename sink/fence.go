@@ -95,7 +95,7 @@ type Mark struct {
 type Marks func(ctx context.Context, table string) (Mark, error)
 
 // Stamps are the numbers under which a right to write was proved, for each target table. The zero
-// value gives no right.
+// value proves no right.
 type Stamps struct {
 	marks    map[string]Mark
 	read     Marks

@@ -17,7 +17,7 @@ import (
 // gate could be found at zero between the two.
 
 // Gate counts the requests of one process by target table. Every proof of a right to write passes
-// through it (Prove). Many tasks may use it at once.
+// through it (Prove). Many tasks may use it concurrently.
 type Gate struct {
 	record func(ctx context.Context, marks map[string]Mark) error
 

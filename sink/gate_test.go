@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// answers is a target that answers each request as a test says.
+// answers is a target whose answer to each request the test determines.
 type answers func(ctx context.Context) error
 
 func (a answers) Apply(ctx context.Context, _ *sink.Request) (bool, error) { return true, a(ctx) }
@@ -29,8 +29,8 @@ func gated(t *testing.T, mark sink.Mark, table sink.Table) (*sink.Gate, func(ctx
 	}
 }
 
-// What a process may write is recorded before the proof reads whether the tables are halted, and no
-// right is given without the record.
+// The process's right is recorded before the proof reads whether the tables are halted. Without the
+// record there is no right.
 func TestProveRecordsBeforeTheRightIsProved(t *testing.T) {
 	order, refused := "", errors.New("no answer")
 	var failed error
@@ -55,7 +55,7 @@ func TestProveRecordsBeforeTheRightIsProved(t *testing.T) {
 	}
 }
 
-// A request is in doubt for ever unless the service answered it. That a repetition was answered
+// A request stays in doubt forever unless the service answered it. The answer to a repetition
 // changes nothing.
 func TestGateRemembersRequestsWithoutAnAnswer(t *testing.T) {
 	failure := func(r sink.Reason) error { return &sink.Error{Op: "CheckAndMutateRow", Reason: r} }
@@ -77,7 +77,7 @@ func TestGateRemembersRequestsWithoutAnAnswer(t *testing.T) {
 		gate, write := gated(t, c.mark, answers(func(context.Context) error { return answer }))
 		for range 2 {
 			_ = write(t.Context())
-			answer = nil // of the repetition
+			answer = nil // the answer to the repetition
 		}
 		if got := gate.Traffic("t"); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -99,7 +99,7 @@ func TestGateDoesNotDoubtWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// Behind a closed gate nothing is sent, and what is in flight is waited for.
+// Behind a closed gate no request is sent, and requests in flight are awaited.
 func TestClosedGateSendsNothing(t *testing.T) {
 	sent := 0
 	var write func(ctx context.Context) error
@@ -108,7 +108,7 @@ func TestClosedGateSendsNothing(t *testing.T) {
 		if sent++; sent > 1 {
 			return nil
 		}
-		gate.Close("t") // while this one is in flight
+		gate.Close("t") // while this request is in flight
 		if err := write(ctx); !errors.Is(err, sink.ErrFenced) || sink.Repeatable(err) || sent != 1 || !gate.Traffic("t").InFlight {
 			t.Errorf("%d requests are sent, %+v, %v", sent, gate.Traffic("t"), err)
 		}

@@ -133,7 +133,7 @@ func deleting(ops []Op, families []string, columns []transform.Column) []Op {
 
 // timestamped appends the deletes of the first write under dual writes: cells up to and including
 // the record's second, because the old image's cells may have the same second. Aggregates have no
-// history and are exact at once.
+// history, so they are exact immediately.
 func timestamped(ops []Op, m transform.RowMutation) []Op {
 	const millisecond = 1000
 	for _, c := range m.Named {

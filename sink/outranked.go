@@ -9,8 +9,8 @@ import (
 )
 
 // Where the application ranks its writes by a number in the item (transform.Rank), the number takes
-// precedence over the position in the stream. A number may begin anew, for example when an item is
-// removed, and created by a server whose clock is behind. Then the row refuses the stream's newer
+// precedence over the position in the stream. A number may restart, for example when an item is
+// removed, and recreated by a server whose clock is behind. Then the row refuses the stream's newer
 // record because of the older one's higher number, and would be wrong permanently (H87). The
 // service does not say which version refused a request, so the row's version is read once after a
 // refusal.

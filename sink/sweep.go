@@ -197,13 +197,13 @@ func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
 	return shares, strangers
 }
 
-// whose says to which migration an item version belongs.
+// whose names the migration to which an item version belongs.
 type whose uint8
 
 const (
 	others whose = iota
 	ours
-	unknown // ours, but of an unknown item
+	unknown // of this migration, but of an unknown item
 )
 
 // suspect explains an item version of an older generation.

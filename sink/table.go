@@ -22,7 +22,7 @@ type Reader interface {
 	ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error
 }
 
-// SetReader reads single rows of a target table, many at once.
+// SetReader reads single rows of a target table, many in one call.
 type SetReader interface {
 	// ReadSet calls f for each of the given rows that exists, in the order of keys, like ReadRows.
 	// The keys must be distinct.

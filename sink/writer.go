@@ -31,8 +31,8 @@ const (
 type Options struct {
 	Table   Table
 	Parking ParkingLot
-	// Rows reads rows before puts that keep older cells, and after refusals of mutations with a
-	// rank. It may be nil if no mapping needs it.
+	// Rows reads rows before puts that keep older cells, and after a row has refused a mutation
+	// with a rank. It may be nil if no mapping needs it.
 	Rows Looker
 	// InFlight and Bytes bound the requests in flight, over all callers and target tables; 0 means
 	// the default. With the default, a window also bounds the requests to each table, so that its

@@ -46,8 +46,8 @@ type Finding struct {
 	Add string
 }
 
-// Check finds what is wrong with a mapping, all at once. The key schema is known only to DynamoDB.
-// Without it, Check leaves out the checks that need it, and still checks names and templates.
+// Check finds all mistakes in a mapping. The key schema is known only to DynamoDB. Without it,
+// Check leaves out the checks that need it, and still checks names and templates.
 func Check(spec Spec) []Finding {
 	_, findings := compile(&spec, false)
 	return findings

@@ -23,7 +23,7 @@ const (
 )
 
 // Comparison compares one source table with its target. Mapping, Source and Target are required. It
-// may be used by many tasks at once.
+// is safe for concurrent use.
 type Comparison struct {
 	Mapping *transform.Mapping
 	Source  Source
@@ -50,7 +50,7 @@ type Comparison struct {
 	// Patience is how long a part waits until all changes are applied, before it fails with
 	// *NotApplied. 0 means 15 minutes.
 	Patience time.Duration
-	// Settle is how long after that a row is checked again (V1); 0 means at once.
+	// Settle is how long after that a row is checked again (V1); 0 means immediately.
 	Settle time.Duration
 	// Retry repeats a read while a retry may help; nil means one attempt.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error

@@ -103,12 +103,12 @@ func TestFindingsThatWaitAreBoundedByBytes(t *testing.T) {
 }
 
 // wide is a target whose rows are longer than items can be, as with older cells. It records how
-// much is returned at once.
+// much is returned in one read.
 type wide struct {
 	differing
 	value []byte
 	reads int
-	most  int // bytes at once
+	most  int // bytes of one read
 }
 
 func (w *wide) ReadSet(_ context.Context, _ string, rows []string, f func(sink.Row) error) error {

@@ -32,8 +32,8 @@ type Plan struct {
 	// Segments is the number of segments of the source. Ranges are the ranges of the target.
 	Segments int
 	Ranges   []Range
-	// Key is the key of the sums. It is a secret of the run, so that nobody can craft items whose
-	// differences cancel out.
+	// Key is the key of the sums. It is a secret of the run, so that no attacker can craft items
+	// whose differences cancel out.
 	Key   []byte
 	Scope Scope
 }

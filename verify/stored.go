@@ -14,7 +14,7 @@ const (
 	pieceBytes = 7 << 20
 	// foundBytes is the size from which findings go into another row.
 	foundBytes = 1 << 20
-	// Names of a verify's data in the ledger.
+	// The names of a verify's data in the ledger.
 	sumsData   = "sums/"
 	foundData  = "found/"
 	pickedData = "picked"

@@ -37,8 +37,8 @@ type Work struct {
 	// the sums that Picked comes from.
 	Sums      *Sums
 	Addresses bool
-	// Look says that rows are checked. If Picked is set, only rows in its buckets are; Key is the
-	// key of the sums that it comes from.
+	// Look says that rows are checked. If Picked is set, only rows in its buckets are checked. Key
+	// is the key of the sums from which Picked was computed.
 	Look   bool
 	Picked *Picked
 	// Key is the key of the run's sums.
@@ -148,8 +148,8 @@ func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time
 	return r.forward(ctx, wanted, readAt)
 }
 
-// forward compares rows with the mutations of the items that map to them. It checks a row that
-// differs again at once, because the page was read before the rows, which may be newer than its
+// forward compares rows with the mutations of the items that map to them. It immediately checks a
+// row that differs again, because the page was read before the rows, which may be newer than its
 // items.
 func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time) error {
 	places := make([]Place, len(wanted))

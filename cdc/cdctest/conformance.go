@@ -23,7 +23,7 @@ type Harness struct {
 	Put func(t *testing.T, key string, n int)
 	// Delete removes the item.
 	Delete func(t *testing.T, key string)
-	// Roll closes a shard and gives it a child, which is listed at once.
+	// Roll closes a shard and gives it a child, which is listed immediately.
 	Roll func(t *testing.T, shard string)
 	// ExpireIterators makes every iterator issued so far expire.
 	ExpireIterators func(t *testing.T)

@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// process is the process of a scene without its tasks, and the lane of table Orders.
+// process returns the process of a scene without its tasks, and the lane of table Orders.
 func (s *scene) process() (*appliers, *lane) {
 	o := s.Options
 	o.Timing, o.Events = o.Timing.OrDefault(o.Ledger.Lease()), o.Events.OrSilent()
@@ -29,8 +29,8 @@ func (s *scene) process() (*appliers, *lane) {
 	return a, l
 }
 
-// A process keeps the ids of so many messages and no more. Those that it gives back make room for as
-// many. One that has no room is extended once, and then no more.
+// A process keeps a bounded number of message ids. Each id that it gives back makes room for
+// another. A message without room is extended once.
 func TestIdsThatAreKeptAreBounded(t *testing.T) {
 	playScene(t, func(s *scene) {
 		a, _ := s.process()
@@ -63,14 +63,13 @@ func TestIdsThatAreKeptAreBounded(t *testing.T) {
 	})
 }
 
-// A table's trouble is its own if the ledger has proved the right to write since it began, or says
-// itself that the table waits. It begins with the first message that fails, which alone is tried
-// again.
+// A failure is the table's own if the ledger has proved the right to write since it began, or says
+// that the table waits. It begins with the first message that fails, and only this one is retried.
 func TestWhoseTroubleItIs(t *testing.T) {
 	away, denied := &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown}, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Denied}
 	for name, c := range map[string]struct {
-		proved time.Duration // before or after the trouble began
-		before bool          // that it is the table's own
+		proved time.Duration // before or after the failure began
+		before bool          // the failure already counted as the table's own
 		err    error
 		own    bool
 	}{
@@ -114,8 +113,8 @@ func TestWhoseTroubleItIs(t *testing.T) {
 	}
 }
 
-// What a process that pulls no more has to do yet: all that waits for a write, unless the table
-// fails, and for a few seconds what is in doubt.
+// The remaining work of a draining process: all messages that wait for a write, unless the table
+// fails, and for a few seconds the messages in doubt.
 func TestWhenALaneIsIdle(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.must(task.Sleep(s.ctx, time.Hour))
@@ -146,8 +145,8 @@ func TestWhenALaneIsIdle(t *testing.T) {
 	})
 }
 
-// What was set aside is given back once the table gets on: no message fails, and none is in doubt,
-// which would set it aside again at once.
+// Messages that were set aside are given back once the table recovers: no message fails and none is
+// in doubt. Otherwise the table would immediately set them aside again.
 func TestWhenWhatIsSetAsideIsGivenBack(t *testing.T) {
 	one := []*message{{}}
 	for name, c := range map[string]struct {
@@ -166,13 +165,13 @@ func TestWhenWhatIsSetAsideIsGivenBack(t *testing.T) {
 	}
 }
 
-// Messages in doubt keep what they hold for a while. Then a quarter of the room for messages, and a
-// quarter of that for their data, is theirs, and of the others only the ids are kept.
+// Messages in doubt keep their data for a while. After that they may occupy a quarter of the room
+// for messages, and with their data a quarter of that. Of the others only the ids are kept.
 func TestDoubtsFillNoRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		held  int
 		bytes []int64
-		since time.Duration // how long ago they came
+		since time.Duration // how long ago they arrived
 		kept  string
 		aside string
 	}{
@@ -204,8 +203,8 @@ func TestDoubtsFillNoRoom(t *testing.T) {
 	}
 }
 
-// The right to write is proved for a moment, whatever else is asked meanwhile; one that is as old as
-// that moment is proved anew.
+// A proof of the right to write counts for a moment, whatever else is asked meanwhile. A proof that
+// is as old as that moment is renewed.
 func TestHowLongAProofCounts(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.must(task.Sleep(s.ctx, time.Hour))
@@ -231,8 +230,8 @@ func TestHowLongAProofCounts(t *testing.T) {
 	})
 }
 
-// What was applied once is applied again as it was judged then. It is bounded no more by the shard's
-// row, which may be gone by then, but a load that has begun drops it.
+// A message that was applied once is applied again on the same judgement. The shard's row no longer
+// bounds it, because that row may be removed by then. But a load that has begun drops it.
 func TestASecondApplicationIsNotBoundedAnew(t *testing.T) {
 	playScene(t, func(s *scene) {
 		_, l := s.process()
@@ -251,8 +250,8 @@ func TestASecondApplicationIsNotBoundedAnew(t *testing.T) {
 	})
 }
 
-// A table that joins takes the reason of its first message for all that are refused, and one that
-// the ledger has only named, without a generation, is as unknown as one that it never had.
+// A table that joins refuses all of its waiting messages for the reason of the first. A table that
+// the ledger has only named, without a generation, is as unknown as a missing one.
 func TestWhyATablesMessagesAreRefused(t *testing.T) {
 	playScene(t, func(s *scene) {
 		var told []string
@@ -289,7 +288,7 @@ func TestWhyATablesMessagesAreRefused(t *testing.T) {
 	})
 }
 
-// takes is a topic that takes all.
+// takes is a topic that accepts every message.
 type takes struct{}
 
 func (takes) Publish(_ context.Context, messages []relay.Message) ([]error, int) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// The fate of a message by the ledger.
+// The fate of a message, as judged by the ledger.
 func TestFates(t *testing.T) {
 	at := time.Date(2026, 11, 27, 6, 0, 0, 0, time.UTC)
 	of := Records{Table: checkpoint.TableState{Generation: 7, Load: checkpoint.Load{Generation: 6}},

@@ -28,8 +28,8 @@ type ClusterWatch struct {
 	End   func(err error) error
 }
 
-// Run reads the target's cluster, at once and then every so often, until a drain begins. It ends the
-// process if the cluster has changed (H46).
+// Run reads the target's cluster, first immediately and then every Every, until a drain begins. It
+// ends the process if the cluster has changed (H46).
 //
 // It is a task of its own and not a step of the coordinators, because these must keep listing
 // shards however long the control plane does not answer. The control plane is another service than

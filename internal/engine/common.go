@@ -24,7 +24,7 @@ type Common struct {
 }
 
 // End reports an error that ends the process. If a clean stop is safe after it, the error becomes
-// the cause of the stop: leases are released, so that another worker can acquire them at once.
+// the cause of the stop: leases are released, so that another worker can acquire them immediately.
 // After any other error the process writes nothing more.
 func (c *Common) End(err error) error {
 	switch {

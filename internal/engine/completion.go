@@ -38,7 +38,7 @@ func (c *Completion) Await(name string, wake *task.Wakeup) {
 }
 
 // Report records whether a table is drained, and reports whether the run is over. The run ends for
-// all tables at once. A result for another table may predate an outage, because each table is
+// all tables together. A result for another table may predate an outage, because each table is
 // checked in its own turn and waits after failures differ. So before the run ends, it asks all
 // tables whether their result is still true.
 func (c *Completion) Report(name string, done bool, still func() bool) bool {

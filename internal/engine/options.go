@@ -14,7 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Options holds the dependencies and settings of a worker. Many tasks use the interfaces at once.
+// Options holds the dependencies and settings of a worker. Many tasks use the interfaces
+// concurrently.
 type Options struct {
 	Ledger *checkpoint.Ledger
 	// Register records what this process may write; nil: NewWorker makes one.
@@ -61,15 +62,15 @@ type Options struct {
 	// Kept is how long the appliers' subscription keeps unacknowledged messages; default
 	// checkpoint.LongestKept. A message that is not applied by then is a gap.
 	Kept time.Duration
-	// Discover searches for tables that may join a running worker; nil: none do. It is called at
-	// once and then every DiscoverEvery, with a function that reports whether a table is already
-	// followed. If it finds tables and also fails for others, the found ones join, and it is called
-	// again soon.
+	// Discover searches for tables that may join a running worker; nil: none do. It is called
+	// immediately and then every DiscoverEvery, with a function that reports whether a table is
+	// already followed. If it finds tables and also fails for others, the found ones join, and it
+	// is called again soon.
 	Discover      func(ctx context.Context, followed func(source string) bool) (Discovery, error)
 	DiscoverEvery time.Duration
 	Events        Events
 	Timing        Timing
-	// Pages is how many pages the shards that are behind hold at once; default 24.
+	// Pages is how many pages the shards that are behind may hold together; default 24.
 	Pages int
 	// SettleBytes is the most memory that pages waiting to be settled take, over all tables of the
 	// process; default 128 MB.

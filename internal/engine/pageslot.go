@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// pageSlots is how many pages the shards that are behind hold at once, over all tables of the
+// pageSlots is how many pages the shards that are behind may hold together, over all tables of the
 // process. A full page with both images, mapped, takes about 5 MB, so they take 120 MB regardless
 // of how many shards one worker has after an outage. More would not be faster, because all requests
 // that the writer has in flight are a fraction of one page.
@@ -33,7 +33,8 @@ const (
 // PageSlot holds the page of one shard. A shard whose last page was empty takes no slot, because
 // its next page is small, and thousands of such shards are read every second. Any other shard may
 // get a full page, so it waits for a slot before it reads. A holder of a slot never waits for
-// another slot. On failure it releases the slot: a read at once, a write when others wait.
+// another slot. After a failed read it releases the slot immediately, after a failed write when
+// others wait.
 type PageSlot struct {
 	slots  *task.Limit // nil: unlimited
 	calls  *Reads

@@ -33,7 +33,7 @@ type Retrier struct {
 // fixes. It is the only place that backs off: the packages below return typed errors and try once,
 // and the AWS SDK makes one attempt, so attempts do not multiply. Once a drain has begun, a failure
 // is final, except for steps that run under life.Finishing. The end of drain or work also ends a
-// wait, because a worker that lost a lease looks for the next one at once.
+// wait, because a worker that lost a lease looks for the next one immediately.
 func (r *Retrier) Retry(life Lifecycle, step string, f func(ctx context.Context) error) error {
 	ctx := life.Work
 	var policy *backoff.ExponentialBackOff

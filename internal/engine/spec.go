@@ -26,8 +26,8 @@ type Spec struct {
 	AcceptMapping bool
 	// AdoptRows lets the first generation write to targets that already have rows.
 	AdoptRows bool
-	// Shared says that other migrations also write the target tables: the mapping stores the origin
-	// of every row.
+	// Shared says that other migrations also write the target tables. The mapping then stores the
+	// origin of every row.
 	Shared bool
 	// FromNow drops changes that predate the first start, unless the table is copied. A table that
 	// is neither copied nor FromNow gets all changes that the stream still holds.
@@ -39,7 +39,7 @@ type Spec struct {
 	Copy, LoadAgain bool
 	// From is what the first load copies instead of scanning; zero: it scans.
 	From source.Named
-	// Segments is how many parts of a load this worker works on at once.
+	// Segments is how many parts of a load this worker works on concurrently.
 	Segments int
 	// Limits are the configured bounds of loads. Limits that an operator sets in the ledger
 	// override them.

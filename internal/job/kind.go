@@ -25,7 +25,7 @@ type Kind interface {
 // Phase is the work of this worker on one phase of a job.
 type Phase interface {
 	// Complete is called when every part is done, with their rows, and returns the resulting
-	// record. Several workers may call it at once, and each of them until the phase changes.
+	// record. Several workers may call it concurrently, and each of them until the phase changes.
 	Complete(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (checkpoint.TableState, error)
 	// Take leases a part. It fails with checkpoint.ErrTaken if this worker cannot have it now.
 	Take(ctx context.Context, state checkpoint.TableState, part checkpoint.Part) (*checkpoint.PartLease, Work, error)

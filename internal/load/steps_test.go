@@ -61,8 +61,8 @@ func TestARemovalThatFailsIsRepeated(t *testing.T) {
 	})
 }
 
-// The calls about one attempt of an export are spaced. The first call about another attempt, or about
-// an export that was accepted, is made at once.
+// Calls about one attempt of an export are spaced out. The first call about another attempt, or
+// about an accepted export, is made immediately.
 func TestTheFirstCallAboutAnExportIsMadeAtOnce(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.Exporter = &archive{scene: s}

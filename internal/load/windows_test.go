@@ -166,8 +166,8 @@ func TestH107_WindowsWaitWhereTheyDoNotMend(t *testing.T) {
 	}
 }
 
-// TestH90_WindowsThatDoNotTouchAreNotPlanned: windows with a hole between them are refused, whoever
-// requested them, because a change would be in none.
+// TestH90_WindowsThatDoNotTouchAreNotPlanned: windows with a hole between them are refused, even if
+// an operator requested them, because a change would be in none.
 func TestH90_WindowsThatDoNotTouchAreNotPlanned(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		var fault *source.Fault

@@ -48,8 +48,8 @@ func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, fun
 	}
 }
 
-// join searches for tables, at once and then every DiscoverEvery, and starts to replicate new ones,
-// until a drain begins. With Once it searches until no part of a search has failed.
+// join searches for tables, first immediately and then every DiscoverEvery, and starts to replicate
+// new ones, until a drain begins. With Once it searches until no part of a search has failed.
 func (j *joining) join(life engine.Lifecycle) error {
 	for !life.Draining() {
 		err := j.Retry(life, "look for tables", func(context.Context) error { return j.admit(life) })
@@ -68,7 +68,7 @@ func (j *joining) join(life engine.Lifecycle) error {
 	return nil
 }
 
-// admit searches for tables once. Tables that were found join or are suspended at once, even if
+// admit searches for tables once. Tables that were found join or are suspended immediately, even if
 // others could not be checked and the search fails.
 func (j *joining) admit(life engine.Lifecycle) error {
 	j.tick()
@@ -77,7 +77,7 @@ func (j *joining) admit(life engine.Lifecycle) error {
 		return context.Cause(life.Drain) // begin nothing new
 	}
 	if errors.Is(failed, checkpoint.ErrCutOver) {
-		return failed // nobody looked, so that no look has failed
+		return failed // no search was made, so none has failed
 	}
 	j.Events.Discovered(failed)
 	for _, t := range found.Tables {

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// Findings about ledger and target during a stop are still reported, because whoever starts the
-// next process needs them.
+// Findings about ledger and target during a stop are still reported, because the operator who
+// starts the next process needs them.
 func TestAStopDoesNotHideWhatIsFatal(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -80,7 +80,7 @@ type Wanted struct {
 	Late time.Duration
 	// Alone: the sets are only windows, which repair a gap.
 	Alone bool
-	// Segments is how many parts each worker reads at once.
+	// Segments is how many parts each worker reads concurrently.
 	Segments int
 }
 

@@ -30,7 +30,7 @@ type segments struct {
 }
 
 // OfScan returns how much a scan of a table has to copy, if each worker reads the given number of
-// segments at once.
+// segments concurrently.
 func OfScan(d backfill.Description, segments int) Size {
 	return Size{Parts: backfill.NumberOfParts(d.Bytes, segments), Items: d.Items, Bytes: d.Bytes}
 }

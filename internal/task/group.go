@@ -22,8 +22,8 @@ type Group struct {
 	spare  []chan func() // of goroutines that have finished a task and wait for another
 }
 
-// NewGroup returns a group whose tasks get a context that ends with the first error, with ctx, or when Wait returns. A
-// positive limit bounds how many run at once; zero means no bound.
+// NewGroup returns a group whose tasks get a context that ends with the first error, with ctx, or
+// when Wait returns. A positive limit bounds how many run concurrently; zero means no bound.
 func NewGroup(ctx context.Context, limit int) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)

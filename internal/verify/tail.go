@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// tailShards is how many shards are read at once, tailEvery the time between two reads of one
-	// shard.
+	// tailShards is how many shards are read concurrently, tailEvery the time between two reads of
+	// one shard.
 	tailShards = 32
 	tailEvery  = 200 * time.Millisecond
 	// tailRest is how long a change may take until the stream shows it.

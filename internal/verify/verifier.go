@@ -45,7 +45,7 @@ type verifySettings struct {
 }
 
 const (
-	// mostSums bounds the parts at once in a process that compute sums, each of up to 32 MB.
+	// mostSums bounds the parts of a process that compute sums concurrently, each of up to 32 MB.
 	mostSums = 2
 	// mostLooks bounds the other parts of a table.
 	mostLooks = 4

@@ -69,7 +69,7 @@ func (refusing) Close() error { return nil }
 func (refusing) Addr() net.Addr { return &net.UnixAddr{Name: "refusing"} }
 
 // Failed endpoints are reported immediately, and again when the run ends. The run then counts as
-// failed, because nobody could observe it. The surveys continue.
+// failed, because it could not be observed. The surveys continue.
 func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	w, _ := connected(t)
 	w.AdoptRows = true // the test writes its own rows
