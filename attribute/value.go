@@ -35,8 +35,8 @@ func (k Kind) String() string { return kindNames[k] }
 
 // Value is a DynamoDB attribute value. It is immutable; its representation is private, so a later
 // decoder may keep nested values as spans of the wire text. Numbers are canonical (see
-// CanonicalNumber), members of maps are sorted by the bytes of their names, members of sets by
-// value (numbers) or bytes (strings, binaries): equal values have equal representations, whether
+// CanonicalNumber). Members of maps are sorted by the bytes of their names, members of sets by
+// value (numbers) or bytes (strings, binaries). So equal values have equal representations, whether
 // they come from a stream, a scan or an export.
 type Value struct {
 	kind   Kind

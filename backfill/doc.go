@@ -3,9 +3,9 @@
 // A load is a plan of parts, such as the segments of a parallel Scan. Each part is read page by
 // page. Every page is written under the guard, and the part's progress is saved, so any worker can
 // resume it after a stop or a crash. The source may change meanwhile, and the load needs no order
-// relative to the stream: loaded images have the lowest versions of their generation, so any change
-// of the stream outranks them in whatever order they are written, and a tombstone rejects an item
-// that was removed after it was read.
+// relative to the stream. Loaded images have the lowest versions of their generation, so any change
+// of the stream outranks them, in any order of the writes. A tombstone rejects an item that was
+// removed after it was read.
 //
 // Invariants, cited where they are enforced:
 //

@@ -29,9 +29,9 @@ import (
 // died silently would block its segment permanently.
 const requestTimeout = 30 * time.Second
 
-// CallTime bounds a call as a whole: before it sends a request, the client may have to fetch
-// credentials, and it then waits without a deadline for a fetch that another call began. It is
-// longer than requestTimeout, whose error is more specific.
+// CallTime bounds a call as a whole. Before it sends a request, the client may have to fetch
+// credentials. It then waits without a deadline for a fetch that another call began. It is longer
+// than requestTimeout, whose error is more specific.
 const CallTime = 40 * time.Second
 
 // ask makes one call and ends it after CallTime. The error of an ended call includes the client's
@@ -440,9 +440,10 @@ func ClientOptions(o *dynamodb.Options) {
 	Strictly(o)
 }
 
-// Strictly sets the options that every call needs, regardless of how its client was built: one
-// attempt, because the pipeline retries and attempts would multiply; no compression, which costs
-// more CPU than it saves in network time; and an error for a value of an unknown type.
+// Strictly sets the options that every call needs, regardless of how its client was built. A call
+// makes one attempt, because the pipeline retries and attempts would multiply. It uses no
+// compression, which costs more CPU than it saves in network time. A value of an unknown type is an
+// error.
 func Strictly(o *dynamodb.Options) {
 	if _, ok := o.Protocol.(strictProtocol); ok {
 		return
@@ -468,7 +469,7 @@ func (c plainBody) Do(r *http.Request) (*http.Response, error) {
 
 // strictProtocol makes an attribute of unknown type an error. The SDK (dynamodb 1.72.3,
 // types.deserializeAttributeMap and deserializeListAttributeValue) decodes all values of a map or
-// list through one variable, which an unknown type leaves unchanged: the attribute would silently
+// list through one variable. An unknown type leaves it unchanged, so the attribute would silently
 // get the value of the previous one.
 type strictProtocol struct{ smithyhttp.ClientProtocol }
 

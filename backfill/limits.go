@@ -108,9 +108,9 @@ func (l *Limits) wait(drain, ctx context.Context, delay time.Duration) (waited t
 	return waited, nil
 }
 
-// pageItems returns how many items a part asks for in a request: about as many as the part may read
-// in a second, so the load moves evenly and repeats little after a stop. 0 asks for full pages of 1
-// MB, which cost the fewest requests.
+// pageItems returns how many items a part asks for in a request. It is about the number that the
+// part may read in a second, so the load moves evenly and repeats little after a stop. The result 0
+// asks for full pages of 1 MB, which cost the fewest requests.
 func (l *Limits) pageItems(at checkpoint.PartProgress) int {
 	if l == nil {
 		return 0

@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// How often lines are written where they cannot be redrawn: often at first, to show an operator who
-// just started a load that it moves, and seldom afterwards, to keep a log of days readable.
+// How often lines are written where they cannot be redrawn. At first they are frequent, to show an
+// operator who just started a load that it moves. Later they are rare, to keep a log of days
+// readable.
 const (
 	plainEveryAtFirst = time.Second
 	plainAtFirst      = 10 * time.Second

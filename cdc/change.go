@@ -49,8 +49,8 @@ type Change struct {
 	Expired bool
 }
 
-// check rejects a record that contradicts itself or lacks an image that its view includes: an
-// absent new image would look like a removed item, and an absent old image would leave rows behind.
+// check rejects a record that contradicts itself or lacks an image that its view includes. Without
+// its new image, the item would seem removed. Without its old image, rows would be left behind.
 func (c *Change) check(view View) error {
 	switch {
 	case c.Sequence.IsZero():

@@ -261,10 +261,10 @@ const callTime = 30 * time.Second
 // one host, about once a second; each call without a kept connection costs a TLS handshake.
 const idleConnections = 512
 
-// ClientOptions sets the options that every call needs: one attempt, because the pipeline retries
-// and attempts would multiply; no compression, which costs twice as much CPU as reading the text;
-// strict decoding of answers; requests sent whole, on kept connections. Applying it twice has no
-// further effect.
+// ClientOptions sets the options that every call needs. A call makes one attempt, because the
+// pipeline retries and attempts would multiply. It uses no compression, which costs twice as much
+// CPU as reading the text. Answers are decoded strictly, and requests are sent whole, on kept
+// connections. Applying it twice has no further effect.
 func ClientOptions(o *dynamodbstreams.Options) {
 	if _, done := o.Protocol.(strictProtocol); done {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The horizon is checked at the first read after a seek, and not at later ones: an iterator skips
-// nothing, however long the shard has no changes and however often the service throttles.
+// The horizon is checked only at the first read after a seek. Later reads skip nothing, however
+// long the shard has no changes and however often the service throttles.
 func TestAnIdleShardLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{n: 0, size: 1}

@@ -57,7 +57,7 @@ type Orphan struct {
 
 // RankShards ranks the listed shards that are not known yet. Known shards keep their hops. The
 // result does not depend on the order of its arguments, and it lists parents before their children.
-// First must be set for the first complete listing of a generation: only then is a shard whose
+// First must be set for the first complete listing of a generation. Only then is a shard whose
 // parent is not listed a root, because the load covers changes that were trimmed before replication
 // began. Later, such a parent held changes that were never read.
 //
@@ -72,9 +72,8 @@ func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphan
 	slices.Sort(f.lost)
 	for _, id := range f.lost {
 		// It goes above everything, with one hop left free for the parent, in case it is listed
-		// later. A root's hop would be wrong: an unfinished shard of the same lineage that is older
-		// than the missing parent may have any hop, and would outrank this shard in the raised
-		// generation.
+		// later. A root's hop would be wrong. An older, unfinished shard of the same lineage may
+		// have any hop, and could outrank this shard in the raised generation.
 		f.settle(id, f.highest+2)
 		if !f.first { // the load covers changes that were trimmed before replication began
 			f.report(id, UnknownParent)

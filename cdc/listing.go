@@ -39,7 +39,7 @@ type ListingPage struct {
 
 // Listing is the whole list of a stream's shards, from all pages. The pages show different moments,
 // so a shard may be listed as open together with its child. The fields about the stream show the
-// moment of the first page: while the others were read, an open shard of the first page may have
+// moment of the first page. Before the last page was read, an open shard of the first page may have
 // been closed, and shards may have been added.
 type Listing struct {
 	Shards   []Shard

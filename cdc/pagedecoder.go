@@ -41,9 +41,9 @@ func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
 	return p.done
 }
 
-// culprit returns the sequence number of the first record that cannot be decoded here, for an
-// answer that the client cannot decode either; false if the fault is not in a record, or the record
-// has no number.
+// culprit returns the sequence number of the first record that cannot be decoded here. It is for an
+// answer that the client cannot decode either. It returns false if the fault is not in a record, or
+// the record has no number.
 func (p *decodedPage) culprit() (sequence string, found bool) {
 	s := attribute.NewScanner(p.text)
 	_ = s.Object(func(name string) bool {

@@ -19,10 +19,10 @@ var ErrSequenceNumber = errors.New("not a sequence number")
 // from different shards is not documented, so nothing relies on it. The zero value comes before
 // every number.
 //
-// It keeps the service's text, because the service expects the same text back: some implementations
-// pad numbers with zeros to the 21 digits that GetShardIterator requires at least, and others
-// neither pad them nor accept padded ones. Only Compare shows whether two numbers are equal; ==
-// also compares the padding. Source:
+// It keeps the service's text, because the service expects the same text back. Some implementations
+// pad numbers with zeros to 21 digits, the minimum of GetShardIterator. Others neither pad them nor
+// accept padded ones. Only Compare shows whether two numbers are equal; == also compares the
+// padding. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetShardIterator.html
 type SequenceNumber struct{ text string } // "" is none
 

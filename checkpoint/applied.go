@@ -221,8 +221,8 @@ func outside(tracks, merged []Applied) []Applied {
 }
 
 // Behind returns how many messages up to the shard's checkpoint are not in the unbroken applied
-// prefix, and the end of that prefix with its latest event time; zero if no message is known to be
-// applied.
+// prefix. It also returns the end of that prefix with its latest event time; zero if no message is
+// known to be applied.
 func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 	through := Run{To: s.NumberedFrom}
 	for _, m := range merged {

@@ -47,9 +47,9 @@ func LabelTime(label string) time.Time {
 	return at
 }
 
-// streamBegan returns the time from which the table's stream has every change: when it was
-// requested or, if it was seen while being enabled, when it was first seen enabled; zero if
-// unknown.
+// streamBegan returns the time from which the table's stream has every change; zero if unknown.
+// That is when it was requested or, if it was seen while being enabled, when it was first seen
+// enabled.
 func (s TableState) streamBegan() time.Time { return later(LabelTime(s.Label), s.EnabledAt) }
 
 // NoteEnabling records whether a listing showed that the stream was being enabled.
@@ -69,9 +69,9 @@ func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enablin
 
 // Admissible returns nil if images read at or after start may be applied in the table's generation,
 // because every change committed after start is applied in it. All shards must have adopted the
-// generation, every gap must be declared, and each root must have been read from the horizon early
-// enough that the stream then still kept the changes since start. It is checked before a load, and
-// again when the load ends.
+// generation, and every gap must be declared. Each root must have been read from the horizon while
+// the stream still kept all changes since start. It is checked before a load, and again when the
+// load ends.
 //
 // Late is how long after its change the application may still write the target; 0 if it does not
 // write it. An image is written only once, so it must be read after the application's writes for

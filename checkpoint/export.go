@@ -40,8 +40,8 @@ func (l Load) ExportARNs() []string {
 	return arns
 }
 
-// ImagesAt returns the time before which no change is missing from the images of the load: the time
-// of its export, the end of its last window, or the start of its scan.
+// ImagesAt returns the time before which the images of the load lack no change. That is the time of
+// its export, the end of its last window, or the start of its scan.
 func (l Load) ImagesAt() time.Time {
 	if all := l.Exports(); len(all) > 0 {
 		return all[len(all)-1].At

@@ -141,9 +141,9 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // count extends a gap of the stream to the losses of all shards that are gaps now. These include
-// shards whose changes were trimmed before any worker noticed: otherwise their gaps would be found
-// one after the other, and each would begin a generation. count marks the rows of these shards, so
-// a row that becomes a gap later is not reopened before the record includes its loss. It reports
+// shards whose changes were trimmed before any worker noticed. Otherwise their gaps would be found
+// one after the other, and each would begin a generation. It marks the rows of these shards, so a
+// row that becomes a gap later is not reopened before the record includes its loss. It reports
 // whether an earlier raise already counted the named shard.
 func (l *Ledger) count(ctx context.Context, source string, gap *DeclaredGap) (already bool, err error) {
 	for range tries {
@@ -257,11 +257,11 @@ func (l *Ledger) lostFrom(ctx context.Context, table TableState, shards []Shard,
 }
 
 // LostFrom returns an event time before which a gap of the named shard of the table's stream lost
-// nothing. It is the earliest such time of the shard, of every other shard that is a gap now, and
-// of every shard that was read to its end and whose children are unknown, because these may be lost
-// as well. If the gap names no shard, or a shard without a row, it may have begun in any unfinished
-// shard. With a topic, published messages that are not known to be applied end with the generation,
-// so they count too. The result is zero if one of these times is unknown.
+// nothing. It is the earliest such time of the shard and of every other shard that is a gap now. It
+// includes every shard that was read to its end and whose children are unknown, because these may
+// be lost as well. If the gap names no shard, or a shard without a row, it may have begun in any
+// unfinished shard. With a topic, published messages that are not known to be applied end with the
+// generation, so they count too. The result is zero if one of these times is unknown.
 func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applied, shard string) time.Time {
 	rows := map[string]*Shard{}
 	for i := range shards {
@@ -318,7 +318,7 @@ func (s *Shard) AppliedPrefix(merged []Applied) time.Time {
 }
 
 // GapsCome reports whether a raise for lost changes should wait, because shards of the generation
-// were not read yet and may be gaps too: after an outage one generation should begin for all of
+// were not read yet and may be gaps too. After an outage one generation should begin for all of
 // them. The wait ends gapsAwaited after the first gap was found, even if a shard cannot be read.
 func GapsCome(table TableState, shards []Shard, now time.Time) bool {
 	open, first := map[string]bool{}, time.Time{}

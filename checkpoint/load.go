@@ -108,8 +108,8 @@ func (s TableState) Stage() Stage {
 }
 
 // MayHoldOlderRows reports whether the target may have rows that no change of the current
-// generation explains: this generation is not swept, and it is not the first in a target that
-// replicator created.
+// generation explains. It returns true unless this generation is swept, or is the first in a target
+// that replicator created.
 func (s TableState) MayHoldOlderRows() bool {
 	return s.Base != s.Generation && (s.Base > 0 || s.GapCount > 0 || !s.MadeByUs)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// rowLease is one holding of one row: the counter that it expects, the time until which the lease
-// may be trusted, and the write whose outcome is still unknown, if there is one. A lost row lease
+// rowLease is one holding of one row. It has the counter that it expects, the time until which the
+// lease may be trusted, and the write whose outcome is unknown, if there is one. A lost row lease
 // never writes again; taking the row again creates another one with another epoch (H45).
 type rowLease struct {
 	ledger *Ledger

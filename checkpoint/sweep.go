@@ -125,9 +125,9 @@ const endless = "the sweep ended after %d passes, each of which had rows to writ
 // left to write.
 const unexplained = "the sweep left rows of this migration that no mapping explains"
 
-// formerMapping is why a table is not in sync after a load and sweep under another mapping: the
-// former mapping is unknown. contested is the reason if other items have cells where the former
-// mapping wrote.
+// Two reasons why a table is not in sync after a load and sweep under another mapping. With
+// formerMapping, the former mapping is unknown. With contested, other items have cells where it
+// wrote.
 const (
 	formerMapping = "loaded and swept under the present mapping; rows of the former mapping may still exist"
 	contested     = "loaded and swept under both mappings; rows of the former one remain where other items may now have cells"

@@ -110,8 +110,8 @@ type Suspension struct {
 	Reason string    `json:"reason"`
 }
 
-// Owed returns the event time from which every change must be applied, for a table without a load:
-// if such a change is trimmed before a root is first read, no load copies it. It is zero for a
+// Owed returns the event time from which every change must be applied, for a table without a load.
+// If such a change is trimmed before a root is first read, no load copies it. It is zero for a
 // table with a load.
 func (s TableState) Owed() time.Time { return later(s.Cut, s.Since) }
 
@@ -218,8 +218,8 @@ func (s *TableState) takeOver() {
 	}
 }
 
-// Raise ends generation from because of gap and begins the next one: it writes the table's row
-// first, then adopts every unfinished shard with a new epoch, so that no older holder can commit
+// Raise ends generation from because of gap and begins the next one. It writes the table's row
+// first. Then it adopts every unfinished shard with a new epoch, so that no older holder can commit
 // (H70). Change, if not nil, alters the record in the same write. If the generation is already
 // above from, another process has raised it: Raise notes the gap and begins no new generation. But
 // if change would still alter the record, Raise writes nothing and returns ErrRaised. If it fails
@@ -362,7 +362,7 @@ func CheckRanked(stored, hash string) error {
 // CheckMapping compares the hash of a table's mapping with the stored one. Until the first
 // generation begins, when nothing is written yet, it stores any hash. Later it refuses a changed
 // mapping with ErrMappingChanged. With accept, a changed mapping begins a new generation instead,
-// because the rows that the old mapping wrote must be asserted again: then raised is true, and the
+// because the rows that the old mapping wrote must be asserted again. Then raised is true, and the
 // ledger keeps the old mapping until a sweep is complete. After CheckMapping, leases of this table
 // are taken only while the ledger holds this hash (H60).
 func (l *Ledger) CheckMapping(ctx context.Context, source string, m Mapping, accept bool) (state TableState, raised bool, err error) {

@@ -44,9 +44,9 @@ func (s TableState) WindowsBy() time.Time {
 	return s.LostFrom.Add(-windowMargin).Truncate(time.Second)
 }
 
-// Mendable returns nil if windows can repair the table's losses without a copy: the table was
-// loaded once, and since then only changes of the stream were lost, and the start of the loss is
-// known (H107). Every other loss needs a copy.
+// Mendable returns nil if windows can repair the table's losses without a copy. The table must have
+// been loaded once, only changes of the stream were lost since, and the start of the loss is known
+// (H107). Every other loss needs a copy.
 func Mendable(table TableState) error {
 	never := func(why string) error { return &NotAdmissible{"windows alone cannot repair this: " + why, false} }
 	switch {

@@ -6,22 +6,22 @@
 //
 // # Purpose
 //
-// Programs that read streams meet the hazards of streams rarely, and never on demand: shards that
-// split and roll, children listed late, iterators that expire, records trimmed after 24 hours,
-// sequence numbers that grow a digit. Here each of them is one call on the Server, and time is an
+// Programs that read streams meet the hazards of streams rarely, and never on demand. Shards split
+// and roll, children are listed late, iterators expire, records are trimmed after 24 hours, and
+// sequence numbers grow a digit. Here each of them is one call on the Server, and time is an
 // injected Clock, so a test of them is deterministic and takes no time.
 //
 // # Guarantees
 //
-// If the AWS documentation leaves a choice, the server takes the harder one for its client:
-// sequence numbers have gaps, restart from shard to shard on request, and the numbers that bound a
+// If the AWS documentation leaves a choice, the server takes the harder one for its client.
+// Sequence numbers have gaps, and restart from shard to shard on request. The numbers that bound a
 // shard belong to no record. It has every operation on items, with expressions or with the
 // parameters that they replaced, secondary indexes, transactions, time to live, tags, streams,
 // point-in-time recovery and exports. It rejects features that it does not implement (PartiQL,
 // restores, global tables, and more) with a ValidationException or UnknownOperationException that
 // names the feature; it ignores nothing silently. With the same clock readings, seed and order of
-// requests it gives the same answers, including shard ids, sequence numbers and the order of scans,
-// which follows the MD5 of the partition key.
+// requests it gives the same answers, including shard ids, sequence numbers and the order of scans.
+// Scans follow the MD5 of the partition key.
 //
 // It does not imitate throughput limits, propagation delays of tables, or eventual consistency of
 // reads: every read is consistent, and a table is active as soon as it is created. Throttling can
@@ -30,10 +30,9 @@
 //
 // # Exports
 //
-// With point-in-time recovery a table's history is kept in memory, and ExportTableToPointInTime
-// writes full and incremental exports in the folders, manifests and files of the service (no Ion),
-// to a directory or to memory. Clients read them at the server's own address as from S3, in path
-// style.
+// With point-in-time recovery a table's history is kept in memory. ExportTableToPointInTime writes
+// full and incremental exports to a directory or to memory, with the service's folders, manifests
+// and files (no Ion). Clients read them at the server's own address as from S3, in path style.
 //
 // # Controls from another process
 //

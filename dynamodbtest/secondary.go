@@ -47,9 +47,9 @@ func (x *secondaryIndex) projected(base keySchema, it attribute.Item, whole *sto
 	return &stored{wire: attribute.AppendItem(nil, view), size: item.Size(view)}
 }
 
-// order returns the order of an item among the entries: the hash of the index's partition key, the
-// sort key attribute by attribute, and the item's own order in the table, because many items may
-// have the same index key. It is false if the item is not in the index.
+// order returns the order of an item among the entries. It consists of the hash of the index's
+// partition key, the sort key attribute by attribute, and the item's own order in the table,
+// because many items may have one index key. It is false if the item is not in the index.
 func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bool) {
 	hash, fit := keyValues(it, x.keys.hash, maxHashKeySize)
 	if !fit {
@@ -99,9 +99,9 @@ type indexWrite struct {
 	units float64
 }
 
-// update replaces the entry of an item, of which either image may be missing, and returns the
-// capacity units it took: one write for a new, changed or removed entry, two if the entry moves,
-// none if the entry does not change.
+// update replaces the entry of an item; either image may be missing. It returns the capacity units:
+// one write for a new, changed or removed entry, two if the entry moves, none if it does not
+// change.
 func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after image) float64 {
 	from, was := before.order(x, tableOrder)
 	to, is := after.order(x, tableOrder)

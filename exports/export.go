@@ -1,7 +1,7 @@
 // Package exports reads exports of DynamoDB tables to S3. They are full or incremental, in DynamoDB
-// JSON, in a folder or a bucket. The package does not depend on loads: it determines which files an
-// export consists of, checks that several exports follow one another without a gap, and reads the
-// records of a file in order.
+// JSON, in a folder or a bucket. The package does not depend on loads. It determines the files of
+// an export, checks that several exports follow one another without a gap, and reads the records of
+// a file in order.
 //
 // Rules:
 //

@@ -38,10 +38,10 @@ const (
 	common      = "AWSDynamoDB/" // the folder in which the service stores exports
 )
 
-// Split splits the place of an export (its folder, or the manifest-summary.json in it) into the
-// root of its Store, which ends with the slash before the folder, and the folder below the root.
-// The root is outside the folder because a window's data is stored next to its folder. The root is
-// not normalized: in a bucket, a//b, a/./b and a/b are three different keys.
+// Split splits the place of an export into the root of its Store and the folder below the root. The
+// place is the export's folder, or the manifest-summary.json in it. The root ends with the slash
+// before the folder. The root is outside the folder because a window's data is stored next to its
+// folder. The root is not normalized: in a bucket, a//b, a/./b and a/b are three different keys.
 func Split(place string) (root, folder string) {
 	return path.Split(strings.TrimRight(strings.TrimSuffix(place, summaryName), "/"))
 }

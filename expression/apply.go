@@ -30,9 +30,9 @@ func (u *Update) Apply(it attribute.Item) (attribute.Item, error) {
 	return attribute.NewItem(members), nil
 }
 
-// edits computes all new values first, then orders the edits so that indexes stay valid: elements
-// beyond the end of a list are appended in the order of their indexes, and elements are removed
-// last, from the highest index down.
+// edits computes all new values first, then orders the edits so that indexes stay valid. Elements
+// beyond the end of a list are appended in the order of their indexes. Elements are removed last,
+// from the highest index down.
 func (u *Update) edits(it attribute.Item) ([]edit, error) {
 	var writes, removals []edit
 	for _, a := range u.sets {

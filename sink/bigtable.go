@@ -43,7 +43,7 @@ type Bigtable struct {
 // https://cloud.google.com/bigtable/quotas#limits-operations
 const maxMessageBytes = 1 << 28
 
-// alive closes a connection that has died silently, which the client does not do by itself: a call
+// alive closes a connection that has died silently, because the client does not. Otherwise a call
 // without a deadline would wait on it forever, and every later call would use the same connection.
 // It pings only while calls are in flight and nothing has arrived for a while, which is rare enough
 // for any server's policy on pings.

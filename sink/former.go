@@ -33,11 +33,11 @@ func existing(there, families []string, columns []transform.Column) ([]string, [
 }
 
 // Inherit makes a batch also delete cells that former mappings may have in its rows. Every write of
-// the stream, a load, a sweep or a repair needs this until the sweep is done, because a row of the
-// present generation is never a suspect, regardless of its cells (H102). In a row that can hold
-// only this item, it deletes all cells of former mappings, regardless of which items they belonged
-// to. Contested are the mappings some of whose cells were left, because other items may now have
-// cells there.
+// the stream, a load, a sweep or a repair needs this until the sweep is done. A row of the present
+// generation is never a suspect, regardless of its cells (H102). In a row that can hold only this
+// item, it deletes all cells of former mappings, regardless of which items they belonged to.
+// Contested are the mappings some of whose cells were left, because other items may now have cells
+// there.
 func Inherit(m *transform.Mapping, former []Former, b *transform.Batch) (contested []*transform.Mapping) {
 	if len(former) == 0 {
 		return nil

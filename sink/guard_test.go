@@ -31,8 +31,8 @@ func describeRequest(r sink.Request) string {
 }
 
 // H43: the live version has the constant time 0, never a worker's. H51: the guard deletes nothing
-// by a time range; only puts that keep older cells do, without an end. The tombstone has the
-// server's time.
+// by a time range. Only puts that keep older cells do, and their range has no end. The tombstone
+// has the server's time.
 func TestH43_H51_GuardExactly(t *testing.T) {
 	want := `t r refuse _cdc|_cdc_gone:v >= 7
 delete d

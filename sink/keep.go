@@ -27,9 +27,9 @@ import (
 
 // Looker reads the part of a row that a put which keeps older cells needs.
 type Looker interface {
-	// Look reads the row of a mutation: all cells of the item's version columns and, of each column
-	// that the mutation owns, at least the newest cell and the newest before the given time in
-	// microseconds. It may return more cells. Errors are *Error.
+	// Look reads the row of a mutation. It returns all cells of the item's version columns. Of each
+	// column that the mutation owns, it returns at least the newest cell and the newest before the
+	// given time in microseconds. It may return more cells. Errors are *Error.
 	Look(ctx context.Context, m *transform.RowMutation, before int64) (Row, error)
 }
 

@@ -94,8 +94,8 @@ type Repaired struct {
 	Written int
 }
 
-// Repair makes the rows of one item equal to its image in the source: the rows to which the image
-// maps, and rows to which former images map and which the item may have left. Keys is the item's
+// Repair makes the rows of one item equal to its image in the source. These are the rows to which
+// the image maps, and rows of former images, which the item may have left. Keys is the item's
 // primary key.
 //
 // Rows are repaired one after the other, and an error ends the repair: earlier rows are repaired,
@@ -105,17 +105,17 @@ type Repaired struct {
 // reason Unknown the repair may be repeated as a whole.
 //
 // If the mapping keeps items that the time to live removes (expire: keep), live rows are left alone
-// while the source does not hold the item: no read shows whether the item has expired, and a delete
+// while the source does not hold the item. No read shows whether the item has expired, and a delete
 // comes with the stream.
 func (r *Repairer) Repair(ctx context.Context, keys attribute.Item, former ...attribute.Item) (Repaired, error) {
 	return r.repair(ctx, keys, "", former)
 }
 
 // RepairParked repairs the item of parked records, which must all belong to one item. After it has
-// succeeded the records may be deleted. If the mapping keeps items that the time to live removes,
-// and the source does not hold the item, rows that are at least as new as the newest record are
-// left alone, because they include the parked changes. Older rows hold an earlier state of the item
-// and are removed.
+// succeeded the records may be deleted. The mapping may keep items that the time to live removes.
+// If the source then does not hold the item, rows at least as new as the newest record are left
+// alone, because they include the parked changes. Older rows hold an earlier state of the item and
+// are removed.
 func (r *Repairer) RepairParked(ctx context.Context, records ...transform.Parked) (Repaired, error) {
 	var newest transform.Version
 	var former []attribute.Item
@@ -253,10 +253,10 @@ func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 	return found, err
 }
 
-// Wanted returns what the rows of an item should hold: the mutations of its image, which is empty
-// if the source does not hold the item, and removes of every other address to which the former
-// images map. The mutations' versions have no meaning. An image that cannot be mapped is a
-// *BadItem.
+// Wanted returns what the rows of an item should hold. That is the mutations of its image, and
+// removes of every other address to which the former images map. The image is empty if the source
+// does not hold the item. The mutations' versions have no meaning. An image that cannot be mapped
+// is a *BadItem.
 func Wanted(m *transform.Mapping, keys attribute.Item, former []attribute.Item, image attribute.Item, readAt time.Time) ([]transform.RowMutation, error) {
 	return wanted(m, keys, image, Removals(m, keys, append(slices.Clone(former), image)), readAt)
 }
@@ -335,7 +335,7 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 // in the given generation at readAt, the moment before the image was read, if it still has no
 // version then. Any other row keeps its version with the count raised by one, whether live or a
 // tombstone. Cells with correct values keep their times, because otherwise an age rule would keep
-// them longer; this does not apply to a row without a version, whose cells may come from any
+// them longer. This does not apply to a row without a version, whose cells may come from any
 // program. A row at count 0 is left (ErrPending). Mend is pure.
 //
 // A row that the application itself wrote, at a number above the item's, is a phantom: no record of

@@ -15,10 +15,11 @@ import (
 //
 // A suspect is an item version in a row that an older generation wrote. The item is read
 // consistently, after the row. The rows to which it now maps are put again, and a suspect that is
-// not among them is removed, all at the version of a load that read the item at that moment. So
-// every change of the stream in this generation outranks the sweep, as it outranks a load, and a
-// late put of a load, which read earlier, does not bring back a removed row. A suspect that was
-// written has the present generation, as a row or a tombstone, so the next pass does not find it.
+// not among them is removed. All of this has the version of a load that read the item at that
+// moment. So every change of the stream in this generation outranks the sweep, as it outranks a
+// load. A late put of a load, which read earlier, does not restore a removed row. A suspect that
+// was written has the present generation, as a row or a tombstone, so the next pass does not find
+// it.
 //
 // Rows without a version may belong to another program. Where row keys are plain identifiers, every
 // row of another program looks like a row whose item was removed (H101). So they are suspects only

@@ -27,8 +27,8 @@ type SetReader interface {
 	// ReadSet calls f for each of the given rows that exists, in the order of keys, like ReadRows.
 	// The keys must be distinct.
 	ReadSet(ctx context.Context, table string, rows []string, f func(Row) error) error
-	// ReadSince calls f, in the order of keys, with the key of each row of the range that has a
-	// cell in any family with a timestamp at or after since, in microseconds since 1970.
+	// ReadSince calls f with the key of each row of the range that has a cell with a timestamp at
+	// or after since, in any family. Since is in microseconds since 1970. Keys come in order.
 	ReadSince(ctx context.Context, table string, r Range, since int64, f func(key string) error) error
 }
 
@@ -94,16 +94,16 @@ type Row struct {
 // its tombstone.
 func (r Row) Held() transform.Version { return max(r.Version, r.Gone) }
 
-// HeldBy returns the version with which the guard compares for an item that shares the row with
-// others: the higher of its live version and its tombstone, empty if the row holds neither. Without
-// an owner it returns Held.
+// HeldBy returns the version with which the guard compares for an item in a shared row. It is the
+// higher of the item's live version and its tombstone, empty if the row holds neither. Without an
+// owner it returns Held.
 func (r Row) HeldBy(owner string) transform.Version {
 	live, gone, _ := r.Versions(owner)
 	return max(live, gone)
 }
 
 // Versions returns the live version and the tombstone of the row's only item, or of the owner among
-// several, with the time at which the server wrote the tombstone, in microseconds since 1970.
+// several. GoneAt is when the server wrote the tombstone, in microseconds since 1970.
 func (r Row) Versions(owner string) (live, gone transform.Version, goneAt int64) {
 	if owner == "" {
 		return r.Version, r.Gone, r.GoneAt

@@ -111,11 +111,11 @@ func NewWriter(o Options) *Writer {
 // batch. The caller repeats Write with the same batch, and only the rest is sent again, identically
 // (S4). A batch belongs to one Write at a time.
 //
-// A row that the target rejects for its content is parked: its put becomes a remove of the same
-// version, so that no stale cells stay, and the record is stored once all rows are durable. A row
-// whose remove is refused too, while the table takes other rows, is parked and stays unchanged. A
-// failure of the table as a whole never parks an item (H50): it is an error of reason Permanent or
-// Denied. When ctx ends, Write returns its cause.
+// A row that the target rejects for its content is parked. Its put becomes a remove of the same
+// version, so that no stale cells stay. The record is stored once all rows are durable. A row whose
+// remove is refused too, while the table takes other rows, is parked and stays unchanged. A failure
+// of the table as a whole never parks an item (H50): it is an error of reason Permanent or Denied.
+// When ctx ends, Write returns its cause.
 //
 // The stamps come from a proof of the right to write this batch (Prove). After ErrRefenced the
 // caller proves the right again and repeats Write with the same batch and the new stamps. If the
@@ -161,8 +161,8 @@ func (w *Writer) checkFloor(b *transform.Batch) error {
 func (w *Writer) MaxImageAge() time.Duration { return w.o.MaxImageAge }
 
 // refuseOld parks images that are too old to be put. It stores the record before the remove too.
-// Otherwise, if this worker ended between the two, the next worker's clock might show the image as
-// young enough; its put would be refused for the remove's version, and the item would never be
+// Otherwise this worker might end between the two, and the next worker's clock might show the image
+// as young enough. Its put would be refused for the remove's version, and the item would never be
 // parked.
 func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	if w.o.MaxImageAge <= 0 {

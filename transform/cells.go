@@ -14,10 +14,11 @@ import (
 // for every rule. Key attributes are included: an item that has only its keys must not vanish when
 // replicator's own families are dropped.
 //
-// Values are written as: S and N text; B raw; BOOL true or false; NULL null; M, L and sets as JSON without spaces, in which
-// members are sorted by the bytes of their names, numbers are literals with all their digits, binaries are standard base64
-// strings, sets are arrays (number sets sorted by value, the others by bytes), and text is UTF-8 as it is, escaped only where
-// JSON demands it.
+// S and N are written as text, B raw, BOOL as true or false, and NULL as null. M, L and sets are
+// written as JSON without spaces. There, members are sorted by the bytes of their names, and
+// numbers are literals with all their digits. Binaries are standard base64 strings. Sets are
+// arrays, number sets sorted by value, the others by bytes. Text is unchanged UTF-8, escaped only
+// where JSON requires it.
 func (m *Mapping) Cells(item attribute.Item, micros int64) ([]Cell, error) {
 	w, err := m.singleWrite(item)
 	if err != nil {

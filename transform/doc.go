@@ -1,8 +1,8 @@
 // Package transform maps items to rows, without input or output. It reads no clock and starts no
 // goroutine.
 //
-// A Mapping computes an item's row (Row) and cells (Cells). Fold turns a page of a stream's
-// changes, and Load a page of a scan, into a Batch of idempotent RowMutations, each with the
+// A Mapping computes an item's row (Row) and cells (Cells). Fold turns a page of a stream's changes
+// into a Batch of idempotent RowMutations, and Load does so with a page of a scan. Each has the
 // Version that ranks it in the history of its item. The guard of package sink applies a mutation
 // unless the row already holds that version or a higher one.
 //
@@ -21,9 +21,9 @@
 //	    no other rule of that row writes, columns by name, or one cell. Items that share a row have
 //	    versions of their own (compiler.own, Mapping.mutations).
 //
-// An application that computes the same keys and cells compiles the same rules: ParseTemplate,
-// ParseFamily and expression.ParseWhen read the words of the configuration, New makes a Mapping of
-// them, and its methods Row, Map and Addresses return an item's row, its cells, and the addresses
+// An application that computes the same keys and cells compiles the same rules. ParseTemplate,
+// ParseFamily and expression.ParseWhen read the words of the configuration, and New makes a Mapping
+// of them. Its methods Row, Map and Addresses return an item's row, its cells, and the addresses
 // that it owns. A mapping is a pure function of the item and safe for use by many goroutines. While
 // the replicator runs, an application must write these rows under the guard of package sink; it can
 // read them without it. The meaning of a Spec does not change within a major version, because

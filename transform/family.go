@@ -129,9 +129,9 @@ func (g GC) String() string {
 	return "never"
 }
 
-// Canonical returns the one form of all rules that mean the same by their operators alone: a rule
-// nested in a rule of its kind is merged into the outer one, and each part appears once, in a fixed
-// order. A rule without operators is returned unchanged.
+// Canonical returns one form for all rules that differ only in the arrangement of their operators.
+// A rule nested in a rule of its kind is merged into the outer one, and each part appears once, in
+// a fixed order. A rule without operators is returned unchanged.
 func (g GC) Canonical() GC {
 	if len(g.Rules) == 0 {
 		return g

@@ -203,7 +203,7 @@ func CellTime(readAt time.Time) int64 { return cellTime(readAt) }
 func cellTime(t time.Time) int64 { return max(0, t.UnixMilli()) * 1000 }
 
 // Load turns items that a load read at readAt into mutations at the version (generation, LoadHop,
-// the second of readAt, CountExact): a later load of the same generation outranks an earlier one,
+// the second of readAt, CountExact). A later load of the same generation outranks an earlier one,
 // and every change of a stream outranks both. ReadAt must not be later than the start of the read.
 // Items that cannot be mapped are parked as in Fold.
 func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Time) Batch {

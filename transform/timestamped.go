@@ -10,7 +10,7 @@ import (
 // While the application writes the target too, an image is applied twice. The timestamped
 // application follows immediately. The exact one follows when the application's own write of the
 // same change can no longer be in flight. The timestamped mutation (count 0) must not remove newer
-// writes of the application: it sets cells at the record's second, and deletes only columns that an
+// writes of the application. It sets cells at the record's second, and deletes only columns that an
 // old image names, up to that second. The exact mutation (count 1) is the result of Fold.
 
 // name sets Named and Second in rows: the cells that old images of the item in the page had there.

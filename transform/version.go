@@ -31,12 +31,12 @@ const (
 // ErrVersion is returned for text that is not a version.
 var ErrVersion = errors.New("not a version")
 
-// Version ranks an image in the history of its item: (generation, hop, sequence number, count) as
-// fixed-width ASCII, so the order of the bytes is the order of the history, and an operator can
-// read it. These four fields are its position. The version rises strictly along the records of one
-// item: by sequence number within a shard, by hop from parent to child, and by generation across
-// every break of the stream. If the application ranks its writes (Rank), the rank precedes the
-// position.
+// Version ranks an image in the history of its item. It is (generation, hop, sequence number,
+// count) as fixed-width ASCII, so the order of the bytes is the order of the history, and an
+// operator can read it. These four fields are its position. The version rises strictly along the
+// records of one item: by sequence number within a shard, by hop from parent to child, and by
+// generation across every break of the stream. If the application ranks its writes (Rank), the rank
+// precedes the position.
 type Version string
 
 // NewVersion builds a version. Fields out of range are a programming error and panic, because a

@@ -44,8 +44,8 @@ type Comparison struct {
 	Applied Applied
 	// Unapplied, if not nil, is called when Applied returns false. If no process applies changes,
 	// it reads the changes committed up to that time, and returns a function that reports which
-	// places they concern: those rows are in flight, and the others are judged. If a process does
-	// apply changes, it returns nil, and the comparison waits.
+	// places they concern. Rows at those places are in flight, and the others are judged. If a
+	// process does apply changes, it returns nil, and the comparison waits.
 	Unapplied func(ctx context.Context, to time.Time) (waits func(Place) bool, err error)
 	// Patience is how long a part waits until all changes are applied, before it fails with
 	// *NotApplied. 0 means 15 minutes.

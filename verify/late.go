@@ -7,9 +7,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// If an application writes the target too, a difference that remains after the second, exact
-// assertion has one of two causes, neither of which leaves a stream record (H41): a phantom, which
-// DynamoDB rejected or never saw, or a write that came later than the allowed delay.
+// If an application writes the target too, a difference may remain after the second, exact
+// assertion. It has one of two causes, and neither leaves a stream record (H41). A phantom is a
+// write that DynamoDB rejected or never saw. A late write came after the allowed delay.
 
 // explain sets the reason of a difference if an application writes the target too. Late is the
 // maximum delay of its writes after their commit; 0 if it does not write the target. Writes in

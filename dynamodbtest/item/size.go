@@ -18,9 +18,9 @@ func sizeOfMembers(members []attribute.Attribute) int {
 	return size
 }
 
-// ValueSize returns the value's size in bytes: text and binary by length, numbers by their digits,
-// three bytes for a list or map and one for each of its elements ("Item sizes and
-// formats").
+// ValueSize returns the value's size in bytes ("Item sizes and formats"). Text and binary count by
+// length, numbers by their digits. A list or map takes three bytes, and one for each of its
+// elements.
 func ValueSize(v attribute.Value) int {
 	size := 0
 	switch v.Kind() {
@@ -45,10 +45,10 @@ func ValueSize(v attribute.Value) int {
 	return size
 }
 
-// numberSize returns the stored size of a canonical number in bytes: one, one for two significant
-// digits before the point and one for two after it, and one for a minus sign. "Item sizes and
-// formats" calls its own rule approximate; this rule was measured at the service, to the byte
-// (github.com/nubo-db/dynamodb-conformance, limits).
+// numberSize returns the stored size of a canonical number in bytes. It is one, plus one for every
+// two significant digits before the point and every two after it, plus one for a minus sign. "Item
+// sizes and formats" calls its own rule approximate; this rule was measured at the service, to the
+// byte (github.com/nubo-db/dynamodb-conformance, limits).
 func numberSize(text string) int {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")

@@ -14,10 +14,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// An error that no retry can fix ends the process, whichever task meets it: the one that writes,
-// the one that writes for the second time, or the one that notes and acknowledges. If a task ended
-// alone, its messages would stay unacknowledged until the others have used up all room, and then
-// all would wait.
+// An error that no retry can fix ends the process, whichever task meets it. Tasks write, write for
+// the second time, or note and acknowledge. If a task ended alone, its messages would stay
+// unacknowledged until the others have used up all room, and then all would wait.
 func TestAnErrorOfEachTaskEndsTheProcess(t *testing.T) {
 	for kind, of := range map[string]error{"orderly": checkpoint.ErrPaused, "fatal": checkpoint.ErrForeignPipeline, "of neither kind": sink.ErrFenced} {
 		for by, fail := range map[string]func(s *scene){

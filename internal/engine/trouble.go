@@ -54,7 +54,7 @@ func causeOf(err error) string {
 	var file *source.Fault
 	var hole *checkpoint.NotAdmissible
 	switch {
-	case errors.As(err, &file): // it holds nothing of the items
+	case errors.As(err, &file): // its text contains no item data
 		return file.Error() + ": " + file.Fix
 	case errors.As(err, &hole):
 		return hole.Reason

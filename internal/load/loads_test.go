@@ -65,9 +65,9 @@ func TestAFirstLoadLeavesOneNumberOfTheFence(t *testing.T) {
 	})
 }
 
-// The first sweep begins only when no write of an earlier generation can still arrive: the fence
-// was raised before the load, its former number is dropped, and a lease and the longest request
-// have passed.
+// The first sweep begins only when no write of an earlier generation can still arrive. By then the
+// fence was raised before the load, its former number is dropped, and a lease and the longest
+// request have passed.
 func TestASweepWaitsForWhatIsLate(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		before := len(s.target.Names)

@@ -82,8 +82,8 @@ func TestTheFirstCallAboutAnExportIsMadeAtOnce(t *testing.T) {
 	})
 }
 
-// Images are as old as the adoption of their generation if that is later than they are: an export from
-// before the adoption is copied while only tombstones of its generation could refuse it.
+// The age of images counts from the adoption of their generation if that is later. Only tombstones
+// of that generation could refuse them, so an older export may still be copied.
 func TestAnAdoptionMakesImagesYoung(t *testing.T) {
 	for adopted, live := range map[time.Duration]int{time.Hour: 12, 5 * time.Hour: 0} {
 		loads(t, func(ctx context.Context, s *loadScene) {

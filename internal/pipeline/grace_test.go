@@ -19,8 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A stop while the ledger does not answer ends with the grace, and as a clean stop: clients report
-// a cancelled call in their own words, which is no error of the process.
+// A stop while the ledger does not answer ends with the grace, and as a clean stop. Clients report
+// a cancelled call in their own words, but that is no error of the process.
 func TestStopEndsWithTheGrace(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -46,9 +46,9 @@ func (r *Repairer) Leave(ctx context.Context) {
 	_ = r.register.Leave(ctx) // if it fails, the record of this process stays, which is safe
 }
 
-// Of returns a repairer for items of a table, after checking that a repair is allowed: as for run,
-// the ledger must know the table, with this mapping, and with this cluster behind the app profile.
-// What is the beginning of its errors. The caller ends it with Leave.
+// Of returns a repairer for items of a table, after checking that a repair is allowed. As for run,
+// the ledger must know the table with this mapping, and the app profile must route to the ledger's
+// cluster. What is the beginning of its errors. The caller ends it with Leave.
 func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*Repairer, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()

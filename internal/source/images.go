@@ -107,9 +107,9 @@ func (i Images) Fit(of Wanted) (Images, error) {
 	return Images{i.kind, sets}, err
 }
 
-// Whole fails unless they show the whole table. A sweep could not distinguish what is missing from
-// them from what the application wrote (H89). The error is an *OpenError, which wraps a *diag.Error
-// if the source is refused.
+// Whole fails unless they show the whole table. Items that a filtered export lacks would otherwise
+// stay missing in the target (H89). The error is an *OpenError, which wraps a *diag.Error if the
+// source is refused.
 func (i Images) Whole(ctx context.Context, p Proof) error {
 	for _, s := range i.sets {
 		address := s.Record().Address

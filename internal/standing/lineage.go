@@ -133,8 +133,8 @@ const (
 
 // covers returns the time up to which all changes of an unfinished shard are applied, if known.
 // Empty says that it is the time of an empty page, which proves nothing. For unlisted children it
-// is the time that their first read will be checked against: they began when their parent was
-// closed, which may be long before it was read to its end.
+// is the time with which their first read will be compared. They began when their parent was
+// closed, perhaps long before it was read to its end.
 func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state coverage) {
 	parent := l.parent(s)
 	switch {

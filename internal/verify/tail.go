@@ -65,8 +65,8 @@ func (c *changes) add(of []cdc.Change) {
 }
 
 // unapplied reads the tail, and returns which places it concerns. It returns nil if a worker reads
-// the stream, and in mode topic, where a change that was read may still wait for an applier: then
-// the verify waits for the changes instead.
+// the stream, and in mode topic, where a read change may still wait for an applier. Then the verify
+// waits for the changes instead.
 func (v *Verifier) unapplied(life engine.Lifecycle, to time.Time) (waits func(verify.Place) bool, err error) {
 	ctx := life.Work
 	state, _, err := v.Ledger.Table(ctx, v.Source)

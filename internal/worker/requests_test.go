@@ -144,8 +144,8 @@ func played(t *testing.T, workers, shards, items int) map[string]int {
 }
 
 // TestRequests: the requests that plan states equal those that the services receive, for an idle
-// shard in an hour and for changes. A second worker reads no more than the first, so what each
-// reads does not grow with their number.
+// shard in an hour and for changes. A second worker reads no more than the first, so the reads of
+// each worker do not grow with their number.
 func TestRequests(t *testing.T) {
 	one, three, shared := played(t, 1, 1, 0), played(t, 1, 3, 0), played(t, 2, 3, 0)
 	perShard := func(name string) float64 { return float64(three[name]-one[name]) / 2 * 4 }

@@ -104,7 +104,7 @@ func (o *observer) topical(m *status.Document, retention time.Duration) {
 }
 
 // oneBeside returns a function that runs f beside the caller, unless the last one still runs, and a
-// function that waits for it. A survey must not wait for the check of parked items: if there are
+// function that waits for it. A survey must not wait for the check of parked items. If there are
 // many, or the target does not answer, that check may take long, and the headroom would not be
 // updated meanwhile.
 func oneBeside() (run func(f func()), wait func()) {
