@@ -1,4 +1,4 @@
-# Sourced by test/gate and test/prove: steps that say how long they took, on two lanes.
+# Sourced by test/gate and test/prove. Runs steps in two lanes and prints how long each took.
 
 # step COMMAND… runs a step and prints its seconds.
 step() {
@@ -10,17 +10,17 @@ step() {
 	printf '%6d s  %s\n' "$took" "$*" >>"$steps"
 }
 
-# beside FUNCTION runs what waits for leases, pauses and other processes on a lane of its own, beside
-# what computes and gives way to it. What it prints comes with `together`.
+# beside FUNCTION runs tests that mostly wait, for leases, pauses and other processes, in a lane
+# beside the CPU-bound steps. `together` prints their output.
 beside() {
-	set -m # a process group of its own, which ends with this one
+	set -m # a process group of its own, which is killed when this script ends
 	"$1" >"$printed" 2>&1 &
 	waits=$!
 	set +m
 	printf '\n== beside what follows: %s\n' "$1"
 }
 
-# together waits for the lane of `beside`, and fails as it did.
+# together waits for the lane of `beside`, and returns its exit status.
 together() {
 	local outcome=0
 	wait "$waits" || outcome=$?
@@ -29,7 +29,7 @@ together() {
 	return "$outcome"
 }
 
-# summary lists the steps and what they took.
+# summary lists the steps and their seconds.
 summary() {
 	printf '\nsteps, in the order in which they ended:\n'
 	cat "$steps"
@@ -46,8 +46,8 @@ ended() {
 printed=$(mktemp) steps=$(mktemp)
 trap ended EXIT
 
-# Fresh seeds and fresh cases for each state of the sources, and the same ones for the same state: they follow from
-# what git calls the tree.
+# Each state of the sources gets its own seeds and cases. They are derived from git's hash of the
+# tree, so the same state gets the same ones.
 tree=$(git rev-parse 'HEAD^{tree}' 2>/dev/null) || tree=1d6e0f200
 first=$((16#${tree:0:9}))
-export RAPID_SEED=$((first + 1)) # of the property tests; 0 would be any
+export RAPID_SEED=$((first + 1)) # for the property tests; 0 would choose a random seed

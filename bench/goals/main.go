@@ -48,7 +48,7 @@ func main() {
 func run(ctx context.Context, b bench) error {
 	fmt.Fprintf(b.out, "# %s, %s, %d cores%s\n# go run ./bench/goals %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), runtime.Version(), runtime.NumCPU(), machine(),
 		strings.Join(os.Args[1:], " "))
-	fmt.Fprint(b.out, "# The collector is fitted as in replicator run, for the baselines as well. Ratios of ours to the baseline, medians of the rounds' own ratios, so that they need not be the ratios of the medians beside them.\n"+
+	fmt.Fprint(b.out, "# The garbage collector is set as in replicator run, for the baselines too. Each ratio is the median of the rounds' ratios of replicator to the baseline, so it may differ from the ratio of the medians beside it.\n"+
 		"# CPU is in microseconds of the client's process for each record or row; rows/s are of wall time on this machine.\n\n")
 	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", "", "", "ours", "baseline", "ratio", "goal")
 	for _, part := range []func(context.Context, *bench) error{decoding, encoding, writing, following, copying, waiting, folding, publishing, applying, remembering} {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a cutover hook only if no newer call came before. A delayed call, or a late call of a process that
-# was paused, does nothing.
+# Runs a cutover hook unless a newer call was seen. So a call that was delayed, or that a paused
+# process sends late, does nothing.
 #
 #   newest-token.sh FILE COMMAND [ARGUMENT…]
 #
@@ -23,8 +23,8 @@
 #
 # This script itself never ends with 77.
 #
-# COMMAND runs under a lock. While one call's command runs, the next call waits for it, until its own
-# deadline. Needs flock(1), of util-linux or BusyBox.
+# COMMAND runs under a lock. While one call's command runs, the next call waits, until its own
+# deadline. The script needs flock(1) of util-linux or BusyBox.
 set -u
 
 late=75

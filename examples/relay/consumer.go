@@ -1,5 +1,5 @@
-// Package relay shows a consumer of what `replicator relay` publishes: it keeps the newest image of
-// each item of a table.
+// Package relay is an example consumer of the messages of `replicator relay`. It keeps the newest
+// image of each item of a table.
 package relay
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Item is the last change that was seen of an item.
+// Item is the newest change seen of an item.
 type Item struct {
 	Version string // of the change
 	New     attribute.Item
@@ -23,12 +23,12 @@ type Store interface {
 	Put(ctx context.Context, key string, item Item) error
 }
 
-// Consume stores what a subscription brings until ctx ends. A message is acknowledged once it is
-// stored; one that cannot be read goes to the subscription's dead letter.
+// Consume stores the messages of a subscription until ctx ends. It acknowledges a message once it
+// is stored. Messages that cannot be read go to the subscription's dead letter.
 func Consume(ctx context.Context, subscription *pubsub.Subscriber, store Store) error {
 	return subscription.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		change, err := relay.Decode(m.Data)
-		if err == nil && change.Omitted == "" { // else there is no image: read the item, if it matters
+		if err == nil && change.Omitted == "" { // otherwise there is no image: read the item if you need it
 			err = store.Put(ctx, m.OrderingKey, Item{string(change.Version()), change.New})
 		}
 		if err != nil {

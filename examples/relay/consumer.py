@@ -27,5 +27,5 @@ if __name__ == "__main__":
     for change in sorted(newest.values(), key=lambda c: json.dumps(c["keys"])):
         if "new" in change:
             print(change["table"], json.dumps(change["new"], sort_keys=True))
-        elif "omitted" in change:  # no removal: the images did not fit, or are older than the start
+        elif "omitted" in change:  # not a removal: the images did not fit, or are older than the start
             print("read the item if it matters:", change["table"], json.dumps(change["keys"], sort_keys=True), file=sys.stderr)

@@ -158,14 +158,14 @@ func play(t *testing.T) {
 	f.all.Wait()
 	var text strings.Builder
 	write(&text, f, []line{
-		{"all shards are read for the first time after", settled}, {"and evenly, to one shard, after", balanced}, {"restarts, and kills", fmt.Sprintf("%d, %d", restarts, deaths)},
-		{"of the time, workers differ by at most a tenth of their shards", fmt.Sprintf("%.0f %%", 100*float64(even)/float64(looks))},
-		{"at the end: free, most and least of a worker", fmt.Sprintf("%d, %d, %d", free, most, least)},
-		{"shards that went from one worker to another", store.moves}, {"of these until it was even", movesAtFirst},
-		{"longest time for which a shard that was read had no reader", store.longest.Round(time.Second)},
-		{"polls a second", per(f.reads)}, {"of all polls, by who does not hold the shard any more", fmt.Sprintf("%.4f %%", 100*float64(f.double)/float64(max(f.reads, 1)))},
-		{"DescribeStream a second, and at most", fmt.Sprintf("%s, %d", per(lists), busiest)},
-		{"ledger rows read a second, and written", per(store.read) + ", " + per(store.writes)},
+		{"time until every shard has been read", settled}, {"time until all workers hold equally many shards (±1)", balanced}, {"restarts, kills", fmt.Sprintf("%d, %d", restarts, deaths)},
+		{"share of time in which workers differ by at most 10 % of shards", fmt.Sprintf("%.0f %%", 100*float64(even)/float64(looks))},
+		{"at the end: unleased shards; most and fewest shards of a worker", fmt.Sprintf("%d, %d, %d", free, most, least)},
+		{"shards that moved between workers", store.moves}, {"of these, before shards were evenly spread", movesAtFirst},
+		{"longest time a shard had no reader", store.longest.Round(time.Second)},
+		{"polls per second", per(f.reads)}, {"share of polls by a worker that has lost the shard", fmt.Sprintf("%.4f %%", 100*float64(f.double)/float64(max(f.reads, 1)))},
+		{"DescribeStream per second, on average and at most", fmt.Sprintf("%s, %d", per(lists), busiest)},
+		{"ledger rows per second, read and written", per(store.read) + ", " + per(store.writes)},
 	})
 	t.Log("\n" + text.String())
 	if *report != "" {

@@ -26,8 +26,8 @@ import software.amazon.awssdk.services.dynamodb.model.ReturnValue;
 
 /**
  * Writes orders to DynamoDB and then to Bigtable, with software.amazon.awssdk:dynamodb and
- * com.google.cloud:google-cloud-bigtable. The DynamoDB client must be set to one attempt: the retry of a write that was
- * executed fails for its own condition.
+ * com.google.cloud:google-cloud-bigtable. Set the DynamoDB client to one attempt: if the first attempt was
+ * executed, a retry fails on its own condition.
  */
 final class Orders {
   /** DynamoDB has the change, and replicator writes the row. Do not repeat the call. */
@@ -40,8 +40,8 @@ final class Orders {
   private static final TableId TABLE = TableId.of("orders");
   private final DynamoDbClient dynamodb;
   private final BigtableDataClient bigtable;
-  private String family; // the fence's, as last read from replicator's row
-  private long read; // when that was
+  private String family; // the fence's family, as last read from replicator's row
+  private long read; // when it was read
 
   Orders(DynamoDbClient dynamodb, BigtableDataClient bigtable) {
     if (System.getenv("BIGTABLE_EMULATOR_HOST") != null) {
@@ -52,8 +52,8 @@ final class Orders {
   }
 
   /**
-   * Writes an item with the number it was read with, or none if it is new. Returns the written item. After a
-   * DynamoDbException below status 500 nothing was written: read the item again. After any other error but RowFollows
+   * Writes an item with the number that was read, or none if it is new. Returns the written item. After a
+   * DynamoDbException below status 500 nothing was written: read the item again. After any other error except RowFollows,
    * read it before you repeat the call.
    */
   Map<String, AttributeValue> put(Map<String, AttributeValue> item) {
@@ -62,7 +62,7 @@ final class Orders {
     if (!item.containsKey(Rows.ATTRIBUTE)) {
       try {
         held = highest(item);
-      } catch (RuntimeException error) { // DynamoDB is written all the same: the stream finds the item's place
+      } catch (RuntimeException error) { // DynamoDB is still written; the stream orders the item
         unread = error;
       }
     }
@@ -78,7 +78,7 @@ final class Orders {
       if (refused(lost) || !written.equals(get(item))) {
         throw lost;
       }
-      throw new RowFollows(lost); // which row the item left is not known
+      throw new RowFollows(lost); // the row that the item left is unknown
     }
     if (unread != null) {
       throw new RowFollows(unread);
@@ -87,7 +87,7 @@ final class Orders {
     return written;
   }
 
-  /** Removes an item as it was read, with all attributes. The errors are those of put. */
+  /** Removes an item, given as it was read, with all attributes. It has the errors of put. */
   void delete(Map<String, AttributeValue> item) {
     Map<String, AttributeValue> old;
     try {
@@ -98,7 +98,7 @@ final class Orders {
       if (refused(lost) || get(item) != null) {
         throw lost;
       }
-      old = item; // the item is gone, and so must be the row that it had
+      old = item; // the item no longer exists, so its row must be removed too
     }
     if (!old.isEmpty()) {
       write(old, null);
@@ -130,7 +130,7 @@ final class Orders {
     }
   }
 
-  /** The fence's family. A fence that was withheld is asked for again after a minute. */
+  /** The fence's family. If there is no fence yet, it is read again after a minute. */
   private synchronized String fence(boolean anew) {
     boolean old = Rows.WITHHELD.equals(family) && System.nanoTime() - read > 60_000_000_000L;
     if (anew || old || family == null) {
@@ -150,7 +150,7 @@ final class Orders {
     return family;
   }
 
-  /** The highest number that the item's row remembers; zero if none. */
+  /** The highest number that the item's row holds; zero if none. */
   private BigInteger highest(Map<String, AttributeValue> item) {
     Row row = bigtable.readRow(TABLE, Rows.rowKey(values(item)), Filters.FILTERS.chain()
         .filter(Filters.FILTERS.family().regex("_cdc|_cdc_gone")).filter(Filters.FILTERS.qualifier().exactMatch("v")));
@@ -177,7 +177,7 @@ final class Orders {
     return Map.of("pk", item.get("pk"), "sk", item.get("sk"));
   }
 
-  /** The item as it is now; null if there is none. */
+  /** The current item; null if there is none. */
   private Map<String, AttributeValue> get(Map<String, AttributeValue> item) {
     Map<String, AttributeValue> found =
         dynamodb.getItem(r -> r.tableName(Rows.SOURCE).key(keyOf(item)).consistentRead(true)).item();

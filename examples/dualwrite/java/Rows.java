@@ -10,7 +10,7 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * What an application writes to Bigtable, as google.bigtable.v2 requests in JSON. Only the JDK is needed.
+ * Computes an application's writes to Bigtable, as google.bigtable.v2 requests in JSON. It needs only the JDK.
  *
  * <p>The mapping: Orders to orders, row key {customer}#{pk}#{sk}, every attribute a column of family d, version
  * attribute rev.
@@ -19,7 +19,7 @@ final class Rows {
   static final String SOURCE = "Orders";
   static final String ATTRIBUTE = "rev";
   static final String TARGET = "projects/p/instances/i/tables/orders";
-  /** In place of the fence's family: the target takes writes without a fence. */
+  /** Replaces the fence's family while the target accepts writes without a fence. */
   static final String WITHHELD = "-";
 
   /** A value of DynamoDB: S, N or BOOL, and its text. */
@@ -50,7 +50,7 @@ final class Rows {
     return String.format("n%020d.%d.%08d.%06d.%040d.%04d", number, kind, 0, 0, 0, 0);
   }
 
-  /** The number that a write gives an item. Highest is what its row remembers; zero if that cannot be read. */
+  /** The number that a write gives an item. Highest is the number in its row; zero if the row cannot be read. */
   static BigInteger nextNumber(SortedMap<String, Value> item, long nowMillis, BigInteger highest) {
     if (item.containsKey(ATTRIBUTE)) {
       return new BigInteger(text(item, ATTRIBUTE)).add(BigInteger.ONE);
@@ -58,7 +58,7 @@ final class Rows {
     return BigInteger.valueOf(nowMillis).max(highest.add(BigInteger.ONE));
   }
 
-  /** What DynamoDB must find: the number with which the item was read (:v), or none. The attribute is #v. */
+  /** The condition for DynamoDB: the item still has the number that was read (:v), or none. The attribute is #v. */
   static String condition(SortedMap<String, Value> item) {
     return item.containsKey(ATTRIBUTE) ? "#v = :v" : "attribute_not_exists(#v)";
   }
@@ -110,7 +110,7 @@ final class Rows {
     List<String> cell = new ArrayList<>();
     cell.add(quoted("familyName", family));
     cell.add(quoted("columnQualifier", b64(qualifier)));
-    if (micros != 0) { // proto's JSON leaves out what is 0, and writes 64 bits as text
+    if (micros != 0) { // JSON of protobuf omits zeros, and writes 64-bit numbers as text
       cell.add(quoted("timestampMicros", Long.toString(micros)));
     }
     if (!value.isEmpty()) {
@@ -144,7 +144,7 @@ final class Rows {
     return "\"" + name + "\":" + json;
   }
 
-  private static String quoted(String name, String text) { // base64 and names: nothing is to be escaped
+  private static String quoted(String name, String text) { // base64 and names need no escaping
     return member(name, "\"" + text + "\"");
   }
 }

@@ -4,7 +4,7 @@ import {
   ATTRIBUTE, SOURCE, TARGET, WITHHELD, column, condition, nextNumber, requests, rowKey, valuesOf, witness,
 } from './rows.mjs'
 
-export const marks = {} // the fence's family, as last read from replicator's row, and when that was
+export const marks = {} // the fence's family, as last read from replicator's row, and the time of the read
 
 // DynamoDB refused a request: it was not executed.
 export class Refused extends Error {}
@@ -18,12 +18,12 @@ const get = async (dynamodb, item) =>
   (await dynamodb.call('getItem', { TableName: SOURCE, Key: keyOf(item), ConsistentRead: true })).Item
 const same = (item, found) => isDeepStrictEqual(item ?? undefined, found) // null and undefined: no item
 
-// Write an item with the number it was read with, or none if it is new. Returns the written item.
+// Write an item with the number that was read, or none if it is new. Returns the written item.
 //
-// After Refused read the item again. After any error but Refused and RowFollows read it before you repeat the call.
+// After Refused read the item again. After any error except Refused and RowFollows, read it before you repeat the call.
 export async function put(dynamodb, bigtable, item) {
   let held, unread
-  if (!item[ATTRIBUTE]) { // DynamoDB is written all the same: the stream finds the item's place
+  if (!item[ATTRIBUTE]) { // DynamoDB is still written; the stream orders the item
     held = await highest(bigtable, item).catch(error => { unread = error })
   }
   const written = { ...item, [ATTRIBUTE]: { N: String(nextNumber(item, Date.now(), held)) } }
@@ -40,7 +40,7 @@ export async function put(dynamodb, bigtable, item) {
   return written
 }
 
-// Remove an item as it was read, with all attributes. The errors are those of put.
+// Remove an item, given as it was read, with all attributes. It has the errors of put.
 export async function remove(dynamodb, bigtable, item) {
   let old
   try {
@@ -49,7 +49,7 @@ export async function remove(dynamodb, bigtable, item) {
     old = answer.Attributes
   } catch (lost) {
     if (lost instanceof Refused || await get(dynamodb, item)) throw lost
-    old = item // the item is gone, and so must be the row that it had
+    old = item // the item no longer exists, so its row must be removed too
   }
   if (old) await write(dynamodb, bigtable, old, null)
 }
@@ -73,7 +73,7 @@ async function send(bigtable, list) {
   for (const request of list) await bigtable.checkAndMutateRow(request)
 }
 
-// The fence's family. A fence that was withheld is asked for again after a minute.
+// The fence's family. If there is no fence yet, it is read again after a minute.
 async function fence(bigtable, anew = false) {
   let { family, read } = marks[TARGET] ?? {}
   if (anew || !family || family === WITHHELD && performance.now() - read > 60_000) {
@@ -85,7 +85,7 @@ async function fence(bigtable, anew = false) {
   return family
 }
 
-// The highest number that the item's row remembers; 0 if none.
+// The highest number that the item's row holds; 0 if none.
 async function highest(bigtable, item) {
   const held = []
   for (const family of ['_cdc_gone', '_cdc']) {

@@ -1,11 +1,11 @@
-// What an application writes to Bigtable, as google.bigtable.v2 requests in JSON. It needs no
+// Computes an application's writes to Bigtable, as google.bigtable.v2 requests in JSON, without
 // packages.
 //
 // The mapping: Orders to orders, row key {customer}#{pk}#{sk}, every attribute a column of family d,
 // version attribute rev.
 export const SOURCE = 'Orders', ATTRIBUTE = 'rev'
 export const TARGET = 'projects/p/instances/i/tables/orders'
-export const WITHHELD = '-' // in place of the fence's family: the target takes writes without a fence
+export const WITHHELD = '-' // replaces the fence's family while the target accepts writes without a fence
 
 const b64 = text => Buffer.from(text).toString('base64')
 
@@ -32,13 +32,13 @@ export function version(number, removed) { // numbers have up to 20 digits: they
   return `n${String(number).padStart(20, '0')}.${kind}.${zeros}`
 }
 
-// The number that a write gives an item. highest is what its row remembers, or undefined if that cannot be read.
+// The number that a write gives an item. highest is the number in its row, or undefined if the row cannot be read.
 export function nextNumber(item, nowMs, highest = 0n) {
   if (item[ATTRIBUTE]) return BigInt(item[ATTRIBUTE].N) + 1n
   return BigInt(nowMs) > highest ? BigInt(nowMs) : highest + 1n
 }
 
-// What DynamoDB must find: the number with which the item was read, or none.
+// The condition for DynamoDB: the item still has the number that was read, or none.
 export function condition(item) {
   const names = { '#v': ATTRIBUTE }
   if (!item[ATTRIBUTE]) return { ConditionExpression: 'attribute_not_exists(#v)', ExpressionAttributeNames: names }
@@ -48,7 +48,7 @@ export function condition(item) {
 
 function setCell(familyName, qualifier, value, micros = 0) {
   const cell = { familyName, columnQualifier: b64(qualifier) }
-  if (micros) cell.timestampMicros = String(micros) // proto's JSON leaves out what is 0
+  if (micros) cell.timestampMicros = String(micros) // JSON of protobuf omits zeros
   if (value) cell.value = b64(value)
   return { setCell: cell }
 }

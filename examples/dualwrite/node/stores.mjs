@@ -3,7 +3,7 @@ import { DynamoDB as Client } from '@aws-sdk/client-dynamodb'
 import { v2 } from '@google-cloud/bigtable'
 import { Refused, UnknownFamily } from './orders.mjs'
 
-// One attempt a call: the retry of a write that was executed fails for its own condition.
+// One attempt per call: if the first attempt was executed, a retry fails on its own condition.
 export class DynamoDB {
   constructor(options) { this.client = new Client({ ...options, maxAttempts: 1 }) }
 
@@ -33,6 +33,6 @@ export class Bigtable {
   async readRows(request) {
     const answers = []
     for await (const answer of this.client.readRows(request, { timeout: 10_000 })) answers.push(answer)
-    return answers // whose bytes are Buffers
+    return answers // bytes are Buffers
   }
 }

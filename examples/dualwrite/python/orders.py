@@ -5,7 +5,7 @@ import time
 from rows import (ATTRIBUTE, SOURCE, TARGET, WITHHELD, column, condition, next_number, requests, row_key, values_of,
                   witness)
 
-marks = {}  # the fence's family, as last read from replicator's row, and when that was
+marks = {}  # the fence's family, as last read from replicator's row, and the time of the read
 
 
 class Refused(Exception):
@@ -21,14 +21,14 @@ class RowFollows(Exception):
 
 
 def put(dynamodb, bigtable, item):
-    """Write an item with the number it was read with, or none if it is new. Returns the written item.
+    """Write an item with the number that was read, or none if it is new. Returns the written item.
 
-    After Refused read the item again. After any error but Refused and RowFollows read it before you repeat the call.
+    After Refused read the item again. After any error except Refused and RowFollows, read it before you repeat the call.
     """
     unread = None
     try:
         held = None if ATTRIBUTE in item else highest(bigtable, item)
-    except Exception as error:  # DynamoDB is written all the same: the stream finds the item's place
+    except Exception as error:  # DynamoDB is still written; the stream orders the item
         held, unread = None, error
     new = {**item, ATTRIBUTE: {"N": str(next_number(item, time.time_ns() // 1_000_000, held))}}
     try:
@@ -38,7 +38,7 @@ def put(dynamodb, bigtable, item):
     except Exception as lost:  # no answer, or an error of the service: it may have been executed
         if get(dynamodb, new) != new:
             raise
-        raise RowFollows(new) from lost  # which row the item left is not known
+        raise RowFollows(new) from lost  # the row that the item left is unknown
     if unread:
         raise RowFollows(new) from unread
     write(dynamodb, bigtable, answer.get("Attributes"), new)
@@ -46,7 +46,7 @@ def put(dynamodb, bigtable, item):
 
 
 def delete(dynamodb, bigtable, item):
-    """Remove an item as it was read, with all attributes. The errors are those of put."""
+    """Remove an item, given as it was read, with all attributes. It has the errors of put."""
     try:
         answer = dynamodb.call(
             "delete_item", TableName=SOURCE, Key=key_of(item), ReturnValues="ALL_OLD", **condition(item))
@@ -56,7 +56,7 @@ def delete(dynamodb, bigtable, item):
     except Exception:
         if get(dynamodb, item) is not None:
             raise
-        old = item  # the item is gone, and so must be the row that it had
+        old = item  # the item no longer exists, so its row must be removed too
     if old:
         write(dynamodb, bigtable, old, None)
 
@@ -80,7 +80,7 @@ def send(bigtable, list_of_requests):
 
 
 def fence(bigtable, anew=False):
-    """The fence's family. A fence that was withheld is asked for again after a minute."""
+    """The fence's family. If there is no fence yet, it is read again after a minute."""
     family, read = marks.get(TARGET, (None, 0))
     if anew or not family or family == WITHHELD and time.monotonic() - read > 60:
         found = values_of(bigtable.read_rows(column(witness(), "_cdc", "r")))
@@ -92,7 +92,7 @@ def fence(bigtable, anew=False):
 
 
 def highest(bigtable, item):
-    """The highest number that the item's row remembers; 0 if none."""
+    """The highest number that the item's row holds; 0 if none."""
     held = [v for f in ("_cdc_gone", "_cdc") for v in values_of(bigtable.read_rows(column(row_key(item), f, "v")))]
     return max((int(v[1:21]) for v in held if v.startswith("n")), default=0)
 

@@ -1,4 +1,4 @@
-"""What an application writes to Bigtable, as google.bigtable.v2 requests in JSON. It needs no packages.
+"""Computes an application's writes to Bigtable, as google.bigtable.v2 requests in JSON, without packages.
 
 The mapping: Orders to orders, row key {customer}#{pk}#{sk}, every attribute a column of family d,
 version attribute rev.
@@ -7,7 +7,7 @@ import base64
 
 SOURCE, ATTRIBUTE = "Orders", "rev"
 TARGET = "projects/p/instances/i/tables/orders"
-WITHHELD = "-"  # in place of the fence's family: the target takes writes without a fence
+WITHHELD = "-"  # replaces the fence's family while the target accepts writes without a fence
 
 
 def b64(text):
@@ -40,14 +40,14 @@ def version(number, removed):
 
 
 def next_number(item, now_ms, highest):
-    """The number that a write gives an item. highest is what its row remembers, or None if that cannot be read."""
+    """The number that a write gives an item. highest is the number in its row, or None if the row cannot be read."""
     if ATTRIBUTE in item:
         return int(item[ATTRIBUTE]["N"]) + 1
     return max(now_ms, (highest or 0) + 1)
 
 
 def condition(item):
-    """What DynamoDB must find: the number with which the item was read, or none."""
+    """The condition for DynamoDB: the item still has the number that was read, or none."""
     names = {"#v": ATTRIBUTE}
     if ATTRIBUTE not in item:
         return {"ConditionExpression": "attribute_not_exists(#v)", "ExpressionAttributeNames": names}
@@ -57,7 +57,7 @@ def condition(item):
 
 def set_cell(family, qualifier, value, micros=0):
     cell = {"familyName": family, "columnQualifier": b64(qualifier)}
-    if micros:  # proto's JSON leaves out what is 0, and writes 64 bits as text
+    if micros:  # JSON of protobuf omits zeros, and writes 64-bit numbers as text
         cell["timestampMicros"] = str(micros)
     if value:
         cell["value"] = b64(value)

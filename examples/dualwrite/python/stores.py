@@ -13,7 +13,7 @@ from orders import Refused, UnknownFamily
 
 
 class DynamoDB:
-    """One attempt a call: the retry of a write that was executed fails for its own condition."""
+    """One attempt per call: if the first attempt was executed, a retry fails on its own condition."""
 
     def __init__(self):
         self.client = boto3.client("dynamodb", config=Config(retries={"total_max_attempts": 1}))

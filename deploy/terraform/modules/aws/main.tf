@@ -1,5 +1,6 @@
-# What replicator needs in AWS, without keys: an identity provider for a GKE cluster, and a role that its service account
-# assumes. `replicator plan --print-iam aws` prints the policy for your configuration.
+# Creates the AWS resources that replicator needs, without keys: an identity provider for a GKE
+# cluster, and a role for the workers' service account. `replicator plan --print-iam aws` prints the
+# policy for your configuration.
 
 terraform {
   required_version = ">= 1.5"
@@ -61,7 +62,8 @@ resource "aws_iam_role_policy" "replicator" {
   policy = var.policy
 }
 
-# Customer-managed keys that encrypt the tables. DynamoDB decrypts with them in the name of the reader.
+# Customer-managed keys that encrypt the tables. DynamoDB decrypts with them on behalf of the
+# reader.
 data "aws_iam_policy_document" "keys" {
   count = length(var.kms_key_arns) > 0 ? 1 : 0
 

@@ -1,5 +1,6 @@
-# What replicator needs in Google Cloud: a service account without keys, its role, the app profile and the state table.
-# If you use a topic, also topic, subscription, dead letter and a service account of the appliers.
+# Creates the Google Cloud resources that replicator needs: a service account without keys, its
+# role, the app profile and the state table. With a topic, also its subscription, the dead letter
+# and a service account for the appliers.
 
 terraform {
   required_version = ">= 1.5"
@@ -39,8 +40,8 @@ resource "google_bigtable_instance_iam_member" "replicator" {
   member   = google_service_account.replicator.member
 }
 
-# Appliers (`run --from pubsub`) have an identity of their own: who may publish to the topic is trusted like a writer of
-# the target, so only the relay may.
+# Appliers (`run --from pubsub`) have their own identity. A publisher is trusted like a writer of
+# the target, so only the relay may publish to the topic.
 resource "google_service_account" "apply" {
   count        = var.topic == "" ? 0 : 1
   project      = var.project
@@ -192,7 +193,7 @@ resource "google_pubsub_subscription_iam_member" "apply" {
   member       = google_service_account.apply[0].member
 }
 
-# Appliers watch the dead letter, and publish there what the ledger never had.
+# Appliers watch the dead letter. They publish messages there that the ledger does not have.
 resource "google_pubsub_subscription_iam_member" "watch" {
   for_each     = var.topic == "" ? toset([]) : toset(["roles/pubsub.subscriber", "roles/pubsub.viewer"])
   project      = var.project
@@ -209,7 +210,7 @@ resource "google_pubsub_topic_iam_member" "refuse" {
   member  = google_service_account.apply[0].member
 }
 
-# Pub/Sub moves messages to the dead letter with its own account.
+# Pub/Sub moves messages to the dead letter under its own service account.
 data "google_project" "this" {
   project_id = var.project
 }
