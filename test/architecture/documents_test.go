@@ -24,7 +24,7 @@ func document(t *testing.T, path string) string {
 	return string(text)
 }
 
-// decisions are the pages of docs/decisions.
+// decisions lists the pages of docs/decisions.
 func decisions(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("../../docs/decisions/*.md")
@@ -37,7 +37,8 @@ func decisions(t *testing.T) []string {
 	return found
 }
 
-// TestDocumentsStayShort: who opens them reads them to the end, in a terminal of 120 columns.
+// TestDocumentsStayShort: documents stay short enough to be read whole, in a terminal of 120
+// columns.
 func TestDocumentsStayShort(t *testing.T) {
 	if n := len(document(t, "ARCHITECTURE.md")); n > 10<<10 {
 		t.Errorf("ARCHITECTURE.md has %d bytes, 10 KB are enough", n)
@@ -72,7 +73,8 @@ var (
 	packagePattern = regexp.MustCompile(`(?m)^([a-z]\w*(?:/\w+)*/)(?:  |$)`)
 )
 
-// TestNamedPlacesExist: a place in the documents, `file.go:Function`, is a declaration of that file.
+// TestNamedPlacesExist: each place that a document names, `file.go:Function`, is declared in that
+// file.
 func TestNamedPlacesExist(t *testing.T) {
 	places, folders := 0, 0
 	exists := func(path, name string) bool {
@@ -100,7 +102,7 @@ func TestNamedPlacesExist(t *testing.T) {
 	}
 }
 
-// declarations are the names of the functions, methods and types of a file.
+// declarations lists the functions, methods and types that a file declares.
 func declarations(t *testing.T, path string) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", path), nil, parser.SkipObjectResolution)
@@ -123,7 +125,7 @@ func declarations(t *testing.T, path string) []string {
 	return names
 }
 
-// TestTrapsHaveTests: a trap without a test is forgotten, or was none.
+// TestTrapsHaveTests: each trap names a test that would fail if someone made the mistake again.
 func TestTrapsHaveTests(t *testing.T) {
 	row := regexp.MustCompile("^\\| [^|]+ \\| [^|]+ \\| [^|]+ \\| `(\\w+)\\.(Test\\w+)` \\|$")
 	rows := 0
@@ -143,7 +145,7 @@ func TestTrapsHaveTests(t *testing.T) {
 	}
 }
 
-// TestGlossaryHasEachWordOnce: two meanings of one word are two words.
+// TestGlossaryHasEachWordOnce: a word has one meaning, so the glossary has it once.
 func TestGlossaryHasEachWordOnce(t *testing.T) {
 	seen, before := map[string]bool{}, ""
 	for _, m := range regexp.MustCompile(`(?m)^\| \*\*([^*]+)\*\* \| [^|]+ \|$`).FindAllStringSubmatch(document(t, "docs/explanation/glossary.md"), -1) {
@@ -161,7 +163,7 @@ func TestGlossaryHasEachWordOnce(t *testing.T) {
 	}
 }
 
-// TestCitedDocumentsExist: nobody can look up what is not in the repository.
+// TestCitedDocumentsExist: every document that the code cites is in the repository.
 func TestCitedDocumentsExist(t *testing.T) {
 	cited := regexp.MustCompile(`\b[A-Z]{4,}\.md\b`)
 	root, checked := filepath.Join("..", ".."), 0
@@ -196,8 +198,8 @@ func TestCitedDocumentsExist(t *testing.T) {
 	}
 }
 
-// TestByteForByteIsQualified: members whose Java hashes share a bucket come in another order, so nothing
-// promises the layout of Google's utility byte for byte without saying so.
+// TestByteForByteIsQualified: members whose Java hashes share a bucket have another order. So every
+// text that promises the layout of Google's utility byte for byte must mention this exception.
 func TestByteForByteIsQualified(t *testing.T) {
 	claims := 0
 	for _, path := range []string{

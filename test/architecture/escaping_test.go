@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What a terminal would act upon is escaped in one place: a second one would escape something else.
+// TestOnePlaceEscapesForTerminals: only one function escapes control characters for terminals. A
+// second one would escape a different set.
 func TestOnePlaceEscapesForTerminals(t *testing.T) {
 	owner := filepath.Join("..", "..", "internal", "diag", "printable.go")
 	for _, root := range []string{"cmd", "internal"} {

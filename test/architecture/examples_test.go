@@ -12,11 +12,12 @@ import (
 	"testing"
 )
 
-// notPublic are the folders of which nobody imports a package who does not work on this program.
+// notPublic lists the folders whose packages other programs do not import.
 var notPublic = []string{"bench", "cmd", "examples", "internal", "test"}
 
-// TestPublicPackagesHaveExamples: who embeds a package finds a program in its documentation that runs, and whose output
-// is checked. What a package has for tests of its users (attribute/attributetest) is shown by those tests.
+// TestPublicPackagesHaveExamples: the documentation of every public package has a runnable example
+// with checked output. Packages for users' tests (attribute/attributetest) need none, because those
+// tests are the examples.
 func TestPublicPackagesHaveExamples(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{.Dir}}{{range .TestGoFiles}} {{.}}{{end}}{{range .XTestGoFiles}} {{.}}{{end}}`, module+"/...").Output()
 	if err != nil {

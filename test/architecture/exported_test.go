@@ -14,8 +14,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// kept are names without a user outside of their package that stay, with the reason. A key that ends with a dot stands
-// for all names that begin with it.
+// kept lists exported names that no other package uses but that stay exported, with the reason. A
+// key that ends with a dot covers all names with that prefix.
 var kept = map[string]string{
 	"attribute.AppendValue":         "AppendItem's part for one value",
 	"checkpoint.DeadLetter.":        "pure questions to a record that the ledger gives",
@@ -42,11 +42,11 @@ var kept = map[string]string{
 	"verify.Sums.":                  "a comparison of one's own sums up as ours",
 }
 
-// TestExportedNamesHaveUsers: what no other package uses is not exported, neither a function, type, variable or
-// constant nor a method. A user is another package, a test of another package, an Example, a page's template and, of a
-// public package, a test from outside of it. A type stays that something used mentions, and so do the constants of such
-// a type, which come together, methods that an interface asks for, and constants and errors of public packages, which
-// are documentation.
+// TestExportedNamesHaveUsers: every exported function, type, variable, constant and method has a
+// user. Users are other packages, their tests, Examples, page templates and, for a public package,
+// its external tests. A type is also used if a used name mentions it, and then so are its
+// constants. Exempt are methods that an interface requires, and constants and errors of public
+// packages, which are documentation.
 func TestExportedNamesHaveUsers(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Tests: true}, module+"/...")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 		}
 		collectUses(p, users)
 		asked.collect(p)
-		// Neither a variant for tests, nor a program, nor what proves or measures.
+		// Skips test variants, programs, and packages that prove or measure.
 		first, _, _ := strings.Cut(strings.TrimPrefix(p.PkgPath, module+"/"), "/")
 		if p.ID == p.PkgPath && p.Name != "main" && first != "test" && first != "bench" {
 			shipped = append(shipped, p)
@@ -94,12 +94,12 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 	}
 }
 
-// covers says whether a key of kept stands for a name.
+// covers reports whether a key of kept covers a name.
 func covers(key, name string) bool {
 	return key == name || strings.HasPrefix(name, key) && (strings.HasSuffix(key, ".") || strings.HasSuffix(key, "/"))
 }
 
-// templates are the names that the templates of pages ask for.
+// templates lists the names that page templates use.
 func templates(t *testing.T) map[string]bool {
 	t.Helper()
 	paths, err := filepath.Glob("../../internal/*/*.html")
@@ -119,14 +119,14 @@ func templates(t *testing.T) map[string]bool {
 	return names
 }
 
-// public says whether others may import a package.
+// public reports whether other programs may import a package.
 func public(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, module+"/"), "/")
 	return !slices.Contains(notPublic, first)
 }
 
-// keyOf names an object of a package's scope, or a method of a type in it: transform.Fold, cdc.Reader.Read. It is empty
-// for what is neither.
+// keyOf names an object of a package's scope, or a method of a type in it: transform.Fold,
+// cdc.Reader.Read. For other objects it returns "".
 func keyOf(o types.Object) string {
 	if o == nil || o.Pkg() == nil || !o.Exported() {
 		return ""
@@ -150,7 +150,7 @@ func keyOf(o types.Object) string {
 	return path + "." + o.Name()
 }
 
-// named is the defined type that a type is, or points to.
+// named returns the defined type of a type or of its pointer.
 func named(t types.Type) *types.Named {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()
@@ -159,7 +159,7 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// collectUses notes what a package uses of others.
+// collectUses records the names of other packages that a package uses.
 func collectUses(p *packages.Package, users map[string]bool) {
 	user := strings.TrimSuffix(p.PkgPath, "_test")
 	for _, file := range p.Syntax {
@@ -176,14 +176,14 @@ func collectUses(p *packages.Package, users map[string]bool) {
 	}
 }
 
-// byConvention are methods that the standard library looks for by interfaces that it does not export, or that no package
-// here imports.
+// byConvention lists methods of interfaces that the standard library does not export, or that no
+// package here imports.
 var byConvention = []string{"Error", "Unwrap", "Is", "As", "String", "MarshalText", "UnmarshalText", "MarshalBinary", "UnmarshalBinary", "MarshalYAML", "UnmarshalYAML"}
 
-// askers are interfaces by the names of their methods.
+// askers holds interfaces by the names of their methods.
 type askers map[string]map[*types.Interface]bool
 
-// collect adds the interfaces that a package writes down or finds in what it imports.
+// collect adds the interfaces that a package contains or imports.
 func (a askers) collect(p *packages.Package) {
 	add := func(t types.Type) {
 		i, ok := t.Underlying().(*types.Interface)
@@ -211,7 +211,8 @@ func (a askers) collect(p *packages.Package) {
 	}
 }
 
-// ask says whether an interface that a type has all methods of, by name, asks for one of them.
+// ask reports whether an interface requires the method, and the type has all methods of that
+// interface by name.
 func (a askers) ask(n *types.Named, method string) bool {
 	if slices.Contains(byConvention, method) {
 		return true
@@ -229,8 +230,8 @@ func (a askers) ask(n *types.Named, method string) bool {
 	return false
 }
 
-// collectPromoted notes as used the methods by which a type of a package has all that an interface asks
-// for, where another package declares them: the type embeds theirs.
+// collectPromoted records promoted methods as used: those that satisfy an interface for a type that
+// embeds a type of another package.
 func (a askers) collectPromoted(p *types.Package, users map[string]bool) {
 	for _, name := range p.Scope().Names() {
 		n := named(p.Scope().Lookup(name).Type())
@@ -247,8 +248,8 @@ func (a askers) collectPromoted(p *types.Package, users map[string]bool) {
 	}
 }
 
-// keepMentioned notes as used the types of a package that what is used mentions: a result whose type cannot be named is
-// of little use.
+// keepMentioned records as used the types that used names mention. A result of an unexported type
+// would be of little use to callers.
 func keepMentioned(p *types.Package, users map[string]bool) {
 	for grown := true; grown; {
 		grown = false
@@ -274,7 +275,8 @@ func keepMentioned(p *types.Package, users map[string]bool) {
 	}
 }
 
-// mentioned calls keep for each defined type in the text of another: its parameters, elements and exported fields.
+// mentioned calls keep for each defined type that a type mentions: in parameters, elements and
+// exported fields.
 func mentioned(t types.Type, keep func(*types.Named), seen map[types.Type]bool) {
 	if seen[t] {
 		return
@@ -312,7 +314,7 @@ func mentioned(t types.Type, keep func(*types.Named), seen map[types.Type]bool) 
 	}
 }
 
-// unused are the exported names of a package that have no user.
+// unused lists the exported names of a package that have no user.
 func unused(p *types.Package, users map[string]bool, asked askers) (out []string) {
 	for _, name := range p.Scope().Names() {
 		o := p.Scope().Lookup(name)
@@ -322,13 +324,13 @@ func unused(p *types.Package, users map[string]bool, asked askers) (out []string
 		}
 		n := named(o.Type())
 		if v, ok := o.(*types.Var); ok && public(p.Path()) && strings.HasPrefix(v.Name(), "Err") {
-			continue // for callers to compare with
+			continue // callers compare with it
 		}
 		if _, ok := o.(*types.Const); ok && public(p.Path()) {
 			continue // documentation
 		}
 		if c, ok := o.(*types.Const); ok && n != nil && n.Obj().Pkg() == p && users[keyOf(n.Obj())] && c.Type() == n {
-			continue // comes with its type
+			continue // kept with its type
 		}
 		if !users[key] {
 			out = append(out, key)

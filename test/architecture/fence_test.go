@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestEveryRequestIsStamped: requests reach a target table by way of one function, which puts the
-// fence's operations first; and the stamps that let a request pass without are for targets in
-// memory. Where writes are settled, an application's own writes carry no stamp: dualwrite makes the
-// same, and a settle outlasts them.
+// TestEveryRequestIsStamped: all requests to a target table go through one function, which puts the
+// fence's operations first. Stamps that let a request pass without a fence exist only for in-memory
+// targets. With settle, an application's own writes carry no stamp. dualwrite makes such writes
+// too, and a settle replaces them.
 func TestEveryRequestIsStamped(t *testing.T) {
 	stamped := false
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
@@ -34,7 +34,7 @@ func TestEveryRequestIsStamped(t *testing.T) {
 			f, ok := call.Fun.(*ast.SelectorExpr)
 			switch {
 			case !ok:
-			case f.Sel.Name == "Apply" && len(call.Args) == 2: // sink.Table's; the client's own takes more
+			case f.Sel.Name == "Apply" && len(call.Args) == 2: // sink.Table's method; the client's method has more arguments
 				if stamped = true; name != "sink/fence.go" && name != "dualwrite/target.go" {
 					t.Errorf("%s sends a request to a table by itself", name)
 				}

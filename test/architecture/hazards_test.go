@@ -14,10 +14,11 @@ import (
 	"testing"
 )
 
-// hazards is how many there are: the register has an entry for each.
+// hazards is the number of hazards. The register has an entry for each.
 const hazards = 115
 
-// notBuilt are the capabilities that the register may name instead of tests, or for the rest of a hazard's cover.
+// notBuilt lists the planned capabilities that the register may name instead of tests, or beside
+// them.
 var notBuilt = []string{
 	"bulk mode", "creation after every check", "cutover", "dual writes", "loads from exports", "relay", "reload and sweep",
 	"verify and repair",
@@ -32,8 +33,9 @@ var (
 	hazardNumber = regexp.MustCompile(`H\d{2,3}`)
 )
 
-// TestHazardsAreCovered keeps HAZARDS.md and the tests in step: every hazard has an entry, every entry names tests that exist or
-// capabilities that are not built yet, and every test that names a hazard is in its entry.
+// TestHazardsAreCovered keeps HAZARDS.md and the tests consistent. Every hazard has an entry. Every
+// entry names existing tests or planned capabilities. Every test that names a hazard is in its
+// entry.
 func TestHazardsAreCovered(t *testing.T) {
 	register := readRegister(t)
 	tests := hazardTests(t)
@@ -76,7 +78,8 @@ func readRegister(t *testing.T) map[string]entry {
 	return parseRegister(t, string(text))
 }
 
-// parseRegister reads the section "Register": a head for each hazard, and below it a list of tests and of what is not built yet.
+// parseRegister reads the section "Register": a heading for each hazard, then a list of tests and
+// of capabilities that are not built yet.
 func parseRegister(t *testing.T, text string) map[string]entry {
 	t.Helper()
 	_, text, _ = strings.Cut(text, "\n## Register\n")
@@ -92,7 +95,7 @@ func parseRegister(t *testing.T, text string) map[string]entry {
 			continue
 		}
 		if name == "" || line == "" {
-			continue // what stands before the first hazard
+			continue // text before the first hazard
 		}
 		e := register[name]
 		if part, ok := strings.CutPrefix(line, "- not built yet: "); ok {
@@ -122,7 +125,7 @@ func TestRegisterTakesThreeDigits(t *testing.T) {
 	}
 }
 
-// hazardTests are the tests of the tree, as package.Test, by the hazards that their names say.
+// hazardTests lists the tests of the tree, as package.Test, by the hazards in their names.
 func hazardTests(t *testing.T) map[string][]string {
 	t.Helper()
 	tests := map[string][]string{}
@@ -134,7 +137,7 @@ func hazardTests(t *testing.T) map[string][]string {
 	return tests
 }
 
-// testFiles visits the tests of the tree, each with the name of its folder.
+// testFiles calls visit for each test of the tree, with the name of its folder.
 func testFiles(t *testing.T, visit func(pkg string, f *ast.FuncDecl)) {
 	t.Helper()
 	root := filepath.Join("..", "..")

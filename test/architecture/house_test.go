@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// mostLines is how large a room may be: a package of internal, in lines of product. A larger one has
-// two subjects.
+// mostLines is the maximum size of an internal package, in lines without tests. A larger package
+// has two subjects.
 const mostLines = 4000
 
-// roomLimits are the rooms that have less.
+// roomLimits lists packages with a lower limit.
 var roomLimits = map[string]int{"internal/pipeline": 1200}
 
-// products gives each Go file of the product below a folder, without its tests, with its text.
+// products calls f for each Go file below a folder, except tests.
 func products(t *testing.T, folder string, f func(name, text string)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, entry os.DirEntry, err error) error {
@@ -34,7 +34,7 @@ func products(t *testing.T, folder string, f func(name, text string)) {
 	}
 }
 
-// TestRoomsStaySmall: no package of internal has more lines than a person keeps in mind.
+// TestRoomsStaySmall: no internal package has more lines than a person can keep in mind.
 func TestRoomsStaySmall(t *testing.T) {
 	lines := map[string]int{}
 	products(t, "internal", func(name, text string) { lines[filepath.Dir(name)] += strings.Count(text, "\n") })
@@ -49,8 +49,8 @@ func TestRoomsStaySmall(t *testing.T) {
 	}
 }
 
-// TestStandingJudgesAlone: whether a table needs a load is read from the record by checkpoint's own
-// changes of it and by internal/standing. All others ask standing.
+// TestStandingJudgesAlone: only checkpoint, which changes the record, and internal/standing read
+// from it whether a table needs a load. All others call standing.
 func TestStandingJudgesAlone(t *testing.T) {
 	judges := map[string]bool{}
 	for _, folder := range []string{"internal", "cmd", "sink", "cdc", "backfill", "verify", "relay", "dualwrite", "exports", "checkpoint"} {
@@ -61,7 +61,7 @@ func TestStandingJudgesAlone(t *testing.T) {
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "NeedsLoad" {
-					if x, ok := s.X.(*ast.Ident); !ok || x.Name != "diag" && x.Name != "standing" { // the code, the word
+					if x, ok := s.X.(*ast.Ident); !ok || x.Name != "diag" && x.Name != "standing" { // the error code, the state
 						judges[filepath.Dir(name)] = true
 					}
 				}
@@ -74,8 +74,8 @@ func TestStandingJudgesAlone(t *testing.T) {
 	}
 }
 
-// TestSourcesHaveOneHome: what a load copies is opened by internal/source, through the stores that
-// preflight connects. backfill has the readers of files, which it calls. All others ask the room.
+// TestSourcesHaveOneHome: only internal/source opens the source of a load, with the stores that
+// preflight connects. It calls the file readers of backfill. All others call internal/source.
 func TestSourcesHaveOneHome(t *testing.T) {
 	home := []string{"internal/source", "internal/preflight", "backfill"}
 	for _, folder := range []string{"internal", "cmd", "backfill", "checkpoint", "sink", "dualwrite", "relay"} {
@@ -107,8 +107,8 @@ func TestSourcesHaveOneHome(t *testing.T) {
 	}
 }
 
-// TestTheCommandLineStaysThin: the command line asks the packages that do the work, and reads neither
-// ledger nor target by itself.
+// TestTheCommandLineStaysThin: the command line calls the packages that do the work. It reads
+// neither ledger nor target itself.
 func TestTheCommandLineStaysThin(t *testing.T) {
 	products(t, "cmd", func(name, text string) {
 		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly)

@@ -10,7 +10,8 @@ import (
 
 const module = "github.com/dynamodb-bigtable/replicator"
 
-// allowed says, for each package, which of ours it may import (tests aside). What is not listed may import anything.
+// allowed lists, for each package, the packages of this module that it may import (except in
+// tests). Packages that are not listed may import any.
 var allowed = map[string][]string{
 	"internal/task":       {},
 	"internal/diag":       {},
@@ -51,7 +52,7 @@ var allowed = map[string][]string{
 	"expression":        {"attribute"},
 	"exports":           {"attribute"},
 	"exports/bucket":    {"exports"},
-	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
+	// The embedded service is a separate product. Of replicator it only knows what an item is.
 	"dynamodbtest":      {"attribute", "expression"},
 	"dynamodbtest/item": {"attribute"},
 }
@@ -84,7 +85,7 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// edges says in which files a vendor's client may be used.
+// edges lists the files that may use a vendor's client.
 var edges = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams": {"cdc/dynamodbstreams.go"},
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        {"backfill/dynamodb.go", "backfill/canarywriter.go", "backfill/exporter.go"},
@@ -102,7 +103,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// TestNothingImportsTheProof: what stands under test/ proves, and nothing there ships.
+// TestNothingImportsTheProof: no shipped package imports a package below test/.
 func TestNothingImportsTheProof(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, module+"/...").CombinedOutput()
 	if err != nil {
@@ -118,7 +119,8 @@ func TestNothingImportsTheProof(t *testing.T) {
 	}
 }
 
-// TestTheCommandIsThin: commands are flags, help and exit codes. What decides stands in packages that the simulation can ask, too.
+// TestTheCommandIsThin: commands consist of flags, help and exit codes. Decisions are in packages
+// that the simulation can call too.
 func TestTheCommandIsThin(t *testing.T) {
 	const command, most = "cmd/replicator", 3300
 	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, module+"/"+command).CombinedOutput()
@@ -150,7 +152,8 @@ func TestTheCommandIsThin(t *testing.T) {
 	}
 }
 
-// TestManualIsNotLinked: what makes man pages of the commands is for a release, and no part of the program.
+// TestManualIsNotLinked: the generator of man pages is for releases and is not linked into the
+// program.
 func TestManualIsNotLinked(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", module+"/cmd/replicator").CombinedOutput()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// hidingWords are words that hide what a sentence says, with what to write instead. They are held
-// against every text that a user may read.
+// hidingWords lists words that hide what a sentence says, with better ones. The test searches every
+// text that a user may read.
 var hidingWords = []struct{ words, instead string }{
 	{`nobody(?:'s)?`, "name what does not: no worker, no process, nothing"},
 	{`somebody(?:'s)?|someone`, "another program, another process, an operator"},
@@ -38,7 +38,7 @@ var hidingWords = []struct{ words, instead string }{
 	{`given up`, "abandoned, released"},
 }
 
-// hidingPatterns find the words of hidingWords, but not within names, paths and calls.
+// hidingPatterns finds the words of hidingWords, except within names, paths and calls.
 var hidingPatterns = func() (patterns []*regexp.Regexp) {
 	for _, h := range hidingWords {
 		patterns = append(patterns, regexp.MustCompile(`(?i)(?:^|[^\w./-])(`+h.words+`)(?:$|[^\w(/-])`))
@@ -46,10 +46,11 @@ var hidingPatterns = func() (patterns []*regexp.Regexp) {
 	return patterns
 }()
 
-// unread are folders whose texts no user of the program reads: tests, and tools of this repository.
+// unread lists folders whose texts no user of the program reads: tests, and tools of this
+// repository.
 var unread = []string{"test", "bench", "deploy/check", "dynamodbtest", "cdc/cdctest", "sink/sinktest"}
 
-// hidingIn are the words of a text that hide what it says, each with what to write instead.
+// hidingIn returns the hiding words of a text, each with its replacement.
 func hidingIn(text string) (found []string) {
 	for i, word := range hidingPatterns {
 		if m := word.FindStringSubmatch(text); m != nil {
@@ -59,13 +60,13 @@ func hidingIn(text string) (found []string) {
 	return found
 }
 
-// below reports whether a path is one of some folders or files, or within one.
+// below reports whether a path is one of the given folders or files, or inside one.
 func below(path string, of []string) bool {
 	return slices.ContainsFunc(of, func(folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") })
 }
 
-// TestUsersReadPlainWords holds the words that hide against all string literals of the program, help
-// and the catalogue of errors among them, and against the documents.
+// TestUsersReadPlainWords searches documents and all string literals of the program for
+// hidingWords. The literals include help and the catalogue of errors.
 func TestUsersReadPlainWords(t *testing.T) {
 	walkTexts(t, func(path string) {
 		for at, text := range textsOf(t, path) {
@@ -76,7 +77,7 @@ func TestUsersReadPlainWords(t *testing.T) {
 	})
 }
 
-// walkTexts calls a function with each file of the repository whose texts users may read.
+// walkTexts calls each with every file whose texts users may read.
 func walkTexts(t *testing.T, each func(path string)) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -103,11 +104,11 @@ func walkTexts(t *testing.T, each func(path string)) {
 	}
 }
 
-// inlineCode is a name in a document: of a key, a metric, a member. Names stay as they are.
+// inlineCode matches a name in a document: a key, a metric, a member. The test ignores names.
 var inlineCode = regexp.MustCompile("`[^`\n]*`")
 
-// textsOf are the texts of a file by their lines: literals of more than one word of a Go file, the
-// lines of a document.
+// textsOf returns the texts of a file by line: of a Go file its literals of more than one word, of
+// a document its lines.
 func textsOf(t *testing.T, path string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}

@@ -13,12 +13,12 @@ import (
 
 var update = flag.Bool("update", false, "write the map of ARCHITECTURE.md")
 
-// mostMapped is how long a package's duty may be in the map, in bytes.
+// mostMapped is the maximum length of a package's duty in the map, in bytes.
 const mostMapped = 64
 
-// TestMapIsGenerated: the map of ARCHITECTURE.md has each package with the first sentence of its doc
-// comment, which a stranger understands alone. go test ./test/architecture -run MapIsGenerated
-// -update writes it.
+// TestMapIsGenerated: the map of ARCHITECTURE.md has each package with the first sentence of its
+// doc comment. A stranger must understand that sentence alone. go test ./test/architecture -run
+// MapIsGenerated -update writes the map.
 func TestMapIsGenerated(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}}\t{{.Doc}}", module+"/...").Output()
 	if err != nil {
@@ -58,7 +58,8 @@ func TestMapIsGenerated(t *testing.T) {
 	}
 }
 
-// unmapped are programs that measure or prove, packages for tests alone, and examples.
+// unmapped reports whether a package is left out: programs that measure or prove, packages for
+// tests, and examples.
 func unmapped(name string) bool {
 	first, _, nested := strings.Cut(name, "/")
 	return name == "test/kit" || name == "test/known" || first == "bench" || first == "examples" || strings.HasSuffix(name, "test") && name != "dynamodbtest" && !strings.HasPrefix(name, "internal/") ||

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// seamed are the packages whose waiting, timing, randomness and concurrency go through internal/task, so that the simulation
-// runs these very loops.
+// seamed lists the packages whose waiting, timing, randomness and concurrency go through
+// internal/task. So the simulation runs the product's own loops.
 var seamed = []string{"cdc", "checkpoint", "transform", "sink", "backfill", "verify", "relay", "internal/fence", "internal/canary", "internal/cutover", "internal/hook", "internal/engine", "internal/stream", "internal/follow", "internal/job", "internal/load", "internal/verify", "internal/apply", "internal/pipeline", "internal/status", "internal/parked", "internal/desk"}
 
-// timed are packages of commands whose time goes through internal/task, so that their tests run in
-// virtual time. What they draw is identity, which is no draw of the seam.
+// timed lists packages of commands whose time goes through internal/task, so that their tests run
+// in virtual time. They may draw random identifiers without it.
 var timed = []string{"internal/comparison", "internal/switchover", "internal/plan", "internal/evidence", "internal/repair"}
 
-// forbidden are the calls that would escape the seam.
+// forbidden lists the calls that would bypass internal/task.
 var forbidden = map[string][]string{
 	"time":         {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 	"context":      {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause", "AfterFunc"},
@@ -46,14 +46,17 @@ func TestNothingEscapesTheRuntimeSeam(t *testing.T) {
 	}
 }
 
-// clocked are the packages of internal that may ask the machine for its time: the seam, the watch of
-// the machine's clock, the terminal, and the demo, which plays in real time. The rest is yet to come.
+// clocked lists the internal packages that may read the machine's clock: the seam, the watch of
+// that clock, the terminal, and the demo, which runs in real time. The remaining ones are not
+// converted yet.
 var clocked = []string{"internal/task", "internal/clock", "internal/terminal", "internal/demo", "internal/comparison", "internal/plan"}
 
-// operators are the packages of commands that tests run in virtual time: they wait by the seam.
+// operators lists the packages of commands that tests run in virtual time: they wait through
+// internal/task.
 var operators = []string{"internal/loads", "internal/lever"}
 
-// Whoever says how old something is, asks the clock of its context or of the ledger.
+// TestTimeIsAskedInFewPlaces: code that computes an age uses the clock of its context or of the
+// ledger.
 func TestTimeIsAskedInFewPlaces(t *testing.T) {
 	report := func(pkg string, names ...string) {
 		walk(t, pkg, func(path string, set *token.FileSet, file *ast.File) {
@@ -157,7 +160,7 @@ func escapes(file *ast.File) []finding {
 	return found
 }
 
-// TestVendorClientsStayAtTheEdge keeps each client in the one file that is meant to hold it.
+// TestVendorClientsStayAtTheEdge keeps each client in the files of edges.
 func TestVendorClientsStayAtTheEdge(t *testing.T) {
 	for _, pkg := range seamed {
 		walk(t, pkg, func(path string, set *token.FileSet, file *ast.File) {
@@ -176,10 +179,11 @@ func TestVendorClientsStayAtTheEdge(t *testing.T) {
 	}
 }
 
-// bigtableEdge are the files that hold Bigtable's clients: for data two, for conditional writes one, for administration three.
+// bigtableEdge lists the files with Bigtable's clients: two for data, one for conditional writes,
+// three for administration.
 var bigtableEdge = []string{"sink/bigtable.go", "sink/wire.go", "checkpoint/bigtable.go", "sink/admin.go", "sink/view.go", "sink/profile.go"}
 
-// walk parses the files of a package tree, tests aside.
+// walk parses the files of a package tree, except tests.
 func walk(t *testing.T, pkg string, visit func(path string, set *token.FileSet, file *ast.File)) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -191,7 +195,7 @@ func walk(t *testing.T, pkg string, visit func(path string, set *token.FileSet, 
 			return err
 		}
 		if d.IsDir() && strings.HasSuffix(d.Name(), "test") && d.Name() != "test" {
-			return fs.SkipDir // conformance suites and references used by tests alone
+			return fs.SkipDir // conformance suites and references, which only tests use
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil

@@ -26,13 +26,13 @@ import (
 var update = flag.Bool("update", false, "write the pictures of docs/images anew")
 
 const (
-	// patience is how long a condition may take to come true: seconds, where nothing else runs.
+	// patience is the longest wait for a condition. On an idle machine it takes seconds.
 	patience = time.Minute
 	desk     = 1000 // pixels
 	phone    = 375
 )
 
-// chromium is the browser, started once; each test has a profile of its own in it.
+// chromium is the browser, started once. Each test has its own profile in it.
 var chromium context.Context
 
 // axeText is the source of axe-core.
@@ -63,7 +63,7 @@ func run(m *testing.M) (int, error) {
 	}
 	axeText = string(axe)
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WSURLReadTimeout(time.Minute))
-	if os.Getuid() == 0 { // it refuses to sandbox what root runs
+	if os.Getuid() == 0 { // Chromium refuses to run its sandbox as root
 		options = append(options, chromedp.NoSandbox)
 	}
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
@@ -83,12 +83,12 @@ type tab struct {
 	ctx context.Context
 
 	mu         sync.Mutex
-	complaints []string // of the page: what its console has
-	asked      []string // addresses
+	complaints []string // messages of the page's console
+	asked      []string // addresses that the page requested
 }
 
-// open opens an empty tab. When the test ends, the browser must have had nothing to complain of, but for texts with one of the
-// words, and must have asked nobody but the page's own host.
+// open opens an empty tab. When the test ends, the console must be empty except for texts with one
+// of the given words, and the page must have requested only its own host.
 func open(t *testing.T, but ...string) *tab {
 	t.Helper()
 	p := &tab{T: t}
@@ -136,7 +136,7 @@ func (p *tab) heard(event any) {
 	}
 }
 
-// command sends the tab a command of DevTools' protocol.
+// command sends the tab a command of the DevTools protocol.
 func command[P, R any](p *tab, c cdp.Command[P, R], params P) R {
 	p.Helper()
 	answer, err := chromedp.Run(p.ctx, func(ctx context.Context, t *chromedp.Target) (R, error) { return cdp.Call(ctx, t, c, params) })
@@ -146,7 +146,7 @@ func command[P, R any](p *tab, c cdp.Command[P, R], params P) R {
 	return answer
 }
 
-// tell evaluates an expression.
+// tell evaluates an expression and returns its value.
 func tell[T any](p *tab, expression string) T {
 	p.Helper()
 	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -156,13 +156,13 @@ func tell[T any](p *tab, expression string) T {
 	return value
 }
 
-// text evaluates an expression that is a text.
+// text evaluates an expression that yields a string.
 func (p *tab) text(expression string) string {
 	p.Helper()
 	return tell[string](p, expression)
 }
 
-// do evaluates an expression for what it does.
+// do evaluates an expression for its effect.
 func (p *tab) do(expression string) {
 	p.Helper()
 	tell[chromedp.Void](p, expression)
@@ -184,40 +184,40 @@ func (p *tab) visit(address string) {
 	}
 }
 
-// sized makes the window so wide.
+// sized sets the window's width.
 func (p *tab) sized(width int64) {
 	p.Helper()
 	command(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: width < 500})
 }
 
-// scheme is light or dark.
+// scheme sets the colour scheme, light or dark.
 func (p *tab) scheme(name string) {
 	p.Helper()
 	p.media("", name)
 }
 
-// media is what the page is shown on, "" for a screen.
+// media sets the medium of the page, "" for a screen.
 func (p *tab) media(name, scheme string) {
 	p.Helper()
 	command(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: name, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// first runs a script before those of pages that are loaded later.
+// first registers a script that runs before those of later pages.
 func (p *tab) first(script string) {
 	p.Helper()
 	command(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
-// until waits for an expression to be true.
+// until waits until an expression is true.
 func (p *tab) until(what, expression string) {
 	p.Helper()
 	waitFor(p.T, what, func() bool {
 		yes, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
-		return err == nil && yes // while a page loads there is none to ask
+		return err == nil && yes // while a page loads there is no document to evaluate
 	})
 }
 
-// waitFor asks again and again until something is so.
+// waitFor polls until a condition holds.
 func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	deadline, again := time.After(patience), time.NewTicker(40*time.Millisecond)
@@ -231,7 +231,7 @@ func waitFor(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// accessible has axe-core look at the page as it is now.
+// accessible checks the current page with axe-core.
 func (p *tab) accessible(as string) {
 	p.Helper()
 	p.do(axeText + ";0")
@@ -249,7 +249,7 @@ func (p *tab) accessible(as string) {
 	}
 }
 
-// fits tells of what makes the page wider than its window.
+// fits reports elements that make the page wider than its window.
 func (p *tab) fits(as string) {
 	p.Helper()
 	wide := tell[[]string](p, `document.documentElement.scrollWidth <= innerWidth ? [] : [document.documentElement.scrollWidth + " of " + innerWidth].concat(

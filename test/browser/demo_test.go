@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The page of a real worker, of the demo: it appears, follows the migration, survives the worker that the demo kills, and goes
-// stale when all ends.
+// The demo shows the page of a real worker. The page appears, follows the migration, survives the
+// worker that the demo kills, and becomes stale at the end.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "replicator")
@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- demo.Wait() }()
 	t.Cleanup(func() {
-		_ = demo.Process.Signal(os.Interrupt) // it may have ended
+		_ = demo.Process.Signal(os.Interrupt) // it may already have ended
 		<-ended
 		if t.Failed() {
 			t.Logf("the demo said:\n%s", out.String())
@@ -53,7 +53,7 @@ func TestDemo(t *testing.T) {
 		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
-	p := open(t, "ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE") // of the worker that is killed
+	p := open(t, "ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE") // errors of the killed worker
 	p.visit("http://" + address + "/")
 	p.until("the ledger was read", `document.getElementById("at")`)
 	first := p.text(`document.getElementById("at").dateTime`)

@@ -1,4 +1,4 @@
-// Package browser shows the pages of the program to a real browser, headless Chromium, and looks at them as people do: live, stale,
-// in the dark, on a phone, with the keyboard alone, without scripts, on paper. axe-core checks what it can of their accessibility.
-// `make browser` brings what is needed and runs it.
+// Package browser tests the pages of the program in headless Chromium, as people use them: live,
+// stale, in dark mode, on a phone, with only the keyboard, without scripts, and printed. axe-core
+// checks their accessibility. `make browser` installs the tools and runs the tests.
 package browser

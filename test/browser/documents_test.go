@@ -10,11 +10,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// at is when all documents were told.
+// at is the time of all documents.
 var at = time.Date(2026, 11, 2, 10, 42, 7, 0, time.UTC)
 
-// states are what a migration goes through, as changes of testdata/acme.json, which is in sync: members that are given replace those
-// of the document; those of lists whose entries have a name are merged into the entry of that name.
+// states lists states of a migration as changes of testdata/acme.json, which is in sync. Given
+// members replace those of the document. In lists whose entries have a name, they are merged into
+// the entry of that name.
 var states = []struct{ name, changes string }{
 	{"in-sync", `{}`},
 	{"copy", `{"state": "copying", "phase": "copy", "tables": [
@@ -66,7 +67,7 @@ var states = []struct{ name, changes string }{
 	{"relay", `{"tables": [{"source": "VideoApp", "apply": "topic", "behind": 1240}, {"source": "Billing", "apply": "topic", "behind": 0}, {"source": "Sessions", "apply": "topic", "behind": 31}]}`},
 }
 
-// documentOf is the document of a state.
+// documentOf returns the document of a state.
 func documentOf(t *testing.T, name string) *status.Document {
 	t.Helper()
 	for _, s := range states {
@@ -78,7 +79,7 @@ func documentOf(t *testing.T, name string) *status.Document {
 	return nil
 }
 
-// changed is the document that is in sync, with changes.
+// changed returns the document that is in sync, with changes.
 func changed(t *testing.T, changes string) *status.Document {
 	t.Helper()
 	text, err := os.ReadFile("testdata/acme.json")
@@ -101,7 +102,7 @@ func changed(t *testing.T, changes string) *status.Document {
 		t.Fatal(err)
 	}
 	for i := range m.Tables {
-		if table := &m.Tables[i]; table.Behind != nil { // two members that the document does not have
+		if table := &m.Tables[i]; table.Behind != nil { // two members that the JSON document lacks
 			oldest := 11.5
 			table.TopicLag, table.DeadLetter = &oldest, i
 		}
@@ -144,7 +145,7 @@ func merged(old, change any) any {
 	return change
 }
 
-// nameOf is what an entry of a list is known by.
+// nameOf returns the name that identifies an entry of a list.
 func nameOf(entry any) string {
 	e, ok := entry.(map[string]any)
 	switch {

@@ -17,8 +17,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Every state of a migration is shown in every way: by day and by night, on a desk and on a phone. Nothing of it scrolls sideways
-// but tables and drawings within their own frames, and axe-core finds nothing to object to.
+// Every state of a migration is shown in every way: light and dark, on a desktop and on a phone.
+// Only tables and drawings scroll sideways, within their own frames, and axe-core finds no problem.
 func TestStates(t *testing.T) {
 	for _, s := range states {
 		t.Run(s.name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestStates(t *testing.T) {
 			p.visit(site.URL)
 			p.until("live", `document.getElementById("state").textContent === "● live"`)
 			looks := []look{{"light", desk}, {"dark", phone}}
-			if s.name == "gap" { // which has most of everything
+			if s.name == "gap" { // this state shows nearly every element
 				looks = append(looks, look{"light", phone}, look{"dark", desk})
 			}
 			for _, l := range looks {
@@ -48,7 +48,7 @@ type look struct {
 	width  int64
 }
 
-// What every state shows, in words.
+// The text of every state.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	site, p := serve(t), open(t)
@@ -71,14 +71,14 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// An open page follows: figures change in place, and what somebody does with it meanwhile stays.
+// An open page updates: figures change in place, and what the reader does meanwhile is kept.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	site, p := serve(t), open(t)
 	site.show(documentOf(t, "in-sync"))
 	p.visit(site.URL)
 	p.until("live", `document.getElementById("state").textContent === "● live"`)
-	p.sized(phone) // where drawings are wider than the page
+	p.sized(phone) // here drawings are wider than the page
 	p.do(`document.getElementById("shards-Billing").open = !(document.getElementById("shards-VideoApp").open = true);
 		document.querySelector("#shards-VideoApp .wide").scrollLeft = 120; document.getElementById("live").before("kept"); 0`)
 	later := changed(t, `{"at": "2026-11-02T10:42:12Z", "tables": [{"source": "VideoApp", "lag_seconds": 42}]}`)
@@ -89,11 +89,11 @@ func TestLive(t *testing.T) {
 	if slices.Contains(kept, false) {
 		t.Errorf("unfolded, folded, scrolled, not loaded again: %v", kept)
 	}
-	// Paused it stands still, and shows the last one when it goes on.
+	// While paused the page does not change. When resumed it shows the newest state.
 	p.do(`document.getElementById("pause").click()`)
 	p.until("paused", `document.getElementById("state").textContent === "‖ refresh paused"`)
 	site.show(changed(t, `{"at": "2026-11-02T10:42:17Z", "tables": [{"source": "VideoApp", "lag_seconds": 43}]}`))
-	for range 2 { // events are a second apart: the second is after the page's
+	for range 2 { // events are a second apart, and the second one is later than the page's
 		clock := p.text(`document.getElementById("clock").textContent`)
 		p.until("a later event", fmt.Sprintf(`document.getElementById("clock").textContent !== %q`, clock))
 	}
@@ -104,7 +104,8 @@ func TestLive(t *testing.T) {
 	p.until("it goes on", `document.getElementById("lag").dataset.value === "43"`)
 }
 
-// A page that hears nothing for five seconds says so, and looks it. It lives again as soon as somebody speaks.
+// If a page receives nothing for five seconds, it says so and looks stale. It recovers as soon as a
+// process answers.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	site, p := serve(t), open(t)
@@ -138,7 +139,8 @@ func TestStale(t *testing.T) {
 
 func absolute(d time.Duration) time.Duration { return max(d, -d) }
 
-// A page that was refused asks again by itself: browsers do so only after a connection that broke.
+// A page whose request was refused retries by itself. Browsers do so only after a broken
+// connection.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	site, p := serve(t), open(t, "503")
@@ -150,7 +152,8 @@ func TestRefused(t *testing.T) {
 	p.until("live", `document.getElementById("state").textContent === "● live" && !document.documentElement.classList.contains("stale")`)
 }
 
-// Without a mouse: every control is reached, seen, and works; and it stays in focus when the page changes.
+// Without a mouse every control can be reached, is visible and works. It keeps the focus when the
+// page changes.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	site, p := serve(t), open(t)
@@ -215,21 +218,22 @@ func TestKeyboard(t *testing.T) {
 	p.until("paused", `document.getElementById("pause").getAttribute("aria-pressed") === "true"`)
 }
 
-// Where a page may not write to the clipboard, as over plain HTTP, the command is selected.
+// If a page may not write to the clipboard, as over plain HTTP, it selects the command.
 func TestCopyWithoutClipboard(t *testing.T) {
 	t.Parallel()
 	site, p := serve(t), open(t)
 	site.show(documentOf(t, "gap"))
 	p.first(`Object.defineProperty(navigator, "clipboard", {value: undefined})`)
 	p.visit(site.URL)
-	// In one breath: when the stream brings the page for the first time, the button reads "copy" again.
+	// Both in one evaluation: when the stream updates the page for the first time, the button reads
+	// "copy" again.
 	if !tell[bool](p, `(() => { const b = document.getElementById("copy-0"); b.click();
 		return b.textContent === "selected" && getSelection().toString() === b.dataset.copy })()`) {
 		t.Error("the command is not selected")
 	}
 }
 
-// Without scripts the page loads itself again, and says when it was true.
+// Without scripts the page reloads itself, and shows the time of its data.
 func TestWithoutScripts(t *testing.T) {
 	t.Parallel()
 	site, p := serve(t), open(t)
@@ -259,7 +263,7 @@ func TestWithoutScripts(t *testing.T) {
 	waitFor(t, "the page loads itself again", shows(`id="lag" data-value="42"`))
 }
 
-// On paper there are no buttons, everything is unfolded, and it is never dark.
+// In print there are no buttons, everything is unfolded, and colours are never dark.
 func TestPrint(t *testing.T) {
 	t.Parallel()
 	site, p := serve(t), open(t)

@@ -42,7 +42,8 @@ var shots = []struct {
 	{"page-phone-dark", "copy", "dark", phone, false},
 }
 
-// The documentation shows each state, in pictures that this test makes with -update. They are no goldens: fonts differ.
+// The documentation shows each state in pictures. With -update this test makes them. It does not
+// compare pixels, because fonts differ.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	if *update {
@@ -50,7 +51,7 @@ func TestPictures(t *testing.T) {
 			t.Run(s.name, func(t *testing.T) {
 				site, p := serve(t), open(t)
 				site.showLong(documentOf(t, s.state))
-				// The time of the document, so that the two agree.
+				// Sets the browser's clock to the document's time.
 				p.first(fmt.Sprintf(`{ const now = Date.now, off = %d - now(); Date.now = () => now() + off; }`, at.UnixMilli()))
 				p.scheme(s.scheme)
 				p.sized(s.width)
@@ -90,10 +91,11 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// mostColours are enough for letters and their rims.
+// mostColours is enough for letters and their anti-aliased edges.
 const mostColours = 28
 
-// reduced is a picture with its most frequent colours; each of the others becomes the nearest of them.
+// reduced returns a picture with its most frequent colours. Each other colour becomes the nearest
+// of them.
 func reduced(picture []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
@@ -128,7 +130,7 @@ func reduced(picture []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// weight is how much a colour counts: what is green or red is rare, and means something.
+// weight returns how much a colour counts. Green and red are rare but have a meaning.
 func weight(c color.RGBA, count int) int {
 	return count * (16 + int(max(c.R, c.G, c.B)) - int(min(c.R, c.G, c.B)))
 }

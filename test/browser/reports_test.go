@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The pages of `verify --report` and of a cutover's evidence, as their packages' tests keep them, have the same style, and stand up
-// to the same looks.
+// The pages of `verify --report` and of a cutover's evidence, as stored by their packages' tests,
+// have the same style and pass the same checks.
 func TestReports(t *testing.T) {
 	for name, path := range map[string]string{"verify": "../../internal/comparison/testdata/verify.html", "evidence": "../../internal/evidence/testdata/index.html"} {
 		t.Run(name, func(t *testing.T) {

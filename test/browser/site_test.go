@@ -17,11 +17,11 @@ import (
 type site struct {
 	*httptest.Server
 	board *dashboard.Board
-	// silent swallows what pages are sent, and refuses what is asked of /api/v1/page.
+	// silent drops the events for pages, and refuses makes /api/v1/page refuse requests.
 	silent, refuses atomic.Bool
 }
 
-// happened are the events that its pages list.
+// happened returns the events that the pages list.
 func happened(int) []admin.Event {
 	items := int64(41_200_000)
 	return []admin.Event{
@@ -54,7 +54,7 @@ func serve(t *testing.T) *site {
 	return s
 }
 
-// mutable is an answer that may fall silent without an end.
+// mutable is a response that can stop sending without ending.
 type mutable struct {
 	http.ResponseWriter
 	site *site
@@ -69,10 +69,10 @@ func (m *mutable) Write(text []byte) (int, error) {
 
 func (m *mutable) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
-// show brings a document to the pages, as after a reading of the ledger.
+// show gives a document to the pages, as after a read of the ledger.
 func (s *site) show(m *status.Document) { s.board.Show(m, true, m.At) }
 
-// showLong does so as if it were the last of a quarter of an hour.
+// showLong does so as if a quarter of an hour of documents came before it.
 func (s *site) showLong(m *status.Document) {
 	const readings = 60
 	for i := range readings {

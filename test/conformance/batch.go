@@ -13,15 +13,15 @@ const (
 	transactions  = "transaction-apis"
 )
 
-// sortKey is the key of an item of the case's partition in the table "pair".
+// sortKey returns the key of an item in the case's partition of the table "pair".
 func sortKey(sort string) string { return `{` + partition + `,"sk":{"S":"` + sort + `"}}` }
 
-// pairItem is an item of the case's partition in the table "pair".
+// pairItem returns an item in the case's partition of the table "pair".
 func pairItem(sort, more string) string {
 	return `{` + with(partition, `"sk":{"S":"`+sort+`"}`, more) + `}`
 }
 
-// pairHas looks whether an item of the table "pair" is this one; "" for none.
+// pairHas checks that the table "pair" holds this item, or with "" that it holds none.
 func (c *run) pairHas(sort, want string) {
 	if want != "" {
 		want = `"Item":` + want
@@ -101,7 +101,7 @@ var batchCases = []Case{
 	}},
 }
 
-// canceled looks whether a transaction is refused with these codes, one for each of its operations.
+// canceled checks that a transaction is refused with these codes, one for each operation.
 func (c *run) canceled(request string, codes ...string) answer {
 	a := c.fails("TransactWriteItems", request, "TransactionCanceledException", "["+strings.Join(codes, ", ")+"]")
 	reasons := list(a.document, "CancellationReasons")
@@ -117,7 +117,7 @@ func (c *run) canceled(request string, codes ...string) answer {
 	return a
 }
 
-// add is an operation that counts an attribute of an item of the table "pair" up.
+// add returns an operation that increments an attribute of an item in the table "pair".
 func add(sort string) string {
 	return `{"Update":{"TableName":"$pair","Key":` + sortKey(sort) + `,"UpdateExpression":"ADD n :one","ExpressionAttributeValues":{":one":{"N":"1"}}}}`
 }

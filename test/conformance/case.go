@@ -13,42 +13,43 @@ import (
 	"time"
 )
 
-// Case is one behaviour.
+// Case tests one behaviour.
 type Case struct {
-	// Name is unique: the subject, a slash, and what is shown.
+	// Name is unique: the subject, a slash, and the tested behaviour.
 	Name string
-	// Source is the page of the AWS documentation that says so; for messages of errors, which no page lists, what else they are
-	// known from.
+	// Source is the page of the AWS documentation that states the behaviour. For error messages,
+	// which no page lists, it is another source.
 	Source string
 	run    func(c *run)
 }
 
-// Cases is the suite.
+// Cases returns the suite.
 func Cases() []Case {
 	return slices.Concat(itemCases, updateCases, conditionCases, projectionCases, queryCases, scanCases, indexCases, batchCases, transactionCases,
 		limitCases, tableCases, streamCases)
 }
 
-// Result is what a case came to.
+// Result is the result of a case.
 type Result struct {
 	Case
-	// Differences say how the service differs from the case; none if it does not.
+	// Differences say how the service differs from the case. It is empty if the service does not
+	// differ.
 	Differences []string
 }
 
 // Suite is one run of the cases against one endpoint.
 type Suite struct {
 	endpoint *Endpoint
-	// prefix of the tables' names, so that nobody else's are touched.
+	// prefix of the tables' names, so that other tables are not touched
 	prefix string
-	tables []string // those that were made
+	tables []string // created tables
 }
 
-// Run runs the suite. The tables that it makes are deleted in the end, whatever comes. An error means that the suite could not be run,
-// and not that something differs.
+// Run runs the suite. It always deletes the tables that it creates. An error means that the suite
+// could not run, not that a service differs.
 func Run(ctx context.Context, e *Endpoint) (results []Result, err error) {
 	var random [6]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	s := &Suite{endpoint: e, prefix: "conformance-" + hex.EncodeToString(random[:]) + "-"}
 	defer func() { err = errors.Join(err, s.deleteTables(context.WithoutCancel(ctx))) }()
 	for _, f := range fixtures {
@@ -76,14 +77,14 @@ type run struct {
 	ctx         context.Context
 	suite       *Suite
 	key         string // of the case's items
-	subject     string // of the differences
+	subject     string // the subject of the differences
 	differences []string
 }
 
-// broken ends a case by panic: the service gave no answer at all.
+// broken ends a case by panic, because the service gave no answer.
 type broken struct{ err error }
 
-// attempt runs a case to its end, or to where nothing further can be said.
+// attempt runs a case until it ends, or until the service gives no answer.
 func (c *run) attempt(test Case) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -98,13 +99,13 @@ func (c *run) attempt(test Case) (err error) {
 	return nil
 }
 
-// about names what the differences that follow are about; "" for nothing in particular.
+// about sets the subject of the following differences, "" for none.
 func (c *run) about(what string) { c.subject = what }
 
-// long are numbers that are others in each run.
+// long matches numbers that differ between runs.
 var long = regexp.MustCompile(`[0-9]{12,}|[0-9]{10}\.[0-9]+`)
 
-// differ notes a difference, once.
+// differ records a difference, once.
 func (c *run) differ(format string, args ...any) {
 	what := long.ReplaceAllString(fmt.Sprintf(format, args...), "…")
 	if c.subject != "" {
@@ -115,8 +116,8 @@ func (c *run) differ(format string, args ...any) {
 	}
 }
 
-// expand puts in what $ stands for: $k is the key of the case's items, any other word after $ a table. In answers it is the other way
-// round, so that what one answer gave can be part of the next request.
+// expand replaces words after $: $k is the key of the case's items, any other word a table. Answers
+// are translated back, so that a value of one answer can be part of the next request.
 func (c *run) expand(text string) string {
 	var b strings.Builder
 	for {
@@ -135,16 +136,17 @@ func (c *run) expand(text string) string {
 	}
 }
 
-// ownKey takes the k of $k from the beginning of what follows a $.
+// ownKey strips the k of $k from the text after a $.
 func (c *run) ownKey(after string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(after, "k")
 	return rest, ok && (rest == "" || rest[0] != '-' && (rest[0] < 'a' || rest[0] > 'z'))
 }
 
-// expandKey puts in what $k stands for, and leaves the tables.
+// expandKey replaces $k and leaves table names.
 func (c *run) expandKey(text string) string { return strings.ReplaceAll(text, `"$k"`, `"`+c.key+`"`) }
 
-// call sends a request of the case, an object without its braces. One that is throttled is sent again: no case is about that.
+// call sends a request of the case, an object without its braces. It repeats throttled requests,
+// because no case tests throttling.
 func (c *run) call(operation, request string) answer {
 	deadline := time.Now().Add(c.suite.endpoint.Patience)
 	for {
@@ -165,8 +167,8 @@ func (c *run) call(operation, request string) answer {
 	}
 }
 
-// throttled are the errors that say that a request came too soon.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
+// throttled lists the errors of requests that were sent too soon. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
 var throttled = []string{"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"}
 
 // ok sends a request that must succeed.
@@ -178,7 +180,7 @@ func (c *run) ok(operation, request string) answer {
 	return a
 }
 
-// is sends a request whose answer must be this document, without its braces.
+// is sends a request whose answer must equal this document, without its braces.
 func (c *run) is(operation, request, want string) { c.compare(operation, request, want, false) }
 
 // has sends a request whose answer must have these members, and may have others.
@@ -217,7 +219,7 @@ func (c *run) fails(operation, request, code string, parts ...string) answer {
 	return a
 }
 
-// eventually repeats a look until it shows what is wanted, or patience ends, and notes what the last one showed.
+// eventually repeats a check until it passes or patience ends, and records the last difference.
 func (c *run) eventually(look func() (difference string)) {
 	deadline := time.Now().Add(c.suite.endpoint.Patience)
 	for {
@@ -235,7 +237,7 @@ func (c *run) eventually(look func() (difference string)) {
 	}
 }
 
-// pause waits a little between two looks.
+// pause waits briefly between two checks.
 func pause(ctx context.Context) error {
 	timer := time.NewTimer(50 * time.Millisecond)
 	defer timer.Stop()

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// examined is the item that conditions are about.
+// examined is the item on which conditions are evaluated.
 const examined = `"n":{"N":"5"},"s":{"S":"abc"},"e":{"S":""},"b":{"B":"AP8="},"t":{"BOOL":true},"u":{"NULL":true},"ss":{"SS":["x","y"]},"ns":{"NS":["1","2.0"]},
 	"bs":{"BS":["AA=="]},"l":{"L":[{"N":"1"},{"S":"two"},{"L":[{"S":"deep"}]}]},"m":{"M":{"k":{"N":"3"},"a.b":{"S":"dot"}}},"same":{"N":"5.0"}`
 
-// truth looks whether conditions hold for the examined item. A condition that begins with ! must not. Placeholders of values are
-// those of operands, by their names.
+// truth checks whether conditions hold for the examined item. A condition that begins with ! must
+// not hold. Placeholders of values have the names in operands.
 func (c *run) truth(conditions ...string) {
 	c.given(examined)
 	for _, expression := range conditions {
@@ -25,7 +25,7 @@ func (c *run) truth(conditions ...string) {
 	}
 }
 
-// invalid looks whether conditions are refused.
+// invalid checks that conditions are refused.
 func (c *run) invalid(message string, conditions ...string) {
 	c.given(examined)
 	for _, expression := range conditions {
@@ -45,7 +45,7 @@ var operands = map[string]string{
 	":longer": `{"L":[{"S":"deep"},{"S":"deep"}]}`,
 }
 
-// operandsOf are the ExpressionAttributeValues and ExpressionAttributeNames of an expression.
+// operandsOf returns the ExpressionAttributeValues and ExpressionAttributeNames of an expression.
 func operandsOf(expression string) string {
 	var used []string
 	seen := map[string]bool{}

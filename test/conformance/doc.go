@@ -1,8 +1,7 @@
-// Package conformance tests documented behaviour of DynamoDB. The embedded DynamoDB (dynamodbtest)
-// and dynoxide, an independent one, are held against it by test/conformance/check, and so can be
-// AWS itself. Where a service answers otherwise, docs/reference/conformance.md says what it answers
-// and who is right.
+// Package conformance tests documented behaviour of DynamoDB. test/conformance/check runs it
+// against the embedded DynamoDB (dynamodbtest) and dynoxide, an independent one, and can run it
+// against AWS. docs/reference/conformance.md lists each difference, and which side is right.
 //
-// Cases speak the protocol itself (JSON 1.0 over HTTP, signed) and not an SDK: what an SDK hides, such as a member that is absent or
-// null, is part of what is tested.
+// Cases use the protocol itself (JSON 1.0 over HTTP, signed), not an SDK. They also test what an
+// SDK hides, such as whether a member is absent or null.
 package conformance

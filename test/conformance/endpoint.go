@@ -23,19 +23,19 @@ import (
 
 // The environment variables that name an endpoint.
 const (
-	// EndpointVariable is the URL of a DynamoDB, or "aws" for that of AWS in the region of the environment.
+	// EndpointVariable is the URL of a DynamoDB, or "aws" for AWS in the region of the environment.
 	EndpointVariable = "REPLICATOR_CONFORMANCE_ENDPOINT"
-	// StreamsEndpointVariable is the URL of its DynamoDB Streams, if that is another one.
+	// StreamsEndpointVariable is the URL of its DynamoDB Streams, if different.
 	StreamsEndpointVariable = "REPLICATOR_CONFORMANCE_STREAMS_ENDPOINT"
 )
 
 // Endpoint is a DynamoDB with Streams.
 type Endpoint struct {
-	// Name is what a report calls it.
+	// Name is the service's name in reports.
 	Name string
 	// Tables and Streams are the URLs of the two services.
 	Tables, Streams string
-	// Patience is how long what becomes visible later is waited for.
+	// Patience is the longest wait for changes that become visible later.
 	Patience time.Duration
 
 	region      string
@@ -50,8 +50,8 @@ func Local(name, url string) *Endpoint {
 	}
 }
 
-// FromEnvironment is the endpoint that the environment names; nil if it names none. Credentials and region are those of the AWS SDK's
-// default chain.
+// FromEnvironment returns the endpoint that the environment names, or nil. Credentials and region
+// come from the AWS SDK's default chain.
 func FromEnvironment(ctx context.Context) (*Endpoint, error) {
 	url := os.Getenv(EndpointVariable)
 	if url == "" {
@@ -76,20 +76,20 @@ func FromEnvironment(ctx context.Context) (*Endpoint, error) {
 	return e, nil
 }
 
-// streamOperations are those of the second service; all others are the first's.
+// streamOperations lists the operations of DynamoDB Streams. All others belong to DynamoDB.
 var streamOperations = []string{"ListStreams", "DescribeStream", "GetShardIterator", "GetRecords"}
 
-// answer is what a service said: a document, or an error.
+// answer is a service's answer: a document, or an error.
 type answer struct {
 	document any // decoded with json.Number
 	code     string
 	message  string
 }
 
-// maxAnswer bounds an answer: a page of 1 MB as JSON, and much more.
+// maxAnswer bounds an answer. It exceeds a page of 1 MB as JSON by far.
 const maxAnswer = 64 << 20
 
-// post sends one request and gives what was answered, and whether it is an error of the service.
+// post sends one request and returns the answer, and whether it is an error of the service.
 func (e *Endpoint) post(ctx context.Context, operation, body string) (text []byte, failed bool, err error) {
 	url, target := e.Tables, "DynamoDB_20120810."
 	if slices.Contains(streamOperations, operation) {
@@ -137,7 +137,7 @@ func parse(text []byte, failed bool) (answer, error) {
 	return a, nil
 }
 
-// call sends one request. Only what is no answer of the service is an error.
+// call sends one request. It returns an error only if the service did not answer.
 func (e *Endpoint) call(ctx context.Context, operation, body string) (answer, error) {
 	text, failed, err := e.post(ctx, operation, body)
 	if err != nil {
@@ -156,7 +156,7 @@ func (e *Endpoint) sign(ctx context.Context, request *http.Request, body string)
 	return v4.NewSigner().SignHTTP(ctx, keys, request, hex.EncodeToString(sum[:]), "dynamodb", e.region, time.Now())
 }
 
-// decode reads one JSON document and keeps numbers as they were written.
+// decode reads one JSON document and keeps the spelling of numbers.
 func decode(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

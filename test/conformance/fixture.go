@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fixtures are the tables that cases share. Each case has a partition of its own in them, named after it.
+// fixtures lists the tables that cases share. Each case uses its own partition, named after it.
 var fixtures = []struct{ name, parameters string }{
 	{"simple", keys("pk", "S")},
 	{"pair", keys("pk", "S", "sk", "S")},
@@ -39,7 +39,7 @@ var fixtures = []struct{ name, parameters string }{
 	{"dropped", streamed("KEYS_ONLY")},
 }
 
-// keys are the parameters of a table with these key attributes, each with its type.
+// keys returns the parameters of a table with these key attributes, each with its type.
 func keys(names ...string) string {
 	definitions, schema := "", ""
 	for i := 0; i < len(names); i += 2 {
@@ -53,13 +53,13 @@ func keys(names ...string) string {
 	return `"AttributeDefinitions":[` + definitions + `],"KeySchema":[` + schema + `]`
 }
 
-// streamed are the parameters of a table with a stream.
+// streamed returns the parameters of a table with a stream.
 func streamed(view string) string {
 	return keys("pk", "S", "sk", "S") + `,"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"` + view + `"}`
 }
 
-// createTable makes a table, for which nobody is charged while it rests. One that the service refuses is left out: the cases that
-// need it say so.
+// createTable creates an on-demand table. If the service refuses one, the suite omits it, and the
+// cases that need it report this.
 func (s *Suite) createTable(ctx context.Context, name, parameters string) error {
 	a, err := s.endpoint.call(ctx, "CreateTable", `{"TableName":"`+s.prefix+name+`","BillingMode":"PAY_PER_REQUEST",`+parameters+`}`)
 	if err == nil && a.code == "" {
@@ -68,7 +68,7 @@ func (s *Suite) createTable(ctx context.Context, name, parameters string) error 
 	return err
 }
 
-// waitActive waits until a table can be used, or is gone.
+// waitActive waits until a table is active or does not exist.
 func (s *Suite) waitActive(ctx context.Context, name string) error {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
@@ -88,7 +88,7 @@ func (s *Suite) waitActive(ctx context.Context, name string) error {
 	}
 }
 
-// deleteTables removes what was made.
+// deleteTables deletes the created tables.
 func (s *Suite) deleteTables(ctx context.Context) error {
 	var failed []error
 	for _, name := range s.tables {
@@ -99,7 +99,8 @@ func (s *Suite) deleteTables(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// deleteTable removes a table, once nothing else is done to it. One that is gone is no error.
+// deleteTable deletes a table once no other operation on it is running. A missing table is not an
+// error.
 func (s *Suite) deleteTable(ctx context.Context, name string) error {
 	if err := s.waitActive(ctx, name); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (s *Suite) deleteTable(ctx context.Context, name string) error {
 	return err
 }
 
-// at is a value deep in a document; nil if there is none.
+// at returns a value deep in a document, or nil.
 func at(document any, path ...string) any {
 	for _, name := range path {
 		members, ok := document.(map[string]any)
@@ -123,7 +124,7 @@ func at(document any, path ...string) any {
 	return document
 }
 
-// list is a list deep in a document; nil if there is none.
+// list returns a list deep in a document, or nil.
 func list(document any, path ...string) []any {
 	found, _ := at(document, path...).([]any)
 	return found

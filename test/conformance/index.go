@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// indexQuery is a Query of an index for the case's owner.
+// indexQuery returns a Query of an index for the case's owner.
 func indexQuery(index string, more ...string) string {
 	return with(append([]string{`"TableName":"$indexed","IndexName":"` + index + `","KeyConditionExpression":"#o = :o"`, called(`"#o":"owner"`),
 		values(`":o":{"S":"$k"}`)}, more...)...)
@@ -18,7 +18,8 @@ func (c *run) indexed(n int) {
 	}
 }
 
-// indexShows waits until a query of an index gives these items: a global index follows its table a little later.
+// indexShows waits until a query of an index returns these items, because a global index follows
+// its table with a delay.
 func (c *run) indexShows(request, want string) {
 	document := c.wanted(want)
 	if c.ok("Query", request).code != "" {

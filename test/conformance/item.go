@@ -24,10 +24,10 @@ const (
 	wrongInput  = "Programming.Errors"       // ValidationException: "Varies depending upon the specific error(s) encountered"
 )
 
-// partition is the table's partition key in a fixture, and the case's.
+// partition is the partition key of a fixture's tables, with the case's value.
 const partition = `"pk":{"S":"$k"}`
 
-// with joins members of an object, leaving out what is empty.
+// with joins the members of an object and omits empty ones.
 func with(members ...string) string {
 	var out []string
 	for _, m := range members {
@@ -38,42 +38,42 @@ func with(members ...string) string {
 	return strings.Join(out, ",")
 }
 
-// put is a PutItem of an item of the case's partition; more are further parameters.
+// put returns a PutItem of an item in the case's partition, with more parameters.
 func put(table, item string, more ...string) string {
 	return with(`"TableName":"$`+table+`","Item":{`+with(partition, item)+`}`, with(more...))
 }
 
-// on is a request for the item of the case's partition with this sort key, which may be empty.
+// on returns a request for the item of the case's partition with this sort key, which may be empty.
 func on(table, sort string, more ...string) string {
 	return with(`"TableName":"$`+table+`","Key":{`+with(partition, sort)+`}`, with(more...))
 }
 
-// update is an UpdateItem of an item in the table "simple".
+// update returns an UpdateItem of an item in the table "simple".
 func update(expression string, more ...string) string {
 	return on("simple", "", append([]string{fmt.Sprintf(`"UpdateExpression":%q`, expression)}, more...)...)
 }
 
-// values are ExpressionAttributeValues: members of an object.
+// values returns ExpressionAttributeValues: members of an object.
 func values(members string) string { return `"ExpressionAttributeValues":{` + members + `}` }
 
-// called are ExpressionAttributeNames: members of an object.
+// called returns ExpressionAttributeNames: members of an object.
 func called(members string) string { return `"ExpressionAttributeNames":{` + members + `}` }
 
-// condition is a ConditionExpression.
+// condition returns a ConditionExpression.
 func condition(expression string) string { return fmt.Sprintf(`"ConditionExpression":%q`, expression) }
 
-// consistent makes a read see all writes before.
+// consistent makes a read see all earlier writes.
 const consistent = `"ConsistentRead":true`
 
-// given puts an item into the table "simple", without a word about it if it succeeds.
+// given puts an item into the table "simple", and reports only a failure.
 func (c *run) given(item string) { c.is("PutItem", put("simple", item), "") }
 
-// stored looks whether the item of the table "simple" is this one.
+// stored checks that the table "simple" holds this item.
 func (c *run) stored(item string) {
 	c.is("GetItem", on("simple", "", consistent), `"Item":{`+with(partition, item)+`}`)
 }
 
-// absent looks whether the table "simple" has no item.
+// absent checks that the table "simple" holds no item.
 func (c *run) absent() { c.is("GetItem", on("simple", "", consistent), "") }
 
 const (

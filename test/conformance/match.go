@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// anything in a wanted document stands for any value that is present.
+// anything in a wanted document matches any value that is present.
 const anything = "*"
 
-// mismatch says how an answer differs from what is wanted; "" if it does not. Members of sets are in no order, and so are those of the
-// lists named in unordered. With partial, objects may have more members than are wanted.
+// mismatch returns how an answer differs from the wanted document, or "". Sets have no order, and
+// neither have the lists in unordered. With partial, objects may have additional members.
 func mismatch(want, got any, partial bool) string { return differ("answer", want, got, partial) }
 
 func differ(path string, want, got any, partial bool) string {
@@ -76,7 +76,7 @@ func differMembers(path string, want, got map[string]any, partial bool) string {
 	return ""
 }
 
-// sorted is a list in the order of its members' texts.
+// sorted returns a list in the order of its members' texts.
 func sorted(v any) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -95,7 +95,7 @@ func rational(n json.Number) *big.Rat {
 	return r
 }
 
-// text is a value as JSON.
+// text returns a value as JSON.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -104,7 +104,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// brief is the beginning of a value as JSON. What is tested here is nobody's data.
+// brief returns the beginning of a value as JSON. The tested data is not confidential.
 func brief(v any) string {
 	const most = 160
 	s := text(v)

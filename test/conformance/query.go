@@ -16,7 +16,7 @@ const (
 	gsi        = "GSI"
 )
 
-// query is a Query of the case's partition; the operands are those that the expression names.
+// query returns a Query of the case's partition, with the operands that the expression names.
 func query(table, expression string, more ...string) string {
 	if expression != "" {
 		expression = " AND " + expression
@@ -35,7 +35,7 @@ func (c *run) sorts(table string, keys ...string) {
 	}
 }
 
-// found looks which sort keys a query gives, in order.
+// found checks which sort keys a query returns, in order.
 func (c *run) found(request string, want ...string) answer {
 	a := c.ok("Query", request)
 	if a.code != "" {
@@ -177,17 +177,17 @@ var queryCases = []Case{
 	}},
 }
 
-// scannedItems are in the table "scanned".
+// scannedItems is the number of items in the table "scanned".
 const scannedItems = 24
 
-// fill puts the items of the table "scanned".
+// fill puts the items into the table "scanned".
 func (c *run) fill() {
 	for i := range scannedItems {
 		c.is("PutItem", fmt.Sprintf(`"TableName":"$scanned","Item":{"pk":{"S":"item %d"},"n":{"N":"%d"}}`, i, i), "")
 	}
 }
 
-// scan reads the table "scanned" page by page, and counts how often each item came.
+// scan reads the table "scanned" page by page, and counts how often each item occurs.
 func (c *run) scan(seen map[string]int, parameters string) {
 	start := ""
 	for range scannedItems + 2 {
@@ -204,7 +204,7 @@ func (c *run) scan(seen map[string]int, parameters string) {
 	c.differ("Scan does not end")
 }
 
-// once looks whether a scan gave every item once.
+// once checks that a scan returned every item once.
 func (c *run) once(seen map[string]int) {
 	twice := 0
 	for _, n := range seen {

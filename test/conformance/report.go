@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Judge compares results with the verdicts: problems are differences that nobody judged, and verdicts that nothing differs from any
-// more. Service is Embedded or OtherProject.
+// Judge compares results with the verdicts. It returns differences without a verdict, and verdicts
+// without a difference. Service is Embedded or OtherProject.
 func Judge(service string, results []Result) (problems, outdated []string) {
 	open := map[string]bool{}
 	for name := range verdicts[service] {
@@ -29,7 +29,7 @@ func Judge(service string, results []Result) (problems, outdated []string) {
 	return problems, outdated
 }
 
-// page is the address of the documentation.
+// page returns the address of the documentation.
 func (c Case) page() string {
 	guide := "developerguide"
 	if strings.HasPrefix(c.Source, "API_") {
@@ -38,7 +38,7 @@ func (c Case) page() string {
 	return "https://docs.aws.amazon.com/amazondynamodb/latest/" + guide + "/" + c.Source + ".html"
 }
 
-// Differing is how many results differ from their cases.
+// Differing counts the results that differ from their cases.
 func Differing(results []Result) (n int) {
 	for _, r := range results {
 		n += min(1, len(r.Differences))
@@ -46,14 +46,14 @@ func Differing(results []Result) (n int) {
 	return n
 }
 
-// Outcome is what one service came to.
+// Outcome is the outcome of one service.
 type Outcome struct {
-	// Service is Embedded or OtherProject, and Version tells which one it was, in a few words.
+	// Service is Embedded or OtherProject. Version describes it in a few words.
 	Service, Version string
 	Results          []Result
 }
 
-// Report is the document that is kept: the differences with their verdicts, then every case.
+// Report returns the document to store: the differences with their verdicts, then every case.
 func Report(outcomes []Outcome) string {
 	var b strings.Builder
 	b.WriteString(preamble)
@@ -98,7 +98,7 @@ func Report(outcomes []Outcome) string {
 	return b.String()
 }
 
-// writeDifference writes what a service answers and who is right.
+// writeDifference writes a service's answer and which side is right.
 func writeDifference(b *strings.Builder, service string, r Result) {
 	const most = 4
 	fmt.Fprintf(b, "\n%s:\n\n", service)

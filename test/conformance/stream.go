@@ -17,13 +17,13 @@ const (
 	recordEvent   = "API_streams_Record"
 )
 
-// arn is the ARN of a table's stream.
+// arn returns the ARN of a table's stream.
 func (c *run) arn(table string) string {
 	arn, _ := at(c.ok("DescribeTable", `"TableName":"$`+table+`"`).document, "Table", "LatestStreamArn").(string)
 	return arn
 }
 
-// shards are the descriptions of a stream's shards.
+// shards returns the descriptions of a stream's shards.
 func (c *run) shards(arn string) []any {
 	var all []any
 	start := ""
@@ -38,7 +38,7 @@ func (c *run) shards(arn string) []any {
 	}
 }
 
-// iterator is an iterator of a shard; more may hold a sequence number.
+// iterator returns an iterator of a shard; more may hold a sequence number.
 func (c *run) iterator(arn string, shard any, kind string, more ...string) string {
 	a := c.ok("GetShardIterator", with(append([]string{fmt.Sprintf(`"StreamArn":%q,"ShardId":%s,"ShardIteratorType":%q`, arn, text(at(shard, "ShardId")), kind)}, more...)...))
 	it, _ := at(a.document, "ShardIterator").(string)
@@ -50,7 +50,8 @@ func (c *run) page(iterator string, more ...string) answer {
 	return c.ok("GetRecords", with(append([]string{fmt.Sprintf(`"ShardIterator":%q`, iterator)}, more...)...))
 }
 
-// history is every record of the case's partition so far, in the order of its shard, once there are at least so many.
+// history returns all records of the case's partition, in the order of its shard, once there are at
+// least atLeast.
 func (c *run) history(table string, atLeast int) []any {
 	arn := c.arn(table)
 	deadline := time.Now().Add(c.suite.endpoint.Patience)
@@ -68,7 +69,8 @@ func (c *run) history(table string, atLeast int) []any {
 	}
 }
 
-// ownRecords are the records of the case's partition from an iterator on, until a few pages were empty or the shard ended.
+// ownRecords returns the records of the case's partition from an iterator on, until a few pages
+// were empty or the shard ended.
 func (c *run) ownRecords(iterator string) []any {
 	const enough = 3
 	var found []any
@@ -88,13 +90,13 @@ func (c *run) ownRecords(iterator string) []any {
 	return found
 }
 
-// sequence is a record's sequence number.
+// sequence returns a record's sequence number.
 func sequence(r any) string {
 	s, _ := at(r, "dynamodb", "SequenceNumber").(string)
 	return s
 }
 
-// live makes, changes twice and removes an item; the second change has no effect.
+// live creates an item, changes it twice and removes it. The second change has no effect.
 func (c *run) live(table string) {
 	c.is("PutItem", put(table, `"sk":{"S":"a"},"n":{"N":"1"}`), "")
 	c.is("UpdateItem", on(table, `"sk":{"S":"a"}`, `"UpdateExpression":"SET n = :v"`, values(`":v":{"N":"2"}`)), "")
@@ -102,7 +104,7 @@ func (c *run) live(table string) {
 	c.is("DeleteItem", on(table, `"sk":{"S":"a"}`), "")
 }
 
-// shapes looks whether the three records of a life have these images, if the view has them.
+// shapes checks the images of the three records of live, as far as the view has them.
 func (c *run) shapes(table, view string, newImages, oldImages bool) {
 	c.live(table)
 	found := c.history(table, 3)
@@ -307,7 +309,7 @@ func iteratorKinds(c *run) {
 	for _, shard := range c.shards(arn) {
 		own := c.ownRecords(c.iterator(arn, shard, "TRIM_HORIZON"))
 		if len(own) == 0 {
-			continue // the partition lies in one shard
+			continue // the partition is in one shard
 		}
 		for kind, want := range map[string]int{"AT_SEQUENCE_NUMBER": 2, "AFTER_SEQUENCE_NUMBER": 1} {
 			it := c.iterator(arn, shard, kind, fmt.Sprintf(`"SequenceNumber":%q`, sequence(own[1])))
@@ -400,7 +402,7 @@ func streamOfDeleted(c *run) {
 	}
 }
 
-// eventsAre looks whether the records of the case's partition are these, each an event and a sort key.
+// eventsAre checks that the case's partition has these records, each an event and a sort key.
 func (c *run) eventsAre(table string, want ...string) {
 	var got []string
 	for _, r := range c.history(table, len(want)) {

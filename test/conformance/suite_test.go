@@ -8,7 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// The embedded DynamoDB answers as documented, but for what the verdicts list, however many shards its streams have.
+// The embedded DynamoDB answers as documented, except for the listed verdicts, however many shards
+// its streams have.
 func TestEmbedded(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		server := httptest.NewServer(dynamodbtest.New(dynamodbtest.Options{Seed: 1, InitialShards: shards}))
@@ -17,7 +18,7 @@ func TestEmbedded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A verdict that is out of date fails make conformance, which keeps the report.
+		// An outdated verdict fails only make conformance, which stores the report.
 		problems, _ := Judge(Embedded, results)
 		for _, problem := range problems {
 			t.Errorf("%d shards: %s", shards, problem)
@@ -45,7 +46,7 @@ func TestCasesAreNamedOnce(t *testing.T) {
 	}
 }
 
-// A comparison that overlooks something shows nothing.
+// A comparison that overlooks differences would prove nothing.
 func TestMismatch(t *testing.T) {
 	for _, c := range []struct {
 		want, got string
@@ -79,7 +80,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// Requests name a run's tables, answers do not, and what an answer gave can be part of a request.
+// Requests contain the run's table names, answers do not. A value of an answer can be part of the
+// next request.
 func TestExpand(t *testing.T) {
 	c := &run{suite: &Suite{prefix: "p-"}, key: "the case"}
 	for text, want := range map[string]string{

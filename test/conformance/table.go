@@ -48,11 +48,11 @@ var tableCases = []Case{
 			c.fails("CreateTable", `"TableName":"$never","BillingMode":"PAY_PER_REQUEST",`+t.parameters, validation)
 		}
 		c.fails("DescribeTable", `"TableName":"$never"`, notFound)
-		c.call("DeleteTable", `"TableName":"$never"`) // where it was made all the same
+		c.call("DeleteTable", `"TableName":"$never"`) // in case it was created
 	}},
 	{"table/capacity must be given", createTable, func(c *run) {
 		c.fails("CreateTable", `"TableName":"$without-capacity",`+keys("pk", "S"), validation)
-		c.call("DeleteTable", `"TableName":"$without-capacity"`) // where it was made all the same
+		c.call("DeleteTable", `"TableName":"$without-capacity"`) // in case it was created
 	}},
 	{"table/list in pages", listTables, func(c *run) {
 		a := c.ok("ListTables", `"Limit":1`)
@@ -71,7 +71,7 @@ var tableCases = []Case{
 	{"table/a stream cannot be enabled twice", "API_UpdateTable", func(c *run) {
 		enabled := `"TableName":"$keys-only","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"KEYS_ONLY"}`
 		if a := c.call("UpdateTable", enabled); a.code == "" {
-			c.differ("UpdateTable enables a stream where there is one") // the page has two codes for it
+			c.differ("UpdateTable enables a stream where there is one") // the documentation has two codes for this
 		}
 	}},
 	{"protocol/unknown operations", protocol, func(c *run) {

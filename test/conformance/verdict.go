@@ -1,24 +1,25 @@
 package conformance
 
-// Names of the services whose differences are judged.
+// These are the services whose differences are judged.
 const (
 	// Embedded is the embedded DynamoDB of dynamodbtest.
 	Embedded = "embedded"
-	// OtherProject is dynoxide, of the version that the Makefile pins.
+	// OtherProject is dynoxide, in the version that the Makefile pins.
 	OtherProject = "dynoxide"
 )
 
-// verdict says who is right where a service differs from a case, and why.
+// verdict says which side is right if a service differs from a case, and why.
 type verdict struct{ right, why string }
 
-// Who may be right.
+// These are the sides that may be right.
 const (
 	documented = "AWS's documentation"
-	// observed is for what the documentation does not say, and others saw when they asked AWS.
+	// observed is for behaviour that the documentation omits and that others observed on AWS.
 	observed = "AWS's observed behaviour; its documentation says nothing about it"
 )
 
-// verdicts are by service and case. A difference without a verdict fails the check, and so does a verdict without a difference.
+// verdicts holds the verdicts by service and case. A difference without a verdict fails the check,
+// and so does a verdict without a difference.
 var verdicts = map[string]map[string]verdict{
 	Embedded: {},
 	OtherProject: {

@@ -1,4 +1,4 @@
-// Package enginetest makes the parts of one table for tests.
+// Package enginetest builds the parts of one table for tests.
 package enginetest
 
 import (
@@ -26,15 +26,15 @@ import (
 
 var ListingsBegin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// PagedStream is a stream whose listing has a page for each of its lists of shards. A call takes 20
-// ms.
+// PagedStream is a stream whose listing has one page for each of its lists of shards. A call takes
+// 20 ms.
 type PagedStream struct {
 	cdc.Source
 	Pages [][]cdc.Shard
-	Asked []string // where the pages that were asked for began
-	// Before, if set, is called before each answer, which it may fail.
+	Asked []string // where each requested page began
+	// Before, if set, is called before each answer. Its error fails the call.
 	Before func(ctx context.Context, after string) error
-	Silent bool // it does not say what time it is
+	Silent bool // it does not return the time
 }
 
 func (s *PagedStream) ListPage(ctx context.Context, _, after string) (cdc.ListingPage, error) {
@@ -88,7 +88,7 @@ func Listed(t *testing.T, stream *PagedStream, script func(ctx context.Context, 
 	}
 }
 
-// Rig is a table in a test, with the parts that are asked for. They are made of the options then.
+// Rig is a table in a test. It creates each part on first use, from the options of that moment.
 type Rig struct {
 	*engine.Options
 	engine.Spec
@@ -106,7 +106,7 @@ func NewRig(ledger *checkpoint.Ledger, spec engine.Spec) *Rig {
 	return &Rig{Options: &engine.Options{Ledger: ledger, Floors: &engine.Floors{}, Events: engine.Events{}.OrSilent()}, Spec: spec}
 }
 
-// Table is what the parts share.
+// Table returns what the parts share.
 func (r *Rig) Table() *engine.Table {
 	if r.shared == nil {
 		r.shared, r.parts = engine.NewTable(engine.NewWorker(r.Options, func(error) {}), r.Spec), map[any]any{}
@@ -114,10 +114,10 @@ func (r *Rig) Table() *engine.Table {
 	return r.shared
 }
 
-// Reset forgets all parts: the next that is asked for is made of the options as they are then.
+// Reset forgets all parts, so that the next use creates them from the current options.
 func (r *Rig) Reset() { r.shared, r.parts = nil, nil }
 
-// PartOf gives the part of a rig that is of this type, which it makes the first time.
+// PartOf returns the rig's part of this type, and creates it on first use.
 func PartOf[T any](r *Rig, made func(s *engine.Table) T) T {
 	s, key := r.Table(), any(*new(T))
 	if r.parts[key] == nil {
@@ -126,12 +126,12 @@ func PartOf[T any](r *Rig, made func(s *engine.Table) T) T {
 	return r.parts[key].(T)
 }
 
-// Unfenced is a right that nobody takes away, to a target without a fence.
+// Unfenced returns a right to write that is never lost, for a target without a fence.
 func Unfenced() *engine.Right {
 	return &engine.Right{Fencing: &engine.Fencing{}, Stamps: sink.Unfenced(), Proved: true}
 }
 
-// OrdersMapping is a mapping of the table Orders without rules.
+// OrdersMapping returns a mapping of the table Orders without rules.
 func OrdersMapping(t testing.TB) *transform.Mapping {
 	t.Helper()
 	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
@@ -141,7 +141,7 @@ func OrdersMapping(t testing.TB) *transform.Mapping {
 	return m
 }
 
-// Schema is the families of the table orders in memory.
+// Schema holds the families of the table orders in memory.
 type Schema struct {
 	*sinktest.Memory
 	Names []string
@@ -176,21 +176,21 @@ func (s *Schema) DropFamily(_ context.Context, table, family string) error {
 
 func (*Schema) DropDelay() time.Duration { return sink.DefaultTimeout }
 
-// Dropped is a database in which no table is any more.
+// Dropped is a database whose tables have all been dropped.
 type Dropped struct{ engine.Database }
 
 func (Dropped) Describe(context.Context, string) (backfill.Description, error) {
 	return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("no such table")}
 }
 
-// EndedStream is one that the service does not know any more.
+// EndedStream is a stream that the service no longer knows.
 type EndedStream struct{ cdc.Source }
 
 func (EndedStream) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
 	return cdc.ListingPage{}, &cdc.Error{Op: "DescribeStream", Reason: cdc.NotFound, Err: errors.New("no such stream")}
 }
 
-// Answering is a database that says the same of every table.
+// Answering is a database that gives the same answer for every table.
 type Answering struct {
 	engine.Database
 	Described backfill.Description
@@ -205,7 +205,7 @@ func (Answering) Scan(context.Context, string, int, int, attribute.Item, int) (b
 	return backfill.ScanPage{}, errors.New("it is scanned")
 }
 
-// QuietShard gives empty pages.
+// QuietShard returns empty pages.
 type QuietShard struct{ cdc.Source }
 
 func (QuietShard) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) { return "i", nil }
@@ -218,8 +218,8 @@ func Keyed(pk string) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})
 }
 
-// failAt lets the call of a store with the given number fail for good: the ledger is not the one
-// that this process was started with.
+// failAt makes the n-th call to a store fail permanently, with the error that the ledger is not the
+// one with which this process was started.
 func failAt(store *checkpointtest.Memory, calls *int, n int) {
 	next := func() error {
 		if *calls++; *calls == n {
@@ -236,9 +236,9 @@ func failAt(store *checkpointtest.Memory, calls *int, n int) {
 	}
 }
 
-// busy prepares a table that has something to do for every step of a pass: a generation that is not
-// adopted, a gap that is not declared, one that can be read on, a shard whose children are not
-// known, and one whose row says nothing any more.
+// busy prepares a table that needs every step of a pass: a generation that is not adopted, a gap
+// that is not declared, a gap that can be reopened, a shard whose children are unknown, and a shard
+// whose row is obsolete.
 func busy(ctx context.Context, l *checkpoint.Ledger) error {
 	_, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 		s.StreamARN, s.Label, s.Generation, s.Adopted, s.Listed = "arn", "label", 7, 6, 7
@@ -260,11 +260,10 @@ func busy(ctx context.Context, l *checkpoint.Ledger) error {
 	return err
 }
 
-// CallsFail calls a step again and again, each time with another call to the ledger that fails for
-// good, until none does. What a step of the coordinator finds out about its ledger is what the step must
-// end with, at whichever of its calls that is: what could not be read is not what is not there, and
-// a pass that could not note something has not noted it. Prepare, if not nil, changes the ledger of
-// busy before.
+// CallsFail repeats a step. Each time another call to the ledger fails permanently, until no call
+// is left to fail. Whichever call fails, the step must end with that error. A failed read must not
+// count as "not found", and a failed write must not count as written. Prepare, if not nil, changes
+// busy's ledger first.
 func CallsFail(t *testing.T, prepare func(ctx context.Context, l *checkpoint.Ledger) error, step func(ctx context.Context, k *Rig, state checkpoint.TableState) error) {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -307,12 +306,13 @@ func CallsFail(t *testing.T, prepare func(ctx context.Context, l *checkpoint.Led
 	}
 }
 
-// HeldUpBy is a database in which every table has the stream.
+// HeldUpBy returns a database in which every table has the given stream.
 func HeldUpBy(arn, label string) engine.Database {
 	return Answering{Described: backfill.Description{Name: "Orders", StreamARN: arn, StreamLabel: label, StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES", At: ListingsBegin}}
 }
 
-// Targets is a target in which some tables are missing, and all others do not answer before a time.
+// Targets is a target in which some tables are missing. All others do not answer before a given
+// time.
 type Targets struct {
 	sink.Table
 	Missing  string
@@ -326,14 +326,14 @@ func (t Targets) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return true, task.Sleep(ctx, t.Answered-task.Mono(ctx))
 }
 
-// Streaming is a table with a stream.
+// Streaming is a database whose tables have a stream.
 type Streaming struct{ engine.Database }
 
 func (Streaming) Describe(ctx context.Context, _ string) (backfill.Description, error) {
 	return backfill.Description{Name: "Orders", StreamEnabled: true, StreamARN: "arn/L", StreamLabel: "L", ViewType: "NEW_AND_OLD_IMAGES", At: task.Now(ctx)}, nil
 }
 
-// Behind prepares a ledger with so many shards of each table.
+// Behind prepares a ledger with the given number of shards for each table.
 func Behind(shards int, tables ...string) func(ctx context.Context, l *checkpoint.Ledger) error {
 	return func(ctx context.Context, l *checkpoint.Ledger) error {
 		for _, table := range tables {
@@ -353,8 +353,8 @@ func Behind(shards int, tables ...string) func(ctx context.Context, l *checkpoin
 	}
 }
 
-// Specs are tables whose items have the key pk, each with a target table of its own name in lower
-// case.
+// Specs returns tables whose items have the key pk. Each has its own target table, with the same
+// name in lower case.
 func Specs(t testing.TB, tables ...string) (all []engine.Spec) {
 	t.Helper()
 	for _, table := range tables {

@@ -15,20 +15,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// Begin is when a migration of the kit begins.
+// Begin is the time at which a migration of the kit begins.
 var Begin = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
-// generation is that of every table, which was loaded and compared in it.
+// generation is the generation of every table. Each was loaded and compared in it.
 const generation = 5
 
-// Migration is one whose tables are loaded, compared and in sync.
+// Migration is a migration whose tables are loaded, compared and in sync.
 type Migration struct {
 	*testing.T
 	World  *virtual.World
 	Ctx    context.Context // of the script
 	Config *config.Config
 	Store  *checkpointtest.Memory
-	Ledger *checkpoint.Ledger // of whoever is tested
+	Ledger *checkpoint.Ledger // the ledger of the tested process
 	Source *Source
 	Target *Target
 
@@ -36,7 +36,7 @@ type Migration struct {
 	away   bool
 }
 
-// Parse is a configuration of the tables Orders and Parts with more lines.
+// Parse returns a configuration of the tables Orders and Parts, with more lines appended.
 func Parse(t *testing.T, more string) *config.Config {
 	t.Helper()
 	text := "version: 1\nname: p\ntarget: { project: p, instance: i }\ntables: [{ from: Orders, to: orders }, { from: Parts, to: parts }]\n" + more
@@ -47,8 +47,8 @@ func Parse(t *testing.T, more string) *config.Config {
 	return cfg
 }
 
-// Play plays a script with a migration of the configuration's tables, half a minute after its
-// worker began.
+// Play runs a script with a migration of the configuration's tables, half a minute after its worker
+// began.
 func Play(t *testing.T, cfg *config.Config, script func(m *Migration)) {
 	t.Helper()
 	m := &Migration{T: t, Config: cfg, World: virtual.NewWorld(1, Begin, false), Store: &checkpointtest.Memory{}}
@@ -67,7 +67,7 @@ func Play(t *testing.T, cfg *config.Config, script func(m *Migration)) {
 	}
 }
 
-// begin loads a table, and lets the worker follow its one shard.
+// begin loads a table and lets the worker follow its only shard.
 func (m *Migration) begin(table config.Table) {
 	m.Helper()
 	m.Change(table.From, func(s *checkpoint.TableState) {
@@ -87,7 +87,7 @@ func (m *Migration) begin(table config.Table) {
 	m.World.Go("follow "+table.From, func(ctx context.Context) { m.follow(ctx, table.From) })
 }
 
-// Must ends the test with an error.
+// Must ends the test if there is an error.
 func (m *Migration) Must(err error) {
 	m.Helper()
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *Migration) Must(err error) {
 // Sleep lets time pass.
 func (m *Migration) Sleep(d time.Duration) { _ = task.Sleep(m.Ctx, d) }
 
-// Now is the time of the world.
+// Now returns the true time of the world.
 func (m *Migration) Now() time.Time { return m.World.Now() }
 
 // Open opens the ledger for another process.
@@ -139,10 +139,10 @@ func (m *Migration) Update(change func(c *checkpoint.Cutover) error) error {
 	return err
 }
 
-// StopWorker ends the worker: nobody follows any more.
+// StopWorker ends the worker, so that no process follows the streams.
 func (m *Migration) StopWorker() { m.away = true }
 
-// follow reads the shard of a table as a worker does, and commits what it read.
+// follow reads the shard of a table as a worker does, and commits the position.
 func (m *Migration) follow(ctx context.Context, source string) {
 	set, canaries := canary.New(m.worker.ID(), source), checkpoint.Sighted{}
 	for ; ctx.Err() == nil && !m.away; _ = task.Sleep(ctx, time.Second) {
@@ -175,5 +175,5 @@ func (m *Migration) follow(ctx context.Context, source string) {
 	}
 }
 
-// Position is where a change of a table stands.
+// Position returns the sequence number of the n-th change.
 func Position(n int) cdc.SequenceNumber { return cdc.SequenceOf(uint64(n)) }

@@ -14,26 +14,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Shard is the one that every stream has.
+// Shard is the only shard of every stream.
 const Shard = "shardId-1"
 
-// primaryKey is that of every table.
+// primaryKey is the primary key of every table.
 var primaryKey = []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}
 
-// Source is DynamoDB: tables whose partition key is pk, and a stream of each.
+// Source is DynamoDB: tables with the partition key pk, each with a stream.
 type Source struct {
 	m *Migration
-	// Items are those of each table, by their key.
+	// Items holds the items of each table by key.
 	Items map[string]map[string]attribute.Item
-	// Count is how many items a table is said to have.
+	// Count is the item count that Describe returns for a table.
 	Count int64
-	// Changes are what the shard of each table holds.
+	// Changes holds the changes in the shard of each table.
 	Changes map[string][]cdc.Change
-	// Listed, if not nil, is what every stream lists, in place of its one shard.
+	// Listed, if not nil, replaces the shards that every stream lists.
 	Listed []cdc.Shard
-	// Blind: the worker sees no canary.
+	// Blind hides canaries from the worker.
 	Blind bool
-	// Fail, if not nil, is asked before each call, and its error is the answer.
+	// Fail, if not nil, is called before each call, and its error is returned.
 	Fail func(call string) error
 }
 
@@ -52,7 +52,7 @@ func (s *Source) fail(call string) error {
 	return s.Fail(call)
 }
 
-// Item is one of a table.
+// Item returns an item of a table.
 func Item(pk string, attributes ...string) attribute.Item {
 	list := []attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}}
 	for _, text := range attributes {
@@ -71,7 +71,7 @@ func (s *Source) Describe(_ context.Context, table string) (backfill.Description
 		Items: s.Count, Bytes: 100 * s.Count, PrimaryKey: primaryKey, At: s.m.Now()}, nil
 }
 
-// Put writes an item, and its change to the stream.
+// Put writes an item, and adds its change to the stream.
 func (s *Source) Put(_ context.Context, table string, item attribute.Item) error {
 	if err := s.fail("Put"); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *Source) Put(_ context.Context, table string, item attribute.Item) error
 	return nil
 }
 
-// Delete removes an item, and writes that to the stream.
+// Delete removes an item, and adds the removal to the stream.
 func (s *Source) Delete(_ context.Context, table string, key attribute.Item) error {
 	if err := s.fail("Delete"); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Source) Get(_ context.Context, table string, keys attribute.Item) (attr
 	return item, found, s.fail("Get")
 }
 
-// Scan gives all items in one page of the first segment.
+// Scan returns all items in one page of the first segment.
 func (s *Source) Scan(_ context.Context, table string, segment, _ int, _ attribute.Item, _ int) (backfill.ScanPage, error) {
 	page := backfill.ScanPage{At: s.m.Now()}
 	for _, item := range s.Items[table] {
@@ -130,7 +130,7 @@ func (s *Source) Open(arn string) cdc.Source {
 	return &stream{s, table}
 }
 
-// stream is that of one table. An iterator is the index of the next change.
+// stream is the stream of one table. An iterator is the index of the next change.
 type stream struct {
 	*Source
 	table string

@@ -12,15 +12,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Target is Bigtable: rows, families and views of tables, the state table, and where its app
-// profile leads.
+// Target is Bigtable: the rows, families and views of tables, the state table, and the cluster to
+// which its app profile routes.
 type Target struct {
 	*sinktest.Memory
-	// Families and Views are those of each table.
+	// Families and Views hold the names for each table.
 	Families, Views map[string][]string
-	// Where is the cluster that requests are led to.
+	// Where is the cluster to which requests are routed.
 	Where string
-	// Refuse, if not nil, is asked before each change of a schema, and its error is the answer.
+	// Refuse, if not nil, is called before each schema change, and its error is returned.
 	Refuse func(change string) error
 
 	m         *Migration
@@ -28,7 +28,7 @@ type Target struct {
 	witnesses map[string]*checkpointtest.Memory
 }
 
-// WitnessStore is where the witnesses of a target table are.
+// WitnessStore returns the store with the witnesses of a target table.
 func (t *Target) WitnessStore(table string) checkpoint.Store {
 	if t.witnesses[table] == nil {
 		t.witnesses[table] = &checkpointtest.Memory{}
@@ -40,22 +40,22 @@ func newTarget(m *Migration) *Target {
 	return &Target{m: m, Memory: &sinktest.Memory{}, Families: map[string][]string{}, Views: map[string][]string{}, witnesses: map[string]*checkpointtest.Memory{}}
 }
 
-// create makes a table that has its first number of the fence.
+// create adds a table with its first fence family.
 func (t *Target) create(table, fence string) {
 	t.Memory.Create(table, "d", fence)
 	t.Families[table] = []string{"d", sink.LiveFamily, sink.GoneFamily, fence}
 }
 
-// Ledger is the state table.
+// Ledger returns the state table.
 func (t *Target) Ledger(string) checkpoint.Store { return t.m.Store }
 
-// Records are those of parked items.
+// Records returns the store of parked items.
 func (t *Target) Records(string) sink.Records { return &t.records }
 
-// Cluster is where requests are led to.
+// Cluster returns the cluster to which requests are routed.
 func (t *Target) Cluster(context.Context) (string, error) { return t.Where, nil }
 
-// Close ends nothing.
+// Close does nothing.
 func (t *Target) Close() error { return nil }
 
 func (t *Target) refused(change string) error {
@@ -88,7 +88,7 @@ func (t *Target) DropFamily(_ context.Context, table, family string) error {
 	return nil
 }
 
-// DropOwn removes a family of ours, whichever it is.
+// DropOwn removes one of replicator's families.
 func (t *Target) DropOwn(ctx context.Context, table, family string) error {
 	return t.DropFamily(ctx, table, family)
 }
@@ -102,7 +102,7 @@ func (t *Target) DropView(_ context.Context, table, view string) error {
 	return nil
 }
 
-// DropDelay is how long a drop may not be in force yet.
+// DropDelay is the longest time until a drop takes effect.
 func (t *Target) DropDelay() time.Duration { return 20 * time.Second }
 
 // Load writes the images of a table's items to its target, as a load does.
@@ -120,7 +120,7 @@ func (m *Migration) Load(source string) {
 	}
 }
 
-// Damage sets a cell of a row as another program would, or removes the row where the value is "".
+// Damage sets a cell of a row as another program would. If the value is "", it removes the row.
 func (m *Migration) Damage(table, row, family, qualifier, value string) {
 	m.Helper()
 	ops := []sink.Op{{Kind: sink.SetCell, Family: family, Qualifier: qualifier, Timestamp: m.Now().UnixMicro(), Value: []byte(value)}}

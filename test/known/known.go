@@ -1,4 +1,5 @@
-// Package known marks the tests of known defects. A cure makes them fail, so that no mark stays.
+// Package known marks the tests of known defects. Once a defect is fixed, its marked test fails, so
+// that the mark is removed.
 package known
 
 import (
@@ -6,7 +7,7 @@ import (
 	"testing"
 )
 
-// Expect returns nil where the right value holds, and otherwise an error that says what was seen.
+// Expect returns nil if the right value holds, and otherwise an error that describes what was seen.
 func Expect(holds bool, format string, args ...any) error {
 	if holds {
 		return nil
@@ -14,9 +15,8 @@ func Expect(holds bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// Judge compares what a test saw with the description of the defect that an issue will cure. Right
-// is nil where the product is right. Judge returns an error if the defect is cured, or shows
-// otherwise.
+// Judge compares a test's result with the description of a known defect. Right is nil if the
+// product behaves correctly. Judge returns an error if the defect is fixed or shows in another way.
 func Judge(issue int, defect string, right error) error {
 	switch {
 	case right == nil:
@@ -27,7 +27,7 @@ func Judge(issue int, defect string, right error) error {
 	return nil
 }
 
-// Defect fails the test unless Judge finds the defect as it is described.
+// Defect fails the test unless Judge finds the defect as described.
 func Defect(t testing.TB, issue int, defect string, right error) {
 	t.Helper()
 	if err := Judge(issue, defect, right); err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/known"
 )
 
-// A mark passes for the defect as described alone, and asks to be removed once the value is right.
+// A mark passes only for the defect as described. Once the value is right, it fails and asks to be
+// removed.
 func TestAMarkOfADefectThatIsCuredFails(t *testing.T) {
 	for _, c := range []struct {
 		right error

@@ -5,8 +5,9 @@
 //	go run ./test/mutation -only 'lease.go|no hop'   # bugs whose file or name matches
 //	go run ./test/mutation -files 'sink/guard.go' -share 3/10   # those of these files, and each tenth of the others
 //
-// The bugs are text files below planted, one for each product file: planted/sink/guard.go.txt has those of sink/guard.go. An entry is
-// a few fields (plays: verifies for what only verifies and repairs bring to light), and then the lines that go (-) and the lines that come (+), as in a diff without context:
+// The bugs are text files below planted, one for each product file: planted/sink/guard.go.txt has
+// those of sink/guard.go. An entry has a few fields, then the removed lines (-) and the new lines
+// (+), as in a diff without context:
 //
 //	bug: no hop
 //	hazards: H11
@@ -15,12 +16,12 @@
 //	-	v := NewVersion(s.Generation, s.Hop, c.Sequence, CountExact)
 //	+	v := NewVersion(s.Generation, 500_000, c.Sequence, CountExact)
 //
-// A blank line ends an entry; a line that begins with # is a comment. What goes must occur once in the file, within one function;
-// space around it does not count, so it may be a part of a line. found is left out of a new entry: -hunt fills it in.
-// "plays: relay" has the workers of its seeds publish what they apply, "plays: verifies" has tables verified, "plays: exports" loaded from exports, "plays: mappings" mappings replaced.
+// A blank line ends an entry; a line that begins with # is a comment. The removed text must occur
+// once in the file, within one function. Surrounding space does not count, so it may be a part of a
+// line. Omit found in a new entry: -hunt writes it.
 //
-// A bug has a place here if it stands for a hazard or an invariant of HAZARDS.md and the simulation finds it. For what only the tests of
-// a package can find there is ./test/mutation/score.
+// A bug belongs here if it stands for a hazard or an invariant of HAZARDS.md and the simulation
+// finds it. For bugs that only a package's own tests can find there is ./test/mutation/score.
 package main
 
 import (
@@ -64,7 +65,7 @@ type options struct {
 	parallel int
 }
 
-// chosen are the bugs that -files and -share leave, if either is given.
+// chosen returns the bugs that -files and -share select, if either is given.
 func (o options) chosen(all []bug) (chosen []bug, err error) {
 	if o.files == "" && o.share == "" {
 		return all, nil
@@ -84,7 +85,7 @@ func (o options) chosen(all []bug) (chosen []bug, err error) {
 	return chosen, nil
 }
 
-// planted is the directory with the bugs, from the root of the repository.
+// planted is the directory with the bugs, relative to the root of the repository.
 const planted = "test/mutation/planted"
 
 func (o options) run() error {
@@ -118,7 +119,7 @@ func (o options) run() error {
 	survivors := 0
 	for i, v := range verdicts {
 		if !v.found {
-			survivors++ // the seed of its entry stays: so many fresh ones may be too few
+			survivors++ // the seed of its entry stays: the fresh seeds may be too few
 		} else {
 			all[i].seed = v.seed
 		}
@@ -135,7 +136,7 @@ func (o options) run() error {
 	return nil
 }
 
-// playAll plays some bugs at once, and prints what became of each in the order of the files.
+// playAll plays several bugs in parallel, and prints the result of each in the order of the files.
 func (o options) playAll(s simulation, all []bug) []verdict {
 	results := make([]chan verdict, len(all))
 	for i := range results {

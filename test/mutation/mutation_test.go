@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestEachBugApplies: what goes occurs once in the product, within a function, and each hazard that a bug names is in HAZARDS.md.
+// TestEachBugApplies: the removed text of each bug occurs once in the product, within a function.
+// Each hazard that a bug names is in HAZARDS.md.
 func TestEachBugApplies(t *testing.T) {
 	all, err := load("planted")
 	if err != nil {
@@ -28,7 +29,7 @@ func TestEachBugApplies(t *testing.T) {
 				t.Error(b.errorf(b.line, "bug %q: HAZARDS.md has no %s", b.name, h))
 			}
 		}
-		if _, err := plant("../..", dir, []bug{b}); err != nil { // one by one, so that every stale one is named
+		if _, err := plant("../..", dir, []bug{b}); err != nil { // one by one, so that each stale bug is named
 			t.Error(err)
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"strings"
 )
 
-// Planting: all bugs are compiled into one program, and a variable of the environment says which of them is awake. A function with a
-// bug is kept as it is, with a copy of it that has the bug beside it; the first thing the original does is to call the copy if it is the one
-// that is awake. So a table of many bugs is built once, and each of them is what it would be if it stood there alone.
+// Planting: all bugs are compiled into one program, and an environment variable selects the active
+// one. A function with a bug stays, and gets a copy with the bug beside it. The first statement of
+// the original calls the copy if its bug is active. So a program with many bugs is built only once,
+// and each bug behaves as if it were planted alone.
 
-// awake is the variable of the environment: the number of a bug, 1 for the first.
+// awake is the environment variable with the number of the active bug, 1 for the first.
 const awake = "REPLICATOR_PLANTED_BUG"
 
 // plantedFile is added to each package that has a bug. %s is the package's name.
@@ -31,8 +32,9 @@ import (
 var plantedBug, _ = strconv.Atoi(os.Getenv("` + awake + `"))
 `
 
-// plant writes the files with the bugs in them, and the overlay that makes the compiler take them in place of those of the tree at
-// root. It returns the overlay's name. Nothing is awake in a program that is built with it unless the environment names a bug.
+// plant writes the files with the bugs, and the overlay that makes the compiler use them instead of
+// the tree's files. It returns the overlay's name. Without the environment variable the program has
+// no active bug.
 func plant(root, dir string, all []bug) (overlay string, err error) {
 	if root, err = filepath.Abs(root); err != nil {
 		return "", err
@@ -76,13 +78,13 @@ func plant(root, dir string, all []bug) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, data, 0o600)
 }
 
-// insertion is text that is put into a file.
+// insertion is text to insert into a file.
 type insertion struct {
 	at   int
 	text string
 }
 
-// plantFile gives a file with some of the bugs in it, and its package's name.
+// plantFile returns a file with some bugs planted, and its package's name.
 func plantFile(name string, source []byte, all []bug, numbers []int) ([]byte, string, error) {
 	files := token.NewFileSet()
 	tree, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
@@ -125,7 +127,7 @@ func plantFile(name string, source []byte, all []bug, numbers []int) ([]byte, st
 	return out.Bytes(), tree.Name.Name, nil
 }
 
-// functionAt is the function whose body has the bytes; nil if there is none.
+// functionAt returns the function whose body contains the bytes, or nil.
 func functionAt(tree *ast.File, from, to int, offset func(token.Pos) int) *ast.FuncDecl {
 	for _, d := range tree.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && offset(f.Body.Lbrace) < from && to <= offset(f.Body.Rbrace) {
@@ -135,7 +137,7 @@ func functionAt(tree *ast.File, from, to int, offset func(token.Pos) int) *ast.F
 	return nil
 }
 
-// callOf is the statement by which a function has another do its work.
+// callOf returns the statement by which a function calls its copy.
 func callOf(f *ast.FuncDecl, copied string) (string, error) {
 	nameless := fmt.Errorf("function %s has a parameter or a receiver without a name: give it one, or plant the bug elsewhere", f.Name.Name)
 	var arguments []string

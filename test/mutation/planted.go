@@ -16,18 +16,18 @@ import (
 type bug struct {
 	name    string
 	hazards []string // numbers of HAZARDS.md, such as H45 or I6; at least one
-	why     string   // what would go wrong
-	plays   string   // what the seeds play beside the stream: verifies, relay, exports, dual-writes, cutovers, mappings, or nothing
-	seed    *uint64  // that found it; nil if none did so far
-	// file is the product's, from the root. old occurs in it once; new takes its place.
+	why     string   // the consequence
+	plays   string   // the features that its seeds play: verifies, relay, exports, dual-writes, cutovers, mappings, or nothing
+	seed    *uint64  // the seed that found it; nil if none did yet
+	// file is the product's file, relative to the root. old occurs in it once; new replaces it.
 	file, old, new string
 
 	text string // the entry's file,
-	line int    // and where the entry begins in it
+	line int    // and the line where the entry begins
 	seen int    // the line of found, or of why if there is none
 }
 
-// errorf says where the entry stands.
+// errorf returns an error with the place of the entry.
 func (b *bug) errorf(line int, format string, arguments ...any) error {
 	return fmt.Errorf("%s:%d: %s", b.text, line, fmt.Sprintf(format, arguments...))
 }
@@ -99,7 +99,7 @@ var (
 	fields    = []string{"bug", "hazards", "why", "plays", "found"}
 )
 
-// parse reads the lines of an entry: fields in their order, lines that go, lines that come.
+// parse reads the lines of an entry: the fields in their order, removed lines, new lines.
 func (b *bug) parse(lines []string) error {
 	value := map[string]string{}
 	at, order := 0, 0
@@ -155,7 +155,7 @@ func (b *bug) parse(lines []string) error {
 	return nil
 }
 
-// place finds what goes in the product's file.
+// place finds the removed text in the product's file.
 func (b *bug) place(source []byte) (from int, err error) {
 	if n := bytes.Count(source, []byte(b.old)); n != 1 {
 		return 0, b.errorf(b.line, "bug %q: what goes occurs %d times in %s, not once: copy the lines from the file as they are now, or remove the entry if its code is gone",
@@ -164,7 +164,7 @@ func (b *bug) place(source []byte) (from int, err error) {
 	return bytes.Index(source, []byte(b.old)), nil
 }
 
-// save writes the seeds that found some bugs into their entries, and leaves everything else as it is.
+// save writes the seeds that found bugs into their entries, and changes nothing else.
 func save(dir string, all []bug) error {
 	byText := map[string][]bug{}
 	for _, b := range all {

@@ -13,16 +13,16 @@ import (
 // player is the program that plays seeds of the simulation.
 const player = "./test/sim/soak"
 
-// simulation is a built player with all bugs in it, each behind its number.
+// simulation is a player built with all bugs, each selected by its number.
 type simulation string
 
 type seeds struct{ from, number uint64 }
 
-// verdict is what became of a bug.
+// verdict is the result for a bug.
 type verdict struct {
 	found  bool
-	by     string  // the checker that found it, and what it saw; of a survivor, what the player printed
-	seed   *uint64 // that found it
+	by     string  // the checker that found it, and its message; for a bug that was not found, the player's output
+	seed   *uint64 // the seed that found it
 	played uint64
 	took   time.Duration
 }
@@ -41,7 +41,7 @@ func build(dir string, all []bug) (simulation, error) {
 	return s, nil
 }
 
-// find wakes the bug of the given index, and plays ranges of seeds one after the other until a seed fails.
+// find activates the bug of the given index, and plays ranges of seeds until a seed fails.
 func (s simulation) find(i int, plays string, ranges []seeds) (v verdict) {
 	began := time.Now()
 	for _, r := range ranges {
@@ -55,7 +55,8 @@ func (s simulation) find(i int, plays string, ranges []seeds) (v verdict) {
 	return v
 }
 
-// failure is the line that the player prints for a seed that fails: the seed, the virtual hours, and what the first checker said.
+// failure matches the line that the player prints for a failed seed: the seed, the virtual hours,
+// and the first checker's message.
 var failure = regexp.MustCompile(`(?m)^FAIL seed (\d+)(?: after [0-9.]+ virtual hours)?: (.*)$`)
 
 func (s simulation) play(i int, plays string, r seeds) verdict {

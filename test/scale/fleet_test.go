@@ -37,7 +37,7 @@ var (
 	report  = flag.String("report", "", "file that the report is added to")
 )
 
-// fleet is the workers that live.
+// fleet is the set of live workers.
 type fleet struct {
 	*world
 	t         *testing.T
@@ -76,7 +76,7 @@ func (f *fleet) start() *member {
 	return m
 }
 
-// balance is how many shards nobody holds, and the most and least that a worker holds.
+// balance returns the number of unleased shards, and the most and fewest shards of a worker.
 func (f *fleet) balance(live []*member) (free, most, least int) {
 	f.ledger.mu.RLock()
 	defer f.ledger.mu.RUnlock()
@@ -92,14 +92,15 @@ func (f *fleet) balance(live []*member) (free, most, least int) {
 	return *shards - sum, most, least
 }
 
-// TestFleet: a fleet whose workers are restarted one after the other, and now and then killed, reads every shard again within
-// two leases and a few looks, without two that read one shard for long, and without asking DynamoDB for shards too often.
+// TestFleet: workers are restarted one after the other, and sometimes killed. The fleet reads every
+// shard again within two leases and a few passes. Two workers never read one shard for long, and
+// DescribeStream calls stay within DynamoDB's limit.
 func TestFleet(t *testing.T) {
 	synctest.Test(t, play)
 }
 
 func play(t *testing.T) {
-	time.Sleep(time.Until(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))) // the monotonic clock of a bubble begins in the past
+	time.Sleep(time.Until(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))) // the bubble's monotonic clock begins in the past
 	store := &ledger{rows: map[string]checkpoint.Row{}, owners: map[string]string{}, last: map[string]string{}, free: map[string]time.Time{}}
 	f := &fleet{t: t, world: &world{ledger: store, began: time.Now(), shards: *shards / *tables, lists: map[int64]int{}}, witnesses: map[string]checkpoint.Store{}}
 	for i := range *tables {

@@ -18,17 +18,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// ledger is the state table: rows in the order of their keys. It counts what is asked, and follows who holds which shard.
+// ledger is the state table: rows in the order of their keys. It counts requests, and tracks which
+// worker holds which shard.
 type ledger struct {
 	mu           sync.RWMutex
 	keys         []string
 	rows         map[string]checkpoint.Row
 	read, writes int
-	owners       map[string]string    // by shard; "" if nobody holds it
+	owners       map[string]string    // by shard; "" if no worker holds it
 	last         map[string]string    // the last owner
-	free         map[string]time.Time // since when nobody reads it, of shards that were read
+	free         map[string]time.Time // by shard that was read before: since when no worker reads it
 	moves        int
-	longest      time.Duration // for which a shard had no living reader
+	longest      time.Duration // the longest time a shard had no live reader
 }
 
 func (l *ledger) Read(_ context.Context, prefix string) (rows []checkpoint.Row, err error) {
@@ -38,7 +39,7 @@ func (l *ledger) Read(_ context.Context, prefix string) (rows []checkpoint.Row, 
 	for ; i < len(l.keys) && strings.HasPrefix(l.keys[i], prefix); i++ {
 		rows = append(rows, l.rows[l.keys[i]])
 		if l.keys[i] == prefix {
-			break // a row that is read by itself
+			break // a read of a single row
 		}
 	}
 	l.read += max(len(rows), 1)
@@ -68,7 +69,7 @@ func (l *ledger) Swap(_ context.Context, key string, was, next uint64, data []by
 	return true, nil
 }
 
-// follow notes who holds a shard from now on. The mutex is held.
+// follow records the holder of a shard. The mutex is held.
 func (l *ledger) follow(data []byte) error {
 	var s struct{ ID, Owner, State string }
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -81,7 +82,7 @@ func (l *ledger) follow(data []byte) error {
 		return nil
 	}
 	if s.Owner == "" && l.owners[id] == "" {
-		return nil // waits
+		return nil // waiting
 	}
 	if s.Owner == "" {
 		l.free[id] = time.Now()
@@ -98,7 +99,7 @@ func (l *ledger) follow(data []byte) error {
 	return nil
 }
 
-// read1 ends the time for which nobody read a shard. The mutex is held.
+// read1 ends the time in which no worker read a shard. The mutex is held.
 func (l *ledger) read1(id string) {
 	if since, stood := l.free[id]; stood {
 		l.longest = max(l.longest, time.Since(since))
@@ -106,7 +107,7 @@ func (l *ledger) read1(id string) {
 	}
 }
 
-// died notes that a worker reads nothing any more.
+// died records that a worker no longer reads anything.
 func (l *ledger) died(worker string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +124,7 @@ func (l *ledger) owner(id string) string {
 	return l.owners[id]
 }
 
-// session is one worker's way to the services, until it is killed.
+// session is one worker's access to the services, until the worker is killed.
 type session struct {
 	*world
 	name string
@@ -162,8 +163,8 @@ func (s *session) Swap(ctx context.Context, key string, was, next uint64, data [
 	return s.ledger.Swap(ctx, key, was, next, data)
 }
 
-// world is DynamoDB: tables with so many open shards each. A shard lives for four hours and is followed by one; when it ends
-// differs from shard to shard.
+// world is DynamoDB: tables with a number of open shards each. A shard lives for four hours and
+// gets one child. Shards end at different times.
 type world struct {
 	ledger *ledger
 	began  time.Time
@@ -172,12 +173,12 @@ type world struct {
 	mu     sync.Mutex
 	lists  map[int64]int // calls of DescribeStream, by second
 	reads  int
-	double int // by who does not hold the shard according to the ledger
+	double int // by a worker that does not hold the shard according to the ledger
 }
 
 const life = 4 * time.Hour
 
-// end is when a shard ends: the n-th of its table, after so many before it.
+// end returns when the n-th shard of a table ends, after a number of predecessors.
 func (w *world) end(n, before int) time.Time {
 	return w.began.Add(time.Duration(n+1) * life / time.Duration(w.shards+1)).Add(time.Duration(before) * life)
 }
@@ -197,7 +198,7 @@ func (w *world) listed(table string) (all []cdc.Shard) {
 	return all
 }
 
-// source is the stream of one table, as one worker asks it.
+// source is one worker's view of a table's stream.
 type source struct {
 	*session
 	table string
@@ -245,7 +246,7 @@ func (s source) Read(_ context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{End: true, At: time.Now()}, nil
 }
 
-// database describes tables that are what they were.
+// database describes tables that never change.
 type database struct {
 	engine.Database
 	*session
@@ -256,5 +257,5 @@ func (d database) Describe(_ context.Context, table string) (backfill.Descriptio
 		ViewType: "NEW_AND_OLD_IMAGES", At: time.Now(), CreatedAt: d.began.Add(-time.Hour)}, d.alive()
 }
 
-// nothing is a target that is never written to.
+// nothing is a target that is never written.
 type nothing struct{ sink.Table }

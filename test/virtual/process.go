@@ -11,15 +11,15 @@ import (
 // ErrKilled is the cause of the context of a process that was killed.
 var ErrKilled = errors.New("virtual: process killed")
 
-// Process is one simulated machine: all tasks started under its context run on its clock, stop while it is paused, and are
-// gone when it is killed.
+// Process is one simulated machine. All tasks started under its context use its clock. They stop
+// while it is paused, and end when it is killed.
 type Process struct {
 	world  *World
 	name   string
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	skew   time.Duration
-	still  *time.Time    // what the wall clock shows while it stands still
+	still  *time.Time    // what a stopped wall clock shows
 	stop   time.Duration // paused until this instant
 	dead   bool
 }
@@ -32,19 +32,19 @@ func (w *World) NewProcess(name string) *Process {
 	return p
 }
 
-// World is where the process runs.
+// World returns the world in which the process runs.
 func (p *Process) World() *World { return p.world }
 
-// Name is what the process is called in traces.
+// Name returns the name of the process in traces.
 func (p *Process) Name() string { return p.name }
 
-// Context carries the process as the runtime.
+// Context returns a context with the process as its runtime.
 func (p *Process) Context() context.Context { return p.ctx }
 
-// Dead tells whether the process was killed.
+// Dead reports whether the process was killed.
 func (p *Process) Dead() bool { return p.dead }
 
-// Kill ends the process as kill -9 does: nothing it had in hand happens any more, except requests already sent.
+// Kill ends the process as kill -9 does. Only requests that were already sent still take effect.
 func (p *Process) Kill() {
 	if p.dead {
 		return
@@ -68,7 +68,8 @@ func (p *Process) Kill() {
 	p.cancel(ErrKilled)
 }
 
-// Pause stops the process for d, as SIGSTOP does: its tasks and timers go on afterwards, in any order.
+// Pause stops the process for d, as SIGSTOP does. Afterwards its tasks and timers continue, in any
+// order.
 func (p *Process) Pause(d time.Duration) {
 	p.world.Tracef("pauses %s for %s", p.name, d)
 	p.world.Inject("process paused")
@@ -79,7 +80,8 @@ func (p *Process) Pause(d time.Duration) {
 // Skew sets how far the wall clock of the process is ahead of true time.
 func (p *Process) Skew(d time.Duration) { p.skew, p.still = d, nil }
 
-// StandStill stops the wall clock of the process until Skew sets it again. Its monotonic clock goes on.
+// StandStill stops the wall clock of the process until Skew sets it again. The monotonic clock
+// continues.
 func (p *Process) StandStill() {
 	now := p.Now()
 	p.still = &now
@@ -87,7 +89,7 @@ func (p *Process) StandStill() {
 
 func (p *Process) paused() bool { return p.world.now < p.stop }
 
-// Now is the process's wall clock.
+// Now returns the time of the process's wall clock.
 func (p *Process) Now() time.Time {
 	if p.still != nil {
 		return *p.still
@@ -95,10 +97,10 @@ func (p *Process) Now() time.Time {
 	return p.world.Now().Add(p.skew)
 }
 
-// Mono is the process's monotonic clock.
+// Mono returns the time of the process's monotonic clock.
 func (p *Process) Mono() time.Duration { return p.world.now }
 
-// Rand is uniform in [0, 1).
+// Rand returns a random number in [0, 1).
 func (p *Process) Rand() float64 { return p.world.rng.Float64() }
 
 // Go starts a task of the process.
@@ -151,7 +153,7 @@ type event struct {
 	world   *World
 	set     bool
 	waiters []*coroutine
-	first   [1]*coroutine // most events have no more waiters than one
+	first   [1]*coroutine // most events have only one waiter
 }
 
 func (e *event) Set() {

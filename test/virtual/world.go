@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// World is one simulated run. It is not safe for use by several goroutines, nor does it need to be: everything in it runs
-// as a coroutine of the goroutine that calls Run.
+// World is one simulated run. It is not safe for concurrent use and does not need to be: every task
+// runs as a coroutine of the goroutine that calls Run.
 type World struct {
 	rng     *rand.Rand
 	epoch   time.Time
@@ -20,14 +20,15 @@ type World struct {
 	tasks   []*coroutine
 	current *coroutine
 	timers  timerHeap
-	ticket  uint64 // orders timers of one instant by creation
+	ticket  uint64 // orders timers of the same instant by creation
 	steps   int
 	trace   *strings.Builder
 	hub     *Process
 	choices []choice // reused between steps
 
 	injected map[string]int
-	// StepLimit ends a run after so many steps, 0 for never: loops that take steps but no time would not end otherwise.
+	// StepLimit ends a run after that many steps, 0 for never. Otherwise a loop that takes no time
+	// would never end.
 	StepLimit int
 }
 
@@ -40,12 +41,12 @@ type coroutine struct {
 	yield  func(struct{}) bool
 
 	runnable bool
-	waiting  context.Context // what ends a blocked wait early; nil if nothing does
+	waiting  context.Context // ends a blocked wait early; may be nil
 	ended    bool
-	alarm    timer // of the sleep it is in: a task sleeps once at a time
+	alarm    timer // of the current sleep: a task has at most one
 }
 
-// choice is something that may happen next.
+// choice is one possible next step.
 type choice struct {
 	task  *coroutine
 	timer *timer
@@ -54,7 +55,8 @@ type choice struct {
 // killed unwinds the tasks of a process that no longer exists.
 type killed struct{}
 
-// NewWorld returns a world at the given instant. Trace, if kept, is a line for every step.
+// NewWorld returns a world at the given instant. If it keeps a trace, the trace has a line for
+// every step.
 func NewWorld(seed uint64, start time.Time, keepTrace bool) *World {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), epoch: start, injected: map[string]int{}}
 	if keepTrace {
@@ -64,23 +66,23 @@ func NewWorld(seed uint64, start time.Time, keepTrace bool) *World {
 	return w
 }
 
-// Rand is the world's source of randomness.
+// Rand returns the world's source of randomness.
 func (w *World) Rand() *rand.Rand { return w.rng }
 
-// Now is the true time, which no process sees unless its clock is right.
+// Now returns the true time. A process sees it only if its clock is right.
 func (w *World) Now() time.Time { return w.epoch.Add(w.now) }
 
-// Elapsed is how much virtual time has passed.
+// Elapsed returns the virtual time that has passed.
 func (w *World) Elapsed() time.Duration { return w.now }
 
-// After lets f happen in the world itself once d has passed: a message that is delivered, for example. F must not wait.
+// After calls f in the world once d has passed, for example to deliver a message. F must not wait.
 func (w *World) After(d time.Duration, f func()) { w.after(w.hub, d, f) }
 
 // NewEvent returns an event that tasks of any process may wait for.
 func (w *World) NewEvent() task.Event { return w.hub.NewEvent() }
 
-// Running is the name of the process whose task goes on at the moment: "world" for tasks and messages of the world itself. Models
-// ask it to tell their callers apart.
+// Running returns the name of the process whose task is running: "world" for tasks and messages of
+// the world itself. Models use it to distinguish their callers.
 func (w *World) Running() string {
 	if w.current == nil {
 		return w.hub.name
@@ -88,7 +90,7 @@ func (w *World) Running() string {
 	return w.current.proc.name
 }
 
-// Steps is the number of steps taken so far.
+// Steps returns the number of steps taken so far.
 func (w *World) Steps() int { return w.steps }
 
 // Injected counts the faults that took effect so far, by name.
@@ -97,10 +99,10 @@ func (w *World) Injected() map[string]int { return w.injected }
 // Inject counts a fault that took effect.
 func (w *World) Inject(fault string) { w.injected[fault]++ }
 
-// Chance is true with the given probability. A probability of zero takes nothing from the source of randomness.
+// Chance returns true with the given probability. A probability of zero draws no random number.
 func (w *World) Chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
 
-// Travel is how long a message takes, at the most d.
+// Travel returns how long a message takes, at most d.
 func (w *World) Travel(d time.Duration) time.Duration {
 	took := w.UpTo(d)
 	if took > 200*time.Millisecond {
@@ -109,10 +111,10 @@ func (w *World) Travel(d time.Duration) time.Duration {
 	return took
 }
 
-// UpTo is a duration in (0, d].
+// UpTo returns a random duration in (0, d].
 func (w *World) UpTo(d time.Duration) time.Duration { return time.Duration(1 + w.rng.Int64N(int64(d))) }
 
-// Trace is what was kept, a line a step.
+// Trace returns the trace, one line per step.
 func (w *World) Trace() string {
 	if w.trace == nil {
 		return ""
@@ -120,10 +122,10 @@ func (w *World) Trace() string {
 	return w.trace.String()
 }
 
-// Tracing tells whether a trace is kept: what is noted often is put together only then.
+// Tracing reports whether a trace is kept. Callers format frequent lines only then.
 func (w *World) Tracing() bool { return w.trace != nil }
 
-// Tracef adds a line to the trace: models note what they did and to which row.
+// Tracef adds a line to the trace. Models record what they did and to which row.
 func (w *World) Tracef(format string, args ...any) {
 	if w.trace == nil {
 		return
@@ -137,7 +139,8 @@ func (w *World) Tracef(format string, args ...any) {
 	w.trace.WriteByte('\n')
 }
 
-// Context is for tasks of the world itself: the workload, the faults, the network that delivers late.
+// Context is for tasks of the world itself: the workload, the faults, and the network that delivers
+// late.
 func (w *World) Context() context.Context { return w.hub.Context() }
 
 // Go starts a task of the world itself.
@@ -145,13 +148,14 @@ func (w *World) Go(name string, f func(ctx context.Context)) {
 	w.hub.Go(name, func() { f(w.hub.Context()) })
 }
 
-// Stuck is returned when nothing can ever happen again while the run is not over.
+// Stuck is the error of a run that is not over but has no possible next step.
 type Stuck struct{ Tasks []string }
 
 func (s *Stuck) Error() string { return "virtual: nothing can go on: " + strings.Join(s.Tasks, ", ") }
 
-// Run starts script as a task of the world and lets time pass until it returns, then ends all other tasks. It fails with
-// *Stuck when nothing can go on, and with an error once limit of virtual time has passed.
+// Run starts script as a task of the world and advances time until it returns. Then it ends all
+// other tasks. It fails with *Stuck if no step is possible, and with an error once limit of virtual
+// time has passed.
 func (w *World) Run(limit time.Duration, script func(ctx context.Context)) error {
 	over := false
 	w.Go("script", func(ctx context.Context) {
@@ -189,7 +193,7 @@ func (w *World) end() {
 	}
 }
 
-// step lets one thing happen; false if nothing can.
+// step makes one step; it returns false if none is possible.
 func (w *World) step() bool {
 	for {
 		w.choices = w.choices[:0]
@@ -251,7 +255,7 @@ func (w *World) forget(t *coroutine) {
 	}
 }
 
-// start makes f a task of p; it runs when it is chosen.
+// start makes f a task of p. It runs when it is chosen.
 func (w *World) start(p *Process, name string, f func()) {
 	t := &coroutine{name: name, proc: p, runnable: true}
 	t.resume, t.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -268,7 +272,7 @@ func (w *World) start(p *Process, name string, f func()) {
 	w.tasks = append(w.tasks, t)
 }
 
-// kill unwinds a task: its deferred calls run, but nothing they ask of the world happens any more.
+// kill unwinds a task. Its deferred calls run, but have no effect on the world.
 func (t *coroutine) kill() {
 	if t.ended {
 		return
@@ -277,7 +281,7 @@ func (t *coroutine) kill() {
 	t.stop()
 }
 
-// pause gives control back until the task is made runnable or ctx ends.
+// pause yields control until the task is runnable or ctx ends.
 func (w *World) pause(ctx context.Context) {
 	t := w.current
 	if t == nil {
@@ -292,7 +296,8 @@ func (w *World) pause(ctx context.Context) {
 	}
 }
 
-// timer is something that happens at an instant of virtual time: a sleeping task goes on, or a function is called.
+// timer is an event at an instant of virtual time: a sleeping task continues, or a function is
+// called.
 type timer struct {
 	at     time.Duration
 	ticket uint64
@@ -314,7 +319,8 @@ func (w *World) add(t *timer) *timer {
 	return t
 }
 
-// timerHeap holds the timers, the earliest first. It is a binary heap of its own because it is asked at every step.
+// timerHeap holds the timers, the earliest first. It is a separate binary heap because every step
+// uses it.
 type timerHeap struct {
 	list   []*timer
 	dueNow []*timer
@@ -327,7 +333,7 @@ func (h *timerHeap) push(t *timer) {
 	h.up(len(h.list)-1, t)
 }
 
-// up and down put t at i or, while it is out of order there, further up or down.
+// up and down put t at i, or move it up or down until the heap is in order.
 func (h *timerHeap) up(i int, t *timer) {
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -379,7 +385,8 @@ func (h *timerHeap) remove(t *timer) {
 	}
 }
 
-// due lists what may fire at now, earliest first. Timers of a paused process stay due until it goes on.
+// due lists the timers that may fire at now, earliest first. Timers of a paused process stay due
+// until it continues.
 func (h *timerHeap) due(now time.Duration) []*timer {
 	h.dueNow = h.dueNow[:0]
 	if len(h.list) == 0 || h.list[0].at > now {
@@ -398,12 +405,12 @@ func (h *timerHeap) collect(i int, now time.Duration) {
 	h.collect(2*i+2, now)
 }
 
-// next is the earliest instant after now at which something may happen.
+// next returns the earliest instant after now at which a step is possible.
 func (h *timerHeap) next(now time.Duration) (time.Duration, bool) {
 	if len(h.list) > 0 && h.list[0].at > now {
 		return h.list[0].at, true
 	}
-	found, at := false, time.Duration(0) // what is due belongs to paused processes
+	found, at := false, time.Duration(0) // due timers belong to paused processes
 	for _, t := range h.list {
 		if t.at > now && (!found || t.at < at) {
 			found, at = true, t.at

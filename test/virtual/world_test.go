@@ -12,7 +12,8 @@ import (
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// fanOut runs a group of tasks with a limit, timeouts, a wakeup and a kill, and returns what was seen.
+// fanOut runs a group of tasks with a limit, timeouts, a wakeup and a kill, and returns what was
+// observed.
 func fanOut(t *testing.T, seed uint64) (string, string) {
 	t.Helper()
 	w := NewWorld(seed, start, true)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestCheck: a hole that is called fails, a database without it passes, and one that cannot be reached is named.
+// TestCheck: a vulnerability in called code fails, a database without it passes, and an unreachable
+// database is reported.
 func TestCheck(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "govulncheck")
 	if out, err := exec.Command("go", "build", "-o", program, "golang.org/x/vuln/cmd/govulncheck").CombinedOutput(); err != nil {
@@ -29,7 +30,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"a hole", "file://" + database(t, "PathEscape"), 3, "GO-2026-0001"},
 		{"a hole in what is not called", "file://" + database(t, "QueryEscape"), 0, "No vulnerabilities found"},
-		// The discard port of the loopback interface: nothing listens there.
+		// This is the discard port of the loopback interface, where no process listens.
 		{"no database", "http://127.0.0.1:9", 0, "cannot be reached: NOT checked"},
 	} {
 		run := exec.Command(script, program, c.database, "./...")
@@ -41,7 +42,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// database writes one in the form of https://go.dev/doc/security/vuln/database, with one hole: in a function of net/url.
+// database writes a database in the form of https://go.dev/doc/security/vuln/database, with one
+// vulnerability in a function of net/url.
 func database(t *testing.T, function string) string {
 	t.Helper()
 	const id, day = "GO-2026-0001", "2026-01-02T00:00:00Z"

@@ -1,3 +1,3 @@
-// Package vulnerabilities pins govulncheck and tests the script that runs it. It is a module of its own, because
-// govulncheck needs newer modules than the product, which do not belong into what is shipped. It contains no code.
+// Package vulnerabilities pins govulncheck and tests the script that runs it. It is a separate
+// module, because govulncheck needs newer modules than the product. It contains no code.
 package vulnerabilities

@@ -16,13 +16,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// exportItems are in the full export, and half of them in the window.
+// exportItems is the number of items in the full export. The window has half of them.
 const exportItems = 400
 
-// exportPrefix has what has to be escaped in an URL.
+// exportPrefix has characters that must be escaped in a URL.
 const exportPrefix = "daily exports/ä+b%20"
 
-// readStores makes a full export and a window, and reads them from object stores of other projects.
+// readStores makes a full export and a window, and reads them from independent object stores.
 func readStores(ctx context.Context, o options, dir string) error {
 	amazon, google, stop, err := serveStores(ctx, o.stores)
 	if err != nil {
@@ -49,7 +49,7 @@ func readStores(ctx context.Context, o options, dir string) error {
 	return nil
 }
 
-// exportTable lets the embedded DynamoDB write the exports of a table below dir, and gives their
+// exportTable lets the embedded DynamoDB write the exports of a table below dir, and returns their
 // folders in the bucket.
 func exportTable(ctx context.Context, dir string) (keys []string, err error) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -1,11 +1,15 @@
-// Check holds services against the suite of test/conformance, and the program against services of other projects.
+// Check compares services with the suite of test/conformance, and runs the program with independent
+// services.
 //
-// With -dynoxide and -bigtable it runs the suite against the embedded DynamoDB and against dynoxide, compares what they answer with the report
-// that is kept, and then lets workers of the built program follow a random workload between dynoxide and Google's Bigtable emulator, each a
-// process of its own, while they are killed again and again; in the end both stores are compared cell by cell. Between the two, exports of
-// the embedded DynamoDB are read from the object stores of test/conformance/stores. Make conformance builds what it needs and runs it.
+// With -dynoxide and -bigtable it runs the suite against the embedded DynamoDB and against
+// dynoxide, and compares the answers with the stored report. Then it reads exports of the embedded
+// DynamoDB from the object stores of test/conformance/stores. Finally worker processes of the built
+// program replicate a random workload from dynoxide to Google's Bigtable emulator while they are
+// killed repeatedly, and both stores are compared cell by cell. Make conformance builds what this
+// needs and runs it.
 //
-// If REPLICATOR_CONFORMANCE_ENDPOINT is set, it only runs the suite, against that DynamoDB, and prints what differs.
+// If REPLICATOR_CONFORMANCE_ENDPOINT is set, it only runs the suite against that DynamoDB, and
+// prints the differences.
 package main
 
 import (
@@ -76,7 +80,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// It outlives a failure, because of the logs.
+	// The directory is kept after a failure, because of the logs.
 	dir, err := os.MkdirTemp("", "replicator-conformance-")
 	if err != nil {
 		return err
@@ -97,7 +101,7 @@ func run(ctx context.Context, o options) error {
 	return os.RemoveAll(dir)
 }
 
-// show runs the suite against one endpoint and prints what differs.
+// show runs the suite against one endpoint and prints the differences.
 func show(ctx context.Context, e *conformance.Endpoint) error {
 	results, err := conformance.Run(ctx, e)
 	if err != nil {
@@ -121,7 +125,8 @@ func count(service string, results []conformance.Result) int {
 	return differ
 }
 
-// suite runs the suite against both services and holds what they answer against the verdicts and the report.
+// suite runs the suite against both services, and compares their answers with the verdicts and the
+// report.
 func suite(ctx context.Context, o options, executable, dir string) error {
 	version, err := exec.CommandContext(ctx, o.dynoxide, "--version").Output()
 	if err != nil {
@@ -156,7 +161,7 @@ func suite(ctx context.Context, o options, executable, dir string) error {
 	return keep(o, conformance.Report(outcomes))
 }
 
-// keep writes the report, or compares it with the one that is kept.
+// keep writes the report, or compares it with the stored one.
 func keep(o options, report string) error {
 	if o.write {
 		return os.WriteFile(o.report, []byte(report), 0o644)

@@ -33,18 +33,20 @@ const (
 	secretKey = "conformance-secret"
 )
 
-// objectStore is one of another project, with a bucket.
+// objectStore is an independent object store with a bucket.
 type objectStore struct {
 	name, scheme string
 	put          func(ctx context.Context, key string, content []byte) error
 	open         func(ctx context.Context, p bucket.Place) (exports.Store, error)
-	// noBucket is a part of what is said of a bucket that is not there. Cloud Storage does not tell it from an object.
+	// noBucket is part of the error for a missing bucket. Cloud Storage gives the same error as for
+	// a missing object.
 	noBucket string
-	// forbidden opens it as somebody who may not read; nil where the store checks nobody.
+	// forbidden opens the store with credentials that may not read. It is nil if the store does not
+	// check credentials.
 	forbidden func(p bucket.Place) exports.Store
 }
 
-// serveStores starts the program of test/conformance/stores and gives its addresses.
+// serveStores starts the program of test/conformance/stores and returns its addresses.
 func serveStores(ctx context.Context, executable string) (s3Address, gcsAddress string, stop func(), err error) {
 	c := exec.CommandContext(ctx, executable)
 	var stderr bytes.Buffer
@@ -60,7 +62,7 @@ func serveStores(ctx context.Context, executable string) (s3Address, gcsAddress 
 	if err != nil {
 		return "", "", nil, err
 	}
-	stop = func() { _, _ = in.Close(), c.Wait() } // how it ended is of no interest
+	stop = func() { _, _ = in.Close(), c.Wait() } // the exit status does not matter
 	line, err := bufio.NewReader(out).ReadString('\n')
 	s3Address, gcsAddress, found := strings.Cut(strings.TrimSpace(line), " ")
 	if err != nil || !found {
@@ -70,7 +72,7 @@ func serveStores(ctx context.Context, executable string) (s3Address, gcsAddress 
 	return s3Address, gcsAddress, stop, nil
 }
 
-// amazonLike is the S3 at an address, with an empty bucket.
+// amazonLike returns the S3 at an address, with an empty bucket.
 func amazonLike(ctx context.Context, address string) (objectStore, error) {
 	config := func(secret string) aws.Config {
 		return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://" + address), Credentials: credentials.NewStaticCredentialsProvider(accessKey, secret, "")}
@@ -90,7 +92,7 @@ func amazonLike(ctx context.Context, address string) (objectStore, error) {
 	}, err
 }
 
-// googleLike is the Cloud Storage at an address, with an empty bucket.
+// googleLike returns the Cloud Storage at an address, with an empty bucket.
 func googleLike(ctx context.Context, address string) (objectStore, error) {
 	options := []option.ClientOption{option.WithEndpoint("http://" + address + "/storage/v1/"), option.WithoutAuthentication()}
 	service, err := storage.NewService(ctx, options...)
@@ -103,7 +105,7 @@ func googleLike(ctx context.Context, address string) (objectStore, error) {
 		put: func(ctx context.Context, key string, content []byte) error {
 			object := &storage.Object{Name: key}
 			if strings.HasSuffix(key, ".gz") {
-				object.ContentEncoding = "gzip" // as a copy with gsutil -Z, or a bucket's own transfer, leaves it
+				object.ContentEncoding = "gzip" // as after a copy with gsutil -Z, or a transfer
 			}
 			_, err := service.Objects.Insert(exportBucket, object).Media(bytes.NewReader(content)).Context(ctx).Do()
 			return err
@@ -114,7 +116,7 @@ func googleLike(ctx context.Context, address string) (objectStore, error) {
 	}, err
 }
 
-// fill puts a bucket's directory into the store, but for the files that left leaves out.
+// fill copies a bucket's directory into the store, except the files that left excludes.
 func (s objectStore) fill(ctx context.Context, dir, prefix string, left func(key string) bool) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -152,7 +154,7 @@ func (s objectStore) read(ctx context.Context, name, key string) (*exports.Expor
 	return exports.Read(ctx, store, p.Folder)
 }
 
-// check reads the exports of a bucket's directory from the store, and what is wrong with some.
+// check reads the exports of a bucket's directory from the store, and broken variants of them.
 func (s objectStore) check(ctx context.Context, dir string, keys []string) error {
 	none := func(string) bool { return false }
 	if err := s.fill(ctx, dir, "", none); err != nil {
@@ -188,7 +190,7 @@ func (s objectStore) check(ctx context.Context, dir string, keys []string) error
 	return nil
 }
 
-// same reads a file of both to its end, with its checksum.
+// same reads a file of both exports to its end, with its checksum.
 func same(ctx context.Context, got, want *exports.Export, index int) (records int, err error) {
 	a, err := got.Open(ctx, index)
 	if err != nil {
@@ -217,8 +219,8 @@ func same(ctx context.Context, got, want *exports.Export, index int) (records in
 	}
 }
 
-// refusals reads an export without a summary, one without a data file, one in a bucket that is
-// not there, and one that must not be read.
+// refusals reads an export without a summary, one without a data file, one in a missing bucket, and
+// one that may not be read.
 func (s objectStore) refusals(ctx context.Context, dir, key string) error {
 	place := func(what string, err error, want string) error {
 		var fault *exports.Error

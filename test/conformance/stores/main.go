@@ -1,8 +1,8 @@
-// Stores serves two object stores of other projects in memory: fake-gcs-server, which answers as
-// Cloud Storage does, and rclone's gofakes3, which answers as S3 does and checks signatures. It
-// prints their addresses in one line, S3's first, and goes on until its input ends.
+// Stores serves two independent object stores in memory: fake-gcs-server, which answers like Cloud
+// Storage, and rclone's gofakes3, which answers like S3 and checks signatures. It prints their
+// addresses in one line, S3's first, and runs until its input ends.
 //
-// It is a module of its own, because nothing of it belongs into the product or its tests' modules.
+// It is a separate module, because neither the product nor its other tests need these servers.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package opened opens the migration of the kit for commands, as a desk does with clients.
+// Package opened opens the kit's migration for commands, as a desk does with real clients.
 package opened
 
 import (
@@ -20,7 +20,7 @@ func By(m *kit.Migration) desk.Ends {
 	}
 }
 
-// deskTarget is what a desk asks of the target; what else it could ask is not there.
+// deskTarget has the methods of the target that a desk uses.
 type deskTarget struct {
 	desk.Target
 	t *kit.Target
@@ -31,7 +31,7 @@ func (d deskTarget) Records(string) sink.Records                 { return d.t.Re
 func (d deskTarget) Cluster(ctx context.Context) (string, error) { return d.t.Cluster(ctx) }
 func (d deskTarget) Close() error                                { return d.t.Close() }
 
-// deskSource is the same of the source.
+// deskSource has the methods of the source that a desk uses.
 type deskSource struct {
 	desk.Source
 	s *kit.Source

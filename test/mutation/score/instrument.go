@@ -25,8 +25,9 @@ type listed struct {
 	GoFiles                 []string
 }
 
-// instrument writes copies of a package's files with all sites in them, and the overlay that makes the compiler take them. The
-// package is named from the root of the module, which is the working directory of go list.
+// instrument writes copies of a package's files with all sites, and the overlay that makes the
+// compiler use them. The package path is relative to the module's root, the working directory of go
+// list.
 func instrument(root, dir, name string) (overlay string, sites []site, err error) {
 	c := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", module+name)
 	c.Dir, c.Stderr = root, os.Stderr
@@ -67,7 +68,7 @@ func instrument(root, dir, name string) (overlay string, sites []site, err error
 	return overlay, sites, os.WriteFile(overlay, data, 0o600)
 }
 
-// load parses and checks a package, with what the compiler exported of those it imports.
+// load parses and type-checks a package, with the export data of its imports.
 func load(l listed, all map[string]listed) ([]*file, error) {
 	set := token.NewFileSet()
 	info := &types.Info{
@@ -102,16 +103,17 @@ type site struct {
 	file     string
 	function string
 	operator string
-	before   string // the text, on one line,
-	after    string // and what the bug makes of it, for people
+	before   string // the original text, on one line,
+	after    string // and the text with the bug, for people
 }
 
-// text leaves the line out, so that it stays the same while other code of the file changes.
+// text omits the line number, so that it stays the same when other code of the file changes.
 func (p site) text() string {
 	return fmt.Sprintf("%s %s: %s: %s → %s", p.file, p.function, p.operator, p.before, p.after)
 }
 
-// file is instrumented: its text stays as it is, with calls of package byrule put around parts of it.
+// file is a file to instrument. Its text stays, with calls of package byrule put around parts of
+// it.
 type file struct {
 	set      *token.FileSet
 	info     *types.Info
@@ -125,10 +127,10 @@ type file struct {
 	edits    []edit
 }
 
-// edit puts text in the place of the bytes from at to end.
+// edit replaces the bytes from at to end with text.
 type edit struct {
 	at, end int
-	closes  bool // it ends something: before what begins at the same place, and in the opposite order
+	closes  bool // it closes a call: it goes before edits that open one at the same place, and in reverse order
 	text    string
 }
 
@@ -136,7 +138,7 @@ func (f *file) offset(p token.Pos) int { return f.set.Position(p).Offset }
 
 func (f *file) text(n ast.Node) string { return string(f.source[f.offset(n.Pos()):f.offset(n.End())]) }
 
-// add notes a site at a node, and gives its number.
+// add records a site at a node, and returns its number.
 func (f *file) add(at ast.Node, operator, after string) int {
 	line := func(s string) string {
 		s = strings.Join(strings.Fields(s), " ")
@@ -153,13 +155,13 @@ func (f *file) add(at ast.Node, operator, after string) int {
 	return p.number
 }
 
-// around puts text before and after a node. What is put around the same node first is outermost.
+// around puts text before and after a node. The first text around a node is outermost.
 func (f *file) around(n ast.Node, before, after string) {
 	at, end := f.offset(n.Pos()), f.offset(n.End())
 	f.edits = append(f.edits, edit{at, at, false, before}, edit{end, end, true, after})
 }
 
-// instrument gives the file with all of its sites.
+// instrument returns the file with all of its sites.
 func (f *file) instrument() []byte {
 	for _, d := range f.tree.Decls {
 		if function, ok := d.(*ast.FuncDecl); ok && function.Body != nil {

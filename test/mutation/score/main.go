@@ -1,12 +1,15 @@
-// Score plants bugs by rule in a package, and prints how many of a hundred its own tests find:
+// Score plants bugs by rule in a package, and prints how many bugs of a sample its own tests find,
+// in percent:
 //
 //	go run ./test/mutation/score                          # the packages of floors.txt; fails if one is below its floor
 //	go run ./test/mutation/score -packages cdc -lived     # and the bugs that no test finds
 //
-// A condition counts as true or false, a bound moves, a statement is left out, an error is swallowed, a number is one too large, a field
-// is not set. All bugs of a package are built into its test program at once, each behind its number (package byrule), and each
-// of a sample is awake in one run of the tests. The sample is drawn by the text of the code, so that a change of one function leaves that
-// of the others alone. A bug that lives may be none; one that breaks a promise needs a test.
+// The rules: a condition is always true or false, a bound moves, a statement is left out, an error
+// is swallowed, a number is one too large, a field is not set. All bugs of a package are built into
+// one test program, each selected by its number (package byrule). Each bug of a sample is active in
+// one run of the tests. The sample is chosen by hashes of the code's text, so a change of one
+// function does not change the sample of others. A bug that no test finds may change no behaviour.
+// If it breaks a promise, it needs a test.
 package main
 
 import (
@@ -26,7 +29,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/mutation/score/byrule"
 )
 
-// floorsFile is a line for each package: its name and its floor, in percent.
+// floorsFile has a line for each package: its name and its minimum, in percent.
 const floorsFile = "test/mutation/score/floors.txt"
 
 func main() {
@@ -75,7 +78,7 @@ func (o options) run(packages []string) error {
 	return errors.Join(below...)
 }
 
-// score is how many of a hundred bugs of the sample are found.
+// score returns the share of the sample's bugs that tests find, in percent.
 func (o options) score(name string) (int, error) {
 	dir, err := os.MkdirTemp("", "score")
 	if err != nil {
@@ -94,7 +97,7 @@ func (o options) score(name string) (int, error) {
 	if out, passes := o.test(program, name, 0, 10*time.Minute); !passes {
 		return 0, fmt.Errorf("the tests of %s fail without a bug: mend them first\n%s", name, out)
 	}
-	limit := 10*time.Second + 4*time.Since(began) // a bug that makes the tests take longer is found
+	limit := 10*time.Second + 4*time.Since(began) // a bug counts as found if the tests take longer
 	sample := draw(sites, o.sample, o.seed)
 	found := 0
 	for _, p := range sample {
@@ -107,7 +110,7 @@ func (o options) score(name string) (int, error) {
 	return 100 * found / max(1, len(sample)), nil
 }
 
-// test runs the tests with one bug awake; 0 is none.
+// test runs the tests with one bug active, or with 0 none.
 func (o options) test(program, name string, number int, limit time.Duration) (out []byte, passes bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -118,7 +121,7 @@ func (o options) test(program, name string, number int, limit time.Duration) (ou
 	return out, err == nil
 }
 
-// draw gives so many of the sites: those whose texts have the lowest hashes.
+// draw returns the sites whose texts have the lowest hashes.
 func draw(sites []site, number int, seed uint64) []site {
 	hash := func(p site) uint64 {
 		h := fnv.New64a()

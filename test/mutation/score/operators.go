@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// walk visits the code that a function executes, and plants at each place all bugs that fit there.
+// walk visits the code of a function, and plants all bugs that fit at each place.
 func (f *file) walk(body *ast.BlockStmt) {
 	parents := []ast.Node{f.function}
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -60,7 +60,7 @@ func (f *file) plant(n ast.Node, parents []ast.Node) {
 	}
 }
 
-// condition plants a condition that has the given values whatever it is.
+// condition plants a condition that always has the given value.
 func (f *file) condition(where string, e ast.Expr, said ...bool) {
 	if !f.isBool(e) || f.info.Types[e].Value != nil {
 		return
@@ -70,7 +70,7 @@ func (f *file) condition(where string, e ast.Expr, said ...bool) {
 	}
 }
 
-// returned plants errors that are swallowed, and conditions that are negated.
+// returned plants swallowed errors and negated conditions.
 func (f *file) returned(n *ast.ReturnStmt, s *types.Signature) {
 	if len(n.Results) != s.Results().Len() {
 		return
@@ -85,7 +85,7 @@ func (f *file) returned(n *ast.ReturnStmt, s *types.Signature) {
 	}
 }
 
-// signature is that of the innermost function.
+// signature returns the signature of the innermost function.
 func (f *file) signature(parents []ast.Node) *types.Signature {
 	for i := len(parents) - 1; i > 0; i-- {
 		if literal, ok := parents[i].(*ast.FuncLit); ok {
@@ -121,7 +121,7 @@ func (f *file) removable(s ast.Stmt) bool {
 	return false
 }
 
-// binary plants operands that do not count, and bounds that are moved.
+// binary plants operands that do not count, and moved bounds.
 func (f *file) binary(e *ast.BinaryExpr) {
 	switch e.Op {
 	case token.LAND, token.LOR:
@@ -129,7 +129,7 @@ func (f *file) binary(e *ast.BinaryExpr) {
 			f.condition("operand of "+e.Op.String(), operand, e.Op == token.LAND)
 		}
 	case token.LSS, token.LEQ, token.GTR, token.GEQ:
-		// a > b is written as the negation of a <= b, whose bound moves the other way.
+		// a > b is rewritten as the negation of a <= b, whose bound moves the other way.
 		name, not := "Less", ""
 		if e.Op == token.LEQ || e.Op == token.GTR {
 			name = "LessEqual"
@@ -173,7 +173,7 @@ func (f *file) number(e ast.Expr, parent ast.Node) {
 	if !ok || basic.Info()&types.IsNumeric == 0 || tv.Value.Kind() != constant.Int {
 		return
 	}
-	if t := f.typeOf(e); t != "" && t != "time.Duration" { // a nanosecond more is no bug
+	if t := f.typeOf(e); t != "" && t != "time.Duration" { // one nanosecond more is not a bug
 		f.around(e, fmt.Sprintf("byrule.Plus[%s](%d, ", t, f.add(e, "number changed", f.text(e)+" + 1")), ")")
 	}
 }
@@ -183,7 +183,7 @@ func (f *file) isBool(e ast.Expr) bool {
 	return t != nil && types.Identical(types.Default(t), types.Typ[types.Bool])
 }
 
-// typeOf is the name by which the file knows an expression's type; "" if there is none.
+// typeOf returns the name by which the file knows an expression's type, or "".
 func (f *file) typeOf(e ast.Expr) string {
 	hidden := false
 	name := types.TypeString(types.Default(f.info.TypeOf(e)), func(p *types.Package) string {

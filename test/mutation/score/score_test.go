@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestInstrument: each kind of bug, in a text that keeps its lines.
+// TestInstrument plants each kind of bug in a text that keeps its line numbers.
 func TestInstrument(t *testing.T) {
 	const source = `package p
 
@@ -64,7 +64,7 @@ func TestAPackageBuildsWithItsBugs(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	// The sample of a package stays the same when other code of it changes.
+	// The sample of a package stays the same when its other code changes.
 	drawn := draw(sites, 20, 1)
 	slices.Reverse(sites)
 	if again := draw(sites, 20, 1); len(drawn) != 20 || again[0].text() != drawn[0].text() || again[19].text() != drawn[19].text() {

@@ -1,5 +1,6 @@
-// Package byrule is called where a bug is planted by rule. A variable of the environment names the
-// bug that is awake; all others do what the code says.
+// Package byrule has the functions that an instrumented program calls where a bug is planted by
+// rule. An environment variable selects the active bug. All other calls behave as the original
+// code.
 package byrule
 
 import (
@@ -8,13 +9,13 @@ import (
 	"strconv"
 )
 
-// Variable is the variable of the environment with the number of the bug that is awake.
+// Variable is the environment variable with the number of the active bug.
 const Variable = "REPLICATOR_BUG_BY_RULE"
 
-// awake is read before any instrumented package begins, since they import this one.
+// awake is read before any instrumented package is initialised, because they import this one.
 var awake, _ = strconv.Atoi(os.Getenv(Variable))
 
-// Is is a condition that has the value said, whatever it is.
+// Is returns v, or with its bug always the value said.
 func Is(n int, said, v bool) bool {
 	if n == awake {
 		return said
@@ -22,19 +23,19 @@ func Is(n int, said, v bool) bool {
 	return v
 }
 
-// Not is a condition that is negated.
+// Not returns v, or with its bug its negation.
 func Not(n int, v bool) bool { return v != (n == awake) }
 
-// Less is a < b, or with its bug a <= b.
+// Less returns a < b, or with its bug a <= b.
 func Less[T cmp.Ordered](n int, a, b T) bool { return a < b || n == awake && a == b }
 
-// LessEqual is a <= b, or with its bug a < b.
+// LessEqual returns a <= b, or with its bug a < b.
 func LessEqual[T cmp.Ordered](n int, a, b T) bool { return a < b || n != awake && a == b }
 
-// Kept says that a statement is not left out.
+// Kept reports whether to execute a statement. With its bug the statement is left out.
 func Kept(n int) bool { return n != awake }
 
-// Err is an error that is swallowed.
+// Err returns err, or with its bug nil.
 func Err(n int, err error) error {
 	if n == awake {
 		return nil
@@ -42,12 +43,12 @@ func Err(n int, err error) error {
 	return err
 }
 
-// Number is anything that Plus may add to.
+// Number is any type to which Plus can add.
 type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-// Plus is a number that is one too large.
+// Plus returns v, or with its bug a number that is one too large.
 func Plus[T Number](n int, v T) T {
 	if n == awake {
 		return v + 1
@@ -55,7 +56,7 @@ func Plus[T Number](n int, v T) T {
 	return v
 }
 
-// Zero is a value that is not set.
+// Zero returns v, or with its bug the zero value.
 func Zero[T any](n int, v T) T {
 	if n == awake {
 		var zero T
