@@ -1,9 +1,9 @@
 // Mutation plants bugs that the simulation must find, one at a time:
 //
 //	go run ./test/mutation                           # the seed that found it last time, and fresh seeds if that one does not
-//	go run ./test/mutation -hunt -seeds 400          # fresh seeds alone; writes the seed that found each bug into its entry
+//	go run ./test/mutation -hunt -seeds 400          # only fresh seeds; writes the seed that found each bug into its entry
 //	go run ./test/mutation -only 'lease.go|no hop'   # bugs whose file or name matches
-//	go run ./test/mutation -files 'sink/guard.go' -share 3/10   # those of these files, and each tenth of the others
+//	go run ./test/mutation -files 'sink/guard.go' -share 3/10   # those of these files, and a tenth of the others
 //
 // The bugs are text files below planted, one for each product file: planted/sink/guard.go.txt has
 // those of sink/guard.go. An entry has a few fields, then the removed lines (-) and the new lines
@@ -19,6 +19,9 @@
 // A blank line ends an entry; a line that begins with # is a comment. The removed text must occur
 // once in the file, within one function. Surrounding space does not count, so it may be a part of a
 // line. Omit found in a new entry: -hunt writes it.
+//
+// "plays: relay" lets the workers of its seeds publish what they apply. "plays: verifies" adds
+// verifies and repairs, "plays: exports" loads from exports, "plays: mappings" replaced mappings.
 //
 // A bug belongs here if it stands for a hazard or an invariant of HAZARDS.md and the simulation
 // finds it. For bugs that only a package's own tests can find there is ./test/mutation/score.
