@@ -60,6 +60,62 @@ func TestRunsAreSets(t *testing.T) {
 	})
 }
 
+// Runs that are joined have the latest time of them, whichever comes first, and a prefix has that of
+// its run.
+func TestRunsHaveTheLatestTime(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	for name, c := range map[string]struct {
+		runs    checkpoint.Runs
+		through uint64
+		at      time.Time
+	}{
+		"the first is later":  {checkpoint.Runs{{From: 1, To: 2, At: at(9)}, {From: 3, To: 4, At: at(5)}}, 4, at(9)},
+		"the second is later": {checkpoint.Runs{{From: 1, To: 2, At: at(5)}, {From: 3, To: 4, At: at(9)}}, 4, at(9)},
+		"one is within":       {checkpoint.Runs{{From: 1, To: 4, At: at(5)}, {From: 2, To: 3, At: at(9)}}, 4, at(9)},
+		"they do not touch":   {checkpoint.Runs{{From: 1, To: 2, At: at(5)}, {From: 4, To: 4, At: at(9)}}, 2, at(5)},
+		"none at the begin":   {checkpoint.Runs{{From: 2, To: 2, At: at(5)}}, 0, time.Time{}},
+	} {
+		joined := checkpoint.Runs(nil)
+		for _, r := range c.runs {
+			joined = joined.Union(checkpoint.Runs{r})
+		}
+		if through, at := joined.Prefix(0); through != c.through || !at.Equal(c.at) {
+			t.Errorf("%s: through %d at %s", name, through, at)
+		}
+	}
+}
+
+// Of messages that wait in a topic the oldest is not older than the last one that is known to be
+// applied. If it is the last one published, it has the shard's latest time.
+func TestSinceWhenMessagesWait(t *testing.T) {
+	applied, event, covered, first := time.Unix(500_000, 0), time.Unix(500_100, 0), time.Unix(400_000, 0), time.Unix(450_000, 0)
+	for name, c := range map[string]struct {
+		edit   func(s *checkpoint.Shard)
+		waits  uint64
+		since  time.Time
+		prefix time.Time
+	}{
+		"none":                        {func(s *checkpoint.Shard) { s.Applied = 3 }, 0, applied, applied},
+		"the last one":                {func(s *checkpoint.Shard) { s.Applied = 4 }, 1, event, event},
+		"the last one, of no time":    {func(s *checkpoint.Shard) { s.Applied, s.EventTime = 4, time.Time{} }, 1, applied, applied},
+		"two":                         {func(s *checkpoint.Shard) { s.Applied = 5 }, 2, applied, applied},
+		"all of another shard":        {func(s *checkpoint.Shard) { s.ID, s.Applied = "other", 5 }, 5, time.Time{}, covered},
+		"all of another generation":   {func(s *checkpoint.Shard) { s.Generation, s.Applied = 6, 5 }, 5, time.Time{}, covered},
+		"all, and nothing is covered": {func(s *checkpoint.Shard) { s.Label, s.Applied, s.CoveredTo = "other", 5, time.Time{} }, 5, time.Time{}, first.Add(-24 * time.Hour)},
+		"all, and the shard was unread": {func(s *checkpoint.Shard) {
+			s.Label, s.Applied, s.CoveredTo, s.FirstRead = "other", 5, time.Time{}, time.Time{}
+		}, 5, time.Time{}, time.Time{}},
+	} {
+		s := checkpoint.Shard{ID: "s", Label: "l", Generation: 5, EventTime: event, CoveredTo: covered, FirstRead: first}
+		merged := []checkpoint.Applied{{Track: checkpoint.Track{Generation: 5, Label: "l", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: 3, At: applied}}}}
+		c.edit(&s)
+		waits, since := s.Waiting(merged)
+		if prefix := s.AppliedPrefix(merged); waits != c.waits || !since.Equal(c.since) || !prefix.Equal(c.prefix) {
+			t.Errorf("%s: %d wait since %s, the prefix is applied to %s; want %d, %s and %s", name, waits, since.UTC(), prefix.UTC(), c.waits, c.since.UTC(), c.prefix.UTC())
+		}
+	}
+}
+
 // Two appliers and a coordinator in any order: a recorded message is never forgotten, and rows
 // without new messages are removed.
 func TestWhatIsNotedIsMerged(t *testing.T) {

@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -41,6 +42,61 @@ func TestATimeThatWasNotWatchedIsNoted(t *testing.T) {
 			if got[i] != c.gaps[i] {
 				t.Errorf("%s: not watched %v, want %v", name, got, c.gaps)
 			}
+		}
+	}
+}
+
+// An operator has reviewed the late writes if he names their number: neither fewer, nor more, which
+// may be those of another cutover. What comes later is unanswered again.
+func TestLateWritesAreAnswered(t *testing.T) {
+	c := checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone, Strays: 2}
+	for _, n := range []int{0, 1, 3} {
+		if err := c.See(n, cutoverBegan); !errors.Is(err, checkpoint.ErrCutover) || c.Unanswered() != 2 || len(c.Timeline) > 0 {
+			t.Errorf("%d of 2: %v, %d are unanswered", n, err, c.Unanswered())
+		}
+	}
+	for range 2 {
+		if check(t, c.See(2, cutoverBegan)); c.Unanswered() != 0 || len(c.Timeline) != 1 {
+			t.Errorf("%d are unanswered, %+v", c.Unanswered(), c.Timeline)
+		}
+	}
+	if c.Stray(checkpoint.CutoverStraggler{Table: "Orders", Key: "k"}); c.Unanswered() != 1 {
+		t.Errorf("after one more %d are unanswered", c.Unanswered())
+	}
+	if c.StraysSeen = 9; c.Unanswered() != 0 {
+		t.Errorf("%d are unanswered", c.Unanswered())
+	}
+}
+
+// A watch lasts from the switch, not from the freeze before it.
+func TestAWatchLastsFromTheSwitch(t *testing.T) {
+	for after, over := range map[time.Duration]bool{time.Hour - 1: false, time.Hour: true} {
+		c := checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverWatching, FrozenAt: cutoverBegan.Add(-time.Hour), SwitchedAt: cutoverBegan, CutoverPlan: checkpoint.CutoverPlan{WatchFor: time.Hour}}
+		if err := c.Watched(cutoverBegan.Add(after)); (err == nil) != over || (c.Step == checkpoint.CutoverDone) != over {
+			t.Errorf("after %s: %v, step %s", after, err, c.Step)
+		}
+	}
+}
+
+// The application is frozen from the moment in which the freeze began until it writes again, here or
+// there; an attempt that is over froze nothing.
+func TestWhenAnApplicationIsFrozen(t *testing.T) {
+	at := cutoverBegan
+	for name, c := range map[string]struct {
+		record checkpoint.Cutover
+		frozen bool
+	}{
+		"not yet":    {checkpoint.Cutover{Step: checkpoint.CutoverChecks}, false},
+		"asked":      {checkpoint.Cutover{Step: checkpoint.CutoverFreeze, FreezeBegunAt: at}, true},
+		"draining":   {checkpoint.Cutover{Step: checkpoint.CutoverDrain, FreezeBegunAt: at, FrozenAt: at}, true},
+		"switching":  {checkpoint.Cutover{Step: checkpoint.CutoverSwitching, FreezeBegunAt: at}, true},
+		"cancelling": {checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: at}, true},
+		"unfrozen":   {checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: at, UnfrozenAt: at}, false},
+		"switched":   {checkpoint.Cutover{Step: checkpoint.CutoverWatching, FreezeBegunAt: at, SwitchedAt: at}, false},
+		"over":       {checkpoint.Cutover{Step: checkpoint.CutoverCancelled, FreezeBegunAt: at}, false},
+	} {
+		if since, frozen := c.record.FrozenSince(); frozen != c.frozen || frozen && !since.Equal(at) {
+			t.Errorf("%s: frozen %t, since %s", name, frozen, since)
 		}
 	}
 }
