@@ -141,7 +141,7 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s is good though somebody wrote too late", step)
 		}
 	}
-	for _, name := range []string{"../x", sumsFile, ".hidden", jsonFile} {
+	for _, name := range []string{"../x", "a/b", sumsFile, pageFile, ".hidden", jsonFile, "timeline.csv"} {
 		if _, err := Files(NewDocument(input(t)), File{name, nil}); err == nil {
 			t.Errorf("%s was taken", name)
 		}

@@ -167,6 +167,23 @@ func TestAFailoverNeedsNoAnswerTwice(t *testing.T) {
 	})
 }
 
+// A table that is done stays done, though its cutover did not come to note that the watch is over.
+func TestATableThatIsDoneStaysDone(t *testing.T) {
+	in(t, func(w *world) {
+		w.at(checkpoint.CutoverWatching)
+		_, err := w.ledger.UpdateTable(w.ctx, "Orders", func(s *checkpoint.TableState) error {
+			s.Halt = checkpoint.Halt{Attempt: 1, Switched: true, Done: true}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := w.run(failover.Plan{}); err != nil || r.Cutover != checkpoint.CutoverWatching || !w.table().Halt.Done {
+			t.Errorf("%+v, %v: %+v", r, err, w.table().Halt)
+		}
+	})
+}
+
 // A change that arrives with the copy of the ledger counts, such as a switch that was made
 // meanwhile.
 func TestACutoverThatArrivesWithTheCopy(t *testing.T) {

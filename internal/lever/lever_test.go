@@ -317,11 +317,16 @@ func TestAFailoverIsRefused(t *testing.T) {
 			}
 		}
 		s.exists, s.store.OnRead = true, nil
+		o := s.failover("", &asked)
+		o.StillFor, o.Yes, o.DryRun = s.cfg.State.Lease, true, true
+		if err := o.Run(ctx); err != nil || s.world.Elapsed() != s.cfg.State.Lease {
+			t.Errorf("as long as a lease: %v after %s", err, s.world.Elapsed())
+		}
 		s.world.Go("a worker that nobody stopped", func(ctx context.Context) {
 			_ = task.Sleep(ctx, 30*time.Second)
 			_, _ = s.ledger.UpdateTable(ctx, "Orders", func(state *checkpoint.TableState) error { state.Reason = "it works"; return nil })
 		})
-		o := s.failover("", &asked)
+		o = s.failover("", &asked)
 		o.Yes = true
 		err := o.Run(ctx)
 		var told *diag.Error

@@ -51,7 +51,8 @@ func lot(t *testing.T) (*sink.Parking, map[string]sink.Ref) {
 	refs := map[string]sink.Ref{}
 	for i, r := range []struct{ table, pk, reason string }{{"Orders", "a", "too large"}, {"Orders", "a", "no key"}, {"Orders", "b", "too large"}, {"Bills", "a", "too large"}} {
 		keys := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(r.pk)}})
-		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(1_795_170_000, 0), Keys: keys, New: keys}
+		image := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(r.pk)}, {Name: "text", Value: attribute.String(r.reason)}})
+		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(1_795_170_000, 0), Keys: keys, New: image}
 		record := transform.Parked{Source: r.table, Key: "S:" + r.pk, Version: transform.NewVersion(1, 1, change.Sequence, transform.CountExact), Reason: r.reason, Change: change}
 		if err := p.Park(t.Context(), record); err != nil {
 			t.Fatal(err)
@@ -202,6 +203,19 @@ func TestOutcomesOfARetry(t *testing.T) {
 		}
 		if err := retryVerdict([]retried{{Outcome: outcomeStored}, got}); c.outcome != "" && diag.Has(err, diag.ItemsParked) != (c.left > 0) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A retry says how many items it left.
+func TestTheVerdictOfARetry(t *testing.T) {
+	stored, gone, bad, busy := retried{Outcome: outcomeStored}, retried{Outcome: outcomeRemoved}, retried{Outcome: outcomeParked}, retried{Outcome: outcomeChanged}
+	for _, c := range []struct {
+		results []retried
+		want    string
+	}{{nil, ""}, {[]retried{stored, gone}, ""}, {[]retried{bad, stored}, "1 item could not"}, {[]retried{bad, gone, busy, bad}, "3 items could not"}} {
+		if err := retryVerdict(c.results); (err == nil) != (c.want == "") || err != nil && (!diag.Has(err, diag.ItemsParked) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c.results, err)
 		}
 	}
 }

@@ -37,6 +37,9 @@ func TestFinalizeBesideProcesses(t *testing.T) {
 		s.Must(late.ShowProcess(s.Ctx, checkpoint.RoleStandby))
 		s.Must(old.ShowProcess(s.Ctx, checkpoint.RoleStandby))
 		refused("two others", "not idle: late, old.")
+		if d, _ := s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return o.Show(ctx) }); d.Idle != 1 {
+			t.Errorf("beside two others %d workers idle, want 1", d.Idle)
+		}
 		s.Must(late.ShowProcess(s.Ctx, checkpoint.RoleIdle))
 		refused("one idles", "not idle: old.")
 		s.Must(old.RemoveProcess(s.Ctx))

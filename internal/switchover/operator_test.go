@@ -249,6 +249,22 @@ func TestCheck(t *testing.T) {
 	})
 }
 
+// Status shows the gates as the last attempt left them, also once that is over.
+func TestStatusKeepsTheGatesOfTheLastAttempt(t *testing.T) {
+	playScene(t, func(s *scene) {
+		for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverDrain, checkpoint.CutoverCancelled, checkpoint.CutoverDone} {
+			s.stands(step)
+			s.Must(s.Update(func(c *checkpoint.Cutover) error {
+				c.Gates = []checkpoint.CutoverGate{{Name: cutover.GateLag, Table: "Orders", Figure: "held 1s"}}
+				return nil
+			}))
+			if d, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return o.Show(ctx) }); code != "" || len(d.Gates) != 1 || d.Gates[0].Figure != "held 1s" {
+				t.Errorf("%s: %s, %+v", step, code, d.Gates)
+			}
+		}
+	})
+}
+
 // Status says that nothing is started, and who drives only while he renews his lease.
 func TestShow(t *testing.T) {
 	show := func(ctx context.Context, o *Operator) error { return o.Show(ctx) }
@@ -360,6 +376,10 @@ func TestEvidence(t *testing.T) {
 		if _, code := s.run(s.Ctx, write); code != diag.CutoverRefused {
 			t.Errorf("of no attempt: %q", code)
 		}
+		s.stands(checkpoint.CutoverCancelled)
+		if _, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return ignoreJSON(s, o.Evidence(ctx, dir+"cancelled")) }); code != "" {
+			t.Errorf("of an attempt that was cancelled: %q", code)
+		}
 		s.stands(checkpoint.CutoverWatching)
 		parked := transform.Parked{Source: "Orders", Key: "k", Version: transform.NewVersion(5, 1, kit.Position(1), 0), Reason: "r", Change: s.Source.Changes["Orders"][0]}
 		s.Must(sink.NewParking(s.Target.Records(""), "p").Park(s.Ctx, parked))
@@ -429,19 +449,21 @@ func TestTheRecordNamesTheOperator(t *testing.T) {
 // Before numbers of the fence are dropped, the witness of each table whose application ranks its writes
 // names the ones that hold. Of other tables, and in tables that it does not write, there is nothing to say.
 func TestAWitnessNamesTheNumberThatHolds(t *testing.T) {
-	for ranked, want := range map[bool]bool{true: true, false: false} {
+	for way, want := range map[string]bool{"dual_writes: { version_attribute: n }\n": true, "dual_writes: { settle: 1m }\n": false, "": false} {
 		playScene(t, func(s *scene) {
-			if ranked {
-				s.Config = parsed(t, "dual_writes: { version_attribute: n }\n")
-			}
+			s.Config = parsed(t, way)
 			e := Ends{Cfg: s.Config, Ledger: s.Ledger, Source: s.Source, Target: s.Target}
 			source := s.Config.Tables[0].From
-			s.Change(source, func(st *checkpoint.TableState) { st.Targets = []string{"orders"} })
-			for _, target := range []string{"orders", "elsewhere"} {
+			s.Change(source, func(st *checkpoint.TableState) { st.Targets = []string{"orders", "parts"} })
+			for _, target := range []string{"orders", "parts", "elsewhere"} {
 				s.Must(e.announce(s.Ctx, source, target))
 				w, found, err := checkpoint.ReadWitness(s.Ctx, checkpoint.Place{Store: s.Target.WitnessStore(target), Key: transform.WitnessKeyOf(source)})
-				if mark, _ := fence.Marks(s.Ledger)(s.Ctx, target); err != nil || found != (want && target == "orders") || found && w.Fence != mark.Family {
-					t.Errorf("ranked %t, %s: found %t, %q, %v", ranked, target, found, w.Fence, err)
+				if mark, _ := fence.Marks(s.Ledger)(s.Ctx, target); err != nil || found != (want && target != "elsewhere") || found && w.Fence != mark.Family {
+					t.Errorf("%s%s: found %t, %q, %v", way, target, found, w.Fence, err)
+				}
+				state := s.Table(source) // of the first target it has another member
+				if beats := map[string]uint64{"orders": state.WitnessBeat, "parts": state.WitnessBeats["parts"]}; found && beats[target] != w.Beat || state.WitnessBeats["orders"] != 0 {
+					t.Errorf("%s%s: the witness has beat %d, the ledger %d and %v", way, target, w.Beat, state.WitnessBeat, state.WitnessBeats)
 				}
 			}
 		})

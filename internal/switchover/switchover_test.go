@@ -65,6 +65,10 @@ func TestPlan(t *testing.T) {
 	if p := planOf(cfg, cfg.Tables, Request{KeepFallback: "yes", Yes: true, Expires: time.Minute}, noon); !p.Approved || !p.KeepFallback || !p.Expires.Equal(noon.Add(time.Minute)) {
 		t.Errorf("%+v", p)
 	}
+	shared := append(slices.Clone(cfg.Tables), config.Table{From: "Parts", To: "all"})
+	if p := planOf(cfg, shared, Request{Rehearse: true}, noon); !slices.Equal(p.Targets, []string{"all", "Items"}) || len(p.Tables) != 3 || !p.Approved || !p.Rehearse {
+		t.Errorf("two tables of one target, rehearsed: %+v", p)
+	}
 	if p := planOf(cfg, cfg.Tables[:1], Request{}, noon); p.Hash == planOf(cfg, cfg.Tables, Request{}, noon).Hash {
 		t.Error("other tables have the same hash")
 	}
@@ -156,8 +160,9 @@ func TestRender(t *testing.T) {
 		"two fail": {checkpoint.Cutover{}, append(gates, gate(cutover.GateFull, "Items", "never", "", false)), false, []string{"not ready: 2 checks fail\n"}, nil},
 		"under way": {checkpoint.Cutover{Attempt: 2, Step: checkpoint.CutoverDrain, StepAt: noon.Add(-time.Minute), FreezeBegunAt: noon.Add(-2 * time.Minute), Trouble: "canaries"}, gates, false,
 			[]string{"cutover, attempt 2: drain, for 1m00s; writes were frozen for 2m00s\n", "  waits: canaries\n", "replicator run -c f  no process drives"}, []string{"deadlines", "cancelled:"}},
-		"cancelled": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverCancelled, Reason: "a gate"}, gates, false, []string{"attempt 1: cancelled", "  cancelled: a gate\n", "deadlines"}, nil},
-		"rehearsed": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverRehearsed, CutoverPlan: checkpoint.CutoverPlan{Rehearse: true}}, nil, false, []string{"rehearsal, attempt 1: rehearsed"}, nil},
+		"cancelled":  {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverCancelled, Reason: "a gate"}, gates, false, []string{"attempt 1: cancelled", "  cancelled: a gate\n", "deadlines"}, nil},
+		"rehearsed":  {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverRehearsed, CutoverPlan: checkpoint.CutoverPlan{Rehearse: true}}, gates, false, []string{"rehearsal, attempt 1: rehearsed", "deadlines"}, nil},
+		"no command": {checkpoint.Cutover{}, []checkpoint.CutoverGate{{Name: cutover.GateFence, Table: "Orders", Figure: "no", Cure: "grant it"}}, false, []string{"→ grant it\n"}, nil},
 		"watching": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverWatching, SwitchedAt: noon, CutoverPlan: checkpoint.CutoverPlan{WatchFor: time.Hour}, Strays: 7,
 			Stragglers: []checkpoint.CutoverStraggler{{Table: "Orders", Key: "k1", At: noon}}, Timeline: []checkpoint.CutoverEvent{{At: noon, Step: "watching", Text: "switched"}},
 			Hooks:  []checkpoint.CutoverHook{{Name: "switch", Token: "1.7.2", Outcome: "done", Began: noon, Ended: noon.Add(time.Second), Output: "one\ntwo\n"}},
@@ -183,6 +188,24 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// A freeze lasts at least as long as the application's writes to one of the tables settle.
+func TestHowLongAFreezeLastsAtLeast(t *testing.T) {
+	cfg := parsed(t, "dual_writes: { settle: 1m }\n")
+	off := cfg.Tables[0]
+	off.DualWrites = "off"
+	for name, c := range map[string]struct {
+		tables []config.Table
+		want   time.Duration
+	}{
+		"none": {nil, 0}, "both": {cfg.Tables, time.Minute}, "not the first": {[]config.Table{off, cfg.Tables[1]}, time.Minute}, "not the second": {[]config.Table{cfg.Tables[1], off}, time.Minute},
+		"neither": {[]config.Table{off}, 0},
+	} {
+		if got := settled(cfg, c.tables); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // What leads on from each step.
 func TestAdvice(t *testing.T) {
 	cfg := parsed(t, "")
@@ -202,6 +225,9 @@ func TestAdvice(t *testing.T) {
 		"switching": {checkpoint.Cutover{Step: checkpoint.CutoverSwitching}, "w", nil, "cutover resolve --switched yes|no"},
 		"watching":  {checkpoint.Cutover{Step: checkpoint.CutoverWatching}, "w", nil, ""},
 		"strays":    {checkpoint.Cutover{Step: checkpoint.CutoverWatching, Strays: 1}, "w", nil, "cutover status"},
+		"seen":      {checkpoint.Cutover{Step: checkpoint.CutoverWatching, Strays: 2, StraysSeen: 2}, "w", nil, ""},
+		"late":      {checkpoint.Cutover{Step: checkpoint.CutoverDone, Strays: 2, StraysSeen: 1}, "", nil, "finalize --dry-run --strays-seen 2"},
+		"late seen": {checkpoint.Cutover{Step: checkpoint.CutoverDone, Strays: 2, StraysSeen: 2}, "", nil, "finalize --dry-run"},
 		"done":      {checkpoint.Cutover{Step: checkpoint.CutoverDone}, "", nil, "finalize --dry-run"},
 		"finalized": {checkpoint.Cutover{Step: checkpoint.CutoverDone, FinalizedAt: noon}, "", nil, ""},
 		"cancelled": {checkpoint.Cutover{Step: checkpoint.CutoverCancelled}, "", ready, "cutover start --dry-run --keep-fallback yes"},
