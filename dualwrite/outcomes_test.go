@@ -53,19 +53,21 @@ const (
 func TestALostAnswerIsResolved(t *testing.T) {
 	other := strings.Replace(order1, "x", "z", 1)
 	for name, c := range map[string]struct {
-		way    string
-		remove bool
-		fate   string // what DynamoDB has afterwards; "": nothing, "written": the image
-		unread bool
-		want   dualwrite.Outcome // "" if the write succeeds
-		repeat bool
-		sent   int
+		way     string
+		remove  bool
+		created bool   // none was there
+		fate    string // what DynamoDB has afterwards; "": nothing, "written": the image
+		unread  bool
+		want    dualwrite.Outcome // "" if the write succeeds
+		repeat  bool
+		sent    int
 	}{
 		"put, executed":                {way: byNumber, fate: "written", sent: 1},
 		"put, not executed":            {way: byNumber, fate: order1, want: dualwrite.Unknown, repeat: true},
 		"put, another is there":        {way: byNumber, fate: other, want: dualwrite.Unknown, repeat: true},
 		"put, none is there":           {way: byNumber, want: dualwrite.Unknown, repeat: true},
 		"put, unread":                  {way: byNumber, fate: "written", unread: true, want: dualwrite.Unknown, repeat: true},
+		"put of a new item, unread":    {way: byNumber, created: true, fate: "written", unread: true, want: dualwrite.Unknown, repeat: true},
 		"put by time, executed":        {way: byTime, fate: "written", sent: 1},
 		"put by time, not executed":    {way: byTime, fate: other, want: dualwrite.Unknown},
 		"put by time, unread":          {way: byTime, fate: "written", unread: true, want: dualwrite.Unknown},
@@ -92,7 +94,10 @@ func TestALostAnswerIsResolved(t *testing.T) {
 		}
 		w := dualwrite.New(m, source, target)
 		var err error
-		if c.remove {
+		if c.created {
+			source.item = attribute.Item{}
+			_, err = w.Put(t.Context(), item(t, strings.Replace(order1, `"rev"`, `"was"`, 1)))
+		} else if c.remove {
 			err = w.Delete(t.Context(), source.item)
 		} else {
 			_, err = w.Put(t.Context(), source.item)

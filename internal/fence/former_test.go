@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -145,6 +146,31 @@ func TestFormerFamiliesOfTheFenceAreDropped(t *testing.T) {
 		}
 		if err := f.Clear(ctx, "t"); err != nil || !slices.Contains(schema.names, number(8)) {
 			t.Errorf("what is withheld is left to a look: %v, %v", schema.names, err)
+		}
+	})
+}
+
+// A raise drops what is below its number first. If the service never does that, there can be no
+// fence. Where the fence is withheld, what a try before left goes first, whatever its number was.
+func TestWhatARaiseDropsFirst(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
+		first, err := f.Raise(ctx, "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema.names, schema.drops = append(schema.names, number(7)), []error{failure(sink.Permanent, "FailedPrecondition")}
+		got, err := f.Raise(ctx, "t")
+		if err != nil || got.Withheld == "" || got.Fence != first.Fence || got.Last != first.Last {
+			t.Errorf("a table that is protected: %+v, %v", got, err)
+		}
+		left := number(got.Last + 3)
+		if _, err := f.Ledger.UpdateTarget(ctx, "t", func(t *checkpoint.Target) error { t.Last += 3; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		schema.names = append(schema.names, left) // of a try whose drop was refused
+		next, err := f.Raise(ctx, "t")
+		if err != nil || next.Withheld != "" || next.Fence != got.Last+4 || !slices.Equal(fences(schema), []string{number(next.Fence)}) {
+			t.Errorf("%+v, %v, families %v", next, err, schema.names)
 		}
 	})
 }

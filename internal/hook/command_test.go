@@ -189,6 +189,23 @@ func TestEndedCommandsPromiseNothing(t *testing.T) {
 	}
 }
 
+// A call whose time is up before it begins is not made, and promises nothing of earlier ones.
+func TestACallThatIsLateIsNotMade(t *testing.T) {
+	dir := t.TempDir()
+	h := script(t, dir, "touch called\n")
+	for name, of := range map[string]func() (context.Context, context.CancelFunc){
+		"cancelled":            func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) },
+		"after its time limit": func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), -1) },
+	} {
+		ctx, cancel := of()
+		cancel()
+		said, outcome := h.Call(ctx, freeze)
+		if _, err := os.Stat(filepath.Join(dir, "called")); outcome != cutover.HookUnknown || !strings.Contains(said, "not called") || !os.IsNotExist(err) {
+			t.Errorf("%s: %s, %q", name, outcome, said)
+		}
+	}
+}
+
 // What a terminal obeys is taken away, of both ranges of control characters, and lines and tabs stay.
 func TestTextOfAnOutput(t *testing.T) {
 	var kept tail
