@@ -13,13 +13,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Crash runs one world in which workers are killed (SIGKILL) and started again while the application goes on writing, until there
-// were so many kills; then it compares the stores whole. It injects nothing into the services, so that they may be other projects'.
+// Crash runs one world. Workers are killed (SIGKILL) and restarted while the application keeps
+// writing, until the number of kills is reached. Then it compares both stores completely. It
+// injects no faults into the services, so they may be independent ones.
 func Crash(ctx context.Context, o Options, kills int) error {
 	return inWorld(ctx, o, o.Seed, func(w *world) error { return w.crash(ctx, kills) })
 }
 
-// inWorld makes a world, lets it live, and ends it. The error says what happened last, and where the logs are.
+// inWorld creates a world, runs live in it, and closes it. The error says what happened last, and
+// where the logs are.
 func inWorld(ctx context.Context, o Options, seed uint64, live func(w *world) error) error {
 	dir := filepath.Join(o.Dir, fmt.Sprintf("seed-%d", seed))
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -37,7 +39,7 @@ func inWorld(ctx context.Context, o Options, seed uint64, live func(w *world) er
 	return os.RemoveAll(dir)
 }
 
-// crash is the life of such a world.
+// crash runs such a world.
 func (w *world) crash(ctx context.Context, kills int) error {
 	w.begin()
 	g, gctx := errgroup.WithContext(ctx)
@@ -68,7 +70,8 @@ func (w *world) crash(ctx context.Context, kills int) error {
 	return nil
 }
 
-// killAgain kills workers: every other time the one with the most leases, else any, and sometimes all at once.
+// killAgain kills workers: every other time the one with the most leases, otherwise any, and
+// sometimes all at once.
 func (w *world) killAgain(ctx context.Context, kills int) error {
 	r := rand.New(rand.NewPCG(w.seed, 1<<45))
 	for n := 0; n < kills; {
@@ -96,7 +99,7 @@ func (w *world) killAgain(ctx context.Context, kills int) error {
 	return nil
 }
 
-// noted is what happened so far.
+// noted returns what happened so far.
 func (w *world) noted() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// cutoverLimit is how long a part of a cutover may take.
+	// cutoverLimit is the longest time for a part of a cutover.
 	cutoverLimit = time.Minute
 	watchLasts   = 10 * time.Second
 )
 
-// site is where the application runs. The hooks of a cutover call it.
+// site is the application's server. The hooks of a cutover call it.
 type site struct {
 	w       *world
 	o       Options
@@ -34,12 +34,12 @@ type site struct {
 
 	mu      sync.Mutex
 	servers []*server
-	writes  bool     // the source
-	moved   bool     // to the target, by the switch
-	calls   []string // of hooks, probes left out
+	writes  bool     // the application writes the source
+	moved   bool     // the switch has moved it to the target
+	calls   []string // hooks called, without probes
 }
 
-// notNow is what the first call is refused with.
+// notNow is the reason with which the first call is refused.
 const notNow = "the release is not there yet"
 
 // openSite listens for the hooks.
@@ -50,12 +50,12 @@ func (w *world) openSite(o Options) error {
 	}
 	w.site = &site{w: w, o: o, address: listener.Addr().String(), servers: []*server{{name: "x", skew: time.Hour}, {name: "y", skew: 20 * time.Second}}}
 	serving := &http.Server{Handler: w.site, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = serving.Serve(listener) }() // ends with Close, whose error nobody needs
+	go func() { _ = serving.Serve(listener) }() // ends with Close
 	w.onClose(func() { _ = serving.Close() })
 	return nil
 }
 
-// configuration is that of a cutover whose hooks call the site.
+// configuration returns the configuration of a cutover whose hooks call the site.
 func (s *site) configuration() string {
 	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listings_apart: 1s\n  watch_for: %s\n  hooks:\n", watchLasts)
 	for _, name := range cutover.HookNames {
@@ -64,7 +64,8 @@ func (s *site) configuration() string {
 	return text
 }
 
-// ServeHTTP is the hooks. The freeze is refused once; in the next attempt the switch is made, and the answer to its first call is lost.
+// ServeHTTP implements the hooks. The freeze is refused once. In the next attempt the switch is
+// made, but the answer to its first call is lost.
 func (s *site) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	if request.Header.Get(hook.ProbeHeader) != "" {
 		return
@@ -123,14 +124,15 @@ func (s *site) stop() error {
 	return nil
 }
 
-// Cutover cuts a table over that an application writes beside two workers. The freeze is refused once, so that the application goes
-// on, and the answer of the switch is lost once. Nothing of ours is left at the end.
+// Cutover cuts over a table that an application writes beside two workers. The freeze is refused
+// once, so the application resumes. The answer of the switch is lost once. At the end none of
+// replicator's metadata is left.
 func Cutover(ctx context.Context, o Options) error {
 	o.DualWrites, o.Cutover = true, true
 	return inWorld(ctx, o, o.Seed, func(w *world) error { return w.cutOver(ctx) })
 }
 
-// cutOver is the life of such a world.
+// cutOver runs such a world.
 func (w *world) cutOver(ctx context.Context) error {
 	w.begin()
 	for _, n := range w.workers {
@@ -138,7 +140,7 @@ func (w *world) cutOver(ctx context.Context) error {
 			return err
 		}
 	}
-	// Compared while nobody writes, which is over sooner; the final one is of what was written since.
+	// A comparison while no process writes ends sooner. The final one compares only later writes.
 	if err := w.approach(ctx, "verify"); err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func (w *world) cutOver(ctx context.Context) error {
 			return fmt.Errorf("during the watch: %w", err)
 		}
 	}
-	// From the switch on the application may write the target alone, so that verify refuses.
+	// After the switch the application may write the target alone, so verify refuses.
 	if out, status, err := w.operate(ctx, "verify"); err != nil || status != diag.ExitNo || !strings.Contains(out, diag.CutOver) {
 		return fmt.Errorf("verify after the switch: exit status %d (%w)\n%s", status, err, out)
 	}
@@ -177,8 +179,8 @@ func (w *world) cutOver(ctx context.Context) error {
 	return nil
 }
 
-// startCutover begins a cutover, and follows it. A gate that closes again, for a shard that is listed just then, ends an attempt before
-// anything was asked of the application; then it is begun again.
+// startCutover begins a cutover and follows it. A gate may close again when a new shard is listed.
+// The attempt then ends before the application was touched, and is started again.
 func (w *world) startCutover(ctx context.Context) (out string, status int, err error) {
 	for range 3 {
 		if err := w.approach(ctx, "cutover", "check"); err != nil {
@@ -192,8 +194,8 @@ func (w *world) startCutover(ctx context.Context) (out string, status int, err e
 	return out, status, err
 }
 
-// over sees to the end: the workers idle, also one that began anew in place of one that was killed, and one of them watches.
-// What is ours goes beside them, and nobody comes back.
+// over checks the end. The workers idle, including one restarted in place of a killed one, and one
+// of them watches. Replicator's metadata is removed beside them, and no worker resumes.
 func (w *world) over(ctx context.Context) error {
 	w.workers[0].kill()
 	w.note("killed %s during the watch", w.workers[0].name)
@@ -206,7 +208,7 @@ func (w *world) over(ctx context.Context) error {
 	if err := w.allIdle(ctx); err != nil {
 		return err
 	}
-	// With the canaries gone, and the versions not yet.
+	// The canaries are removed, the versions are not yet.
 	switch found, err := newOracle(w.source, w.rows).compare(ctx, shop, uncounted); {
 	case err != nil:
 		return err
@@ -237,7 +239,7 @@ func (w *world) over(ctx context.Context) error {
 	return err
 }
 
-// allIdle waits until every worker says that it idles, and is ready.
+// allIdle waits until every worker reports that it is idle and ready.
 func (w *world) allIdle(ctx context.Context) error {
 	for _, n := range w.workers {
 		if err := n.ready(ctx); err != nil {
@@ -260,7 +262,7 @@ func (w *world) allIdle(ctx context.Context) error {
 	return nil
 }
 
-// nothingOfOurs looks at the table's families and cells.
+// nothingOfOurs checks that the table has none of replicator's families and cells.
 func (w *world) nothingOfOurs(ctx context.Context) error {
 	admin, err := bigtable.NewAdminClient(ctx, project, instance, w.bigtable...)
 	if err != nil {
@@ -289,14 +291,14 @@ func (s *site) locked(do func() error) error {
 	return do()
 }
 
-// writing tells whether the application writes the source.
+// writing reports whether the application writes the source.
 func (s *site) writing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.writes
 }
 
-// approach runs a command again and again until it answers yes.
+// approach repeats a command until it succeeds.
 func (w *world) approach(ctx context.Context, args ...string) error {
 	began := time.Now()
 	for {

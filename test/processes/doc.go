@@ -1,17 +1,20 @@
 // Package processes kills and delays real processes.
 //
-// It works in rounds. While an application writes two tables and their shards split and roll, one worker is killed and started
-// again, another is frozen for longer than its leases last, the network of the third is cut, held, muted or slowed down, and one
-// is stopped as a service manager stops it. Then the writing ends, everything is healed, and both stores are compared whole.
+// It works in rounds. An application writes two tables while their shards split and roll. One
+// worker is killed and restarted. Another is frozen for longer than its leases last. The network of
+// the third is cut, held, muted or slowed down. One worker is stopped cleanly, as by a service
+// manager. Then the writing ends, all faults are healed, and both stores are compared completely.
 //
-// Two more ways to run the same processes: Crash kills workers again and again, and takes services of other projects in place of the
-// embedded ones; Soak keeps the load up for an hour, and judges whether the workers grow.
+// The same processes also run in two other ways. Crash kills workers repeatedly and can use
+// independent services in place of the embedded ones. Soak keeps up the load for an hour, and
+// checks that the workers' resources do not grow.
 //
-// The simulation (test/sim) is the sharper tool: it is repeatable, and its models are stricter than these services. What it
-// cannot show is shown here: that the clients, the connections, the signals and the clocks of the real program behave as its
-// models of them do. So nothing here is shared with the program: row keys and cells are worked out by an oracle of its own, and
-// what is in the tables is known from the writers' own books. A seed repeats what is injected and when, not what the processes
-// make of it.
+// The simulation (test/sim) finds more: it is repeatable, and its models are stricter than these
+// services. These tests show what it cannot: that the real program's clients, connections, signals
+// and clocks behave as the simulation assumes. So they share nothing with the program. An
+// independent oracle computes row keys and cells, and the writers record what is in the tables. A
+// seed repeats which faults are injected and when, not how the processes react.
 //
-// The workers' logs are searched for item data, which every text written here contains a mark of (I12).
+// Every text written here contains a mark, and the workers' logs are searched for it, so that no
+// item data is logged (I12).
 package processes

@@ -18,13 +18,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
 )
 
-// Two workers settle what two processes of an application write to both stores. Applications give
-// up before the delay is over.
+// Two workers settle the changes that two processes of an application write to both stores. The
+// applications stop retrying before the settle time has passed.
 const (
 	dualWorkers  = 2
 	dualSettle   = 6 * time.Second
 	dualDeadline = 5 * time.Second
-	dualRate     = 40 // changes a second of each process
+	dualRate     = 40 // changes per second, each process
 	dualItems    = 150
 	dualLasts    = 22 * time.Second
 )
@@ -39,8 +39,8 @@ var shop = &table{
 	},
 }
 
-// server is one process of the application, with servers of its own; its process is replaced when it
-// is killed.
+// server is one process of the application, with several application servers. A killed process is
+// replaced.
 type server struct {
 	name    string
 	skew    time.Duration
@@ -48,14 +48,15 @@ type server struct {
 	command *exec.Cmd
 }
 
-// DualWrites kills processes of an application and workers, and has shards split and roll, while the
-// application writes both stores. A delay after it has stopped, nothing may differ.
+// DualWrites kills processes of an application and workers, and splits and rolls shards, while the
+// application writes both stores. Once the settle time has passed after its end, nothing may
+// differ.
 func DualWrites(ctx context.Context, o Options) error {
 	o.DualWrites = true
 	return inWorld(ctx, o, o.Seed, func(w *world) error { return w.dualWrite(ctx, o) })
 }
 
-// openDualWrites makes the table and starts the workers.
+// openDualWrites creates the table and starts the workers.
 func (w *world) openDualWrites(ctx context.Context, o Options, target string) error {
 	if err := shop.create(ctx, w.source, nil); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (w *world) openDualWrites(ctx context.Context, o Options, target string) er
 	return nil
 }
 
-// dualWrite is the life of such a world.
+// dualWrite runs such a world.
 func (w *world) dualWrite(ctx context.Context, o Options) error {
 	w.begin()
 	for _, n := range w.workers {
@@ -140,7 +141,7 @@ func (w *world) serve(o Options, s *server) error {
 	return nil
 }
 
-// stop ends a process of the application, which first finishes what is under way.
+// stop ends a process of the application, which first finishes its in-flight writes.
 func (s *server) stop() error {
 	if !signals {
 		time.Sleep(dualDeadline)

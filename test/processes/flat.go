@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// sample is what a worker's process used at one moment, by its own metrics.
+// sample holds a worker process's resources at one moment, from its own metrics.
 type sample struct {
 	at     time.Duration // since the beginning
 	values [measures]float64
 }
 
-// measure is a resource that must not grow for ever, or what explains how much of one is used.
+// measure is a resource that must not grow without limit, or a value that explains the use of one.
 type measure int
 
 const (
@@ -21,15 +21,15 @@ const (
 	heap
 	goroutines
 	descriptors
-	leases // not judged, but taken into account: a shard may be anybody's, and each one read needs something
+	leases // not judged, but used to adjust the others: any worker may hold a shard, and each shard needs resources
 	measures
 )
 
-// measured says how a measure is read and judged.
+// measured defines how each measure is read and judged.
 var measured = [measures]struct {
 	name, metric string
-	unit         float64 // what it is divided by to be printed
-	// allowance is how much it may grow whatever it was, for what comes and goes with leases and garbage.
+	unit         float64 // divisor for printing
+	// allowance is the growth that is always accepted, because leases and garbage come and go.
 	allowance float64
 }{
 	resident:    {"rss MB", "process_resident_memory_bytes", 1 << 20, 24},
@@ -39,22 +39,22 @@ var measured = [measures]struct {
 	leases:      {"leases", "replicator_leases_held", 1, 0},
 }
 
-// share is how much of its first level a measure may grow in a run, if that is more than its allowance.
+// share is the growth that is accepted relative to the first level, if that exceeds the allowance.
 const share = 0.15
 
-// trend is how one measure of one worker went.
+// trend describes one measure of one worker over time.
 type trend struct {
-	first, last float64 // medians of the first and the last quarter, at an equal number of leases
-	growth      float64 // over all samples, by the median of all slopes (Theil and Sen)
+	first, last float64 // medians of the first and last quarter, adjusted to an equal number of leases
+	growth      float64 // over all samples, from the median of all slopes (Theil and Sen)
 	most        float64
 	flat        bool
 }
 
-// least is how many samples a verdict needs.
+// least is the number of samples that a verdict needs.
 const least = 16
 
-// judge tells whether a measure grows: if both its level and its trend do, by more than a share and an allowance. Samples are in
-// order of time, those of the beginning left out.
+// judge reports whether a measure grows: both its level and its trend must grow by more than a
+// share and an allowance. Samples are in order of time, without the warm-up.
 func judge(samples []sample, m measure) (trend, bool) {
 	n := len(samples)
 	if n < least {
@@ -68,8 +68,9 @@ func judge(samples []sample, m measure) (trend, bool) {
 	return t, true
 }
 
-// atEqualLeases are the values of a measure as they would be if the worker always held as many leases as on average. What a lease needs
-// is the median of what the steps were in which their number changed: between two samples nothing else can have grown much.
+// atEqualLeases adjusts the values of a measure to the average number of leases. The cost of a
+// lease is the median of the steps in which the number of leases changed, because nothing else can
+// have grown much between two samples.
 func atEqualLeases(samples []sample, m measure) []float64 {
 	values := make([]float64, len(samples))
 	var steps []float64
@@ -90,10 +91,10 @@ func atEqualLeases(samples []sample, m measure) []float64 {
 	return values
 }
 
-// mostSlopes bounds the samples of which every pair is looked at.
+// mostSlopes bounds the samples whose pairs are all compared.
 const mostSlopes = 600
 
-// slope is the median slope per hour of all pairs of samples.
+// slope returns the median slope per hour of all pairs of samples.
 func slope(samples []sample, values []float64) float64 {
 	step := 1 + len(samples)/mostSlopes
 	var slopes []float64
@@ -107,7 +108,7 @@ func slope(samples []sample, values []float64) float64 {
 	return median(slopes)
 }
 
-// median is 0 if there are no values. It leaves them as they are.
+// median returns 0 if there are no values. It does not change their order.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// series makes samples of one measure, ten seconds apart.
+// series returns samples of one measure, ten seconds apart.
 func series(n int, at func(i int) float64) []sample {
 	out := make([]sample, n)
 	for i := range out {
@@ -15,7 +15,7 @@ func series(n int, at func(i int) float64) []sample {
 	return out
 }
 
-// A judge that overlooks growth shows nothing, and one that sees it in noise is soon ignored.
+// A judge that overlooks growth proves nothing, and one that reports noise is soon ignored.
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   func(i int) float64
@@ -41,11 +41,11 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Leases that move from one worker to another are no growth, and hide none.
+// Leases that move between workers are not growth, and must not hide it.
 func TestJudgeTakesLeasesIntoAccount(t *testing.T) {
 	for name, c := range map[string]struct {
 		held func(i int) float64
-		leak float64 // goroutines in the whole run
+		leak float64 // goroutines leaked in the whole run
 		flat bool
 	}{
 		"once, for good":        {func(i int) float64 { return map[bool]float64{true: 16}[i > 200] }, 0, true},

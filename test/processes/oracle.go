@@ -18,7 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The layout of rows, as it is published: written down once more, so that nothing of the program judges the program.
+// The published layout of rows, written down independently, so that the program does not judge
+// itself.
 const (
 	dataFamily    = "d"
 	liveFamily    = "_cdc"
@@ -27,7 +28,8 @@ const (
 	witnessPrefix = "\xff_cdc~witness~"
 )
 
-// oracle compares the stores. It remembers the version of every row, because a version never decreases and a row never loses it (I2).
+// oracle compares the stores. It remembers the version of every row, because a version never falls
+// and a row never loses it (I2).
 type oracle struct {
 	source   *dynamodb.Client
 	target   *bigtable.Client
@@ -48,7 +50,7 @@ type difference struct {
 type comparison struct {
 	items, cells, tombstones int
 	differences              []difference
-	// broken are the differences that no time mends.
+	// broken holds the differences that waiting cannot resolve.
 	broken []difference
 }
 
@@ -61,11 +63,12 @@ func differenceOf(t *table, row, format string, args ...any) difference {
 	return difference{t.name, hex.EncodeToString(sum[:12]), fmt.Sprintf(format, args...)}
 }
 
-// uncounted is for a table of which no writer keeps count.
+// uncounted is for a table whose items no writer counts.
 const uncounted = -1
 
-// compare reads a table and its rows whole. Nobody may write the source meanwhile. Live is how many items the writers believe to be
-// there, or uncounted; a source that disagrees is an error, for then nothing can be judged by it.
+// compare reads a table and its rows completely. No process may write the source meanwhile. Live is
+// the number of items by the writers' count, or uncounted. If the source disagrees with it, compare
+// returns an error, because the source cannot be trusted then.
 func (o *oracle) compare(ctx context.Context, t *table, live int) (*comparison, error) {
 	expected, err := o.expected(ctx, t)
 	if err != nil {
@@ -125,7 +128,7 @@ func (o *oracle) compare(ctx context.Context, t *table, live int) (*comparison, 
 	return c, nil
 }
 
-// follow checks that the version of a row does not decrease.
+// follow checks that the version of a row does not fall.
 func (o *oracle) follow(c *comparison, t *table, row bigtable.Row) {
 	version := ""
 	for _, family := range []string{liveFamily, goneFamily} {
@@ -141,7 +144,7 @@ func (o *oracle) follow(c *comparison, t *table, row bigtable.Row) {
 	o.versions[name] = version
 }
 
-// expected reads the source: by row, the cells that there must be.
+// expected reads the source and returns the expected cells by row.
 func (o *oracle) expected(ctx context.Context, t *table) (map[string]map[string]string, error) {
 	out := map[string]map[string]string{}
 	pages := dynamodb.NewScanPaginator(o.source, &dynamodb.ScanInput{TableName: &t.name, ConsistentRead: aws.Bool(true)})
@@ -161,7 +164,7 @@ func (o *oracle) expected(ctx context.Context, t *table) (map[string]map[string]
 	return out, nil
 }
 
-// differs says how a row differs from the cells there must be; "" if it does not.
+// differs returns how a row differs from the expected cells, or "".
 func differs(want map[string]string, row bigtable.Row) string {
 	wrong := strangers(row)
 	have := map[string]int{}
@@ -189,7 +192,7 @@ func differs(want map[string]string, row bigtable.Row) string {
 	return strings.Join(wrong, ", ")
 }
 
-// notGone says what else than a tombstone is in a row; "" if nothing.
+// notGone returns what a row holds besides a tombstone, or "".
 func notGone(row bigtable.Row) string {
 	wrong := strangers(row)
 	if len(row[dataFamily]) > 0 {
@@ -201,12 +204,12 @@ func notGone(row bigtable.Row) string {
 	return strings.Join(wrong, ", ")
 }
 
-// one tells whether a family holds one version and nothing else.
+// one reports whether a family holds exactly one version.
 func one(cells []bigtable.ReadItem, family string) bool {
 	return len(cells) == 1 && cells[0].Column == family+":"+versionColumn
 }
 
-// strangers are the families that a row must not have.
+// strangers lists the families that a row must not have.
 func strangers(row bigtable.Row) []string {
 	var out []string
 	for family := range row {
@@ -217,7 +220,8 @@ func strangers(row bigtable.Row) []string {
 	return out
 }
 
-// cell is what an attribute becomes in the default mapping: S, N and B as they are, all else as JSON.
+// cell returns an attribute's cell under the default mapping: S, N and B as they are, all others as
+// JSON.
 func cell(v value) string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -229,7 +233,8 @@ func cell(v value) string {
 	}
 }
 
-// jsonOf writes a value without spaces, members and sets sorted, numbers with all digits, binaries in base64.
+// jsonOf encodes a value without spaces, with sorted members and sets, all digits of numbers, and
+// binaries in base64.
 func jsonOf(v value) string {
 	list := func(open string, texts []string, end string) string { return open + strings.Join(texts, ",") + end }
 	var texts []string
@@ -276,19 +281,19 @@ func jsonOf(v value) string {
 	return list("[", texts, "]")
 }
 
-// quote is a JSON string in which only what must be is escaped. Nothing written here contains U+2028 or U+2029, which the
-// encoder escapes as well.
+// quote returns a JSON string with minimal escaping. The written texts contain no U+2028 or U+2029,
+// which the encoder also escapes.
 func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		panic(err) // a string always encodes
+		panic(err) // encoding a string never fails
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// exact is a number's value.
+// exact returns a number's exact value.
 func exact(text string) *big.Rat {
 	r, ok := new(big.Rat).SetString(text)
 	if !ok {
@@ -297,9 +302,9 @@ func exact(text string) *big.Rat {
 	return r
 }
 
-// canonical is a number in plain decimals without superfluous zeros or signs. DynamoDB's smallest magnitude is 1e-130, and a number has
-// at most 38 digits.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
+// canonical returns a number in plain decimals without superfluous zeros or signs. DynamoDB's
+// smallest magnitude is 1e-130, and a number has at most 38 digits. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
 func canonical(text string) string {
 	const places = 130 + 38
 	s := exact(text).FloatString(places)

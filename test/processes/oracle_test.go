@@ -58,7 +58,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// cellsOf makes a row of Bigtable from family:qualifier and values.
+// cellsOf returns a row of Bigtable from pairs of family:qualifier and value.
 func cellsOf(cells ...string) bigtable.Row {
 	row := bigtable.Row{}
 	for i := 0; i < len(cells); i += 2 {
@@ -68,7 +68,7 @@ func cellsOf(cells ...string) bigtable.Row {
 	return row
 }
 
-// An oracle that overlooks something shows nothing.
+// An oracle that overlooks differences proves nothing.
 func TestDiffers(t *testing.T) {
 	want := map[string]string{"a": "1", "b": "2"}
 	for _, c := range []struct {

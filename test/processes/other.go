@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// portPlaceholder stands for the port in the arguments of another project's program.
+// portPlaceholder stands for the port in the arguments of an independent program.
 const portPlaceholder = "{port}"
 
-// otherLimit is how long another project's program may take to listen.
+// otherLimit is the longest time until an independent program listens.
 const otherLimit = 20 * time.Second
 
-// Dynoxide is the command of dynoxide, an independent DynamoDB with Streams.
+// Dynoxide returns the command of dynoxide, an independent DynamoDB with Streams.
 func Dynoxide(executable string) []string {
 	return []string{executable, "serve", "--host", "127.0.0.1", "--port", portPlaceholder, "--log", "quiet"}
 }
 
-// BigtableEmulator is the command of Google's emulator.
+// BigtableEmulator returns the command of Google's emulator.
 func BigtableEmulator(executable string) []string {
 	return []string{executable, "-host", "127.0.0.1", "-port", portPlaceholder}
 }
 
-// ServeDynamo starts a DynamoDB of which nothing more is wanted than its address: another project's, or the embedded one if command is nil.
-// Executable is a program that calls Serve, and the log goes to dir under the name.
+// ServeDynamo starts a DynamoDB and returns its address: an independent one, or the embedded one if
+// command is nil. Executable is a program that calls Serve. The log goes to dir under the name.
 func ServeDynamo(executable, dir, name string, command []string) (address string, stop func(), err error) {
 	r := role{Service: dynamoService}
 	if command != nil {
@@ -44,8 +44,9 @@ func ServeDynamo(executable, dir, name string, command []string) (address string
 	return s.address, s.stop, nil
 }
 
-// serveOther runs a program that listens on a port of this machine, and tells the address once it does. A process of ours stands
-// between it and who started it, because such programs do not end with who started them: ours does, and ends them.
+// serveOther runs a program that listens on a local port, and prints the address once it does. This
+// process runs between the program and the test. Such programs do not end with the process that
+// started them, but this one does, and ends them.
 func serveOther(command []string, in io.Reader, out io.Writer) error {
 	if len(command) == 0 {
 		return fmt.Errorf("%s: no command", ServiceVariable)
@@ -92,8 +93,8 @@ func serveOther(command []string, in io.Reader, out io.Writer) error {
 	}
 }
 
-// freeAddress is an address of this machine at which nobody listens now. Who listens there next is not decided by it, but the
-// system does not soon give the same port again.
+// freeAddress returns a local address at which no process listens. It does not reserve the port,
+// but the system does not soon assign the same port again.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(0)))
 	if err != nil {
@@ -102,7 +103,7 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// listens waits until somebody takes connections at an address.
+// listens waits until a process accepts connections at an address.
 func listens(address string, exited <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), otherLimit)
 	defer cancel()

@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// otherProgram as the first argument makes the test binary a program of another project, which listens on the port of the second.
+// otherProgram as the first argument makes the test binary act as an independent program, which
+// listens on the port in the second argument.
 const otherProgram = "listen"
 
-// listenAt serves nothing on a port until the process is ended.
+// listenAt accepts connections on a port until the process is ended.
 func listenAt(port string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {

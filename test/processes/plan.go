@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// span is when something begins, after the beginning of its round, and how long it lasts.
+// span is the start of a fault, from the beginning of its round, and its duration.
 type span struct{ at, lasts time.Duration }
 
 // between draws a duration.
@@ -14,7 +14,7 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)))
 }
 
-// side is which of a worker's networks is meant.
+// side selects one of a worker's networks.
 type side int
 
 const (
@@ -26,7 +26,7 @@ const (
 
 func (s side) String() string { return [...]string{"both ends", "the source", "the target"}[s] }
 
-// partition is one way in which a worker's network goes wrong.
+// partition is one network fault of a worker.
 type partition struct {
 	side  side
 	fault Fault
@@ -41,8 +41,9 @@ func (p partition) String() string {
 	return text
 }
 
-// partitions are the ways that the rounds of a world try, in an order that the seed gives. What is held and then delivered matters
-// most: it is executed when others have long gone on.
+// partitions lists the faults that the rounds of a world use, in an order that the seed chooses.
+// The most important one is a request that is held and then delivered: it is executed long after
+// other workers have continued.
 func partitions(seed uint64) []partition {
 	r := rand.New(rand.NewPCG(seed, 1<<40))
 	any := func() side { return side(r.IntN(int(sides))) }
@@ -54,20 +55,22 @@ func partitions(seed uint64) []partition {
 	return all
 }
 
-// plan is what is done to the workers in one round. Three different ones are killed, frozen and cut off.
+// plan lists the faults of the workers in one round. Three different workers are killed, frozen and
+// cut off.
 type plan struct {
 	killed, frozen, severed int // workers
 	kill, freeze, sever     span
 	partition               partition
-	// held tells that the frozen worker's network is held, from holding before until it goes on: its requests are under way
-	// meanwhile, and it cannot take them back when they arrive.
+	// held holds the frozen worker's network from before the freeze until after it. Its requests
+	// are in flight meanwhile, and it cannot cancel them when they arrive.
 	held    bool
-	stopped int // the worker that is stopped and started once the others' troubles are over
-	// alone leaves it at the kill.
+	stopped int // the worker that is stopped and started after the others' faults
+	// alone leaves out all faults except the kill.
 	alone bool
 }
 
-// lease is the workers' state.lease, the shortest there is. What it lasts longer than is taken over.
+// lease is the workers' state.lease, the shortest allowed. Other workers take over after a longer
+// fault.
 const lease = 5 * time.Second
 
 // newPlan draws the plan of the n-th round of a world.
@@ -87,10 +90,10 @@ func newPlan(seed uint64, n int) plan {
 	return p
 }
 
-// smokePlan is a short plan: the busiest worker is killed.
+// smokePlan returns a short plan: the busiest worker is killed.
 func smokePlan(busiest int) plan {
 	return plan{killed: busiest, kill: span{at: 500 * time.Millisecond, lasts: 2 * time.Second}, alone: true}
 }
 
-// name is a worker's name.
+// name returns a worker's name.
 func name(worker int) string { return string(rune('a' + worker)) }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Fault is how a network misbehaves.
+// Fault is a network fault.
 type Fault int
 
 // The faults of a network.
@@ -18,38 +18,40 @@ const (
 	None Fault = iota
 	// Cut resets the connections and refuses new ones.
 	Cut
-	// Hold lets no byte pass in either direction, and breaks no connection: requests arrive when it is healed, long after those who
-	// sent them gave up.
+	// Hold lets no byte pass in either direction, and breaks no connection. Requests arrive when it
+	// is healed, long after their senders gave up.
 	Hold
-	// Mute lets requests pass and keeps the answers: what is done is not known to be done.
+	// Mute lets requests pass and withholds the answers: the sender does not know that they were
+	// executed.
 	Mute
-	// Slow delays every piece of data by slowness.
+	// Slow delays all data by slowness.
 	Slow
 )
 
 // String names the fault.
 func (f Fault) String() string { return [...]string{"none", "cut", "hold", "mute", "slow"}[f] }
 
-// Cure is what becomes of the connections that a fault has kept waiting, once the network is well again.
+// Cure says what happens to delayed connections when a fault is healed.
 type Cure int
 
 // The cures.
 const (
-	// Deliver lets what was kept go on.
+	// Deliver forwards the withheld data.
 	Deliver Cure = iota
-	// Reset breaks the connections: what was kept is lost, and both ends are told.
+	// Reset breaks the connections: withheld data is lost, and both ends get an error.
 	Reset
-	// Forget leaves the connections dead and tells nobody, as a firewall does that has lost its state. New ones are well.
+	// Forget leaves the connections open but dead, as a firewall does that has lost its state. New
+	// ones work.
 	Forget
 )
 
 // String names the cure.
 func (c Cure) String() string { return [...]string{"delivered", "reset", "forgotten"}[c] }
 
-// slowness is how long Slow delays data in each direction.
+// slowness is the delay of Slow in each direction.
 const slowness = 120 * time.Millisecond
 
-// Proxy forwards TCP connections to one address, and does to them what a network does.
+// Proxy forwards TCP connections to one address, and injects network faults.
 type Proxy struct {
 	upstream string
 	address  string
@@ -70,11 +72,11 @@ type link struct {
 	forgotten      bool
 }
 
-// Listening ports are taken from below the range from which systems take the ports of outgoing connections (32768 on Linux, 49152
-// elsewhere), so that nobody has a port when it is to be opened again after a cut.
+// Listening ports are chosen below the range for outgoing connections (from 32768 on Linux, 49152
+// elsewhere). So a port is still free when it is opened again after a cut.
 const lowestPort, ports = 20_000, 12_000
 
-// NewProxy listens on a free port of loopback and forwards to upstream, a host and a port.
+// NewProxy listens on a free loopback port and forwards to upstream, a host and a port.
 func NewProxy(upstream string) (*Proxy, error) {
 	p := &Proxy{upstream: upstream, links: map[*link]struct{}{}}
 	p.changed = sync.NewCond(&p.mu)
@@ -89,10 +91,10 @@ func NewProxy(upstream string) (*Proxy, error) {
 	return nil, fmt.Errorf("no free port for a proxy: %w", err)
 }
 
-// Address is where the proxy listens.
+// Address returns the address at which the proxy listens.
 func (p *Proxy) Address() string { return p.address }
 
-// open accepts connections from now on.
+// open starts to accept connections.
 func (p *Proxy) open() error {
 	listener, err := net.Listen("tcp", p.address)
 	if err != nil {
@@ -128,7 +130,7 @@ func (p *Proxy) forward(client net.Conn) {
 	}
 	l := &link{client: client, server: server}
 	p.mu.Lock()
-	if p.closed || p.fault == Cut { // since it was accepted
+	if p.closed || p.fault == Cut { // after it was accepted
 		l.sever()
 	} else {
 		p.links[l] = struct{}{}
@@ -148,8 +150,8 @@ func (p *Proxy) forward(client net.Conn) {
 	_ = server.Close()
 }
 
-// pump moves data in one direction until its sender ends or the link is broken. A sender that has gone does not take back what
-// it sent: that is still delivered, late, as networks do.
+// pump copies data in one direction until its sender ends or the link is broken. If the sender has
+// gone, its data is still delivered, late, as networks do.
 func (p *Proxy) pump(l *link, to, from net.Conn, answer bool) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -159,7 +161,7 @@ func (p *Proxy) pump(l *link, to, from net.Conn, answer bool) {
 				return
 			}
 			if _, err := to.Write(buffer[:n]); err != nil {
-				_ = from.Close() // nobody is left to send to
+				_ = from.Close() // there is no receiver left
 				return
 			}
 		}
@@ -170,7 +172,7 @@ func (p *Proxy) pump(l *link, to, from net.Conn, answer bool) {
 	}
 }
 
-// pass waits until data may go on, and tells whether it still can.
+// pass waits until data may continue, and reports whether it still can.
 func (p *Proxy) pass(l *link, answer bool) bool {
 	p.mu.Lock()
 	slow := p.fault == Slow
@@ -186,7 +188,7 @@ func (p *Proxy) pass(l *link, answer bool) bool {
 	return !l.broken && !p.closed
 }
 
-// Inject makes the network misbehave until Heal.
+// Inject causes a fault until Heal.
 func (p *Proxy) Inject(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,14 +241,14 @@ func (p *Proxy) severAll() {
 	p.changed.Broadcast()
 }
 
-// sever breaks a connection for both of its ends, as if either had crashed.
+// sever breaks a connection for both ends, as if the other end had crashed.
 func (l *link) sever() {
 	l.broken = true
 	reset(l.client)
 	reset(l.server)
 }
 
-// reset closes a connection so that its peer is told of an error rather than of an end.
+// reset closes a connection so that its peer gets an error rather than an end of file.
 func reset(c net.Conn) {
 	_ = c.(*net.TCPConn).SetLinger(0)
 	_ = c.Close()

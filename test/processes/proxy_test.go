@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// echo is a server that answers each line with itself. Arrived gets every line.
+// echo returns the address of a server that returns each line. Arrived receives every line.
 func echo(t *testing.T) (address string, arrived chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -121,7 +121,7 @@ func TestProxyCutResetsAndRefuses(t *testing.T) {
 	c.expect(t, "two")
 }
 
-// What was held arrives after its sender has gone: it is such requests that a guard must refuse.
+// Held data arrives after its sender has gone. The guard must reject such requests.
 func TestProxyHoldDeliversLate(t *testing.T) {
 	p, arrived := newProxy(t)
 	c := dial(t, p)
@@ -155,7 +155,7 @@ func TestProxyMuteKeepsAnswers(t *testing.T) {
 	c.expect(t, "two")
 }
 
-// A forgotten connection stays open and silent; a new one works.
+// A forgotten connection stays open and silent. A new one works.
 func TestProxyForgets(t *testing.T) {
 	p, arrived := newProxy(t)
 	c := dial(t, p)

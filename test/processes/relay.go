@@ -19,7 +19,7 @@ import (
 	pubsub "cloud.google.com/go/pubsub/v2/apiv1"
 )
 
-// What the embedded Pub/Sub holds.
+// The names in the embedded Pub/Sub.
 const (
 	changesTopic   = "projects/" + project + "/topics/changes"
 	deadTopic      = "projects/" + project + "/topics/dead"
@@ -27,16 +27,17 @@ const (
 	deadLetterPull = "projects/" + project + "/subscriptions/dead"
 )
 
-// appliersPerWorld apply what one relay publishes.
+// appliersPerWorld is the number of appliers beside one relay.
 const appliersPerWorld = 4
 
-// ackDeadline is the shortest there is: what is frozen for longer has its messages applied by others.
+// ackDeadline is the shortest allowed. If an applier is frozen for longer, others apply its
+// messages.
 const ackDeadline = 10 * time.Second
 
-// inSync is the phase of a table to which nothing is owed.
+// inSync is the state of a table that is in sync.
 const inSync = "in_sync"
 
-// test is the test that runs such a world.
+// test returns the name of the test that runs such a world.
 func (o Options) test() string {
 	if o.Relay {
 		return "TestRelay"
@@ -44,7 +45,7 @@ func (o Options) test() string {
 	return "TestRounds"
 }
 
-// servePubSub serves the embedded Pub/Sub with the topic and its subscription, until the process
+// servePubSub serves the embedded Pub/Sub with the topic and its subscription until the process
 // ends, and returns its address.
 func servePubSub() (string, error) {
 	ctx, server := context.Background(), pstest.NewServer()
@@ -66,7 +67,7 @@ func servePubSub() (string, error) {
 	return server.Addr, nil
 }
 
-// startRelay starts Pub/Sub, a relay, and those that apply what it publishes.
+// startRelay starts Pub/Sub, a relay, and the appliers of its topic.
 func (w *world) startRelay(o Options, target string, life time.Duration) error {
 	queue, err := startService(o.Services, w.dir, pubsubService, role{Service: pubsubService})
 	if err != nil {
@@ -90,7 +91,7 @@ func (w *world) startRelay(o Options, target string, life time.Duration) error {
 	return nil
 }
 
-// input is the way on which a worker gets changes.
+// input returns the network through which a worker receives changes.
 func (w *worker) input() *Proxy {
 	if slices.Contains(w.command, "pubsub") {
 		return w.queue
@@ -98,8 +99,8 @@ func (w *worker) input() *Proxy {
 	return w.source
 }
 
-// troubleRelay kills the relay in one round and freezes it in the next, and in every one kills,
-// freezes, cuts off and stops an applier each. A smoke kills the relay and an applier.
+// troubleRelay kills the relay in one round and freezes it in the next. In every round it kills,
+// freezes, cuts off and stops one applier each. A smoke round kills the relay and an applier.
 func (w *world) troubleRelay(ctx context.Context, n int, smoke bool) error {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n)+1<<47))
 	relay, appliers := w.workers[0], slices.Clone(w.workers[1:])
@@ -130,8 +131,8 @@ func (w *world) troubleRelay(ctx context.Context, n int, smoke bool) error {
 	return g.Wait()
 }
 
-// noDeadLetter makes sure that the trouble did not bring a message into the dead letter: appliers
-// give none back because something is away.
+// noDeadLetter checks that the faults did not send a message to the dead letter: appliers nack no
+// message because a service is away.
 func (w *world) noDeadLetter(ctx context.Context) error {
 	client, err := pubsub.NewSubscriptionAdminClient(ctx, option.WithEndpoint(w.queue), option.WithoutAuthentication(),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))

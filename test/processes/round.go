@@ -16,36 +16,39 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// roundsPerWorld is how many rounds services and ledger live: shards that split are never merged, so that a world grows. Each new
-// one begins with a copy, which its first round disturbs.
+// roundsPerWorld is the number of rounds with the same services and ledger. Split shards are never
+// merged, so a world grows. Each new world begins with a copy, which its first round disturbs.
 const roundsPerWorld = 10
 
 // Options of a run.
 type Options struct {
 	Rounds int
-	// Seed decides what is injected and when, and what the application writes.
+	// Seed decides the faults, their times, and the application's writes.
 	Seed uint64
-	// Smoke makes a short round in which one worker is killed and nothing else happens.
+	// Smoke plays a short round in which one worker is killed and nothing else happens.
 	Smoke bool
-	// Relay lets one worker publish changes to a topic, and four others apply what it brings, in place of three that do both.
+	// Relay runs one worker that publishes changes to a topic and four that apply them, instead of
+	// three workers that do both.
 	Relay bool
-	// DualWrites lets processes of an application write both stores, beside two workers.
+	// DualWrites runs processes of an application that write both stores, beside two workers.
 	DualWrites bool
-	// Cutover cuts the table over that DualWrites writes.
+	// Cutover cuts over the table that DualWrites writes.
 	Cutover bool
-	// Program is the built program; Services is an executable that calls Serve if ServiceVariable is set.
+	// Program is the built program. Services is an executable that calls Serve if ServiceVariable
+	// is set.
 	Program, Services string
-	// Dynamo and Bigtable are the commands of other projects' services, to be used in place of the embedded ones: see Dynoxide and
-	// BigtableEmulator. Rounds need the embedded ones.
+	// Dynamo and Bigtable are commands of independent services that replace the embedded ones: see
+	// Dynoxide and BigtableEmulator. Rounds need the embedded ones.
 	Dynamo, Bigtable []string
-	// Dir takes the logs, a directory for each world. Those of a world that ended well are removed.
+	// Dir receives the logs, in a directory for each world. Logs of successful worlds are removed.
 	Dir string
 	Log io.Writer
 
-	lasts time.Duration // how long the application writes, if that is long
+	lasts time.Duration // how long the application writes, if long
 }
 
-// Run runs the rounds. The error says what differs, where the logs are, and how to run the world again.
+// Run runs the rounds. The error says what differs, where the logs are, and how to repeat the
+// world.
 func Run(ctx context.Context, o Options) error {
 	began := time.Now()
 	totals := map[string]int{}
@@ -73,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// listed names counts in the order of their names.
+// listed formats counts in the order of their names.
 func listed(counts map[string]int) string {
 	var parts []string
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
@@ -82,7 +85,7 @@ func listed(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// round makes trouble while the application writes, and then compares the stores.
+// round injects faults while the application writes, and then compares the stores.
 func (w *world) round(ctx context.Context, n int, smoke bool) error {
 	w.begin()
 	p := newPlan(w.seed, n)
@@ -125,7 +128,7 @@ func (w *world) round(ctx context.Context, n int, smoke bool) error {
 	return nil
 }
 
-// busiest waits until a worker holds leases, and gives the one that holds the most.
+// busiest waits until a worker holds leases, and returns the worker with the most.
 func (w *world) busiest(ctx context.Context) (int, error) {
 	for {
 		found, most := 0, 0
@@ -147,7 +150,7 @@ func (w *world) busiest(ctx context.Context) (int, error) {
 	}
 }
 
-// failed tells of a worker that has ended by itself.
+// failed returns an error if a worker ended by itself.
 func (w *world) failed() error {
 	for _, n := range w.workers {
 		if err := n.unexpected(); err != nil {
@@ -167,7 +170,7 @@ func (w *world) watch(ctx context.Context) error {
 	return nil
 }
 
-// trouble does what the plan says.
+// trouble injects the faults of the plan.
 func (w *world) trouble(ctx context.Context, p plan) error {
 	if p.alone {
 		return w.kill(ctx, w.workers[p.killed], p.kill)
@@ -182,12 +185,13 @@ func (w *world) trouble(ctx context.Context, p plan) error {
 	return w.restart(ctx, w.workers[p.stopped])
 }
 
-// The time before a worker is killed or frozen for which its target is slow or held, so that it has begun what it cannot finish.
-// Followers that found nothing look again after a second.
+// before is the time for which a worker's target is slow or held before the worker is killed or
+// frozen, so that it has begun work that it cannot finish. Followers of an empty shard poll again
+// after a second.
 const before = 1200 * time.Millisecond
 
-// kill kills a worker, wherever it stands, and starts it again. Its target is slow before, so that it mostly stands in the middle of
-// a page.
+// kill kills a worker and restarts it. Its target is slow before that, so the worker is usually in
+// the middle of a page.
 func (w *world) kill(ctx context.Context, n *worker, when span) error {
 	if err := wait(ctx, when.at); err != nil {
 		return err
@@ -227,15 +231,16 @@ func (w *world) freeze(ctx context.Context, n *worker, when span, held bool) err
 	w.note("%s is frozen, its target %s", n.name, fault)
 	w.count("freezes")
 	err := wait(ctx, when.lasts)
-	// What is under way arrives while nobody can take it back.
+	// In-flight requests arrive while the worker cannot cancel them.
 	err = errors.Join(err, n.target.Heal(ctx, Deliver), wait(ctx, slowness))
 	w.note("%s goes on", n.name)
 	return errors.Join(err, thaw(p))
 }
 
-// sever disturbs a worker's network.
+// sever injects a network fault at a worker.
 func (w *world) sever(ctx context.Context, n *worker, when span, what partition) error {
-	// A worker that cannot reach both ends when it starts ends at once, which is for its service manager to mend.
+	// A worker that cannot reach both ends at its start ends immediately, and its service manager
+	// would restart it.
 	if err := errors.Join(wait(ctx, when.at), n.ready(ctx)); err != nil {
 		return err
 	}
@@ -273,13 +278,14 @@ func (w *world) restart(ctx context.Context, n *worker) error {
 	return n.start()
 }
 
-// maxOpenShards of a table: above that they roll and do not split.
+// maxOpenShards is the limit of a table: above it, shards roll and do not split.
 const maxOpenShards = 8
 
-// disturbLeast and disturbMost bound the time between two things that happen to the source in a round.
+// disturbLeast and disturbMost bound the time between two faults of the source in a round.
 const disturbLeast, disturbMost = 400 * time.Millisecond, 1600 * time.Millisecond
 
-// disturb makes the source a lively one until ctx ends: shards split and roll, iterators expire, calls are throttled and fail.
+// disturb injects faults into the source until ctx ends: shards split and roll, iterators expire,
+// calls are throttled and fail.
 func (w *world) disturb(ctx context.Context, n int, least, most time.Duration) error {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n)+1<<43))
 	for wait(ctx, between(r, least, most)) == nil {
@@ -320,7 +326,7 @@ func (w *world) fail(ctx context.Context, f dynamodbtest.Fault) error {
 	return w.dynamo.control(ctx, "fail", map[string]any{"fault": f}, nil)
 }
 
-// reshard splits an open shard, or lets it roll.
+// reshard splits or rolls an open shard.
 func (w *world) reshard(ctx context.Context, r *rand.Rand, table string) error {
 	var shards []dynamodbtest.Shard
 	if err := w.dynamo.control(ctx, "shards", map[string]any{"table": table}, &shards); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestMain makes this binary the services' as well.
+// TestMain lets this binary also serve as the services.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(ServiceVariable); text != "" {
 		if err := Serve(text, os.Stdin, os.Stdout); err != nil {
@@ -38,18 +38,21 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestRounds is one short round in which a worker is killed. With REPLICATOR_PROCESS_ROUNDS it is so many whole ones, beginning
-// with the seed REPLICATOR_PROCESS_SEED, and REPLICATOR_PROCESS_BIGTABLE is Google's Bigtable emulator, to be used in place of the
+// TestRounds plays one short round in which a worker is killed. REPLICATOR_PROCESS_ROUNDS plays
+// that many complete rounds instead, from the seed REPLICATOR_PROCESS_SEED.
+// REPLICATOR_PROCESS_BIGTABLE is the path of Google's Bigtable emulator, which then replaces the
 // embedded one.
 func TestRounds(t *testing.T) { play(t, Options{}) }
 
-// TestRelay is the same for a relay and four appliers of its topic; the short round kills the relay and an applier.
+// TestRelay does the same with a relay and four appliers of its topic. The short round kills the
+// relay and an applier.
 func TestRelay(t *testing.T) { play(t, Options{Relay: true}) }
 
-// TestDualWrites: an application of two processes, with clocks that differ, writes both stores beside two workers, and all are killed
-// in turn. A delay after it has stopped verify finds nothing.
+// TestDualWrites: two processes of an application, with different clocks, write both stores beside
+// two workers, and all are killed in turn. After the application's end and the settle time, verify
+// finds nothing.
 func TestDualWrites(t *testing.T) {
-	t.Parallel() // mostly it waits
+	t.Parallel() // it mostly waits
 	o, ctx := prepare(t, Options{Seed: number(t, "REPLICATOR_PROCESS_SEED", 1)})
 	if err := DualWrites(ctx, o); err != nil {
 		t.Fatal(err)
@@ -59,10 +62,11 @@ func TestDualWrites(t *testing.T) {
 	}
 }
 
-// TestCutover: such an application is cut over, beside two workers, by a freeze that is refused once and a switch whose answer is lost once. Verify
-// finds nothing; after finalize the target holds nothing of ours, and run refuses.
+// TestCutover: such an application is cut over, beside two workers. The freeze is refused once, and
+// the switch's answer is lost once. Verify finds nothing. After finalize the target holds none of
+// replicator's metadata, and run refuses.
 func TestCutover(t *testing.T) {
-	t.Parallel() // mostly it waits
+	t.Parallel() // it mostly waits
 	o, ctx := prepare(t, Options{Seed: number(t, "REPLICATOR_PROCESS_SEED", 1)})
 	if err := Cutover(ctx, o); err != nil {
 		t.Fatal(err)
@@ -90,13 +94,13 @@ func play(t *testing.T, o Options) {
 	}
 }
 
-// prepare builds the program into a directory, and bounds the test.
+// prepare builds the program into a directory, and limits the test's time.
 func prepare(t *testing.T, o Options) (Options, context.Context) {
 	t.Helper()
 	o.Log = t.Output()
 	ctx := t.Context()
 	if deadline, ok := t.Deadline(); ok {
-		// Earlier than the test's own, which would leave the processes behind.
+		// The deadline is earlier than the test's own, which would leave the processes running.
 		const margin = 15 * time.Second
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-margin), fmt.Errorf("the test's time is over; give it more with -timeout"))
@@ -106,7 +110,7 @@ func prepare(t *testing.T, o Options) (Options, context.Context) {
 	if o.Services, err = os.Executable(); err != nil {
 		t.Fatal(err)
 	}
-	// Not a directory of the test's: logs of what went wrong outlive it.
+	// This is not the test's own directory, so that the logs of a failure are kept.
 	if o.Dir, err = os.MkdirTemp("", "replicator-processes-"); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// ServiceVariable is the environment variable that makes a process of this test binary a service: its value is for Serve.
+// ServiceVariable is the environment variable that makes a process of this test binary a service.
+// Its value is passed to Serve.
 const ServiceVariable = "REPLICATOR_PROCESSES_SERVICE"
 
 // The services.
@@ -30,11 +31,11 @@ const (
 	dynamoService   = "dynamodb"
 	bigtableService = "bigtable"
 	pubsubService   = "pubsub"
-	// otherService is a program of another project.
+	// otherService is an independent program.
 	otherService = "other"
 )
 
-// role is what a process that serves is told.
+// role holds the parameters of a service process.
 type role struct {
 	Service string `json:"service"`
 	// Seed, Shards and FirstSequence are options of the embedded DynamoDB.
@@ -45,11 +46,12 @@ type role struct {
 	Command []string `json:"command,omitempty"`
 }
 
-// maxMessage is the size of a gRPC message that the embedded Bigtable takes; its own limit of 4 MiB is below that of a row.
+// maxMessage is the largest gRPC message that the embedded Bigtable accepts. The default of 4 MiB
+// is below the size of a row.
 const maxMessage = 256 << 20
 
-// Serve is the main function of a process that is a service. It tells its address in one line on out, and serves until in
-// ends, which it does with the process that started it, however that ends.
+// Serve is the main function of a service process. It prints its address in one line on out, and
+// serves until in ends. That happens when the process that started it ends in any way.
 func Serve(text string, in io.Reader, out io.Writer) error {
 	var r role
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -90,7 +92,7 @@ func Serve(text string, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// service is a process that serves.
+// service is a running service process.
 type service struct {
 	name    string
 	address string
@@ -99,7 +101,8 @@ type service struct {
 	hold    io.Closer // ends the process once closed
 }
 
-// startService starts the executable, which calls Serve, and waits for its address. Name names its log.
+// startService starts the executable, which calls Serve, and waits for its address. Its log has the
+// given name.
 func startService(executable, dir, name string, r role) (*service, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -130,12 +133,12 @@ func startService(executable, dir, name string, r role) (*service, error) {
 	return s, nil
 }
 
-// stop ends the process. It keeps nothing, so nothing is lost.
+// stop ends the process, which holds only data in memory.
 func (s *service) stop() {
 	_ = s.hold.Close()
 	exited := make(chan struct{})
 	go func() {
-		_ = s.cmd.Wait() // how it ended is of no interest
+		_ = s.cmd.Wait() // the exit status does not matter
 		close(exited)
 	}()
 	select {
@@ -147,10 +150,11 @@ func (s *service) stop() {
 	_ = s.log.Close()
 }
 
-// endLimit is how long a service may take to end once nobody holds it.
+// endLimit is the longest time until a service ends after its input was closed.
 const endLimit = 5 * time.Second
 
-// control asks the embedded DynamoDB for what no application may: see dynamodbtest. Result may be nil.
+// control calls an operation of the embedded DynamoDB that applications may not use: see
+// dynamodbtest. Result may be nil.
 func (s *service) control(ctx context.Context, name string, parameters map[string]any, result any) error {
 	body, err := json.Marshal(parameters)
 	if err != nil {
@@ -181,7 +185,7 @@ func (s *service) control(ctx context.Context, name string, parameters map[strin
 	return json.Unmarshal(answer.Result, result)
 }
 
-// tail is the end of a file.
+// tail returns the last lines of a file.
 func tail(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

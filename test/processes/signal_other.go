@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// signals tells whether this system can freeze a process and ask one to end. Where it cannot, workers are only killed.
+// signals reports whether this system can freeze a process and ask one to end. It cannot, so
+// workers are only killed.
 const signals = false
 
 var errNoSignals = errors.New("this system has no such signal")

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// signals tells whether this system can freeze a process and ask one to end.
+// signals reports whether this system can freeze a process and ask one to end.
 const signals = true
 
-// freeze stops a process where it stands, as a starved machine or a suspended virtual one does.
+// freeze stops a process, like a machine without CPU time or a suspended virtual machine.
 func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
-// thaw lets a frozen process go on.
+// thaw resumes a frozen process.
 func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 
 // terminate asks a process to end, as a service manager does.

@@ -13,8 +13,8 @@ import (
 const (
 	// sampleEvery is the time between two samples of every worker.
 	sampleEvery = 5 * time.Second
-	// soakLivelyLeast and soakLivelyMost bound the time between two things that happen to the source: about one roll or split in a
-	// quarter of a minute. A real shard rolls every four hours.
+	// soakLivelyLeast and soakLivelyMost bound the time between two events of the source: about one
+	// roll or split in 15 seconds. A real shard rolls every four hours.
 	soakLivelyLeast, soakLivelyMost = 5 * time.Second, 15 * time.Second
 	// replaceLeast and replaceMost bound the time between two replacements of a worker.
 	replaceLeast, replaceMost = 40 * time.Second, 80 * time.Second
@@ -25,9 +25,11 @@ const (
 	steady = 0
 )
 
-// Soak runs one world under continuous load for a duration: shards roll and split, two of the workers are replaced again and again,
-// the third never, and the busiest is frozen now and then. It prints a complete comparison of the stores, and how what each worker uses
-// went. It fails if a worker's memory, goroutines or descriptors grow; a run of a few minutes is too short to tell and is not judged.
+// Soak runs one world under continuous load. Shards roll and split. Two of the workers are replaced
+// repeatedly, the third never, and the busiest is frozen from time to time. It prints a complete
+// comparison of the stores, and the trend of each worker's resources. It fails if a worker's
+// memory, goroutines or descriptors grow. It does not judge runs of a few minutes, which are too
+// short.
 func Soak(ctx context.Context, o Options, duration time.Duration) error {
 	o.lasts = duration
 	return inWorld(ctx, o, o.Seed, func(w *world) error {
@@ -39,7 +41,7 @@ func Soak(ctx context.Context, o Options, duration time.Duration) error {
 type soak struct {
 	*world
 	duration time.Duration
-	samples  [][]sample // by worker; those of a process's youth and of the warm-up are left out
+	samples  [][]sample // by worker, without those of the warm-up and of a process's youth
 }
 
 func (s *soak) run(ctx context.Context) error {
@@ -66,13 +68,14 @@ func (s *soak) run(ctx context.Context) error {
 	return s.conclude(ctx)
 }
 
-// replace kills or stops workers, all but the steady one, and starts them again. In between the one with the most leases is frozen for
-// longer than they last, because who took a shard keeps it: else one would soon hold them all, and the others' ends would be of no
-// consequence. What was begun is finished.
+// replace kills or stops all workers except the steady one, and restarts them. In between it
+// freezes the worker with the most leases for longer than they last. Otherwise one worker would
+// soon hold all shards, because a worker keeps the shards it took, and the others' ends would have
+// no effect. Replacements that were begun are finished.
 func (s *soak) replace(ctx, writing context.Context) error {
 	r := rand.New(rand.NewPCG(s.seed, 1<<46))
 	for n := 0; ; n++ {
-		// A short run, too, sees something of it.
+		// Even a short run has some faults.
 		pause := min(between(r, replaceLeast, replaceMost), s.duration/5)
 		if wait(writing, pause) != nil {
 			return nil
@@ -100,7 +103,7 @@ func (s *soak) replace(ctx, writing context.Context) error {
 	}
 }
 
-// sample asks the workers again and again what they use. One that is just being replaced has no answer.
+// sample reads the workers' resources repeatedly. It skips a worker that is being replaced.
 func (s *soak) sample(ctx context.Context) error {
 	for wait(ctx, min(sampleEvery, s.duration/20)) == nil {
 		for i, n := range s.workers {
@@ -114,7 +117,7 @@ func (s *soak) sample(ctx context.Context) error {
 	return nil
 }
 
-// conclude compares the stores, prints what was measured, and judges it.
+// conclude compares the stores, prints the measurements, and judges them.
 func (s *soak) conclude(ctx context.Context) error {
 	changes, wrote := s.writers.made.Load(), time.Since(s.began)
 	if err := s.dynamo.control(ctx, "clear-faults", nil, nil); err != nil {
@@ -134,7 +137,7 @@ func (s *soak) conclude(ctx context.Context) error {
 	return s.verdict()
 }
 
-// judgedFrom is how long a run must be for its trends to tell anything.
+// judgedFrom is the shortest run whose trends are meaningful.
 const judgedFrom = 5 * time.Minute
 
 // verdict prints and judges the trends.

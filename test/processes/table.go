@@ -16,14 +16,15 @@ type (
 	item  = map[string]types.AttributeValue
 )
 
-// Names only: the services are on loopback.
+// Only the names: the services are on loopback.
 const (
 	region   = "us-east-1"
 	project  = "processes"
 	instance = "processes"
 )
 
-// mark is in every text and every text key that is written here, so that the workers' logs can be searched for item data.
+// mark is part of every text and text key that is written here, so that the workers' logs can be
+// searched for item data.
 const mark = "zq7mark"
 
 // table is a source table: its keys and its rows.
@@ -31,9 +32,9 @@ type table struct {
 	name string
 	// schema is the primary key: the partition key, and a sort key if there is one.
 	schema []keyAttribute
-	// key is the primary key of the n-th item.
+	// key returns the primary key of the n-th item.
 	key func(n int) item
-	// row is the row key of an item, worked out from the published rule.
+	// row returns the row key of an item, computed from the published rule.
 	row func(it item) string
 }
 
@@ -42,10 +43,10 @@ type keyAttribute struct {
 	kind types.ScalarAttributeType
 }
 
-// escape is a text as it stands in a row key of several parts.
+// escape returns a text as it appears in a row key of several parts.
 func escape(text string) string { return strings.NewReplacer("%", "%25", "#", "%23").Replace(text) }
 
-// tables have different key schemas, with keys that contain what row keys must escape.
+// tables have different key schemas, and keys with characters that row keys must escape.
 var tables = []*table{
 	{
 		name:   "Parcels",
@@ -71,8 +72,8 @@ var tables = []*table{
 	},
 }
 
-// create makes the table with its first items and enables its stream afterwards, so that they are not in the stream and must be
-// copied.
+// create creates the table with its first items and enables its stream afterwards. So these items
+// are not in the stream and must be copied.
 func (t *table) create(ctx context.Context, client *dynamodb.Client, items []item) error {
 	in := &dynamodb.CreateTableInput{TableName: &t.name, BillingMode: types.BillingModePayPerRequest}
 	for i, k := range t.schema {
@@ -84,8 +85,8 @@ func (t *table) create(ctx context.Context, client *dynamodb.Client, items []ite
 	if _, err := client.CreateTable(ctx, in); err != nil {
 		return fmt.Errorf("create table %s: %w", t.name, err)
 	}
-	// The most items that BatchWriteItem takes.
-	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html
+	// batch is the most items that BatchWriteItem accepts. Source:
+	// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html
 	const batch = 25
 	for len(items) > 0 {
 		var requests []types.WriteRequest
@@ -111,10 +112,12 @@ func (t *table) create(ctx context.Context, client *dynamodb.Client, items []ite
 	return nil
 }
 
-// attributes are the names that items have besides their keys. What type an attribute has changes from write to write.
+// attributes lists the names of attributes besides the keys. An attribute's type changes from write
+// to write.
 var attributes = []string{"note", "a.b", "größe", "#", "total%", "Data", "DATA", "0", "quoted\"name", strings.Repeat("long", 10)}
 
-// newItem is the n-th item with about two thirds of the attributes, once in a while with none besides its key.
+// newItem returns the n-th item with about two thirds of the attributes, sometimes with only its
+// key.
 func (t *table) newItem(r *rand.Rand, n int) item {
 	it := t.key(n)
 	if r.IntN(15) == 0 {
@@ -128,7 +131,7 @@ func (t *table) newItem(r *rand.Rand, n int) item {
 	return it
 }
 
-// newValue is a random value of any of the ten types, nested to a depth.
+// newValue returns a random value of any of the ten types, nested up to a depth.
 func newValue(r *rand.Rand, depth int) value {
 	n := 10
 	if depth == 0 {
@@ -170,7 +173,8 @@ func newValue(r *rand.Rand, depth int) value {
 	}
 }
 
-// newText is mostly short, sometimes empty, and once in a while so large that a few fill a page of 1 MB.
+// newText returns a text that is mostly short, sometimes empty, and occasionally so large that a
+// few fill a page of 1 MB.
 func newText(r *rand.Rand) value {
 	text := fmt.Sprintf("%s \"%d\" <é帽🎩> \\ \t\n\x01", mark, r.IntN(1_000_000))
 	switch n := r.IntN(200); {
@@ -182,7 +186,7 @@ func newText(r *rand.Rand) value {
 	return &types.AttributeValueMemberS{Value: text}
 }
 
-// newNumber takes the forms in which a number may be written; DynamoDB keeps 38 digits.
+// newNumber uses all forms in which a number may be written. DynamoDB keeps 38 digits.
 func newNumber(r *rand.Rand) string {
 	return []string{
 		"0", "-0", fmt.Sprint(r.IntN(1_000_000)), fmt.Sprintf("-%d.%02d", r.IntN(1000), r.IntN(100)), fmt.Sprintf("%d.500", r.IntN(1000)),

@@ -20,19 +20,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// The limits of what a worker is waited for.
+// The longest waits for a worker.
 const (
-	startLimit = 30 * time.Second // to listen: its probes of both ends, on a busy machine
+	startLimit = 30 * time.Second // until it listens: it probes both ends, on a busy machine
 	stopLimit  = 30 * time.Second // for a clean stop: its grace is 20 s
-	// lifeTime ends workers whose test was killed in a way that left it no chance to end them: so much later than the test should end.
+	// lifeTime ends workers whose test was killed before it could end them. It exceeds the duration
+	// of any test.
 	lifeTime = 30 * time.Minute
 )
 
-// worker is one place where the program runs, with its own way to either end. The process there is replaced again and again.
+// worker is one instance of the program, with its own network to each end. Its process is replaced
+// repeatedly.
 type worker struct {
 	name           string // a, b, c
 	source, target *Proxy
-	queue          *Proxy   // the way to Pub/Sub; nil: it has none
+	queue          *Proxy   // the network to Pub/Sub; nil if there is none
 	command        []string // of the program
 	program, dir   string
 	config         string
@@ -46,16 +48,16 @@ type worker struct {
 // process is one run of the program.
 type process struct {
 	cmd       *exec.Cmd
-	log       string        // path of what it wrote to stderr
+	log       string        // path of its stderr
 	listening chan struct{} // closed once address is set
 	address   string        // of its HTTP endpoints
 	exited    chan struct{} // closed once err is set
 	started   time.Time
 	err       error
-	doomed    bool // it is known to end, because it was asked to or killed
+	doomed    bool // its end is expected, because it was stopped or killed
 }
 
-// environment leads the program to this worker's proxies, and away from any cloud.
+// environment directs the program to this worker's proxies, and away from any cloud.
 func (w *worker) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		for _, prefix := range []string{"AWS_", "REPLICATOR_", "GOOGLE_", "BIGTABLE_", "PUBSUB_"} {
@@ -75,7 +77,7 @@ func (w *worker) environment() []string {
 		"AWS_ACCESS_KEY_ID=processes", "AWS_SECRET_ACCESS_KEY=processes", "BIGTABLE_EMULATOR_HOST="+w.target.Address())
 }
 
-// start starts the program. It does not wait for it.
+// start starts the program without waiting for it.
 func (w *worker) start() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,13 +104,13 @@ func (w *worker) start() error {
 	go func() {
 		p.follow(stderr, file)
 		_ = file.Close()
-		p.err = p.cmd.Wait() // after all of stderr is read, as exec demands
+		p.err = p.cmd.Wait() // after all of stderr is read, as os/exec requires
 		close(p.exited)
 	}()
 	return nil
 }
 
-// follow copies the program's log to a file, and looks in it for the address of its endpoints.
+// follow copies the program's log to a file, and finds the address of its HTTP endpoints in it.
 func (p *process) follow(stderr io.Reader, file io.Writer) {
 	lines := bufio.NewReader(stderr)
 	for told := false; ; {
@@ -125,14 +127,14 @@ func (p *process) follow(stderr io.Reader, file io.Writer) {
 	}
 }
 
-// current is the process that runs, or that ran last.
+// current returns the running process, or the last one.
 func (w *worker) current() *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.process
 }
 
-// ready waits until the program has asked both ends and begins to work.
+// ready waits until the program has reached both ends and begins to work.
 func (w *worker) ready(ctx context.Context) error {
 	p := w.current()
 	select {
@@ -147,7 +149,7 @@ func (w *worker) ready(ctx context.Context) error {
 	}
 }
 
-// doom is the running process, whose end is no surprise from now on.
+// doom marks the running process as expected to end, and returns it.
 func (w *worker) doom() *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,16 +157,16 @@ func (w *worker) doom() *process {
 	return w.process
 }
 
-// kill ends the program at once, as a crash does. It may be frozen.
+// kill ends the program immediately, as a crash does. It may be frozen.
 func (w *worker) kill() {
 	p := w.doom()
-	_ = p.cmd.Process.Kill() // it may be gone already
+	_ = p.cmd.Process.Kill() // it may already have ended
 	<-p.exited
 }
 
-// stop asks the program to end, and waits until it has. The exit status of a clean stop is 0.
+// stop asks the program to end, and waits until it has. A clean stop has exit status 0.
 func (w *worker) stop(ctx context.Context) error {
-	if err := w.ready(ctx); err != nil { // before, it has nothing to stop cleanly
+	if err := w.ready(ctx); err != nil { // before that it cannot stop cleanly
 		return err
 	}
 	p := w.doom()
@@ -182,7 +184,7 @@ func (w *worker) stop(ctx context.Context) error {
 	return nil
 }
 
-// unexpected is an error if the program has ended though nobody asked it to.
+// unexpected returns an error if the program ended without being asked to.
 func (w *worker) unexpected() error {
 	w.mu.Lock()
 	p := w.process
@@ -203,11 +205,11 @@ func (w *worker) ended(p *process) error {
 	return fmt.Errorf("worker %s ended (%v); the end of %s:\n%s", w.name, p.err, p.log, tail(p.log, 15))
 }
 
-// tableStatus is what is looked at of a table's status.
+// tableStatus is the part of a table's status that the tests read.
 type tableStatus struct {
 	Source    string  `json:"source"`
 	Phase     string  `json:"phase"`
-	Behind    *uint64 `json:"behind"` // messages of a topic that are not known to be applied; null where nobody applies one
+	Behind    *uint64 `json:"behind"` // messages of a topic that are not confirmed as applied; null without appliers
 	NeedsLoad bool    `json:"needs_load"`
 	Reason    *string `json:"needs_load_reason"`
 	Gaps      int     `json:"gaps"`
@@ -217,7 +219,7 @@ type tableStatus struct {
 	} `json:"copy"`
 }
 
-// status asks the program how the tables stand, which it reads from the ledger and so tells of all workers.
+// status returns the program's table status. It reads the ledger, so it covers all workers.
 func (w *worker) status(ctx context.Context) ([]tableStatus, error) {
 	body, err := w.get(ctx, "/api/v1/status")
 	if err != nil {
@@ -232,7 +234,7 @@ func (w *worker) status(ctx context.Context) ([]tableStatus, error) {
 	return status.Tables, nil
 }
 
-// leases is how many leases the program holds, by its metrics.
+// leases returns how many leases the program holds, from its metrics.
 func (w *worker) leases(ctx context.Context) (int, error) {
 	found, err := w.metrics(ctx)
 	if err != nil {
@@ -245,7 +247,8 @@ func (w *worker) leases(ctx context.Context) (int, error) {
 	return int(n), nil
 }
 
-// sample asks the program what it uses, and tells how old its process is; false if it is just being replaced.
+// sample returns the program's resources and its process's age, or false while it is being
+// replaced.
 func (w *worker) sample(ctx context.Context) (sample, time.Duration, bool) {
 	p := w.current()
 	select {
@@ -255,7 +258,7 @@ func (w *worker) sample(ctx context.Context) (sample, time.Duration, bool) {
 	}
 	found, err := w.metrics(ctx)
 	if err != nil {
-		return sample{}, 0, false // one that ended by itself is found by watch
+		return sample{}, 0, false // watch finds a worker that ended by itself
 	}
 	var s sample
 	for m := range measures {
@@ -264,7 +267,7 @@ func (w *worker) sample(ctx context.Context) (sample, time.Duration, bool) {
 	return s, time.Since(p.started), true
 }
 
-// metrics are those of the program that have no labels.
+// metrics returns the program's metrics without labels.
 func (w *worker) metrics(ctx context.Context) (map[string]float64, error) {
 	body, err := w.get(ctx, "/metrics")
 	if err != nil {
@@ -285,7 +288,7 @@ func (w *worker) get(ctx context.Context, path string) ([]byte, error) {
 	if err := w.ready(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 25*time.Second) // for its status the program gives itself 20 s
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Second) // the program limits its status to 20 s
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.current().address+path, nil)
 	if err != nil {

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// writersPerTable write side by side. Each has its own items, so that it knows which of them exist.
+	// writersPerTable write concurrently. Each has its own items, so it knows which of them exist.
 	writersPerTable = 3
 	// hotItems of each writer get about a third of its changes.
 	hotItems = 2
 	// firstItems are in a table before its stream is enabled.
 	firstItems = 300
-	// mostItems of each writer; then items are made again rather than new ones.
+	// mostItems limits each writer. Beyond it, removed items are recreated instead of new ones.
 	mostItems = 8000
-	// changesPerSecond of all writers together.
+	// changesPerSecond counts all writers together.
 	changesPerSecond = 150
 )
 
-// workload is an application that goes on changing the tables. It talks to DynamoDB without a proxy: none of its writes may be in
-// doubt.
+// workload is an application that keeps changing the tables. It reaches DynamoDB without a proxy,
+// so none of its writes has an unknown outcome.
 type workload struct {
 	client  *dynamodb.Client
 	writers []*writer
 	made    atomic.Int64 // changes
 }
 
-// writer changes the items of one table whose numbers leave a certain remainder.
+// writer changes the items of one table whose numbers have a certain remainder.
 type writer struct {
 	table *table
 	index int
@@ -42,7 +42,7 @@ type writer struct {
 	alive map[int]bool // its items: true if it exists, false if it was removed
 }
 
-// startWorkload makes the tables with their first items.
+// startWorkload creates the tables with their first items.
 func startWorkload(ctx context.Context, client *dynamodb.Client, seed uint64) (*workload, error) {
 	w := &workload{client: client}
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -62,7 +62,7 @@ func startWorkload(ctx context.Context, client *dynamodb.Client, seed uint64) (*
 	return w, nil
 }
 
-// run changes the tables until ctx ends. A change that was begun is finished, and noted.
+// run changes the tables until ctx ends. A change that was begun is finished and recorded.
 func (w *workload) run(ctx context.Context, seed uint64) error {
 	limiter := rate.NewLimiter(changesPerSecond, len(w.writers))
 	var g errgroup.Group
@@ -81,7 +81,8 @@ func (w *workload) run(ctx context.Context, seed uint64) error {
 	return g.Wait()
 }
 
-// live is how many items of a table exist, by the writers' own books. Nobody may write meanwhile.
+// live returns how many items of a table exist, by the writers' own records. No process may write
+// meanwhile.
 func (w *workload) live(t *table) int {
 	n := 0
 	for _, own := range w.writers {
@@ -94,7 +95,7 @@ func (w *workload) live(t *table) int {
 	return n
 }
 
-// create is the number of a new item, which exists from now on.
+// create returns the number of a new item, and records that it exists.
 func (own *writer) create() int {
 	n := own.next*writersPerTable + own.index
 	own.next++
@@ -102,7 +103,7 @@ func (own *writer) create() int {
 	return n
 }
 
-// pick is one of the hot items, or any that was ever made.
+// pick returns one of the hot items, or any item that ever existed.
 func (own *writer) pick(r *rand.Rand) int {
 	among := own.next
 	if r.IntN(3) == 0 {
@@ -154,7 +155,7 @@ func (w *workload) delete(ctx context.Context, t *table, n int) error {
 	return err
 }
 
-// update sets two attributes and counts a third up.
+// update sets two attributes and increments a third.
 func (w *workload) update(ctx context.Context, r *rand.Rand, t *table, n int) error {
 	names := twoNames(r)
 	names["#n"] = "visits"
@@ -163,7 +164,7 @@ func (w *workload) update(ctx context.Context, r *rand.Rand, t *table, n int) er
 	})
 }
 
-// edit is an UpdateItem; without an expression it changes nothing.
+// edit sends an UpdateItem; without an expression it changes nothing.
 func (w *workload) edit(ctx context.Context, t *table, n int, expression string, names map[string]string, values item) error {
 	in := &dynamodb.UpdateItemInput{TableName: &t.name, Key: t.key(n), ExpressionAttributeNames: names, ExpressionAttributeValues: values}
 	if expression != "" {
@@ -173,7 +174,7 @@ func (w *workload) edit(ctx context.Context, t *table, n int, expression string,
 	return err
 }
 
-// exchange removes an item and makes a new one, both or neither.
+// exchange removes an item and creates another in one transaction.
 func (w *workload) exchange(ctx context.Context, r *rand.Rand, own *writer, n int) error {
 	t := own.table
 	own.alive[n] = false

@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// workersPerWorld is how many workers share the work.
+// workersPerWorld is the number of workers.
 const workersPerWorld = 3
 
 // world is two services, the workers between them, and the application.
@@ -35,12 +35,12 @@ type world struct {
 	log      io.Writer
 	dynamo   *service
 	relayed  bool   // changes go through a topic
-	queue    string // address of Pub/Sub, where they do
-	target   string // address of the target, where the application writes it too
+	queue    string // address of Pub/Sub, if used
+	target   string // address of the target, if the application writes it too
 	source   *dynamodb.Client
 	rows     *bigtable.Client
-	bigtable []option.ClientOption // of clients of the target
-	site     *site                 // of the application, where it is cut over
+	bigtable []option.ClientOption // options for clients of the target
+	site     *site                 // the application, for a cutover
 	writers  *workload
 	oracle   *oracle
 	workers  []*worker
@@ -52,8 +52,8 @@ type world struct {
 	counts map[string]int
 }
 
-// Build builds the program into dir and returns its path. What GOFLAGS says holds for it too, so that GOFLAGS=-race makes the workers
-// look for races.
+// Build builds the program into dir and returns its path. GOFLAGS applies to it, so GOFLAGS=-race
+// makes the workers detect races.
 func Build(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "replicator")
 	if os.PathSeparator == '\\' {
@@ -66,7 +66,8 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// newWorld starts the services, makes the tables and starts the workers, whose logs go to dir. Close it in any case.
+// newWorld starts the services, creates the tables and starts the workers, whose logs go to dir.
+// Always close it.
 func newWorld(ctx context.Context, o Options, seed uint64, dir string) (*world, error) {
 	w := &world{seed: seed, dir: dir, log: o.Log, relayed: o.Relay, counts: map[string]int{}}
 	return w, w.open(ctx, o)
@@ -104,10 +105,10 @@ func (w *world) open(ctx context.Context, o Options) error {
 	return w.startWorkers(o.Program, target.address, life)
 }
 
-// startServices starts both ends: the embedded ones, or those of other projects.
+// startServices starts both ends: the embedded ones, or independent ones.
 func (w *world) startServices(o Options) (target *service, err error) {
 	r := rand.New(rand.NewPCG(w.seed, 1<<42))
-	// The numbers of the first shards soon grow by a digit.
+	// The sequence numbers of the first shards soon grow by a digit.
 	first := strings.Repeat("9", 18+r.IntN(4)) + "000"
 	source := role{Service: dynamoService, Seed: w.seed, Shards: 1 + r.IntN(3), FirstSequence: first}
 	if o.Dynamo != nil {
@@ -128,13 +129,14 @@ func (w *world) startServices(o Options) (target *service, err error) {
 	return target, nil
 }
 
-// makeLively lets the embedded source list late and in small pages, and restart the sequence numbers of some tables.
+// makeLively makes the embedded source list late and in small pages, and restart the sequence
+// numbers of some tables.
 func (w *world) makeLively(ctx context.Context) error {
 	r := rand.New(rand.NewPCG(w.seed, 1<<44))
 	for _, t := range tables {
 		late := between(r, 0, 1500*time.Millisecond)
 		for name, parameters := range map[string]map[string]any{
-			// Never shorter later on: a child must not be listed before its parent.
+			// The delay never gets shorter: a child must not be listed before its parent.
 			"delay-listing":     {"table": t.name, "children": late.String(), "closings": late.String()},
 			"listing-page":      {"table": t.name, "count": 1 + r.IntN(4)},
 			"restart-sequences": {"table": t.name, "restart": r.IntN(2) == 0},
@@ -177,8 +179,8 @@ func (w *world) startWorkers(program, target string, life time.Duration) error {
 	return nil
 }
 
-// configure writes what all workers are configured with: state is added to that section, and more
-// to the end. It returns the path.
+// configure writes the configuration of all workers. It adds state to that section, and more at the
+// end, and returns the path.
 func (w *world) configure(state, more string) (string, error) {
 	configuration := fmt.Sprintf("version: 1\ntarget:\n  project: %s\n  instance: %s\nstate:\n  lease: %s\n%stables:\n", project, instance, lease, state)
 	for _, t := range tables {
@@ -188,10 +190,10 @@ func (w *world) configure(state, more string) (string, error) {
 	if err := os.WriteFile(path, []byte(configuration+more), 0o600); err != nil {
 		return "", err
 	}
-	return path, os.WriteFile(filepath.Join(w.dir, "aws"), nil, 0o600) // else the SDK would read the user's
+	return path, os.WriteFile(filepath.Join(w.dir, "aws"), nil, 0o600) // otherwise the SDK would read the user's file
 }
 
-// startWorker gives a worker its ways to the services, and starts it. Queue may be "".
+// startWorker gives a worker its networks to the services, and starts it. Queue may be "".
 func (w *world) startWorker(n *worker, target, queue string) (err error) {
 	for _, way := range []struct {
 		to  string
@@ -213,28 +215,28 @@ func (w *world) startWorker(n *worker, target, queue string) (err error) {
 	return nil
 }
 
-// close ends everything.
+// close ends all processes and removes their resources.
 func (w *world) close() {
 	for i := len(w.cleanup) - 1; i >= 0; i-- {
 		w.cleanup[i]()
 	}
 }
 
-// note keeps what happened in the round, in case it is of interest.
+// note records an event of the round for failure messages.
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.notes = append(w.notes, fmt.Sprintf("%6.2fs  %s", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...)))
 }
 
-// count notes that something was injected.
+// count counts an injected fault.
 func (w *world) count(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[what]++
 }
 
-// totals tells what was counted.
+// totals formats the counts.
 func (w *world) totals() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,11 +250,11 @@ func (w *world) begin() {
 	w.began, w.notes = time.Now(), nil
 }
 
-// equalLimit is how long the workers may take until the stores are equal once nothing writes and everything is healed: a lease, a
-// request that is waited for in vain, and the work that was left undone.
+// equalLimit is the longest time until the stores are equal, once nothing writes and all faults are
+// healed. It covers a lease, a request without an answer, and the remaining work.
 const equalLimit = 60 * time.Second
 
-// settle waits until the stores are equal, the ledger says so too, and every worker can tell it.
+// settle waits until the stores are equal, the ledger shows this, and every worker reports it.
 func (w *world) settle(ctx context.Context) ([]*comparison, error) {
 	deadline := time.Now().Add(equalLimit)
 	for {
@@ -278,7 +280,7 @@ func (w *world) settle(ctx context.Context) ([]*comparison, error) {
 	}
 }
 
-// sum is how much there is in all tables.
+// sum adds up the counts of all tables.
 func sum(found []*comparison) (items, cells, tombstones int) {
 	for _, c := range found {
 		items, cells, tombstones = items+c.items, cells+c.cells, tombstones+c.tombstones
@@ -286,12 +288,12 @@ func sum(found []*comparison) (items, cells, tombstones int) {
 	return items, cells, tombstones
 }
 
-// identical tells whether nothing differs.
+// identical reports whether nothing differs.
 func identical(found []*comparison) bool {
 	return !slices.ContainsFunc(found, func(c *comparison) bool { return len(c.differences) > 0 })
 }
 
-// compare compares every table. What no time mends is an error.
+// compare compares every table. Differences that waiting cannot resolve are an error.
 func (w *world) compare(ctx context.Context) ([]*comparison, error) {
 	var found []*comparison
 	for _, t := range tables {
@@ -322,8 +324,9 @@ func describe(found []*comparison) string {
 	return fmt.Sprintf("%d differences%s", total, strings.Join(lines, ""))
 }
 
-// healthy says what is not yet as it must be by the word of the workers, each of whom must be able to tell; "" if all is. Nothing
-// here is ever trimmed or impossible to store: a gap or a parked item is an error.
+// healthy returns what is not yet as it must be, according to the workers' status, or "". Every
+// worker must answer. Here no change is trimmed or impossible to store, so a gap or a parked item
+// is an error.
 func (w *world) healthy(ctx context.Context) (missing string, err error) {
 	for _, n := range w.workers {
 		status, err := n.status(ctx)
@@ -352,7 +355,7 @@ func (w *world) healthy(ctx context.Context) (missing string, err error) {
 	return missing, nil
 }
 
-// finish stops the workers and looks at everything once more.
+// finish stops the workers and checks everything again.
 func (w *world) finish(ctx context.Context) error {
 	var g errgroup.Group
 	for _, n := range w.workers {
@@ -382,8 +385,8 @@ func (w *world) finish(ctx context.Context) error {
 	return w.searchLogs()
 }
 
-// searchLogs looks for item data in what the workers wrote (I12), and counts how often shards were taken and given up, which
-// shows that the trouble was some.
+// searchLogs searches the workers' logs for item data (I12). It also counts how often shards were
+// acquired and released, to show that the faults had an effect.
 func (w *world) searchLogs() error {
 	paths, err := filepath.Glob(filepath.Join(w.dir, "worker-*.log"))
 	if err != nil {

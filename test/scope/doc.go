@@ -1,14 +1,16 @@
-// Package scope tries every order of short histories. It has tests alone.
+// Package scope tries every order of short histories. It contains only tests.
 //
-// A scenario is a history of three changes of one item, a stream that holds them (shards split, sequence numbers go on, restart or
-// change their length, the stream is replaced), the pages in which workers read them (every cut, with a crash and a replay at
-// every point), a raise of the generation, and images that loads read meanwhile. The real code turns it into requests.
-// Any of them may be executed once or twice, in any order; those of a crashed worker perhaps never. At every step the version
-// of a row must not fall, and after every complete execution the rows must be those of the item as it is in the end.
+// A scenario has four parts. A history of three changes of one item. A stream that holds them:
+// shards split, sequence numbers continue, restart or change their length, or the stream is
+// replaced. The pages in which workers read them: every cut, with a crash and a replay at every
+// point. And a raise of the generation, with images that loads read meanwhile. The real code turns
+// a scenario into requests. Each may be executed once or twice, in any order. Requests of a crashed
+// worker may also never be executed. At every step the version of a row must not fall. After every
+// complete execution the rows must show the final item.
 //
-// Requests are interpreted literally on a compact row state, which a test holds equal to sinktest.Memory, which in turn
-// is held equal to the emulator of Bigtable.
+// Requests are interpreted on a compact row state. A test compares it with sinktest.Memory, which
+// another test compares with Bigtable's emulator.
 //
-// The search rests on two facts: executions that have done the same requests and left a row in the same state have the same future, and a
-// request touches one row, so that rows can be looked at one by one.
+// The search uses two facts. Executions that have done the same requests and left a row in the same
+// state have the same future. And a request touches one row, so each row can be checked separately.
 package scope

@@ -11,10 +11,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// changesOf is how many changes a history has.
+// changesOf is the number of changes in a history.
 const changesOf = 3
 
-// address is what the item's row key begins with in the mapping that begins with a non-key attribute.
+// address is the first part of the item's row key, in the mapping whose row key begins with a
+// non-key attribute.
 type address string
 
 const (
@@ -22,7 +23,7 @@ const (
 	lacking address = "-" // the item lacks the attribute, so that it cannot be mapped
 )
 
-// history is the life of one item: where it was before the first change and after each.
+// history is the life of one item: its address before the first change and after each change.
 type history struct {
 	mapping *transform.Mapping
 	moving  bool // the row key begins with the attribute tenant
@@ -43,8 +44,8 @@ func mapping(rowKey ...string) *transform.Mapping {
 	return m
 }
 
-// histories are all lives of three changes, each of which is one that DynamoDB makes a record of. Of the addresses only their being
-// the same or another matters, so that a new one is always the next letter. The shortest stories come first.
+// histories lists all lives with three changes that DynamoDB records. Only whether two addresses
+// are equal matters, so a new address is always the next letter. The shortest histories come first.
 func histories(moving bool) []history {
 	h := history{mapping: keyOnly, moving: moving}
 	first := []address{"a", absent}
@@ -69,7 +70,7 @@ func (h history) continued(all []history, n int) []history {
 	return all
 }
 
-// next are the addresses that the n-th change can lead to.
+// next lists the possible addresses after the n-th change.
 func (h history) next(n int) []address {
 	var list []address
 	fresh := address("a")
@@ -92,8 +93,8 @@ func (h history) next(n int) []address {
 	return list
 }
 
-// image is the item after n changes. Every image has an attribute of its own besides one whose value differs, so that ghosts of
-// any other would show.
+// image returns the item after n changes. Every image has one attribute of its own, and one whose
+// value differs, so that leftovers of any other image would show.
 func (h history) image(n int) attribute.Item {
 	if h.at[n] == absent {
 		return attribute.Item{}
@@ -111,7 +112,7 @@ func (h history) image(n int) attribute.Item {
 	return attribute.NewItem(attributes)
 }
 
-// row is where the item is after n changes, and its cells by column. It is written without the code under test.
+// row returns the item's row key and cells after n changes. It does not use the code under test.
 func (h history) row(n int) (key string, cells map[column]string) {
 	if h.at[n] == absent || h.at[n] == lacking {
 		return "", nil
@@ -124,7 +125,7 @@ func (h history) row(n int) (key string, cells map[column]string) {
 	return string(h.at[n]) + "#k", cells
 }
 
-// change is the record of the n-th change, counted from 1, without its place in the stream.
+// change returns the record of the n-th change, counted from 1, without its place in the stream.
 func (h history) change(n int) cdc.Change {
 	c := cdc.Change{
 		Event: cdc.Modify, Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}}),

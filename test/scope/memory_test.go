@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The compact row does what sinktest.Memory does, request by request, whatever the server's clock says; and every state it says a
-// clock may lead to is one that some clock leads Memory to.
+// The compact row behaves like sinktest.Memory, request by request, for every reading of the
+// server's clock. Every state that it predicts occurs in Memory with some clock.
 func TestCompactRowEqualsMemory(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	refused, several := 0, 0
@@ -54,13 +54,13 @@ func TestCompactRowEqualsMemory(t *testing.T) {
 	}
 }
 
-// step is one execution at a time of the server, in milliseconds.
+// step is one execution at a server time, in milliseconds.
 type step struct {
 	request sink.Request
 	clock   int64
 }
 
-// reachable fails unless each outcome is what some clock leads to.
+// reachable fails unless some clock leads to each outcome.
 func reachable(t *testing.T, p *program, done []step, next step, outcomes []rowState) {
 	t.Helper()
 	_, times, _ := replay(t, done)
@@ -78,14 +78,14 @@ func reachable(t *testing.T, p *program, done []step, next step, outcomes []rowS
 			t.Fatalf("no clock leads to %v", p.show(s))
 		}
 	}
-	// Equal values may make two outcomes one.
+	// Equal values may merge two outcomes.
 	if len(found) > len(outcomes) {
 		t.Fatalf("clocks lead to %d states, %d are known", len(found), len(outcomes))
 	}
 }
 
-// replay executes steps on a fresh Memory and shows the row, with the times of the cells that the server stamped, in milliseconds, the
-// latest first; applied is the last step's.
+// replay executes steps on a fresh Memory and returns the row, and the times of the cells that the
+// server stamped, in milliseconds, the latest first. Applied belongs to the last step.
 func replay(t *testing.T, steps []step) (row []string, times []int64, applied bool) {
 	t.Helper()
 	m, clock := memory(), int64(0)
@@ -119,7 +119,7 @@ func memory() *sinktest.Memory {
 	return m
 }
 
-// randomRequest is a guarded mutation, or anything else.
+// randomRequest returns a guarded mutation, or any other request.
 func randomRequest(random *rand.Rand) sink.Request {
 	version := func() transform.Version {
 		return transform.NewVersion(1, cdc.RootHop, cdc.SequenceOf(8+random.Uint64N(5)), transform.CountExact)
@@ -155,8 +155,8 @@ func randomRequest(random *rand.Rand) sink.Request {
 	return r
 }
 
-// serverColumn is the one column, in family e, of which every cell is stamped by the server. Memory shows of versions the highest alone,
-// so that the order of cells can be seen in other columns only.
+// serverColumn is the column in family e whose cells are all stamped by the server. Memory shows
+// only the highest version, so the order of cells is only visible in other columns.
 const serverColumn = "s"
 
 // show lists the cells of a state as replay does.

@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// page is one read of a shard: the changes after from up to to.
+// page is one read of a shard: the changes after from, up to and including to.
 type page struct {
 	from, to   int
 	generation int // 0, or 1 after the raise
-	// committed tells that the checkpoint passed the page, or that its reader went on to the end: it was written. Otherwise its
-	// reader ended before that, and its requests may have been executed or not.
+	// committed means that the checkpoint passed the page, or that its reader continued to the end,
+	// so the page was written. Otherwise its reader ended before that, and its requests may or may
+	// not have been executed.
 	committed bool
 }
 
-// plan is what workers read, and what loads read meanwhile.
+// plan is what workers read. Loads read in addition.
 type plan struct {
 	pages []page
-	// lost tells that changes of the stream were never read: the raise declared a gap.
+	// lost means that changes of the stream were never read, so the raise declared a gap.
 	lost bool
 }
 
@@ -39,8 +40,9 @@ func (p plan) String() string {
 	return strings.Join(words, ", ")
 }
 
-// plans are all ways to read the stream of a setting: every cut into pages, a worker that ends after every page and with every
-// earlier page as the last one committed, and its successor that begins there with every cut.
+// plans lists all ways to read the stream of a setting. It cuts it into pages in every way, ends a
+// worker after every page with every earlier page as the last committed one, and lets the successor
+// begin there with every cut.
 func (s setting) plans() []plan {
 	places := s.places()
 	cuts := func(from, to int) [][]page { return s.cuts(places, from, to) }
@@ -61,14 +63,15 @@ func (s setting) plans() []plan {
 	}
 	reach, generation := changesOf, 0
 	if s.raised != never {
-		// Whoever read for the old generation saw no more than there was when the shard was adopted by the new one.
+		// Readers for the old generation saw no more than existed when the new one adopted the
+		// shard.
 		reach, generation = s.raised, 1
 	}
 	for read := 0; read <= reach; read++ {
 		for _, first := range cuts(0, read) {
 			for _, committed := range boundaries(first) {
 				if s.raised == never && committed == read && read > 0 {
-					continue // a clean handover is one reading with those cuts
+					continue // a clean handover equals one reading with those cuts
 				}
 				if s.replaced == none {
 					add(first, committed, committed, generation, false)
@@ -76,7 +79,8 @@ func (s setting) plans() []plan {
 				if s.raised == never {
 					continue
 				}
-				// The raise was for a gap: something up to it was trimmed, or is in a stream that was replaced.
+				// The raise was for a gap: something before it was trimmed, or is in a replaced
+				// stream.
 				for lost := committed + 1; lost <= s.raised; lost++ {
 					if s.replaced == none || lost == s.raised {
 						add(first, committed, lost, generation, true)
@@ -91,7 +95,7 @@ func (s setting) plans() []plan {
 	return all
 }
 
-// boundaries are the positions a reader of the pages can have committed.
+// boundaries lists the positions that a reader of the pages can have committed.
 func boundaries(pages []page) []int {
 	list := []int{0}
 	for _, p := range pages {
@@ -100,7 +104,7 @@ func boundaries(pages []page) []int {
 	return list
 }
 
-// cuts are all ways to cut changes into pages, none of which reaches over the end of a shard.
+// cuts lists all ways to cut changes into pages, none of which crosses the end of a shard.
 func (s setting) cuts(places [changesOf + 1]place, from, to int) [][]page {
 	if from >= to {
 		return [][]page{nil}

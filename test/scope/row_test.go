@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// rowState is the content of a row: cells by column, and within a column from newest to oldest. It is comparable, so that equal
-// contents can be merged.
+// rowState is the content of a row: cells by column, within a column from newest to oldest. It is
+// comparable, so that equal contents can be merged.
 type rowState struct {
 	n     uint8
 	cells [maxCells]cell
@@ -19,13 +19,14 @@ type rowState struct {
 // maxCells bounds the cells of a row.
 const maxCells = 20
 
-// cell holds ranks: of its column among the columns, of its value among the values by bytes, of its time among the times.
+// cell holds ranks: of its column among the columns, of its value among the values in byte order,
+// of its time among the times.
 type cell struct{ column, value, at uint8 }
 
-// byServer is the time of a cell that the server stamped. Such cells are told apart by their order alone.
+// byServer is the time of a cell that the server stamped. Such cells differ only by their order.
 const byServer = 0xff
 
-// program is a set of requests for one row in terms of ranks.
+// program is a set of requests for one row, expressed in ranks.
 type program struct {
 	columns    []column
 	values     []string
@@ -51,8 +52,9 @@ type compiledOp struct {
 	remove columnSet
 }
 
-// compile ranks what requests for one row name. Further values may be given a rank. It panics on requests that the compact state
-// cannot express, which would be a mistake in these tests.
+// compile computes the ranks of everything that requests for one row name. Further values may be
+// ranked too. It panics on requests that the compact state cannot express, which would be a mistake
+// in these tests.
 func compile(requests []sink.Request, further ...string) *program {
 	cells := 0
 	for _, r := range requests {
@@ -92,7 +94,7 @@ func ranked[E comparable](list []E, order func(a, b E) int) []E {
 	return slices.Compact(list)
 }
 
-// set is the set of the columns for which in is true.
+// set returns the columns for which in is true.
 func (p *program) set(in func(column) bool) columnSet {
 	var s columnSet
 	for i, c := range p.columns {
@@ -143,8 +145,9 @@ func (p *program) rank(value string) uint8 {
 	return uint8(i)
 }
 
-// execute gives the states that a request may leave: more than one if the server's clock decides, which may step back.
-// They are appended to out. Applied is false if the predicate refused, and then the row is as it was.
+// execute appends to out the states that a request may leave: several if the server's clock
+// decides, which may step back. Applied is false if the predicate refused, and then the row is
+// unchanged.
 func (p *program) execute(s rowState, request int, out []rowState) (_ []rowState, applied bool) {
 	r := &p.requests[request]
 	if p.refuses(&s, r) {
@@ -194,7 +197,7 @@ func (s *rowState) remove(columns columnSet) {
 	s.n = kept
 }
 
-// put sets a cell at a time of its own, replacing one of the same time.
+// put sets a cell at its own time, and replaces a cell of the same time.
 func (s *rowState) put(c cell) {
 	i := uint8(0)
 	for i < s.n && (s.cells[i].column < c.column || s.cells[i].column == c.column && s.cells[i].at > c.at) {
@@ -219,8 +222,9 @@ func (s *rowState) insert(i uint8, c cell) {
 	s.n++
 }
 
-// stamp sets a cell at whatever the server's clock says: newer or older than the column's other cells, or at the very time of one of
-// them, which it replaces. The first of these states takes the place of out[at], others are appended.
+// stamp sets a cell at any time that the server's clock may show: newer or older than the column's
+// other cells, or at the time of one of them, which it replaces. The first of these states replaces
+// out[at], others are appended.
 func (s *rowState) stamp(c cell, out []rowState, at int) []rowState {
 	before := *s
 	begin := uint8(0)
@@ -251,7 +255,8 @@ func (s *rowState) stamp(c cell, out []rowState, at int) []rowState {
 	return out
 }
 
-// held is the highest version the row holds, live or as a tombstone, as a rank plus one; 0 if it holds none.
+// held returns the highest version of the row, live or tombstone, as a rank plus one; 0 if there is
+// none.
 func (p *program) held(s *rowState) uint8 {
 	highest := uint8(0)
 	for i := range s.n {
@@ -262,7 +267,7 @@ func (p *program) held(s *rowState) uint8 {
 	return highest
 }
 
-// String shows a state in the words of the program.
+// String formats a state with the program's names.
 func (p *program) String(s rowState) string {
 	var parts []string
 	for i := range s.n {

@@ -13,10 +13,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// generation is the first one; a raise leads to the next.
+// generation is the first generation. A raise leads to the next.
 const generation = 29_000_000
 
-// requester makes the requests that the pages and loads of one setting become, each of them once.
+// requester turns the pages and loads of one setting into requests, each only once.
 type requester struct {
 	setting
 	places [changesOf + 1]place
@@ -30,7 +30,7 @@ type requester struct {
 	loads  [2][changesOf + 1][]int
 
 	local map[string]int // problems of the setting's rows
-	// conflict is two requests of the stream for one row at one version that differ, or "".
+	// conflict describes two requests of the stream for one row and version that differ, or is "".
 	conflict string
 	versions map[string]int
 }
@@ -57,7 +57,7 @@ func generationName(g int) string {
 	return [...]string{"of the first generation", "of the raised generation"}[g]
 }
 
-// read gives the requests of a page.
+// read returns the requests of a page.
 func (q *requester) read(p page) []int {
 	p.committed = false
 	ids, ok := q.pages[p]
@@ -73,7 +73,7 @@ func (q *requester) read(p page) []int {
 			if n > p.from {
 				changes = append(changes, c)
 			} else if c.Time.After(stamp.NotBefore) {
-				stamp.NotBefore = c.Time // it is kept with the checkpoint
+				stamp.NotBefore = c.Time // the checkpoint stores it
 			}
 		}
 		ids = q.requests(transform.Fold(q.mapping, changes, stamp).Rows, fmt.Sprintf("page %d-%d %s", p.from+1, p.to, generationName(p.generation)), true)
@@ -82,7 +82,7 @@ func (q *requester) read(p page) []int {
 	return ids
 }
 
-// requests guards mutations, and gives the requests numbers.
+// requests guards mutations, and numbers the requests.
 func (q *requester) requests(rows []transform.RowMutation, origin string, ofStream bool) []int {
 	var ids []int
 	for _, m := range rows {
@@ -110,7 +110,7 @@ func (q *requester) requests(rows []transform.RowMutation, origin string, ofStre
 	return ids
 }
 
-// contentOf is equal for two requests exactly if they are.
+// contentOf returns equal texts for exactly equal requests.
 func contentOf(r sink.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %q %q %q", r.Table, r.Row, r.Refuse.Families, r.Refuse.Qualifier, r.Refuse.AtLeast)
@@ -129,7 +129,7 @@ func (q *requester) row(key string) int {
 	return i
 }
 
-// scenario is one plan with the loads of it.
+// scenario is one plan with its loads.
 type scenario struct {
 	plan  plan
 	loads []loaded
@@ -149,7 +149,7 @@ func (s scenario) String() string {
 	return text
 }
 
-// scenarios are the plans of the setting, each with what loads can have read meanwhile.
+// scenarios visits the plans of the setting, each with every possible set of loads.
 func (q *requester) scenarios(visit func(scenario) (goOn bool)) bool {
 	for _, plan := range q.plans() {
 		for _, loads := range q.loadings(plan.lost) {
@@ -161,10 +161,11 @@ func (q *requester) scenarios(visit func(scenario) (goOn bool)) bool {
 	return true
 }
 
-// loadings are the images of loads: of the first generation at every point of the history and, after a raise, of the raised
-// generation at every point from its adoption on. In the generation that lasts the item is perhaps read again later, by a load
-// that went on after a crash. The image read last is executed at least once where a gap needs the load; all others perhaps never,
-// and that is the load that was not there.
+// loadings lists the possible images of loads. A load of the first generation may read at every
+// point of the history, and after a raise one of the raised generation at every point from its
+// adoption on. In the final generation a load that resumed after a crash may read the item again.
+// If a gap needs the load, the image read last is executed at least once. All others may never be
+// executed, which covers scenarios without a load.
 func (q *requester) loadings(lost bool) [][]loaded {
 	var all [][]loaded
 	if q.raised == never {
@@ -180,7 +181,7 @@ func (q *requester) loadings(lost bool) [][]loaded {
 	return all
 }
 
-// twoReads appends others with one or two reads of a generation at any points from one on.
+// twoReads appends others with one or two reads of a generation, at any points from one point on.
 func twoReads(all [][]loaded, others []loaded, generation, from, least int) [][]loaded {
 	for last := from; last <= changesOf; last++ {
 		all = append(all, append(slices.Clip(others), loaded{generation, last, least}))
@@ -191,12 +192,12 @@ func twoReads(all [][]loaded, others []loaded, generation, from, least int) [][]
 	return all
 }
 
-// twice is how often a request may be executed for each time it is sent.
+// twice is how often a request may be executed each time it is sent.
 const twice = 2
 
-// demands are the requests of a scenario with how often each is executed, by row.
+// demands returns the requests of a scenario with the number of their executions, by row.
 func (q *requester) demands(s scenario) [][]demand {
-	// Rows are known once all pages were read, and the same request may come from several pages.
+	// Rows are known once all pages are read, and several pages may lead to the same request.
 	least, most := map[int]int{}, map[int]int{}
 	add := func(ids []int, n int) {
 		for _, id := range ids {
@@ -231,7 +232,7 @@ func (q *requester) wantOf(row int, p plan) want {
 	return w
 }
 
-// explorer goes through scenarios and keeps what it found.
+// explorer visits scenarios and stores what it found.
 type explorer struct {
 	problems  map[string]int
 	verdicts  []verdict
@@ -245,7 +246,8 @@ func newExplorer() *explorer {
 	return &explorer{problems: map[string]int{}}
 }
 
-// explore runs every execution of every scenario of a setting, merged; false if something is wrong.
+// explore runs every execution of every scenario of a setting, with equal ones merged. It returns
+// false if something is wrong.
 func (e *explorer) explore(s setting) bool {
 	q := newRequester(s)
 	e.settings++
@@ -270,7 +272,7 @@ func (e *explorer) explore(s setting) bool {
 	})
 }
 
-// problem gives the number of a row's problem, which is solved when it is new.
+// problem returns the number of a row's problem, and solves it if it is new.
 func (e *explorer) problem(q *requester, row int, demands []demand, w want) int {
 	local := []byte{byte(row), byte(len(w.sweptBelow))}
 	for _, d := range demands {

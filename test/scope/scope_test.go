@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// TestMain lets garbage grow: what lives is small, and what is made for each scenario is not.
+// TestMain lets garbage accumulate, because little memory stays live and each scenario allocates
+// much.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 
-// scope is what is explored: for the item that stays in its row every numbering; for the one that moves the two that are worst,
-// for hops make them all alike.
+// scope returns the settings to explore. An item that stays in its row gets every numbering. An
+// item that moves gets only the two worst, because hops make all numberings equivalent.
 func scope() []setting {
 	var all []setting
 	for _, h := range histories(false) {
@@ -26,8 +27,8 @@ func scope() []setting {
 	return all
 }
 
-// Every order of every execution: whatever is split, raised, crashed, replayed, late or repeated, the row's version never
-// falls, and in the end the rows are those of the item.
+// Every order of every execution: whatever is split, raised, crashed, replayed, late or repeated,
+// the row's version never falls, and in the end the rows show the item.
 func TestEveryOrderOfEveryExecution(t *testing.T) {
 	t.Parallel()
 	start := time.Now()

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// demand is a request with how often it is executed: at least least times, for a page that was committed was written, and at most most
-// times, for attempts may execute late.
+// demand is a request with bounds on its executions. At least least, because a committed page was
+// written. At most most, because attempts may be executed late.
 type demand struct {
 	id          int // of the request
 	request     sink.Request
@@ -20,14 +20,14 @@ type demand struct {
 
 // want is what a row must hold after every complete execution.
 type want struct {
-	// cells are those of the item, by column, if it maps to the row in the end; nil if it does not.
+	// cells holds the item's cells by column if the item finally maps to the row, otherwise nil.
 	cells map[column]string
-	// sweptBelow excuses rows of older generations: after a gap nothing tells of the rows that an item left in it, until the
-	// generation's load is followed by a sweep of such rows. A version, or "".
+	// sweptBelow excuses rows of older generations. After a gap nothing identifies the rows that an
+	// item left during the gap, until the sweep of the generation's load. It is a version, or "".
 	sweptBelow string
 }
 
-// problem is everything about one row of a scenario.
+// problem describes one row of a scenario completely.
 type problem struct {
 	program     *program
 	least, most []int
@@ -61,7 +61,7 @@ func newProblem(demands []demand, w want) *problem {
 		p.cells = append(p.cells, p.program.rank(value))
 	}
 	if found != len(w.cells) {
-		p.cells = append(p.cells, 0) // a column that no request ever sets: the row can never be right
+		p.cells = append(p.cells, 0) // no request ever sets this column, so the row can never be right
 	}
 	for _, d := range demands {
 		p.least, p.most, p.labels = append(p.least, d.least), append(p.most, d.most), append(p.labels, d.label)
@@ -69,7 +69,8 @@ func newProblem(demands []demand, w want) *problem {
 	return p
 }
 
-// key is equal for two problems if they are the same but for names: then so are their executions.
+// key returns equal texts for two problems that differ only in names. Their executions are then
+// equivalent.
 func (p *problem) key() string {
 	b := []byte{p.swept, 0, byte(len(p.cells))}
 	if p.lives {
@@ -93,7 +94,7 @@ func (p *problem) key() string {
 	return string(b)
 }
 
-// judge says what is wrong with a final state, or "".
+// judge returns what is wrong with a final state, or "".
 func (p *problem) judge(s *rowState) string {
 	if p.lives && len(p.cells) > len(p.program.columns) {
 		return "a cell of the item can never be there"
@@ -131,21 +132,22 @@ func (p *problem) judge(s *rowState) string {
 	return ""
 }
 
-// verdict is what all executions of a problem came to.
+// verdict is the result of all executions of a problem.
 type verdict struct {
 	states int // distinct ones, with what was executed until then
-	// wrong describes the first violation that was met, if there is one.
+	// wrong describes the first violation found, or is "".
 	wrong string
 }
 
-// progress is a state with the first of the ways it can be reached.
+// progress is a state with the first way in which it was reached.
 type progress struct {
 	state    uint32
 	from, at int32
 	by       int8
 }
 
-// merged runs all executions of one row, with those merged that have executed the same requests and left the same state.
+// merged runs all executions of one row. It merges those that have executed the same requests and
+// left the same state.
 func (p *problem) merged() verdict {
 	radix, total := make([]int, len(p.most)), 1
 	for i, most := range p.most {
@@ -167,15 +169,15 @@ func (p *problem) merged() verdict {
 	return m.verdict
 }
 
-// merger is the work of merged. Executing one more request raises one digit, so that ascending indexes visit every cause
-// before its effect.
+// merger holds the work of merged. Executing one more request raises one digit, so ascending
+// indexes visit every cause before its effect.
 type merger struct {
 	*problem
 	radix   []int
-	layers  [][]progress // by index: what can have been reached with those counts
+	layers  [][]progress // by index: the states reachable with those counts
 	known   map[rowState]uint32
 	states  []rowState
-	next    [][][]uint32 // by state and request: the states it may leave; nil if not tried yet
+	next    [][][]uint32 // by state and request: the possible next states; nil if not tried yet
 	falls   [][]bool     // by state and request: whether the version fell
 	verdict verdict
 	scratch []rowState
@@ -227,7 +229,7 @@ func (m *merger) reach(index int, state uint32, p progress) {
 	}
 }
 
-// execute runs a request on a state, once, and remembers what came of it.
+// execute runs a request on a state once, and remembers the result.
 func (m *merger) execute(state uint32, request int) []uint32 {
 	if known := m.next[state][request]; known != nil {
 		return known
@@ -245,7 +247,7 @@ func (m *merger) execute(state uint32, request int) []uint32 {
 	return after
 }
 
-// fail notes the first violation with the way to it.
+// fail records the first violation and the way to it.
 func (m *merger) fail(index, at int, wrong string) {
 	if m.verdict.wrong != "" {
 		return

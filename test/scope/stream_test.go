@@ -8,30 +8,34 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// numbering says how the sequence numbers of a new shard begin. DynamoDB documents no relation to those of its parent.
+// numbering says how the sequence numbers of a new shard begin. DynamoDB documents no relation to
+// those of its parent.
 type numbering uint8
 
 const (
 	none   numbering = iota // there is no new shard
 	onward                  // above those of the parent
 	lower                   // below all of the parent's
-	equal                   // with the very number of the parent's last change
+	equal                   // beginning with exactly the number of the parent's last change
 	longer                  // with more digits, the first of which is smaller: lower as text
 )
 
 var numberingNames = [...]string{"none", "onward", "lower", "equal", "longer"}
 
-// never is a raise that does not take place.
+// never is the value for a raise that does not take place.
 const never = -1
 
 // setting is a history in a stream.
 type setting struct {
 	history
-	// splits says after which changes the item's shard was split, and how the child counts.
+	// splits says after which changes the item's shard was split, and how the child's numbers
+	// begin.
 	splits [changesOf]numbering
-	// raised is after how many changes the generation was raised, and had been adopted by every shard; or never.
+	// raised is the number of changes before the generation was raised and adopted by every shard,
+	// or never.
 	raised int
-	// replaced says how the numbers begin if it was raised because the table got a new stream. Otherwise shards go on.
+	// replaced says how the numbers begin if the raise was for a new stream. Otherwise shards
+	// continue.
 	replaced numbering
 }
 
@@ -42,14 +46,15 @@ type place struct {
 	shard    int // numbered over all streams
 }
 
-// settings are all streams that can hold a history, with the given ways to count. The quietest come first.
+// settings lists all streams that can hold a history, with the given numberings. The simplest come
+// first.
 func (h history) settings(ways ...numbering) []setting {
 	var all []setting
 	ways = append([]numbering{none}, ways...)
 	for raised := never; raised <= changesOf; raised++ {
 		for _, replaced := range ways {
 			if replaced != none && (raised < 1 || raised == changesOf) {
-				continue // a stream without changes on one side says no more than the same stream raised there
+				continue // an empty stream on one side adds nothing to the same stream raised there
 			}
 			for _, one := range ways {
 				for _, two := range ways {
@@ -64,7 +69,8 @@ func (h history) settings(ways ...numbering) []setting {
 	return all
 }
 
-// places gives every change its place, with the hops that the real code ranks shards with. Index 0 is not used.
+// places gives every change its place, with the hops that the real code computes. Index 0 is not
+// used.
 func (s setting) places() [changesOf + 1]place {
 	var places [changesOf + 1]place
 	lineage := newLineage()
@@ -98,7 +104,7 @@ func (s setting) places() [changesOf + 1]place {
 	return places
 }
 
-// above is a higher number that is lower as text: one digit more, and a smaller first one.
+// above returns a higher number that is lower as text: one digit more, with a smaller first digit.
 func above(number string) string {
 	first := number[0] - 1
 	if first == '0' {
@@ -107,7 +113,7 @@ func above(number string) string {
 	return string([]byte{first}) + strings.Repeat("0", len(number))
 }
 
-// lineage is the item's shard with its ancestors and their other children, as the ledger knows them.
+// lineage is the item's shard, its ancestors and their other children, as the ledger stores them.
 type lineage struct {
 	known []cdc.Node
 	last  string
@@ -145,12 +151,14 @@ func (l *lineage) hop() uint32 {
 
 var begin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// changeTime is what a record says of when it was written. It runs backwards once, and stands still once (H06, H07).
+// changeTime returns the time in the record of the n-th change. It runs backwards once, and repeats
+// once (H06, H07).
 func changeTime(n int) time.Time {
 	return begin.Add([...]time.Duration{0, 10, 5, 5}[n] * time.Second)
 }
 
-// loadTime is when a load read the item after n changes. Two reads fall into one second, which is all that versions tell apart.
+// loadTime returns when a load read the item after n changes. Two reads are in the same second, and
+// versions do not distinguish them.
 func loadTime(n int) time.Time {
 	return begin.Add([...]time.Duration{0, 1100, 1900, 3000}[n] * time.Millisecond)
 }

@@ -2,7 +2,8 @@
 //
 //	go run ./test/processes/soak -duration 1h
 //
-// It prints what the workers use, and a complete comparison in the end. It fails if the stores differ, or if a worker's memory, goroutines or descriptors grow.
+// It prints the workers' resources, and a complete comparison at the end. It fails if the stores
+// differ, or if a worker's memory, goroutines or descriptors grow.
 package main
 
 import (
@@ -46,7 +47,7 @@ func run(ctx context.Context, duration time.Duration, seed uint64, out string) e
 	if err != nil {
 		return err
 	}
-	// It outlives a failure, because of the logs.
+	// The directory is kept after a failure, because of the logs.
 	dir, err := os.MkdirTemp("", "replicator-soak-")
 	if err != nil {
 		return err
