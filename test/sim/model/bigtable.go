@@ -17,35 +17,37 @@ import (
 )
 
 // Bigtable is the model of the target: rows of cells with conditional single-row writes, behind a
-// network that loses replies, delivers late and delivers twice. It promises less than the emulator
-// does.
+// network that loses replies, delivers late and delivers twice. It guarantees less than the
+// emulator.
 type Bigtable struct {
 	world  *virtual.World
 	Tables map[string]*btTable
-	// Replaced is when the rows of a table were last emptied or set back, by its name: what it held
-	// before is gone.
+	// Replaced holds, by table, when its rows were last emptied or set back. Its earlier rows are
+	// lost.
 	Replaced map[string]time.Time
 
-	// Latency is the longest one way of a request; the default is 10 ms.
+	// Latency is the longest time of a request in one direction; the default is 10 ms.
 	Latency time.Duration
-	// Chances in [0, 1) of what may happen to a write, and how late "late" can be.
+	// These are chances in [0, 1) of network faults for a write. Late deliveries have random
+	// delays.
 	LoseReply, Late, Drop, Twice float64
 	LateBy                       time.Duration
-	// Torn is the chance that a read of several rows sees them at several moments, Broken that it
-	// ends with an error in their midst: a read is consistent within a row alone. Silent is the
-	// chance that a call is not answered for minutes.
+	// Torn is the chance that a read of several rows sees them at different times, Broken the
+	// chance that it ends with an error in the middle. A read is consistent only within a row.
+	// Silent is the chance that a call gets no answer for minutes.
 	Torn, Broken, Silent float64
-	// ServerSkew is added to the server's clock, which stamps tombstones. It may step back.
+	// ServerSkew is added to the server's clock, which stamps tombstones. The clock may step back.
 	ServerSkew time.Duration
-	// Fault, if set, is asked before every request: an error fails it and nothing is executed.
+	// Fault, if set, is called before every request. An error fails the request without executing
+	// it.
 	Fault func(op, table, row string) error
-	// Route, if set, decides what the network does with a write; nil leaves it to chance.
+	// Route, if set, decides the network's fate for a write; nil leaves it to chance.
 	Route func(c Call) *Fate
-	// Reject, if set, reports whether a write is refused for what it contains, as an item is that
+	// Reject, if set, reports whether a write is refused because of its content, like an item that
 	// exceeds a limit of the service.
 	Reject func(table, row string, writes []Mutation) bool
-	// Executed, if set, sees every write as it takes place, and SetBack each table whose rows were
-	// emptied or set back: checkers hang on them.
+	// Executed, if set, is called for every write as it is executed, and SetBack for each table
+	// whose rows were emptied or set back. Checkers use both.
 	Executed func(table, row string, before, after *Row)
 	SetBack  func(table string)
 	Schema
@@ -54,24 +56,24 @@ type Bigtable struct {
 // Call is one write as the network sees it.
 type Call struct {
 	Op, Table, Row string
-	// Version is what a guarded write of an item carries; "" for every other.
+	// Version is the version of a guarded write, "" for other writes.
 	Version string
 }
 
-// Fate is what the network does with a write.
+// Fate is the network's fate for a write.
 type Fate struct {
 	Drop  bool          // it never arrives
-	Delay time.Duration // it is executed that much later
-	Lose  bool          // its sender hears nothing for a second or two; otherwise the answer follows the execution
-	Mute  time.Duration // and how long that is, if it is longer
+	Delay time.Duration // it is executed after this delay
+	Lose  bool          // its sender gets no answer for a second or two; otherwise the answer follows the execution
+	Mute  time.Duration // the time without an answer, if longer
 }
 
 type btTable struct {
 	families   []string
-	fading     map[string]time.Time // families that were dropped, and from when on writes are refused for it
+	fading     map[string]time.Time // dropped families, and the time from which writes to them are refused
 	aggregates map[string]string    // by family: intsum, intmin or intmax
 	rows       map[string]*Row
-	keys       []string // of rows, in order; nil if they are to be listed anew
+	keys       []string // row keys in order; nil if they must be listed again
 }
 
 func (t *btTable) put(key string, row *Row) {
@@ -82,16 +84,16 @@ func (t *btTable) put(key string, row *Row) {
 		t.rows[key] = row
 	}
 	if len(t.rows) != before {
-		t.keys = nil // not changed in place: somebody may be going through them
+		t.keys = nil // a new slice, because a reader may still iterate over the old one
 	}
 }
 
-// Row is the content of one row: the newest value of each column first. Rows that are in a table
-// never change: every write makes another one. That is why nobody has to copy them.
+// Row is the content of one row, with the newest value of each column first. Rows in a table never
+// change, because every write creates a new row. So readers need no copy.
 type Row struct {
 	Cols   []Column
 	stored *checkpoint.Row // as a row of the ledger, if it was read as one
-	Record any             // what that was decoded to, if it was
+	Record any             // the decoded record, if it was decoded
 }
 
 type Column struct {
@@ -107,13 +109,13 @@ type Cell struct {
 // errUnknown is the outcome of a request whose answer never came.
 var errUnknown = errors.New("sim: no answer")
 
-// NewBigtable makes an instance without tables.
+// NewBigtable returns an instance without tables.
 func NewBigtable(w *virtual.World) *Bigtable {
 	return &Bigtable{world: w, Tables: map[string]*btTable{}, Replaced: map[string]time.Time{}, Latency: 10 * time.Millisecond, LateBy: time.Minute}
 }
 
-// Create adds an empty table, or empties one: a target created anew. The name of a family whose
-// cells are an aggregate is followed by a colon and the aggregate, as in counters:intsum.
+// Create adds an empty table, or empties an existing one, as if the target was recreated. The name
+// of an aggregate family is followed by a colon and the aggregate, as in counters:intsum.
 func (b *Bigtable) Create(name string, families ...string) {
 	t := &btTable{aggregates: map[string]string{}, rows: map[string]*Row{}}
 	for _, family := range families {
@@ -135,15 +137,15 @@ func (b *Bigtable) replaced(table string) {
 	}
 }
 
-// Remove takes a table away, as an operator's mistake does; the returned function puts it back as
-// it was.
+// Remove removes a table, as an operator's mistake does. The returned function puts it back
+// unchanged.
 func (b *Bigtable) Remove(name string) (restore func()) {
 	t := b.Tables[name]
 	delete(b.Tables, name)
 	return func() { b.Tables[name] = t }
 }
 
-// Snapshot copies the rows of a table; Restore puts them back: a restore from a backup.
+// Snapshot copies the rows of a table. Restore puts them back, as a restore from a backup does.
 func (b *Bigtable) Snapshot(table string) map[string]*Row {
 	return maps.Clone(b.Tables[table].rows)
 }
@@ -154,7 +156,7 @@ func (b *Bigtable) Restore(table string, snapshot map[string]*Row) {
 	b.replaced(table)
 }
 
-// Rows lists the keys of a table in order. The list is the table's own.
+// Rows lists the keys of a table in order. Callers must not change the list.
 func (b *Bigtable) Rows(table string) []string {
 	t := b.Tables[table]
 	if t == nil {
@@ -166,13 +168,13 @@ func (b *Bigtable) Rows(table string) []string {
 	return t.keys
 }
 
-// RowsUnder lists the keys of a table that begin with prefix, in order. The list is the table's
-// own.
+// RowsUnder lists the keys of a table that begin with prefix, in order. Callers must not change the
+// list.
 func (b *Bigtable) RowsUnder(table, prefix string) []string {
 	return keyRange(b.Rows(table), prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// keyRange is the part of sorted keys from the first that is not below from, as long as in is true.
+// keyRange returns the sorted keys from the first that is not below from, while in is true.
 func keyRange(keys []string, from string, in func(key string) bool) []string {
 	first, _ := slices.BinarySearch(keys, from)
 	last := first
@@ -182,7 +184,7 @@ func keyRange(keys []string, from string, in func(key string) bool) []string {
 	return keys[first:last]
 }
 
-// Row is a row as it is now; nil if there is none.
+// Row returns the current row, or nil.
 func (b *Bigtable) Row(table, key string) *Row {
 	if t := b.Tables[table]; t != nil {
 		return t.rows[key]
@@ -190,7 +192,7 @@ func (b *Bigtable) Row(table, key string) *Row {
 	return nil
 }
 
-// Value is the newest value of a column; false if there is none.
+// Value returns the newest value of a column, or false.
 func (r *Row) Value(family, qualifier string) (string, bool) {
 	if c := r.Column(family, qualifier); c != nil {
 		return c.Cells[0].Value, true
@@ -220,7 +222,7 @@ func (r *Row) Columns(f func(family, qualifier string, micros int64, value strin
 	}
 }
 
-// Cells are the timestamps, in microseconds, of all cells of a column, the newest first.
+// Cells returns the timestamps, in microseconds, of all cells of a column, the newest first.
 func (r *Row) Cells(family, qualifier string) []int64 {
 	var micros []int64
 	if c := r.Column(family, qualifier); c != nil {
@@ -231,7 +233,7 @@ func (r *Row) Cells(family, qualifier string) []int64 {
 	return micros
 }
 
-// String shows a row as text, for failures and traces.
+// String formats a row, for failures and traces.
 func (r *Row) String() string {
 	var parts []string
 	r.Columns(func(family, qualifier string, micros int64, value string) {
@@ -248,7 +250,7 @@ func (r *Row) Clone() *Row {
 	return c
 }
 
-// write is one change of a row, independent of whose request it was.
+// Mutation is one change of a row, independent of the kind of request.
 type Mutation struct {
 	Kind              writeKind
 	Family, Qualifier string
@@ -263,12 +265,12 @@ const (
 	deleteColumn
 	deleteRow
 	deleteFrom   // the column's cells from micros on
-	deleteBefore // those before micros
+	deleteBefore // the cells before micros
 	SetCell
 	addToCell // the value is a number of 8 bytes, big-endian
 )
 
-// joined is what a cell of an aggregate holds after a value was added to it.
+// joined returns the value of an aggregate cell after a value was added.
 func joined(aggregate string, was, added int64) int64 {
 	switch aggregate {
 	case "intmin":
@@ -295,7 +297,7 @@ func (r *Row) apply(writes []Mutation, aggregates map[string]string, serverMicro
 			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return len(c.Cells) == 0 })
 		case deleteBefore:
 			if w.micros <= 0 {
-				panic("sim: a delete by time range without an end") // which the service takes for the whole column
+				panic("sim: a delete by time range without an end") // the service would delete the whole column
 			}
 			if c := r.Column(w.Family, w.Qualifier); c != nil {
 				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros < w.micros })
@@ -340,9 +342,9 @@ func (r *Row) set(family, qualifier string, cell Cell) {
 	*cells = slices.Insert(*cells, i, cell)
 }
 
-// conditional sends a single-row write that takes place unless the row satisfies refuse. It reports
-// whether it took place. The request and its answer each take time; between them anything may
-// happen, and a caller that gives up does not stop a request that was sent.
+// conditional sends a single-row write that is executed unless the row satisfies refuse. It reports
+// whether it was executed. Request and answer each take time, and other tasks run in between. If a
+// caller gives up, its sent request may still be executed.
 func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bool, writes []Mutation) (bool, error) {
 	w := b.world
 	if b.Fault != nil {
@@ -381,7 +383,7 @@ func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bo
 	return took, failed
 }
 
-// fate is what Route says, or else chance.
+// fate returns Route's decision, or otherwise a random one.
 func (b *Bigtable) fate(c Call) Fate {
 	if b.Route != nil {
 		if fate := b.Route(c); fate != nil {
@@ -450,14 +452,14 @@ func (b *Bigtable) Execute(op, table, key string, refuse func(*Row) bool, writes
 	return true, nil
 }
 
-// note adds a line to the trace. The key of a witness is thousands of bytes long.
+// note adds a line to the trace. It shortens the keys of witnesses, which have thousands of bytes.
 func (b *Bigtable) note(op, table, key, what string) {
 	if b.world.Tracing() {
 		b.world.Tracef("%s %s %q %s", op, table, key[:min(len(key), 120)], what)
 	}
 }
 
-// cells calls f for each column with all its cells.
+// EachColumn calls f for each column with all its cells.
 func (r *Row) EachColumn(f func(c *Column)) {
 	if r == nil {
 		return
@@ -470,7 +472,7 @@ func (r *Row) EachColumn(f func(c *Column)) {
 }
 
 // Collect removes cells of a family that are older than age by the server's clock, as garbage
-// collection does: each of them now, or, just as likely, some other time (H28).
+// collection does. Each of them goes now or, just as likely, in a later call (H28).
 func (b *Bigtable) Collect(table, family string, age time.Duration) {
 	t := b.Tables[table]
 	if t == nil {

@@ -21,10 +21,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The same random requests on the model and, through the clients that the product uses, on Google's emulator: guarded writes and any
-// others, reads, records, and the ledger's compare-and-set, on a network without faults. Answers and rows must be the same.
+// The same random requests run on the model and, through the product's clients, on Google's
+// emulator: guarded and other writes, reads, records, and the ledger's compare-and-set, without
+// network faults. Answers and rows must be equal.
 //
-// On purpose the model loses, delays and repeats requests, refuses whole requests that name a missing family, and keeps times as given.
+// The model differs on purpose: it loses, delays and repeats requests, refuses whole requests that
+// name a missing family, and keeps times as given.
 func TestBigtableEqualsEmulator(t *testing.T) {
 	const runs, steps = max(2, 8/fewer), 250
 	done := map[string]int{}
@@ -50,7 +52,8 @@ func TestBigtableEqualsEmulator(t *testing.T) {
 	}
 }
 
-// both is a target on both sides: tables "t" (families d, e and ours) and the state table.
+// both is a target on both sides: the table "t" (families d, e and replicator's) and the state
+// table.
 type both struct {
 	t      *testing.T
 	seed   uint64
@@ -62,7 +65,7 @@ type both struct {
 	model   *Bigtable
 	there   *sink.Bigtable
 	ctx     context.Context
-	records sink.Records // there
+	records sink.Records // of the emulator
 	ledgers [2]checkpoint.Store
 	witness [2]checkpoint.Store
 	counter map[string]uint64
@@ -84,7 +87,7 @@ func newBoth(t *testing.T, seed uint64) *both {
 	return b
 }
 
-// emulator starts Google's emulator with the same tables, without rules of garbage collection.
+// emulator starts Google's emulator with the same tables, without garbage collection rules.
 func emulator(t *testing.T) *sink.Bigtable {
 	t.Helper()
 	server, err := bttest.NewServer("127.0.0.1:0")
@@ -128,7 +131,7 @@ func (b *both) fail(format string, args ...any) {
 // here calls the model from within its world.
 func (b *both) here(f func(ctx context.Context)) { runWorld(b.world, f) }
 
-// act is one random call on both sides.
+// act makes one random call on both sides.
 func (b *both) act() {
 	switch n := b.random.IntN(100); {
 	case n < 30:
@@ -143,7 +146,8 @@ func (b *both) act() {
 		b.apply(r)
 	case n < 61:
 		r := b.request()
-		// A cell, the first one, and without a predicate that may hold: the emulator looks at what it executes alone.
+		// Only the first operation names a missing family, and the predicate never holds, because
+		// the emulator checks only the operations that it executes.
 		r.Ops[0], r.Refuse = sink.Op{Kind: sink.SetCell, Family: "absent", Qualifier: "x"}, never
 		b.done["no family"]++
 		b.apply(r)
@@ -166,7 +170,7 @@ func (b *both) version() transform.Version {
 
 var rowKeys = []string{"a", "a#1", "a#1\x00", "b", "\xff", "\xff\xff"}
 
-// guarded is a put or a remove.
+// guarded returns a put or a removal.
 func (b *both) guarded() sink.Request {
 	m := transform.RowMutation{Item: "S:cg", Table: "t", Row: b.pick(rowKeys...), Version: b.version(), Families: []string{b.pick("d", "d", "e")}}
 	if b.random.IntN(3) == 0 {
@@ -186,7 +190,8 @@ func (b *both) guarded() sink.Request {
 // never is a predicate that holds for no row.
 var never = sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"}
 
-// request is anything a request can say. Nothing of it is stamped by the server: the clocks differ.
+// request returns any valid request. The server stamps none of its cells, because the clocks
+// differ.
 func (b *both) request() sink.Request {
 	families := []string{"d", "e", sink.LiveFamily, sink.GoneFamily}
 	qualifiers := []string{"", "v", "v", "x", "a.c", "abc", "x\x00"}
@@ -210,7 +215,7 @@ func (b *both) request() sink.Request {
 	return r
 }
 
-// targetOutcome is what an error of a target means; "" if there is none.
+// targetOutcome returns the meaning of a target's error, or "".
 func targetOutcome(err error) string {
 	var e *sink.Error
 	switch {
@@ -281,7 +286,7 @@ func (b *both) compare(table string, r sink.Range) {
 	b.done["rows"] += len(here)
 }
 
-// showRow writes a row out, but for the times of tombstones, which are the server's.
+// showRow formats a row, without the times of tombstones, which the server sets.
 func showRow(r sink.Row) string {
 	text := fmt.Sprintf("%q live %q gone %q", r.Key, r.Version, r.Gone)
 	for _, c := range append(r.Cells, r.Own...) {
@@ -297,7 +302,7 @@ func (b *both) compareAll() {
 	b.ledger(1, "\xff")
 }
 
-// record puts, deletes or reads records of parked items.
+// record writes, deletes or reads records of parked items.
 func (b *both) record() {
 	key, data := "parked/"+b.pick("1", "2", "20", "3/\xff"), []byte(b.pick("one", "two", "{}"))
 	var errHere, errThere error
@@ -318,7 +323,7 @@ func (b *both) record() {
 	}
 }
 
-// scan compares records. A prefix of the ledger's rows has none, on either side.
+// scan compares records. On both sides, a prefix of ledger rows has no records.
 func (b *both) scan(prefix string) {
 	var here, there []string
 	var errHere error
@@ -326,7 +331,7 @@ func (b *both) scan(prefix string) {
 	add := func(list *[]string) func(string, []byte) error {
 		return func(key string, data []byte) error {
 			if keysOnly {
-				data = nil // which the model gives all the same
+				data = nil // the model returns data anyway
 			}
 			*list = append(*list, fmt.Sprintf("%q=%q", key, data))
 			return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// outcome is what an error means to its caller; "" if there is none.
+// outcome returns the meaning of an error for its caller, or "".
 func outcome(err error) string {
 	if err == nil {
 		return ""
@@ -21,14 +21,15 @@ func outcome(err error) string {
 	return e.Op + ": " + e.Reason.String()
 }
 
-// What differs on purpose. The model trims exactly, so that a gap is declared only where there is one and a checker can insist on it; the
-// embedded service is as careful as a service may be. And of an old iterator of a shard that is gone two things are true.
+// Intended differences. The model trims exactly, so a gap is declared only where there is one, and
+// a checker can require this. The embedded service is as careful as a real service may be. And for
+// an old iterator of a shard that no longer exists, two errors are both correct.
 const (
 	behindLastTrimmed = "a position right behind the last trimmed change"
 	goneBeforeExpired = "an old iterator of a shard that is gone"
 )
 
-// seek gets an iterator for the horizon, or for a place behind a change that was read before.
+// seek gets an iterator for the horizon, or for the position after a change that was read before.
 func (l *life) seek(horizon bool) {
 	p, id := l.anyShard()
 	var here, there cdc.Position
@@ -67,7 +68,7 @@ func (l *life) failed(err error) {
 	}
 }
 
-// read reads a page with an iterator, which goes on, or stays to be used again.
+// read reads a page with an iterator. Afterwards the iterator advances, or is kept for another use.
 func (l *life) read() {
 	if len(l.cursors) == 0 {
 		l.seek(true)
@@ -83,7 +84,8 @@ func (l *life) read() {
 	}
 }
 
-// page reads a page on both sides and gives the next iterator; nil if the shard ended or the iterator is no good any more.
+// page reads a page on both sides and returns the next iterator, or nil if the shard ended or the
+// iterator is no longer valid.
 func (l *life) page(c *cursor) *cursor {
 	p := c.pair
 	there, errThere := p.other.Read(l.t.Context(), c.there)
@@ -120,7 +122,7 @@ func (l *life) page(c *cursor) *cursor {
 	return &cursor{pair: p, shard: c.shard, here: here.Next, there: there.Next}
 }
 
-// twin notes that two numbers stand for the same change. Read again, they must do so still.
+// twin records that two numbers identify the same change. Later reads must agree.
 func (l *life) twin(p *pair, shard string, t twin) {
 	key := shard + "/" + t.here.String()
 	known, ok := p.twins[key]
@@ -132,7 +134,8 @@ func (l *life) twin(p *pair, shard string, t twin) {
 	}
 }
 
-// show writes a page out, but for numbers and iterators. It shows item data: these items are made up.
+// show formats a page, without numbers and iterators. It may show item data, because these items
+// are invented.
 func show(p cdc.Page) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "at %s, end %v, next %v", p.At.UTC(), p.End, p.Next != "")
@@ -182,7 +185,8 @@ func (l *life) list() {
 	}
 }
 
-// readAll reads every shard of every stream from the horizon to its end, or to where there is nothing more.
+// readAll reads every shard of every stream from the horizon to its end, or until there are no more
+// changes.
 func (l *life) readAll() {
 	l.other.clock.Store(l.world.Now().UnixNano())
 	for _, p := range l.streams {

@@ -22,8 +22,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// outside lets callers that are no tasks of a world read a stream of the model: each call is a run of the world. Time stands
-// still between the calls, and during them where there is no latency.
+// outside lets callers outside a world read a stream of the model. Each call runs the world. Time
+// stops between the calls, and without latency also during them.
 type outside struct {
 	world  *virtual.World
 	stream *Stream
@@ -48,18 +48,18 @@ func (o outside) Read(_ context.Context, at cdc.Iterator) (page cdc.Page, err er
 
 func (o outside) run(f func(ctx context.Context)) { runWorld(o.world, f) }
 
-// pass lets virtual time go by.
+// pass lets virtual time pass.
 func pass(w *virtual.World, d time.Duration) {
 	runWorld(w, func(ctx context.Context) { _ = task.Sleep(ctx, d) })
 }
 
 func runWorld(w *virtual.World, f func(ctx context.Context)) {
 	if err := w.Run(w.Elapsed()+100*24*time.Hour, f); err != nil {
-		panic(err) // nothing here waits for what does not come
+		panic(err) // nothing here can block
 	}
 }
 
-// The model shows the behaviour that every source must show.
+// The model must pass the conformance tests of every source.
 func TestConformanceOfStream(t *testing.T) {
 	cdctest.Conformance(t, func(t *testing.T) cdctest.Harness {
 		w := virtual.NewWorld(1, start, false)
@@ -83,7 +83,8 @@ func TestConformanceOfStream(t *testing.T) {
 	})
 }
 
-// embedded is the embedded DynamoDB with one table, reached over HTTP by the AWS clients, on the clock of a world.
+// embedded is the embedded DynamoDB with one table. The AWS clients reach it over HTTP, and it uses
+// the clock of a world.
 type embedded struct {
 	t      *testing.T
 	server *dynamodbtest.Server
@@ -94,7 +95,7 @@ type embedded struct {
 
 const differentialTable = "Differential"
 
-// start is when every world here begins.
+// start is the start of every world here.
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func newEmbedded(t *testing.T, at time.Time, seed uint64, shards int, view types.StreamViewType) *embedded {
@@ -131,7 +132,7 @@ func (e *embedded) check(err error) {
 	}
 }
 
-// source is the table's latest stream.
+// source returns the table's latest stream.
 func (e *embedded) source() cdc.Source {
 	e.t.Helper()
 	d, err := e.db.DescribeTable(e.t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(differentialTable)})
@@ -139,7 +140,7 @@ func (e *embedded) source() cdc.Source {
 	return cdc.NewSource(e.stream, aws.ToString(d.Table.LatestStreamArn))
 }
 
-// enable switches the stream on or off.
+// enable enables or disables the stream.
 func (e *embedded) enable(view types.StreamViewType, on bool) {
 	e.t.Helper()
 	s := &types.StreamSpecification{StreamEnabled: aws.Bool(on)}

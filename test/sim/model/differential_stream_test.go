@@ -19,11 +19,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// The same random life of a table, read through the model and, over HTTP, through the AWS client from the embedded DynamoDB. Every
-// shard must give the same changes in the same order, end at the same place and fail for the same reason. Sequence numbers,
-// shard ids and iterators are each service's own, and are matched by what they stand for.
+// The same random life of a table is read through the model and, over HTTP with the AWS client,
+// from the embedded DynamoDB. Every shard must return the same changes in the same order, end at
+// the same place, and fail for the same reason. Sequence numbers, shard ids and iterators differ
+// between the services, and are matched by their meaning.
 //
-// What differs on purpose is behindLastTrimmed and goneBeforeExpired.
+// The intended differences are behindLastTrimmed and goneBeforeExpired.
 func TestStreamEqualsEmbeddedDynamoDB(t *testing.T) {
 	const lives, steps = max(4, 24/fewer), 350
 	done := map[string]int{}
@@ -45,13 +46,14 @@ func TestStreamEqualsEmbeddedDynamoDB(t *testing.T) {
 		"stream replaced", "time ran back", "children listed", "write without a stream", "ended stream not found", behindLastTrimmed, goneBeforeExpired,
 	}
 	for _, event := range events {
-		if done[event] == 0 && fewer == 1 { // the rarest take all lives
+		if done[event] == 0 && fewer == 1 { // the rarest event needs all lives
 			t.Errorf("%q never happened", event)
 		}
 	}
 }
 
-// Pages are cut at the same places, and the last one of a closed shard comes with its changes and says that it is the last.
+// Pages end at the same places. The last page of a closed shard has its changes and is marked as
+// the last.
 func TestPagesEqualEmbeddedDynamoDB(t *testing.T) {
 	l := newLife(t, 0, types.StreamViewTypeNewAndOldImages)
 	l.done = map[string]int{}
@@ -100,19 +102,19 @@ type life struct {
 type pair struct {
 	model  *Stream
 	other  cdc.Source
-	shards map[string]string // the id there by the id here
-	// What was read so far: by shard, named as here, and by shard and number here.
+	shards map[string]string // the embedded service's id by the model's id
+	// The changes read so far: by the model's shard id, and by shard and the model's number.
 	seen  map[string][]twin
 	twins map[string]cdc.SequenceNumber
 }
 
-// twin is one change with its numbers here and there.
+// twin is one change with its number in the model (here) and in the embedded service (there).
 type twin struct{ here, there cdc.SequenceNumber }
 
 // cursor is an iterator on both sides.
 type cursor struct {
 	pair        *pair
-	shard       string // as it is named here
+	shard       string // the model's id
 	here, there cdc.Iterator
 }
 
@@ -132,17 +134,17 @@ func newLife(t *testing.T, seed uint64, view types.StreamViewType) *life {
 	return l
 }
 
-// depth is how often a hash range is split at the most.
+// depth is how often a hash range can be split.
 const depth = 3
 
-// agreeing finds keys that both sides put at the same place, one for each of n ranges, though they hash differently: all of the
-// ranges' halves, quarters and so on agree then.
+// agreeing finds keys that both sides place in the same range, one for each of n ranges, although
+// their hashes differ. The keys then also agree for all halves, quarters and so on of the ranges.
 func agreeing(n uint64) []string {
 	keys, missing := make([]string, n), n
 	for i := 0; missing > 0; i++ {
 		pk := fmt.Sprint("k", i)
 		here := hashOf("/"+string(attribute.String(pk).AppendKey(nil))) * n / hashSpace
-		sum := md5.Sum([]byte(pk)) // as dynamodbtest.Server.Shards tells ranges
+		sum := md5.Sum([]byte(pk)) // dynamodbtest.Server.Shards computes ranges like this
 		there := uint64(binary.BigEndian.Uint32(sum[:])) * n / hashSpace
 		if here == there && keys[here] == "" {
 			keys[here] = pk
@@ -152,7 +154,7 @@ func agreeing(n uint64) []string {
 	return keys
 }
 
-// paired matches the latest stream of both sides, with its shards by the ranges they own.
+// paired matches the latest stream of both sides, and its shards by their hash ranges.
 func (l *life) paired() *pair {
 	p := &pair{model: l.table.Stream(), other: l.other.source(), shards: map[string]string{}, twins: map[string]cdc.SequenceNumber{}, seen: map[string][]twin{}}
 	for _, sh := range l.thereNow() {
@@ -163,7 +165,7 @@ func (l *life) paired() *pair {
 
 func (l *life) current() *pair { return l.streams[len(l.streams)-1] }
 
-// owner is the open shard of the model that owns a hash.
+// owner returns the model's open shard for a hash.
 func (l *life) owner(hash uint64) *Shard {
 	for _, sh := range l.table.Stream().Open() {
 		if sh.lo <= hash && hash < sh.hi {
@@ -174,7 +176,7 @@ func (l *life) owner(hash uint64) *Shard {
 	return nil
 }
 
-// thereNow are the open shards of the embedded DynamoDB.
+// thereNow returns the open shards of the embedded DynamoDB.
 func (l *life) thereNow() []dynamodbtest.Shard {
 	shards, err := l.other.server.Shards(differentialTable)
 	l.other.check(err)
@@ -186,7 +188,7 @@ func (l *life) fail(format string, args ...any) {
 	l.t.Fatalf("seed %d, step %d: %s", l.seed, l.step, fmt.Sprintf(format, args...))
 }
 
-// act is one random step on both sides.
+// act makes one random step on both sides.
 func (l *life) act() {
 	l.other.clock.Store(l.world.Now().UnixNano())
 	switch n := l.random.IntN(100); {
@@ -218,7 +220,7 @@ func (l *life) put() {
 	event := "put"
 	item := l.item(pk)
 	if was, ok := l.stored(pk); ok && l.random.IntN(5) == 0 {
-		item, event = was, "no-op put" // which leaves no record
+		item, event = was, "no-op put" // it leaves no record
 	}
 	l.table.Put(item)
 	l.sameTime(pk)
@@ -253,7 +255,8 @@ func (l *life) stored(pk string) (attribute.Item, bool) {
 	return attribute.Item{}, false
 }
 
-// sameTime makes the embedded DynamoDB date its next record as the model dated its last, whose times run backwards now and then.
+// sameTime makes the embedded DynamoDB give its next record the time of the model's last record,
+// because the model's times sometimes run backwards.
 func (l *life) sameTime(pk string) {
 	if l.table.Stream().Ended {
 		return
@@ -291,13 +294,14 @@ func (l *life) reshard() {
 	l.done["roll"]++
 }
 
-// wait lets time go by: mostly little, at times longer than iterators live, and now and then many hours.
+// wait lets time pass: mostly little, sometimes longer than iterators live, and occasionally many
+// hours.
 func (l *life) wait() {
 	longest := []time.Duration{10 * time.Second, 10 * time.Second, 4 * time.Minute, 20 * time.Minute, 9 * time.Hour}
 	pass(l.world, time.Millisecond+time.Duration(l.random.Int64N(int64(longest[l.random.IntN(len(longest))]))))
 }
 
-// trim drops what is older than some minutes, in all streams.
+// trim drops records older than some minutes, in all streams.
 func (l *life) trim() {
 	until := l.world.Now().Add(-time.Duration(l.random.Int64N(int64(30 * time.Minute))))
 	for _, p := range l.streams {
@@ -324,12 +328,12 @@ func (l *life) emptyPages() {
 	if sh := p.model.Shard(id); !sh.Gone {
 		sh.EmptyPages = 1 + l.random.IntN(3)
 		if l.other.server.EmptyPages(differentialTable, p.shards[id], sh.EmptyPages) != nil {
-			sh.EmptyPages = 0 // gone, which the model notices when it is read
+			sh.EmptyPages = 0 // the shard is gone; the model notices this at the next read
 		}
 	}
 }
 
-// anyShard is a shard of any stream, mostly of the current one.
+// anyShard returns a shard of any stream, mostly of the current one.
 func (l *life) anyShard() (*pair, string) {
 	p := l.current()
 	if l.random.IntN(4) == 0 {
@@ -338,7 +342,7 @@ func (l *life) anyShard() (*pair, string) {
 	return p, p.model.Shards[l.random.IntN(len(p.model.Shards))].ID
 }
 
-// item has attributes of any type.
+// item returns an item with attributes of any type.
 func (l *life) item(pk string) attribute.Item {
 	number := integer(l.random.IntN(1000) - 500)
 	text := attribute.String(strings.Repeat("x\u00e9", l.random.IntN(4)))

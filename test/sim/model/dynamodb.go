@@ -16,102 +16,100 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// Service behaviour that the model keeps, from the developer guide of DynamoDB Streams.
+// These are limits of the service, from the developer guide of DynamoDB Streams.
 const (
 	iteratorLife = 15 * time.Minute
 	PageRecords  = 1000
 )
 
-// backBy is by how many seconds the time of a record may be behind that of one before it, at the
-// most.
+// BackBy is the most seconds by which a record's time may be before an earlier record's time.
 const BackBy = 60
 
-// Table is the model of a DynamoDB table with its streams: the current one and those before it.
-// Every call of its clients takes virtual time, during which other tasks go on.
+// Table is the model of a DynamoDB table with its current and earlier streams. Every call of its
+// clients takes virtual time, during which other tasks run.
 type Table struct {
 	world *virtual.World
 	Name  string
-	// ARN and ID are what descriptions say of it; "" is nothing.
+	// ARN and ID are the values in descriptions, or "".
 	ARN, ID string
 	Key     []string // names of the primary key's attributes
 
 	ByID map[string]attribute.Item
-	// Streams are all streams the table ever had, the current one last.
+	// Streams holds all streams of the table, the current one last.
 	Streams []*Stream
 
-	// Fault, if set, is asked before every call: an error fails it. It may change the table.
+	// Fault, if set, is called before every call. An error fails the call. It may change the table.
 	Fault func(op, shard string) error
 	// Latency is the longest a call takes; the default is 20 ms.
 	Latency time.Duration
-	// TimeRunsBack lets every third record carry a time that is up to a minute (backBy) earlier
-	// than it should be.
+	// TimeRunsBack gives every third record a time that is up to a minute (BackBy) too early.
 	TimeRunsBack bool
-	// RestartSequence lets sequence numbers begin anew, lower, in a child.
+	// RestartSequence lets the sequence numbers of a child begin again, lower.
 	RestartSequence bool
-	// PinHorizon lets an iterator of the horizon stand at the record that is the oldest when it is
-	// given out, so that a trim under it is told, which the service may do (API reference,
-	// TrimmedDataAccessException) and nothing may rest on. Otherwise it begins, without an error,
-	// with what is the oldest when it is read.
+	// PinHorizon ties an iterator of the horizon to the record that is the oldest when the iterator
+	// is returned, so that a later trim causes an error. The service may do so (API reference,
+	// TrimmedDataAccessException), but the product must not rely on it. Otherwise the iterator
+	// begins, without an error, with the record that is the oldest at the first read.
 	PinHorizon bool
-	// KeepEnded lets a disabled stream be listed, without shards, when its last record is gone.
-	// Otherwise it is not found then.
+	// KeepEnded keeps a disabled stream in listings, without shards, after its last record is
+	// dropped. Otherwise it is then not found.
 	KeepEnded bool
-	// View is the view type of streams that have none of their own.
+	// View is the view type of streams that have no other.
 	View string
-	// TimeToLive lets the service remove every other one of the items that are removed, as expired.
+	// TimeToLive makes the service remove every second removed item, as expired.
 	TimeToLive bool
-	// MissingUntil: until then the service does not know the table. Its stream it does.
+	// MissingUntil is the time until which the service does not know the table, only its stream.
 	MissingUntil time.Time
-	// Chances in [0, 1): that a call is throttled or unavailable, that an iterator has expired
-	// before its time, that a new shard is listed late, and that a closed one is shown open for a
-	// while.
+	// These are chances in [0, 1): that a call is throttled or unavailable, that an iterator
+	// expires early, that a new shard is listed late, and that a closed shard is shown open for
+	// some time.
 	Throttle, Expire, ListLate, ShowOpen float64
-	// Overlap is the chance that an iterator after a change begins with that change, or one before
-	// it.
+	// Overlap is the chance that an iterator after a change begins with that change or an earlier
+	// one.
 	Overlap float64
-	// DescribeLate is the chance that a change of the stream is not seen in every description for
-	// minutes, nor that it is over in its listing.
+	// DescribeLate is the chance that, for minutes, some descriptions do not show a new stream and
+	// listings do not show the end of the old one.
 	DescribeLate float64
-	// Silent is the chance that a call is not answered for minutes.
+	// Silent is the chance that a call gets no answer for minutes.
 	Silent float64
 	// PageSize bounds a page of records, at most 1,000.
 	PageSize int
-	// ShardPage lets some listings come in pages of so many shards at the most; 0 is none. Paging
-	// decides which, and what goes wrong between pages.
+	// ShardPage makes some listings come in pages of at most this many shards; 0 means no pages.
+	// Paging decides which listings, and the faults between pages.
 	ShardPage int
 	Paging    *rand.Rand
 
-	// Written and Trimmed, if set, see every write of an item, and every record that the stream
-	// drops.
+	// Written and Trimmed, if set, are called for every write of an item, and for every record that
+	// the stream drops.
 	Written func(w Write)
 	Trimmed func(sh *Shard, r *Record)
 
 	writes int
 	number int
-	latest time.Time // of the times of all records
+	latest time.Time // the latest time of all records
 
-	changed    []described // what descriptions said before, since they began to be late
+	changed    []described // earlier descriptions, since descriptions began to be late
 	StaleUntil time.Time
 }
 
-// described is what a description says of a table's stream.
+// described is a description of a table's stream.
 type described struct {
 	stream  *Stream
 	enabled bool
 }
 
-// Write is one change of an item as the application makes it.
+// Write is one change of an item by the application.
 type Write struct {
 	ID       string // of the item
 	Old, New attribute.Item
 	At       time.Time
-	// Shard and Sequence are the change's place; Shard is nil if no stream records it.
+	// Shard and Sequence locate the change. Shard is nil if no stream records it.
 	Shard    *Shard
 	Sequence cdc.SequenceNumber
 	Expired  bool // by the time to live
 	// Number counts the writes of the table: the true order.
 	Number int
-	Latest time.Time // of all changes' times so far, as the stream tells them
+	Latest time.Time // the latest time of all changes so far, in the stream's records
 }
 
 // Stream is one stream of a table.
@@ -120,64 +118,65 @@ type Stream struct {
 	ARN    string
 	Label  string
 	Shards []*Shard
-	// View is the stream's view type, if it is not the table's.
+	// View is the stream's view type, if it differs from the table's.
 	View string
 	// Ended is set once the stream is disabled.
 	Ended   bool
 	endedAt time.Time
-	ending  time.Time       // until then its listing does not say that it is over
+	ending  time.Time       // until then, listings do not show its end
 	next    uint64          // the next sequence number, in steps
-	Whole   []ListedShards  // what complete listings showed, each that differs from the one before
+	Whole   []ListedShards  // the complete listings, without repetitions
 	WholeAt time.Time       // when the last complete listing ended
-	parts   map[string]part // of listings that are under way, by what asks for their next page
+	parts   map[string]part // listings in progress, by the token of their next page
 }
 
-// Shard is one shard with everything it ever held.
+// Shard is one shard with all records that it ever held.
 type Shard struct {
 	ID, Parent string
 	Closed     bool
-	// ListedFrom hides the shard from listings until then; ShownOpenUntil keeps it looking open.
+	// ListedFrom hides the shard from listings until then. Until ShownOpenUntil listings show it as
+	// open.
 	ListedFrom, ShownOpenUntil time.Time
-	// Hidden hides it altogether. Gone makes reading it "not found". StaysListed keeps it listed
-	// though everything of it is gone.
+	// Hidden hides the shard from listings permanently. Gone makes reads fail with "not found".
+	// StaysListed keeps it listed after all its records are gone.
 	Hidden, Gone, StaysListed bool
 	Vanished                  bool // it was gone before it was trimmed
-	// EmptyPages are given before the next page with records.
+	// EmptyPages is the number of empty pages before the next page with records.
 	EmptyPages int
 
 	Label     string // of its stream
 	Begun     time.Time
-	ListedAt  time.Time // when a listing first had it
-	ShownOpen time.Time // when a listing last showed it open
+	ListedAt  time.Time // when it was first listed
+	ShownOpen time.Time // when a listing last showed it as open
 	closedAt  time.Time
-	FirstRead time.Time // when it first gave a page
-	ReadAt    time.Time // when it last did
-	Given     int       // records before this index were in one of its pages, or gone by then
-	EmptyAt   time.Time // when it last gave one of EmptyPages
+	FirstRead time.Time // the time of its first page
+	ReadAt    time.Time // the time of its last page
+	Given     int       // records before this index were returned, or dropped before that
+	EmptyAt   time.Time // the time of the last of EmptyPages
 	lo, hi    uint64    // hash range [lo, hi)
 	Records   []Record
 	next      uint64
-	Trimmed   int // records before this index are gone
+	Trimmed   int // records before this index are dropped
 }
 
 type Record struct {
 	Change cdc.Change
-	At     time.Time // when it was written, exactly
+	At     time.Time // the exact time of the write
 }
 
 const hashSpace = uint64(1) << 32
 
-// NewTable makes an empty table with an enabled stream of the given number of shards.
+// NewTable returns an empty table with an enabled stream of the given number of shards.
 func NewTable(w *virtual.World, name string, shards int, key ...string) *Table {
 	t := &Table{world: w, Name: name, Key: key, ByID: map[string]attribute.Item{}, Latency: 20 * time.Millisecond, PageSize: PageRecords, View: "NEW_AND_OLD_IMAGES"}
 	t.EnableStream(shards)
 	return t
 }
 
-// Stream is the current stream.
+// Stream returns the current stream.
 func (t *Table) Stream() *Stream { return t.Streams[len(t.Streams)-1] }
 
-// EnableStream gives the table a new stream, as disabling and enabling it does.
+// EnableStream gives the table a new stream, as disabling and enabling does.
 func (t *Table) EnableStream(shards int) *Stream {
 	switch {
 	case len(t.Streams) == 0:
@@ -187,7 +186,8 @@ func (t *Table) EnableStream(shards int) *Stream {
 		t.DisableStream()
 	}
 	label := fmt.Sprintf("%s.%03d", t.world.Now().UTC().Format("2006-01-02T15:04:05"), len(t.Streams))
-	// Just below a power of ten, so that lengths change early: 99… is followed by 100….
+	// The first number is just below a power of ten, so that its length soon changes: 99… is
+	// followed by 100….
 	s := &Stream{table: t, ARN: "arn:aws:dynamodb:eu-west-1:000000000000:table/" + t.Name + "/stream/" + label, Label: label, next: 999_999_900, parts: map[string]part{}}
 	t.Streams = append(t.Streams, s)
 	for i := range uint64(shards) {
@@ -196,7 +196,7 @@ func (t *Table) EnableStream(shards int) *Stream {
 	return s
 }
 
-// DisableStream closes every shard and ends the stream. It stays readable.
+// DisableStream closes every shard and ends the stream, which stays readable.
 func (t *Table) DisableStream() {
 	s := t.Stream()
 	if s.Ended {
@@ -212,8 +212,7 @@ func (t *Table) DisableStream() {
 	}
 }
 
-// describeLate lets descriptions of the time before a change that is about to be made go on for a
-// while.
+// describeLate lets the next change of the stream appear late in some descriptions.
 func (t *Table) describeLate() {
 	now := t.world.Now()
 	if !now.Before(t.StaleUntil) {
@@ -237,7 +236,7 @@ func (s *Stream) add(parent string, lo, hi uint64) *Shard {
 		sh.next = 1000 + w.Rand().Uint64N(1_000_000)
 	}
 	if p := s.Shard(parent); p != nil {
-		sh.ListedFrom = p.ListedFrom // a listing lags; it does not leave out the middle of a lineage
+		sh.ListedFrom = p.ListedFrom // a listing lags, but does not omit the middle of a lineage
 		if w.Chance(s.table.ListLate) {
 			if late := w.Now().Add(w.UpTo(3 * time.Minute)); late.After(sh.ListedFrom) {
 				sh.ListedFrom = late
@@ -280,7 +279,7 @@ func (s *Stream) Roll(sh *Shard) *Shard {
 	return s.add(sh.ID, sh.lo, sh.hi)
 }
 
-// Open are the shards that take writes.
+// Open returns the shards that accept writes.
 func (s *Stream) Open() []*Shard {
 	var open []*Shard
 	for _, sh := range s.Shards {
@@ -291,10 +290,10 @@ func (s *Stream) Open() []*Shard {
 	return open
 }
 
-// Vanish makes reading the shard "not found", whatever it holds.
+// Vanish makes reads of the shard fail with "not found".
 func (sh *Shard) Vanish() { sh.Gone, sh.Vanished = true, true }
 
-// Trim drops everything written before t, as time does after 24 hours.
+// Trim drops all records written before t, as the service does after 24 hours.
 func (s *Stream) Trim(t time.Time) {
 	for _, sh := range s.Shards {
 		for sh.Trimmed < len(sh.Records) && sh.Records[sh.Trimmed].At.Before(t) {
@@ -325,7 +324,7 @@ func (t *Table) KeyOf(item attribute.Item) (attribute.Item, string) {
 	return attribute.NewItem(keys), string(id)
 }
 
-// name is an item's key for a person.
+// NameOf formats an item's key for people.
 func (t *Table) NameOf(keys attribute.Item) string {
 	var parts []string
 	for _, name := range t.Key {
@@ -341,12 +340,12 @@ func hashOf(id string) uint64 {
 	return uint64(binary.BigEndian.Uint32(sum[:]))
 }
 
-// Put stores an item at once.
+// Put stores an item immediately.
 func (t *Table) Put(item attribute.Item) {
 	keys, id := t.KeyOf(item)
 	old := t.ByID[id]
 	if old.Equal(item) {
-		return // a write that changes nothing leaves no record
+		return // a write without an effect leaves no record
 	}
 	t.ByID[id] = item
 	event := cdc.Modify
@@ -382,7 +381,7 @@ func (t *Table) record(id string, c cdc.Change) {
 		step := 1 + t.world.Rand().Uint64N(7)
 		sh.next += step
 		s.next = max(s.next, sh.next)
-		seq, err := cdc.ParseSequenceNumber(fmt.Sprintf("%09d000000000000", sh.next)) // 21 digits at least, as local services write them
+		seq, err := cdc.ParseSequenceNumber(fmt.Sprintf("%09d000000000000", sh.next)) // at least 21 digits, like local services
 		if err != nil {
 			panic(err)
 		}
@@ -416,7 +415,7 @@ func (t *Table) wrote(w Write) {
 	}
 }
 
-// Items are the items of the table, sorted by key.
+// Items returns the items of the table, sorted by key.
 func (t *Table) Items() []attribute.Item {
 	ids := make([]string, 0, len(t.ByID))
 	for id := range t.ByID {
@@ -432,7 +431,7 @@ func (t *Table) Items() []attribute.Item {
 
 func (t *Table) OutOfSight() bool { return t.world.Now().Before(t.MissingUntil) }
 
-// after is the index of the first record after a change.
+// After returns the index of the first record after a change.
 func (s *Shard) After(n cdc.SequenceNumber) int {
 	return sort.Search(len(s.Records), func(i int) bool { return s.Records[i].Change.Sequence.Compare(n) > 0 })
 }
@@ -444,7 +443,7 @@ func (t *Table) Shard(label, id string) *Shard {
 	return nil
 }
 
-// streamOf is the stream with a label; nil if the table never had it.
+// StreamOf returns the stream with a label, or nil.
 func (t *Table) StreamOf(label string) *Stream {
 	for _, s := range t.Streams {
 		if s.Label == label {

@@ -1,7 +1,7 @@
 package model
 
-// Hurt replaces a row by another, or by none, as nobody's request would, and nothing sees it. The
-// returned function puts back what was there, unless the row was written meanwhile.
+// Hurt replaces a row, or removes it, without a request, so that no checker notices. The returned
+// function restores the old row, unless the row was written meanwhile.
 func (b *Bigtable) Hurt(table, key string, row *Row) (undo func()) {
 	t := b.Tables[table]
 	before := t.rows[key]

@@ -10,14 +10,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// part is a listing that is under way: what it showed, and how many shards its pages hold.
+// part is a listing in progress: the shards that it has shown, and its page size.
 type part struct {
 	shown ListedShards
 	size  int
 }
 
-// ListPage implements cdc.Source. What begins the next page is the last shard of the one before,
-// with a number that tells listings apart.
+// ListPage implements cdc.Source. The token of the next page is the last shard of the page before,
+// with a number that identifies the listing.
 func (s *Stream) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
 	t := s.table
 	if err := t.Call(ctx, "DescribeStream", ""); err != nil {
@@ -51,7 +51,7 @@ func (s *Stream) ListPage(ctx context.Context, parent, after string) (cdc.Listin
 			page.Shards = append(page.Shards, s.show(sh, parent, page.At))
 			so.shown = append(so.shown, sh.ID)
 		}
-		if !sh.Hidden { // one that is listed too late is passed over
+		if !sh.Hidden { // a shard that is listed too late is skipped
 			last = sh.ID
 		}
 	}
@@ -69,8 +69,8 @@ func (s *Stream) ListPage(ctx context.Context, parent, after string) (cdc.Listin
 	return page, t.answer(ctx)
 }
 
-// resume is where a page begins, and what the pages before it showed. The first page decides how
-// many shards each holds.
+// resume returns where a page begins, and what earlier pages of the listing showed. The first page
+// decides the page size.
 func (s *Stream) resume(after string) (so part, from int, err error) {
 	t := s.table
 	if after == "" {
@@ -84,7 +84,7 @@ func (s *Stream) resume(after string) (so part, from int, err error) {
 	so.shown = slices.Clone(so.shown)
 	id, _, _ := strings.Cut(after, "|")
 	from = 1 + slices.IndexFunc(s.Shards, func(sh *Shard) bool { return sh.ID == id })
-	if s.Shards[from-1].Hidden || t.Paging.IntN(64) == 0 { // nobody says what a service makes of a page that begins after a shard that is gone
+	if s.Shards[from-1].Hidden || t.Paging.IntN(64) == 0 { // the documentation does not say what happens if a page begins after a shard that no longer exists
 		t.world.Inject("page after a shard that is gone")
 		reasons := []cdc.Reason{cdc.NotFound, cdc.Malformed}
 		if i := t.Paging.IntN(3); i < len(reasons) {
@@ -106,7 +106,7 @@ func (s *Stream) shows(sh *Shard, parent string, now time.Time) bool {
 	return true
 }
 
-// show is the shard as a listing shows it at a time.
+// show returns the shard as a listing shows it at a time.
 func (s *Stream) show(sh *Shard, parent string, at time.Time) cdc.Shard {
 	now := s.table.world.Now()
 	if sh.ListedAt.IsZero() {
@@ -122,5 +122,5 @@ func (s *Stream) show(sh *Shard, parent string, at time.Time) cdc.Shard {
 	return cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen}
 }
 
-// listedShards is what one complete listing showed.
+// ListedShards holds the shards of one complete listing.
 type ListedShards []string

@@ -11,23 +11,24 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// Topic is a topic of Pub/Sub as its client shows it. Messages of one key go in one request, those
-// of several keys in any order. A failed request blocks its key until Publish returns. A request
+// Topic is a Pub/Sub topic as its client presents it. Messages of one key go in one request, those
+// of different keys in any order. A failed request blocks its key until Publish returns. A request
 // whose answer was lost may be executed later, or twice.
 type Topic struct {
-	// Latency is about how long a request takes. Fail, LoseReply and Late are the parts of requests
-	// that are not executed, executed without an answer, and executed after the caller gave up.
+	// Latency is the approximate duration of a request. Fail, LoseReply and Late are the shares of
+	// requests that are not executed, that are executed without an answer, and that are executed
+	// after the caller gave up.
 	Latency               time.Duration
 	Fail, LoseReply, Late float64
-	// Down, if not nil, tells whether nobody who calls now reaches the topic.
+	// Down, if not nil, reports whether the topic is unreachable for the caller.
 	Down func() bool
-	// Stored sees each message as it is stored.
+	// Stored is called for each message as it is stored.
 	Stored func(relay.Message)
 
 	world *virtual.World
 }
 
-// NewTopic makes a topic that never fails.
+// NewTopic returns a topic that never fails.
 func NewTopic(w *virtual.World) *Topic {
 	return &Topic{world: w, Latency: 5 * time.Millisecond, Stored: func(relay.Message) {}}
 }
@@ -46,7 +47,7 @@ func (t *Topic) Publish(ctx context.Context, messages []relay.Message) (outcomes
 	for _, key := range keys {
 		batch := batches[key]
 		failed := false
-		for len(batch) > 0 { // the client may cut what is for one key anywhere
+		for len(batch) > 0 { // the client may split the messages of one key anywhere
 			n := 1 + t.world.Rand().IntN(len(batch))
 			if err := t.request(ctx, messages, batch[:n], failed); err != nil {
 				failed = true
@@ -99,21 +100,20 @@ func (t *Topic) request(ctx context.Context, messages []relay.Message, batch []i
 	return task.Sleep(ctx, t.world.Travel(t.Latency))
 }
 
-// Subscription is a subscription of a topic without ordering: what it gives, it gives in any order,
-// each message until it is acknowledged. It shares nothing of what it was told about a delivery
-// whose deadline has passed.
+// Subscription is a subscription without ordering. It delivers messages in any order, each until it
+// is acknowledged. It ignores acknowledgements of deliveries whose deadline has passed.
 type Subscription struct {
-	// Deadline is that of a delivery. Twice is the part of messages that are given twice at once,
-	// Forget the part of acknowledgements that are not executed though they are answered, and Fail
-	// the part of requests that are not executed at all.
+	// Deadline is the deadline of a delivery. Twice is the share of messages that are delivered
+	// twice. Forget is the share of acknowledgements that are answered but not executed. Fail is
+	// the share of requests that are not executed.
 	Deadline            time.Duration
 	Twice, Forget, Fail float64
-	// Kept is how long a message is kept that is not acknowledged; 0: for ever. Expired counts those
-	// that were dropped, whoever had pulled them.
+	// Kept is how long an unacknowledged message is kept; 0 means for ever. Expired counts the
+	// messages dropped after that, delivered or not.
 	Kept    time.Duration
 	Expired int
 	Latency time.Duration
-	// Down, if not nil, tells whether nobody who calls now reaches the service.
+	// Down, if not nil, reports whether the service is unreachable for the caller.
 	Down func() bool
 
 	world   *virtual.World
@@ -122,7 +122,7 @@ type Subscription struct {
 	Nacked  int
 }
 
-// waiting is a message that is not acknowledged.
+// waiting is an unacknowledged message.
 type waiting struct {
 	data  []byte
 	at    time.Duration   // when it was stored
@@ -130,7 +130,7 @@ type waiting struct {
 	ids   map[string]bool // of its deliveries
 }
 
-// NewSubscription makes a subscription that never fails.
+// NewSubscription returns a subscription that never fails.
 func NewSubscription(w *virtual.World) *Subscription {
 	return &Subscription{world: w, Deadline: time.Minute, Latency: 5 * time.Millisecond}
 }
@@ -140,7 +140,7 @@ func (s *Subscription) Take(m relay.Message) {
 	s.backlog = append(s.backlog, &waiting{data: m.Data, at: s.world.Elapsed(), ids: map[string]bool{}})
 }
 
-// Backlog is how many messages are not acknowledged.
+// Backlog returns the number of unacknowledged messages.
 func (s *Subscription) Backlog() int {
 	s.expire()
 	return len(s.backlog)

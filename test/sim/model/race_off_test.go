@@ -2,5 +2,5 @@
 
 package model
 
-// fewer divides the numbers of seeds; see the variant for the race detector.
+// fewer divides the numbers of seeds; see the file for the race detector.
 const fewer = 1

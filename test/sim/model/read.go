@@ -7,16 +7,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// longSilence is how long a call may stay without an answer and without an error.
+// LongSilence is the longest time in which a call gets neither an answer nor an error.
 const LongSilence = 4 * time.Minute
 
-// tornBy is how long it may be until the rest of a range is read.
+// TornBy is the longest time between the reads of two parts of a range.
 const TornBy = 20 * time.Second
 
-// read answers with the rows of a key range: from the first key that is not below from, as long as
-// in is true. Each is as it was at one moment; most often that is the same for all, and where it is
-// not, those with the higher keys are seen later. With an error some of the rows may come all the
-// same.
+// read returns the rows of a key range: from the first key that is not below from, while in is
+// true. Each row is consistent in itself. Usually all are of one moment. Otherwise rows with higher
+// keys are of a later one. With an error, some of the rows may still be returned.
 func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key string) bool) (keys []string, rows []*Row, err error) {
 	if b.Fault != nil {
 		if err := b.Fault(op, table, ""); err != nil {
@@ -62,7 +61,7 @@ func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key
 	return keys, rows, nil
 }
 
-// see gives the rows of a range as they are now.
+// see returns the current rows of a range.
 func (b *Bigtable) see(table, from string, in func(key string) bool) ([]string, []*Row, error) {
 	t := b.Tables[table]
 	if t == nil {

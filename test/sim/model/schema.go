@@ -9,16 +9,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Schema is how the families of the model's tables change. A change is a request like any other: it
-// may be lost, executed late, or its answer may be. A drop is acknowledged, and listed, before it
-// is in force everywhere.
+// Schema models schema changes of the tables' families. A change is a request like any other: it or
+// its answer may be lost, and it may be executed late. A drop is acknowledged, and shown in
+// listings, before it takes effect everywhere.
 type Schema struct {
-	// Fades is how long after its execution a drop may take to be in force.
+	// Fades is the longest time after its execution until a drop takes effect.
 	Fades time.Duration
-	// Protected refuses every change for want of a permission.
+	// Protected refuses every change, as without permission.
 	Protected bool
-	// Stamped, if set, sees of every write as it takes place which family it names first; Dropped
-	// sees a family that refuses writes from now on.
+	// Stamped, if set, is called for every executed write with the family that it names first.
+	// Dropped is called for a family that refuses writes from now on.
 	Stamped func(table, row, family string)
 	Dropped func(table, family string)
 }
@@ -29,7 +29,7 @@ func (t *btTable) takes(family string, now time.Time) bool {
 	return slices.Contains(t.families, family) || fading && now.Before(until)
 }
 
-// Families are those that a table has at the moment.
+// Families returns the current families of a table.
 func (b *Bigtable) Families(table string) []string {
 	if is := b.Tables[table]; is != nil {
 		return is.families
@@ -67,7 +67,7 @@ func (t Target) CreateFamily(ctx context.Context, table, family string) error {
 	})
 }
 
-// DropDelay implements sink.Families. A family fades for less: DropFamily.
+// DropDelay implements sink.Families. A family takes less time to fade: see DropFamily.
 func (Target) DropDelay() time.Duration { return sink.DefaultTimeout }
 
 // DropFamily implements sink.Families.
@@ -94,7 +94,7 @@ func (t Target) DropFamily(ctx context.Context, table, family string) error {
 	})
 }
 
-// alter sends a change of a table's schema.
+// alter sends a schema change of a table.
 func (t Target) alter(ctx context.Context, table string, change func(*btTable) error) error {
 	const op = "ModifyColumnFamilies"
 	if t.Fault != nil {

@@ -21,10 +21,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Target is the model as package sink sees it.
+// Target implements the interfaces of package sink.
 type Target struct{ *Bigtable }
 
-// writeKinds are the changes of a request.
+// writeKinds maps the operations of a request to the model's.
 var writeKinds = map[sink.OpKind]writeKind{
 	sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: SetCell, sink.DeleteFrom: deleteFrom, sink.DeleteBefore: deleteBefore, sink.AddToCell: addToCell,
 }
@@ -45,7 +45,7 @@ func (t Target) Apply(ctx context.Context, sent *sink.Request) (bool, error) {
 			if !slices.Contains(r.Refuse.Families, c.Family) || c.Qualifier != r.Refuse.Qualifier {
 				continue
 			}
-			for _, cell := range c.Cells { // any cell, of whatever age
+			for _, cell := range c.Cells { // any cell, whatever its age
 				if cell.Value > string(r.Refuse.AtLeast) && !r.Refuse.Exactly {
 					t.world.Inject("request executed after a newer one")
 				}
@@ -166,27 +166,27 @@ func (t Target) Scan(ctx context.Context, prefix string, _ bool, f func(key stri
 	return sinkError("ReadRows", err)
 }
 
-// ledgerFamily is where the ledger's rows are in the state table.
+// ledgerFamily is the family of the ledger's rows in the state table.
 const (
 	StateTable   = "replicator_state"
 	LedgerFamily = "ledger"
 )
 
-// Rows of the ledger and of witnesses are kept in two columns, as the real store does.
+// Rows of the ledger and of witnesses use two columns, as in the real store.
 const (
 	CounterColumn = "c"
 	RecordColumn  = "r"
 )
 
-// Records is what is parked, as commands see it.
+// Records returns the parked records, for commands.
 func (t Target) Records(string) sink.Records { return t }
 
-// Ledger is the ledger, as commands see it.
+// Ledger returns the ledger's store, for commands.
 func (t Target) Ledger(stateTable string) checkpoint.Store {
 	return Store{Bigtable: t.Bigtable, Table: stateTable, Family: LedgerFamily}
 }
 
-// Store is the model as package checkpoint sees it.
+// Store implements the interface of package checkpoint.
 type Store struct {
 	*Bigtable
 	Table, Family string
@@ -215,7 +215,7 @@ func (s Store) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error
 	return rows, nil
 }
 
-// plain is an error as the ledger's store gives it, which knows nothing of package sink.
+// plain converts an error to one of the ledger's store, which does not know package sink.
 func plain(err error) error {
 	var typed *sink.Error
 	if errors.As(err, &typed) {
@@ -263,8 +263,8 @@ func (t *Table) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d, nil
 }
 
-// described is the table's stream and whether it is enabled, as of now or, for some time after a
-// change, of before it: DescribeTable is eventually consistent.
+// described returns the table's stream and whether it is enabled: the current state or, for some
+// time after a change, the earlier one, because DescribeTable is eventually consistent.
 func (t *Table) described() (s *Stream, enabled bool) {
 	s = t.Stream()
 	if len(t.changed) > 0 && t.world.Now().Before(t.StaleUntil) && t.world.Rand().IntN(2) == 0 {
@@ -275,11 +275,11 @@ func (t *Table) described() (s *Stream, enabled bool) {
 	return s, !s.Ended
 }
 
-// scanPage is how many items a page of a scan has at the most. The service gives what comes to 1
-// MB, which may be anything.
+// scanPage is the most items in a page of a scan. The service returns up to 1 MB, which may be any
+// number of items.
 const scanPage = 7
 
-// place is where an item lies in the order of a scan.
+// place is an item's position in the order of a scan.
 type place struct {
 	hash uint64
 	id   string
@@ -291,8 +291,8 @@ func (p place) compare(o place) int {
 
 func (p place) in(segment, total int) bool { return p.hash*uint64(total)/hashSpace == uint64(segment) }
 
-// Scan implements backfill.ScanSource: pages of a few items or none, each read at one moment,
-// between which anything may happen.
+// Scan implements backfill.ScanSource. It returns pages of a few items or none. Each page is read
+// at one moment, and changes may happen between pages.
 func (t *Table) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
 	if err := t.Call(ctx, "Scan", ""); err != nil {
 		return backfill.ScanPage{}, err
@@ -300,7 +300,7 @@ func (t *Table) Scan(ctx context.Context, table string, segment, total int, afte
 	if table != t.Name || t.OutOfSight() {
 		return backfill.ScanPage{}, Fail("Scan", cdc.NotFound)
 	}
-	var from place // "" is before everything
+	var from place // "" is before all items
 	if after.Exists() {
 		_, id := t.KeyOf(after)
 		from = place{hashOf(id), id}
@@ -332,13 +332,13 @@ func (t *Table) Scan(ctx context.Context, table string, segment, total int, afte
 	return page, nil
 }
 
-// now is an item as it is at the moment.
+// Now returns the current item.
 func (t *Table) Now(keys attribute.Item) attribute.Item {
 	_, id := t.KeyOf(keys)
 	return t.ByID[id]
 }
 
-// Get reads one item, strongly consistently; it does not exist if there is none.
+// Get reads one item, strongly consistently. For a missing item, Exists returns false.
 func (t *Table) Get(ctx context.Context, keys attribute.Item) (attribute.Item, error) {
 	if err := t.Call(ctx, "GetItem", ""); err != nil {
 		return attribute.Item{}, err
@@ -347,8 +347,8 @@ func (t *Table) Get(ctx context.Context, keys attribute.Item) (attribute.Item, e
 	return item, t.answer(ctx)
 }
 
-// passed is, now and then, the key after which a page without items ends: that of an item which was
-// there once. It does not exist if the page is to have items.
+// passed sometimes returns the key at which a page without items ends: the key of an item that no
+// longer exists. Otherwise it returns no item.
 func (t *Table) passed(segment, total int, from place, left []place) attribute.Item {
 	if t.world.Rand().IntN(4) > 0 {
 		return attribute.Item{}
@@ -368,8 +368,8 @@ func (t *Table) passed(segment, total int, from place, left []place) attribute.I
 	return attribute.Item{}
 }
 
-// Write is a write of somebody who does not look at any version: the application that writes the target by itself. First the whole
-// row is deleted if it is to be. It takes place now.
+// Write is a write without a guard, by an application that writes the target itself. It first
+// deletes the whole row if deleteFirst is set. It is executed immediately.
 func (t Target) Write(table, row string, deleteFirst bool, ops ...sink.Op) error {
 	var writes []Mutation
 	if deleteFirst {
@@ -379,7 +379,7 @@ func (t Target) Write(table, row string, deleteFirst bool, ops ...sink.Op) error
 		writes = append(writes, Mutation{Kind: writeKinds[op.Kind], Family: op.Family, Qualifier: op.Qualifier, micros: op.Timestamp, Value: string(op.Value)})
 	}
 	executed := t.Executed
-	t.Bigtable.Executed = nil // checkers judge what this program writes
+	t.Bigtable.Executed = nil // checkers judge only replicator's writes
 	defer func() { t.Bigtable.Executed = executed }()
 	_, err := t.Execute("application", table, row, nil, writes)
 	return err

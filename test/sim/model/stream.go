@@ -13,8 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// call is what every request goes through: it takes time, may fail, and notices a caller that gave
-// up.
+// Call is part of every request: it takes time, may fail, and notices a caller that gave up.
 func (t *Table) Call(ctx context.Context, op, shard string) error {
 	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
 		return &cdc.Error{Op: op, Reason: cdc.Unavailable, Err: err}
@@ -44,7 +43,7 @@ func (t *Table) Call(ctx context.Context, op, shard string) error {
 	return nil
 }
 
-// answer takes the time of the way back.
+// answer takes the time of the answer's way back.
 func (t *Table) answer(ctx context.Context) error {
 	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
 		return &cdc.Error{Op: "answer", Reason: cdc.Unavailable, Err: err}
@@ -52,12 +51,12 @@ func (t *Table) answer(ctx context.Context) error {
 	return nil
 }
 
-// Fail is an error as the service gives it.
+// Fail returns an error as the service does.
 func Fail(op string, reason cdc.Reason) error {
 	return &cdc.Error{Op: op, Reason: reason, Err: errors.New("injected")}
 }
 
-// seen is a change as the stream's view type shows it.
+// seen returns a change as the stream's view type shows it.
 func (s *Stream) seen(c cdc.Change) cdc.Change {
 	view := s.view()
 	if view == "NEW_IMAGE" || view == "KEYS_ONLY" {
@@ -76,7 +75,7 @@ func (s *Stream) view() string {
 	return s.table.View
 }
 
-// forgotten reports whether the service does not know the stream any more.
+// Forgotten reports whether the service no longer knows the stream.
 func (s *Stream) Forgotten() bool {
 	return s.Ended && !s.table.KeepEnded && s.table.world.Now().Sub(s.endedAt) >= cdc.Retention
 }
@@ -123,7 +122,7 @@ func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc
 			index++
 		}
 		if index > 0 && sh.Records[index-1].Change.Sequence.Compare(from.After) == 0 && sh.Records[index-1].Change.Sequence != from.After {
-			return "", Fail(op, cdc.Malformed) // a service may take back only what it gave, digit by digit
+			return "", Fail(op, cdc.Malformed) // a service may accept only tokens that it returned, digit by digit
 		}
 		if s.table.world.Chance(s.table.Overlap) && index > sh.Trimmed {
 			s.table.world.Inject("page with changes that were read before")
@@ -139,7 +138,7 @@ func (s *Stream) iterator(sh *Shard, index int) cdc.Iterator {
 	return cdc.Iterator(strconv.AppendInt(text, int64(s.table.world.Elapsed()), 10))
 }
 
-// horizon is the place of an iterator that begins with whatever is the oldest record when it is
+// horizon is the position of an iterator that begins with the record that is the oldest at its
 // first read.
 const horizon = -1
 
@@ -191,7 +190,7 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	}
 	sh.Given = max(sh.Given, index)
 	if sh.Closed && index == len(sh.Records) {
-		page.End = true // with its last records in hand, as the service does
+		page.End = true // together with its last records, as the service does
 	} else {
 		page.Next = s.iterator(sh, index)
 	}

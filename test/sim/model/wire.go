@@ -14,7 +14,8 @@ import (
 
 const tablePrefix = "projects/p/instances/i/tables/"
 
-// received is a request as a server reads it from the bytes that are sent for it: the model executes nothing else.
+// received returns a request as a server decodes it from the sent bytes. The model executes nothing
+// else.
 func received(sent *sink.Request) *sink.Request {
 	var in bigtablepb.CheckAndMutateRowRequest
 	if err := proto.Unmarshal(sent.AppendProto(nil, tablePrefix+sent.Table, ""), &in); err != nil {

@@ -5,9 +5,9 @@
 //	go run ./test/sim/soak -kept test/sim/testdata/seeds.txt
 //	go run ./test/sim/soak -explain 17
 //
-// It prints how far it is, and in the end the virtual time and how often each fault took effect. It
-// fails with the seeds that failed, the first of them made smaller and explained; and, after enough
-// seeds, with the faults that never took effect.
+// It prints its progress, and at the end the virtual time and how often each fault took effect. It
+// fails with the seeds that failed, and reduces and explains the first of them. After enough seeds
+// it also fails with the faults that never took effect.
 package main
 
 import (
@@ -82,7 +82,7 @@ func explained(text string, o sim.SimOptions) int {
 	return 1
 }
 
-// total is what all runs gave together.
+// total sums up all runs.
 type total struct {
 	mu       sync.Mutex
 	next     uint64
@@ -91,25 +91,25 @@ type total struct {
 	steps    int
 	virtual  time.Duration
 	exports  int // seeds with exports
-	exported int // and those of them in which a load from an export ended, or none can
+	exported int // seeds whose load from an export ended, or cannot end
 	injected map[string]int
 	failed   []run
 	began    time.Time
 	last     time.Time
 	quiet    bool
 	options  sim.SimOptions
-	draw     bool  // the seed says the options
-	kept     []run // in place of seeds one after the other
+	draw     bool  // each seed chooses its features
+	kept     []run // instead of consecutive seeds
 }
 
-// run is a seed as it is played.
+// run is a seed and how it is played.
 type run struct {
 	seed    uint64
 	options sim.SimOptions
 }
 
-// readKept reads lines of a seed and why it is kept; those that say dense were played with twice
-// the faults, those that say relay with a topic, and those that say verifies, cutovers, exports or failovers with these.
+// readKept reads lines with a seed and the reason why it is kept. Lines with dense were played with
+// twice the faults, lines with relay, verifies, cutovers, exports or failovers with that feature.
 func readKept(file string) (runs []run, err error) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -131,10 +131,10 @@ func readKept(file string) (runs []run, err error) {
 	return runs, err
 }
 
-// complete is how many seeds must have every fault between them.
+// complete is the number of seeds that together must have every fault.
 const complete = 2000
 
-// play runs worlds side by side: they share nothing.
+// play runs worlds in parallel. They share nothing.
 func (t *total) play(from, seeds uint64, parallel, enough int) {
 	t.next = from
 	var all sync.WaitGroup
@@ -163,8 +163,8 @@ func (t *total) play(from, seeds uint64, parallel, enough int) {
 	all.Wait()
 }
 
-// drawn is how a seed is played among all kinds: of each twenty in a row eight as they are, the
-// others with what single features bring.
+// drawn returns how a seed is played. Of twenty consecutive seeds, eight are plain and each of the
+// others plays a single feature.
 func drawn(seed uint64) (o sim.SimOptions) {
 	switch seed % 20 {
 	case 0, 1:
@@ -187,11 +187,11 @@ func drawn(seed uint64) (o sim.SimOptions) {
 	return o
 }
 
-// endless is far longer than any seed takes. Virtual time knows nothing of what goes round without
-// ever waiting.
+// endless is far longer than any seed takes. It detects loops that never wait, so that virtual time
+// does not advance.
 const endless = 5 * time.Minute
 
-// simulate plays a seed. One that goes round without an end is named, and everything is over.
+// simulate plays a seed. If the seed loops without end, it prints the seed and exits.
 func (r run) simulate() sim.Report {
 	alarm := time.AfterFunc(endless, func() {
 		fmt.Printf("FAIL seed %d: it is not over after %s; something goes round without an end\n", r.seed, endless)
